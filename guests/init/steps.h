@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The steps of an order that bill the unmap route. Each reports one result line and ends the guest when it fails. */
+#ifndef PAGETOLL_STEPS_H
+#define PAGETOLL_STEPS_H
+
+#include <stdint.h>
+
+#define NO_MARK 0xffffffffu
+
+/* clear MECHANISM BATCH: get and clear the entries of `pages` anonymous pages once, by the probe. */
+void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t mark);
+
+/* race MECHANISM BATCH DIRTIED LIMIT_MS: the same against a second vCPU that dirties the pages. */
+void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t limit_ms);
+
+/* user OPERATION: what user space pays, per page, without the probe. */
+void step_user(const char *operation, uint32_t pages, uint32_t mark);
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* What user space pays per page of anonymous memory: touching it and giving it back. Large pages are off. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../xen-probe/xen_probe_abi.h"
+#include "clock.h"
+#include "privcmd.h"
+#include "report.h"
+#include "steps.h"
+
+#define PAGE 4096ul
+
+struct area {
+	volatile char *addr;
+	size_t size;
+};
+
+static void write_pages(struct area area)
+{
+	for (size_t i = 0; i < area.size; i += PAGE)
+		area.addr[i] = 1;
+}
+
+static void read_pages(struct area area)
+{
+	for (size_t i = 0; i < area.size; i += PAGE)
+		(void)area.addr[i];
+}
+
+static void unmap_pages(struct area area)
+{
+	if (munmap((void *)area.addr, area.size) < 0)
+		fail("munmap");
+}
+
+static void dontneed_pages(struct area area)
+{
+	if (madvise((void *)area.addr, area.size, MADV_DONTNEED) < 0)
+		fail("madvise DONTNEED");
+}
+
+static void nothing(struct area area)
+{
+	(void)area;
+}
+
+/* prepare, then the timed operation, then clean-up. */
+static const struct operation {
+	const char *name;
+	void (*prepare)(struct area area);
+	void (*timed)(struct area area);
+	void (*finish)(struct area area);
+} operations[] = {
+	{ "touch-written", nothing, write_pages, unmap_pages },
+	{ "touch-zero", nothing, read_pages, unmap_pages },
+	{ "munmap-written", write_pages, unmap_pages, nothing },
+	{ "munmap-zero", read_pages, unmap_pages, nothing },
+	{ "dontneed-written", write_pages, dontneed_pages, unmap_pages },
+};
+
+static const struct operation *find_operation(const char *name)
+{
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+		if (!strcmp(operations[i].name, name))
+			return &operations[i];
+	errno = EINVAL;
+	fail(name);
+}
+
+void step_user(const char *name, uint32_t pages, uint32_t mark)
+{
+	const struct operation *operation = find_operation(name);
+	struct area area = { .size = pages * PAGE };
+	uint64_t start, taken;
+
+	area.addr = mmap(NULL, area.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (area.addr == MAP_FAILED)
+		fail("map pages");
+	madvise((void *)area.addr, area.size, MADV_NOHUGEPAGE);
+	operation->prepare(area);
+	if (mark != NO_MARK)
+		privcmd_mark(XEN_PROBE_MARK_BEGIN, mark);
+	start = ticks();
+	operation->timed(area);
+	taken = ticks() - start;
+	if (mark != NO_MARK)
+		privcmd_mark(XEN_PROBE_MARK_END, mark);
+	operation->finish(area);
+	report("{\"kind\":\"user\",\"operation\":\"%s\",\"pages\":%u,\"mark\":%d,\"instructions\":%llu}", name, pages,
+	       (int)mark, (unsigned long long)taken);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/xen-probe: gets and clears page-table entries of the caller's own mm by every mechanism of the PV ABI, times it,
+ * checks what came back, and puts everything back as it was. For a PV guest under Xen only, and for root.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include <asm/msr.h>
+#include <asm/tsc.h>
+#include <asm/xen/hypercall.h>
+#include <xen/xen.h>
+
+#include "probe.h"
+
+/* One request at a time works on the tables; XEN_PROBE_IOC_DIRTY runs beside it. */
+static DEFINE_MUTEX(work);
+
+static bool range_ok(u64 addr, u32 pages)
+{
+	u64 bytes = (u64)pages * PAGE_SIZE;
+
+	return pages && !(addr & (PMD_SIZE - 1)) && addr < TASK_SIZE_MAX && bytes <= TASK_SIZE_MAX - addr;
+}
+
+static bool batch_ok(u32 batch)
+{
+	return batch >= 1 && batch <= XEN_PROBE_MAX_BATCH;
+}
+
+static void mark(u32 base, u32 id)
+{
+	if (id != XEN_PROBE_NO_MARK)
+		HYPERVISOR_sched_op(base + id, NULL);
+}
+
+static void count_classes(const struct table *t, u64 classes[4])
+{
+	unsigned int i;
+
+	for (i = 0; i < t->count; i++)
+		classes[!!pte_young(t->before[i]) + 2 * !!pte_dirty(t->before[i])]++;
+}
+
+/* Clears, times and checks one table; puts it back. */
+static void clear_one(struct table *t, struct xen_probe_clear *req)
+{
+	clear_batch clear = mechanism_find(req->mechanism);
+	unsigned int i;
+	u64 start;
+
+	table_lock(t);
+	table_snapshot(t);
+	mark(XEN_PROBE_MARK_BEGIN, req->mark);
+	start = rdtsc_ordered();
+	for (i = 0; i < t->count; i += req->batch)
+		clear(t, i, min(req->batch, t->count - i));
+	req->instructions += rdtsc_ordered() - start;
+	mark(XEN_PROBE_MARK_END, req->mark);
+	count_classes(t, req->classes);
+	table_check(t, t->before, &req->faults);
+	if (mechanism_is_baseline(req->mechanism))
+		req->faults.not_none = 0;
+	else
+		t->refused += table_restore(t);
+	table_flush_tlb_all();
+	req->faults.refused += t->refused;
+	table_unlock(t);
+}
+
+/* Calls `one` for each table of a range; mmap_lock is held for writing meanwhile. */
+static int for_each_table(u64 addr, u32 pages, void (*one)(struct table *t, void *request), void *request)
+{
+	struct table *t = kvmalloc(sizeof(*t), GFP_KERNEL);
+	u32 done;
+	int err = 0;
+
+	if (!t)
+		return -ENOMEM;
+	mmap_write_lock(current->mm);
+	for (done = 0; done < pages && !err; done += XEN_PROBE_MAX_BATCH) {
+		err = table_find(t, current->mm, addr + (u64)done * PAGE_SIZE,
+				 min_t(u32, pages - done, XEN_PROBE_MAX_BATCH));
+		if (!err)
+			one(t, request);
+		cond_resched();
+	}
+	mmap_write_unlock(current->mm);
+	kvfree(t);
+	return err;
+}
+
+static void clear_table(struct table *t, void *request)
+{
+	clear_one(t, request);
+}
+
+static long do_clear(struct xen_probe_clear __user *arg)
+{
+	struct xen_probe_clear req;
+	int err;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	if (!range_ok(req.addr, req.pages) || !batch_ok(req.batch) || !mechanism_find(req.mechanism))
+		return -EINVAL;
+	if (!mechanism_supported(req.mechanism))
+		return -EOPNOTSUPP;
+	req.instructions = 0;
+	memset(req.classes, 0, sizeof(req.classes));
+	memset(&req.faults, 0, sizeof(req.faults));
+	err = for_each_table(req.addr, req.pages, clear_table, &req);
+	if (err)
+		return err;
+	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+}
+
+static void age_table(struct table *t, void *request)
+{
+	const struct xen_probe_age *req = request;
+	pteval_t bits = _PAGE_ACCESSED | (req->keep_dirty ? 0 : _PAGE_DIRTY);
+	u32 begin = (t->addr - req->addr) / PAGE_SIZE;
+	unsigned int i;
+
+	table_lock(t);
+	table_snapshot(t);
+	for (i = 0; i < t->count; i++)
+		if ((begin + i) % req->every == req->first)
+			t->before[i].pte &= ~bits;
+	table_restore(t);
+	table_flush_tlb_all();
+	table_unlock(t);
+}
+
+static long do_age(const struct xen_probe_age __user *arg)
+{
+	struct xen_probe_age req;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	if (!range_ok(req.addr, req.pages) || !req.every)
+		return -EINVAL;
+	return for_each_table(req.addr, req.pages, age_table, &req);
+}
+
+static long do_race(struct xen_probe_race __user *arg)
+{
+	struct xen_probe_race req;
+	struct table *t;
+	int err;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	if (!range_ok(req.addr, req.pages) || !batch_ok(req.batch) || !mechanism_find(req.mechanism) ||
+	    mechanism_is_baseline(req.mechanism))
+		return -EINVAL;
+	if (!mechanism_supported(req.mechanism))
+		return -EOPNOTSUPP;
+	t = kvmalloc(sizeof(*t), GFP_KERNEL);
+	if (!t)
+		return -ENOMEM;
+	memset(&req.faults, 0, sizeof(req.faults));
+	/* For reading only: the contents are read by get_user(), which may have to take it again for a fault. */
+	mmap_read_lock(current->mm);
+	err = race_run(t, current->mm, &req);
+	mmap_read_unlock(current->mm);
+	kvfree(t);
+	if (err)
+		return err;
+	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+}
+
+static long locked(long (*request)(void __user *), void __user *arg)
+{
+	long ret;
+
+	if (mutex_lock_interruptible(&work))
+		return -EINTR;
+	ret = request(arg);
+	mutex_unlock(&work);
+	return ret;
+}
+
+static long locked_clear(void __user *arg)
+{
+	return do_clear(arg);
+}
+
+static long locked_age(void __user *arg)
+{
+	return do_age(arg);
+}
+
+static long locked_race(void __user *arg)
+{
+	return do_race(arg);
+}
+
+static long probe_ioctl(struct file *file, unsigned int command, unsigned long arg)
+{
+	void __user *request = (void __user *)arg;
+
+	switch (command) {
+	case XEN_PROBE_IOC_AGE:
+		return locked(locked_age, request);
+	case XEN_PROBE_IOC_CLEAR:
+		return locked(locked_clear, request);
+	case XEN_PROBE_IOC_RACE:
+		return locked(locked_race, request);
+	case XEN_PROBE_IOC_DIRTY:
+		return race_dirty();
+	case XEN_PROBE_IOC_DIRTY_STOP:
+		race_stop();
+		return 0;
+	default:
+		return -ENOTTY;
+	}
+}
+
+static const struct file_operations probe_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = probe_ioctl,
+};
+
+static struct miscdevice probe_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "xen-probe",
+	.mode = 0600,
+	.fops = &probe_fops,
+};
+
+static int __init probe_init(void)
+{
+	if (!xen_pv_domain())
+		return -ENODEV;
+	return misc_register(&probe_device);
+}
+
+static void __exit probe_exit(void)
+{
+	misc_deregister(&probe_device);
+}
+
+module_init(probe_init);
+module_exit(probe_exit);
+MODULE_DESCRIPTION("Bills page-table clearing in a Xen PV guest");
+MODULE_LICENSE("GPL");
