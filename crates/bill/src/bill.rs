@@ -1,0 +1,227 @@
+//! The bill: what each mechanism costs per page, item by item, with checks and exactly what was run.
+//!
+//! The JSON form is `pagetoll.bill/1`, described in `docs/bill-schema.json`; it only ever gains fields.
+
+use std::collections::BTreeMap;
+
+use pagetoll_units::Pages;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Check, Verdict};
+use crate::order::Order;
+use crate::provenance::Provenance;
+use crate::route::{Role, Route};
+use crate::spread::Spread;
+
+/// The version of the JSON form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Schema {
+    /// The first.
+    #[default]
+    #[serde(rename = "pagetoll.bill/1")]
+    V1,
+}
+
+/// Where the route was travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Real Xen and Linux in QEMU.
+    Lab,
+    /// This host's KVM, userfaultfd, VFIO.
+    Live,
+    /// The simulator.
+    Sim,
+}
+
+/// What costs are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Guest and hypervisor instructions.
+    Instructions,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// How far a figure can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// Counted; the same run gives the same figure.
+    Exact,
+    /// Measured, with a spread.
+    Measured,
+    /// Computed from a model.
+    Modelled,
+}
+
+/// The system that a row was billed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// Linux as the PV control domain of Xen.
+    XenPvDom0,
+    /// The same kernel without a hypervisor.
+    Native,
+}
+
+/// One itemised cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Toll {
+    /// What is paid for.
+    pub name: String,
+    /// How often for each page.
+    pub count_per_page: f64,
+    /// How much each time, in the bill's unit.
+    pub cost_each: f64,
+}
+
+impl Toll {
+    /// What a page pays for this item.
+    #[must_use]
+    pub fn cost_per_page(&self) -> f64 {
+        self.count_per_page * self.cost_each
+    }
+}
+
+/// One line of the bill.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was done with the pages: `clear`, `munmap-written`, ...
+    pub operation: String,
+    /// The mechanism's name; `kernel` where the kernel chose.
+    pub mechanism: String,
+    /// What the mechanism is to its route.
+    pub role: Role,
+    /// Pages taken at once; 1 where there is no batch.
+    pub batch: u32,
+    /// The system that it was billed on.
+    pub system: System,
+    /// Pages that were billed.
+    pub pages: Pages,
+    /// The cost of one page in the bill's unit, the mean over the runs; absent when `unavailable` says why.
+    pub cost_per_page: Option<f64>,
+    /// Standard deviation over the runs; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stddev: Option<f64>,
+    /// The cost of one page in each run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<f64>,
+    /// Traps and hypercalls for each page, as the hypervisor counted them; absent where nobody counted.
+    pub crossings_per_page: Option<f64>,
+    /// The crossings by kind: `ptwr`, `page-fault`, `mmu_update`, ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub crossings: BTreeMap<String, f64>,
+    /// Whether the mechanism loses nothing on SMP; absent where it was not, or not conclusively, checked.
+    pub smp_safe: Option<bool>,
+    /// The cost, item by item; sums to `cost_per_page`.
+    pub tolls: Vec<Toll>,
+    /// What was checked.
+    pub checks: Vec<Check>,
+    /// Why this row has no figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<String>,
+}
+
+impl Row {
+    /// Sets the cost from the runs' costs; nothing when there are none.
+    pub fn set_runs(&mut self, runs: Vec<f64>) {
+        let spread = Spread::of(&runs);
+        self.cost_per_page = spread.map(|s| s.mean);
+        self.stddev = spread.filter(|_| runs.len() > 1).map(|s| s.stddev);
+        self.runs = runs;
+    }
+
+    /// Whether a check failed that this mechanism must pass.
+    ///
+    /// A mechanism that is not said to be safe is a negative control: that it loses bits is what it is there for.
+    #[must_use]
+    pub fn has_failed(&self, must_be_smp_safe: bool) -> bool {
+        self.checks
+            .iter()
+            .filter(|check| must_be_smp_safe || check.control_failed.is_none())
+            .any(|check| check.verdict == Verdict::Fail)
+    }
+}
+
+/// A bill.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bill {
+    /// The version of this form.
+    pub schema: Schema,
+    /// The route that was billed.
+    pub route: Route,
+    /// Where.
+    pub backend: Backend,
+    /// Why there: what was ordered, or why this is the best evidence that the machine gives.
+    pub backend_reason: String,
+    /// What costs are counted in.
+    pub unit: Unit,
+    /// How far the figures can be trusted.
+    pub evidence: Evidence,
+    /// Versions of what was run, by component: `xen`, `linux`, `qemu`.
+    pub stack: BTreeMap<String, String>,
+    /// What was ordered.
+    pub order: Order,
+    /// The lines.
+    pub rows: Vec<Row>,
+    /// What a reader should know of these figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What exactly was run.
+    pub provenance: Provenance,
+}
+
+impl Bill {
+    /// The rows with a check that failed and must not.
+    pub fn failures(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| {
+            let known = self.route.mechanism(&row.mechanism);
+            row.has_failed(known.is_ok_and(|mechanism| mechanism.smp_safe))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(mechanism: &str, checks: Vec<Check>) -> Row {
+        Row {
+            operation: "clear".into(),
+            mechanism: mechanism.into(),
+            role: Role::Alternative,
+            batch: 1,
+            system: System::XenPvDom0,
+            pages: Pages(4),
+            cost_per_page: None,
+            stddev: None,
+            runs: vec![],
+            crossings_per_page: None,
+            crossings: BTreeMap::new(),
+            smp_safe: None,
+            tolls: vec![],
+            checks,
+            unavailable: None,
+        }
+    }
+
+    #[test]
+    fn one_run_has_a_cost_but_no_deviation() {
+        let mut row = row("emulate", vec![]);
+        row.set_runs(vec![1836.0]);
+        assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), None));
+        row.set_runs(vec![1836.0, 1836.0]);
+        assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), Some(0.0)));
+    }
+
+    #[test]
+    fn a_control_may_lose_bits_but_not_return_wrong_frames() {
+        let lost = Check::against_control("smp-lost-dirty", 10, 3, 3);
+        let wrong = Check::against_known("frame", 10, 1);
+        assert!(row("emulate", vec![lost.clone()]).has_failed(true));
+        assert!(!row("set-pte", vec![lost]).has_failed(false));
+        assert!(row("set-pte", vec![wrong]).has_failed(false));
+    }
+}

@@ -1,0 +1,94 @@
+//! Safety checks and their verdicts.
+//!
+//! A check that could not fail proves nothing: each that claims safety names how often its negative control failed.
+
+use serde::{Deserialize, Serialize};
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing failed, and the negative control did.
+    Pass,
+    /// Something failed.
+    Fail,
+    /// Nothing failed, but neither did the negative control: the check proves nothing here.
+    Inconclusive,
+}
+
+/// One check of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was checked, such as `smp-lost-dirty`.
+    pub name: String,
+    /// How many pages were tried.
+    pub tried: u64,
+    /// How many of them failed.
+    pub failed: u64,
+    /// How many pages failed in the negative controls of the same run; absent where the check needs none,
+    /// because each page is compared with what is known to be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_failed: Option<u64>,
+    /// The verdict that follows from the numbers.
+    pub verdict: Verdict,
+}
+
+impl Check {
+    /// A check whose every page is compared with the known answer.
+    #[must_use]
+    pub fn against_known(name: &str, tried: u64, failed: u64) -> Self {
+        let verdict = match (tried, failed) {
+            (0, _) => Verdict::Inconclusive,
+            (_, 0) => Verdict::Pass,
+            _ => Verdict::Fail,
+        };
+        Self {
+            name: name.to_owned(),
+            tried,
+            failed,
+            control_failed: None,
+            verdict,
+        }
+    }
+
+    /// A check that only means something when a negative control failed in the same run.
+    #[must_use]
+    pub fn against_control(name: &str, tried: u64, failed: u64, control_failed: u64) -> Self {
+        let verdict = match (tried, failed, control_failed) {
+            (_, 1.., _) => Verdict::Fail,
+            (0, _, _) | (_, _, 0) => Verdict::Inconclusive,
+            _ => Verdict::Pass,
+        };
+        Self {
+            name: name.to_owned(),
+            tried,
+            failed,
+            control_failed: Some(control_failed),
+            verdict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_failing_control_nothing_passes() {
+        let verdict = |tried, failed, control| {
+            Check::against_control("smp-lost-dirty", tried, failed, control).verdict
+        };
+        assert_eq!(verdict(50_000, 0, 746), Verdict::Pass);
+        assert_eq!(verdict(50_000, 0, 0), Verdict::Inconclusive);
+        assert_eq!(verdict(50_000, 1, 0), Verdict::Fail);
+        assert_eq!(verdict(0, 0, 746), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn a_check_that_tried_nothing_does_not_pass() {
+        let verdict = |tried, failed| Check::against_known("frame", tried, failed).verdict;
+        assert_eq!(verdict(16_384, 0), Verdict::Pass);
+        assert_eq!(verdict(16_384, 3), Verdict::Fail);
+        assert_eq!(verdict(0, 0), Verdict::Inconclusive);
+    }
+}

@@ -1,0 +1,253 @@
+//! The routes that a page travels and the mechanisms to travel each: one table for the whole project.
+//!
+//! Where each route comes from is told in `docs/terms.md`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// One hot path that a page travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// Page-table entries are read and cleared.
+    Unmap,
+    /// A page-table entry is set on a page fault.
+    Fault,
+    /// A context switch rewrites TLS descriptors.
+    Switch,
+    /// Events are enabled again.
+    Irq,
+    /// Translations are flushed.
+    Flush,
+    /// Memory is pinned for DMA.
+    Pin,
+    /// Memory is paged in on demand.
+    Demand,
+}
+
+/// What a mechanism is to its route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// What kernels do today.
+    Before,
+    /// The way out.
+    After,
+    /// Another way; it need not be safe.
+    Alternative,
+    /// What user space sees, whatever the kernel does underneath.
+    Observed,
+}
+
+/// One way to travel a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// Its name in orders and bills.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What it is to its route.
+    pub role: Role,
+    /// Whether it takes several pages at once.
+    pub batched: bool,
+    /// Whether it must not lose anything on SMP. The others are the negative controls of the safety checks.
+    pub smp_safe: bool,
+}
+
+/// A name that is no mechanism of the route.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown mechanism '{name}' of route {route}: expected one of {}", expected(*.route))]
+pub struct UnknownMechanism {
+    /// The route that was asked.
+    pub route: Route,
+    /// The name as given.
+    pub name: String,
+}
+
+fn expected(route: Route) -> String {
+    let names: Vec<_> = route.mechanisms().iter().map(|m| m.name).collect();
+    if names.is_empty() {
+        "(none yet)".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+const UNMAP: [Mechanism; 6] = [
+    Mechanism {
+        name: "emulate",
+        summary: "native xchg on the read-only page table; Xen traps and emulates it (ptwr)",
+        role: Role::Before,
+        batched: false,
+        smp_safe: true,
+    },
+    Mechanism {
+        name: "set-pte",
+        summary: "read, then the set_pte PV operation: one mmu_update hypercall each",
+        role: Role::Alternative,
+        batched: false,
+        smp_safe: false,
+    },
+    Mechanism {
+        name: "update-va",
+        summary: "read, then one update_va_mapping hypercall each",
+        role: Role::Alternative,
+        batched: false,
+        smp_safe: false,
+    },
+    Mechanism {
+        name: "lazy",
+        summary: "read, then set_pte in lazy MMU mode: the kernel gathers multicalls",
+        role: Role::Alternative,
+        batched: true,
+        smp_safe: false,
+    },
+    Mechanism {
+        name: "mmu-update",
+        summary: "read, then one mmu_update array of MMU_NORMAL_PT_UPDATE",
+        role: Role::Alternative,
+        batched: true,
+        smp_safe: false,
+    },
+    Mechanism {
+        name: "preserve-ad",
+        summary: "read, one mmu_update array of MMU_PT_UPDATE_PRESERVE_AD with 0, then read A and D back",
+        role: Role::After,
+        batched: true,
+        smp_safe: true,
+    },
+];
+
+impl Route {
+    /// All routes, in the order in which they are listed.
+    pub const ALL: [Self; 7] = [
+        Self::Unmap,
+        Self::Fault,
+        Self::Switch,
+        Self::Irq,
+        Self::Flush,
+        Self::Pin,
+        Self::Demand,
+    ];
+
+    /// The route's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unmap => "unmap",
+            Self::Fault => "fault",
+            Self::Switch => "switch",
+            Self::Irq => "irq",
+            Self::Flush => "flush",
+            Self::Pin => "pin",
+            Self::Demand => "demand",
+        }
+    }
+
+    /// What the route is, in one line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Unmap => "get and clear page-table entries of a Xen PV guest",
+            Self::Fault => "set a page-table entry on a page fault of a Xen PV guest",
+            Self::Switch => "update TLS descriptors at a context switch of a Xen PV guest",
+            Self::Irq => "enable events again in a Xen PV guest",
+            Self::Flush => "flush TLBs with and without global pages",
+            Self::Pin => "pin memory for DMA through VFIO",
+            Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
+        }
+    }
+
+    /// The ways to travel the route that can be ordered. Empty where no backend has any yet.
+    #[must_use]
+    pub const fn mechanisms(self) -> &'static [Mechanism] {
+        match self {
+            Self::Unmap => &UNMAP,
+            Self::Fault | Self::Switch | Self::Irq | Self::Flush | Self::Pin | Self::Demand => &[],
+        }
+    }
+
+    /// Finds a mechanism by its name.
+    ///
+    /// # Errors
+    /// The route has no mechanism of that name.
+    pub fn mechanism(self, name: &str) -> Result<&'static Mechanism, UnknownMechanism> {
+        self.mechanisms()
+            .iter()
+            .find(|mechanism| mechanism.name == name)
+            .ok_or_else(|| UnknownMechanism {
+                route: self,
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no route.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown route '{0}': expected one of unmap, fault, switch, irq, flush, pin, demand")]
+pub struct UnknownRoute(String);
+
+impl FromStr for Route {
+    type Err = UnknownRoute;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|route| route.name() == name)
+            .ok_or_else(|| UnknownRoute(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_found_by_its_name_and_serialises_to_it() {
+        for route in Route::ALL {
+            assert_eq!(route.name().parse(), Ok(route));
+            let json = serde_json::to_string(&route).unwrap();
+            assert_eq!(json, format!("\"{}\"", route.name()));
+        }
+        let error = "unmapp".parse::<Route>().unwrap_err().to_string();
+        assert!(
+            error.contains("unmapp") && error.contains("demand"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_route_with_mechanisms_has_a_safe_before_and_a_safe_after() {
+        for route in Route::ALL
+            .into_iter()
+            .filter(|r| !r.mechanisms().is_empty())
+        {
+            for role in [Role::Before, Role::After] {
+                let of_role = route.mechanisms().iter().filter(|m| m.role == role);
+                assert!(of_role.clone().count() >= 1, "{route} has no {role:?}");
+                assert!(
+                    of_role.clone().all(|m| m.smp_safe),
+                    "{route}: {role:?} is unsafe"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_mechanism_is_named_with_what_there_is() {
+        let error = Route::Unmap.mechanism("xchg").unwrap_err().to_string();
+        assert!(
+            error.contains("'xchg'") && error.contains("preserve-ad"),
+            "{error}"
+        );
+    }
+}
