@@ -52,9 +52,11 @@ static void dirty_round(u32 round, u32 *random)
 	while (READ_ONCE(meet.round) == round) {
 		u32 index = READ_ONCE(meet.progress) + next_random(random) % window;
 
-		/* A refused write is a page already cleared: nothing to do. */
-		if (index < count && __put_user(round, (u32 __user *)page_address_of(addr, index)))
-			continue;
+		/* A write that fails came too late: the page was cleared already. */
+		if (index < count)
+			(void)__put_user(round, (u32 __user *)page_address_of(addr, index));
+		/* The clearing CPU may itself have to wait for this one, in stop_machine(). */
+		cond_resched();
 	}
 	pagefault_enable();
 	smp_store_release(&meet.acknowledged, round);

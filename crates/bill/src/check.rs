@@ -69,9 +69,42 @@ impl Check {
     }
 }
 
+impl Check {
+    /// A check of a mechanism that is itself a negative control: it can only fail, or show nothing.
+    #[must_use]
+    pub fn of_control(name: &str, tried: u64, failed: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            tried,
+            failed,
+            control_failed: None,
+            verdict: if failed > 0 {
+                Verdict::Fail
+            } else {
+                Verdict::Inconclusive
+            },
+        }
+    }
+
+    /// Whether this is a check of a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.
+    #[must_use]
+    pub fn is_race(&self) -> bool {
+        self.name.starts_with("smp-")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_never_passes() {
+        let verdict = |failed| Check::of_control("smp-lost-dirty", 50_000, failed).verdict;
+        assert_eq!(
+            (verdict(0), verdict(72)),
+            (Verdict::Inconclusive, Verdict::Fail)
+        );
+    }
 
     #[test]
     fn without_a_failing_control_nothing_passes() {

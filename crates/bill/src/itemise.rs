@@ -16,43 +16,35 @@ pub struct Baselines {
 /// A mechanism at one batch size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Pages taken at once.
-    pub batch: u32,
     /// Cost of one page.
     pub cost_per_page: f64,
+    /// Hypercalls for one page, as the hypervisor counted them; `None` where nobody counted.
+    pub hypercalls_per_page: Option<f64>,
 }
 
 /// Itemises `row`.
 ///
-/// `hypercalls_per_page` is what the hypervisor counted; `None` or 0 means that the mechanism traps instead.
-/// `others` are the same mechanism at other batches: with them the work for one more entry in a call is known, as
-/// the slope between the two largest batches; without them the rest of a call is one item.
+/// A row without hypercalls traps instead. `others` are the same mechanism at other batches: what a call costs beyond an
+/// empty one is the slope of the cost over the hypercalls, between the rows with the most and the fewest of them; the
+/// remainder is the work for each entry. Without other batches these two are one item.
 #[must_use]
-pub fn itemise(
-    row: Measured,
-    hypercalls_per_page: Option<f64>,
-    baselines: Baselines,
-    others: &[Measured],
-) -> Vec<Toll> {
+pub fn itemise(row: Measured, baselines: Baselines, others: &[Measured]) -> Vec<Toll> {
     let read = toll("read-entry", 1.0, baselines.read);
     let rest = row.cost_per_page - baselines.read;
-    let calls = hypercalls_per_page.unwrap_or(0.0);
+    let Some(calls) = row.hypercalls_per_page else {
+        return vec![read, toll("clear", 1.0, rest)];
+    };
     if calls <= 0.0 {
         return vec![read, toll("trap-and-emulate", 1.0, rest)];
     }
     let empty = baselines.read_and_empty_hypercall - baselines.read;
     let entry = toll("hypercall-entry", calls, empty);
     let rest = rest - entry.cost_per_page();
-    match cost_of_one_more_entry(others) {
-        Some(one_more) => {
-            let per_entry = one_more - baselines.read;
-            let per_call = (rest - per_entry) / calls;
-            vec![
-                read,
-                entry,
-                toll("per-entry", 1.0, per_entry),
-                toll("per-call", calls, per_call),
-            ]
+    match cost_of_a_call(others) {
+        Some(whole_call) => {
+            let call = toll("per-call", calls, whole_call - empty);
+            let per_entry = rest - call.cost_per_page();
+            vec![read, entry, call, toll("per-entry", 1.0, per_entry)]
         }
         None => vec![read, entry, toll("update", 1.0, rest)],
     }
@@ -66,16 +58,15 @@ fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
     }
 }
 
-/// The slope of the cost of a whole call over its entries, between the two largest batches.
-fn cost_of_one_more_entry(all: &[Measured]) -> Option<f64> {
-    let mut sorted = all.to_vec();
-    sorted.sort_by_key(|m| m.batch);
-    sorted.dedup_by_key(|m| m.batch);
-    let [.., small, large] = sorted.as_slice() else {
-        return None;
+/// What one more call costs, its entry included.
+fn cost_of_a_call(all: &[Measured]) -> Option<f64> {
+    let counted = || {
+        all.iter()
+            .filter_map(|m| Some((m.hypercalls_per_page?, m.cost_per_page)))
     };
-    let whole = |m: &Measured| m.cost_per_page * f64::from(m.batch);
-    Some((whole(large) - whole(small)) / (f64::from(large.batch) - f64::from(small.batch)))
+    let (most, cost_of_most) = counted().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (fewest, cost_of_fewest) = counted().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (most > fewest).then(|| (cost_of_most - cost_of_fewest) / (most - fewest))
 }
 
 #[cfg(test)]
@@ -89,11 +80,15 @@ mod tests {
         read_and_empty_hypercall: 350.0,
     };
 
-    fn measured(batch: u32, cost_per_page: f64) -> Measured {
+    fn measured(cost_per_page: f64, hypercalls_per_page: f64) -> Measured {
         Measured {
-            batch,
             cost_per_page,
+            hypercalls_per_page: Some(hypercalls_per_page),
         }
+    }
+
+    fn names(tolls: &[Toll]) -> Vec<&str> {
+        tolls.iter().map(|toll| toll.name.as_str()).collect()
     }
 
     fn sum(tolls: &[Toll]) -> f64 {
@@ -102,37 +97,49 @@ mod tests {
 
     #[test]
     fn a_trap_is_one_item_beside_the_read() {
-        let tolls = itemise(measured(1, 1836.0), Some(0.0), BASELINES, &[]);
-        let names: Vec<_> = tolls.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!(names, ["read-entry", "trap-and-emulate"]);
+        let tolls = itemise(measured(1836.0, 0.0), BASELINES, &[]);
+        assert_eq!(names(&tolls), ["read-entry", "trap-and-emulate"]);
         assert_eq!(tolls[1].cost_each, 1830.0);
     }
 
     #[test]
     fn a_single_batch_leaves_entry_and_call_together() {
-        let tolls = itemise(
-            measured(1, 1045.0),
-            Some(1.0),
-            BASELINES,
-            &[measured(1, 1045.0)],
-        );
-        assert_eq!(tolls[2].name, "update");
+        let row = measured(1045.0, 1.0);
+        let tolls = itemise(row, BASELINES, &[row]);
+        assert_eq!(names(&tolls), ["read-entry", "hypercall-entry", "update"]);
         assert_eq!(tolls[2].cost_each, 1045.0 - 350.0);
     }
 
+    #[test]
+    fn what_nobody_counted_is_not_called_a_trap() {
+        let row = Measured {
+            cost_per_page: 512.0,
+            hypercalls_per_page: None,
+        };
+        assert_eq!(
+            names(&itemise(row, BASELINES, &[row])),
+            ["read-entry", "clear"]
+        );
+    }
+
     proptest! {
-        /// A mechanism made of known parts is taken apart into these parts, and the parts always sum to the cost.
+        /// A mechanism made of known parts is taken apart into these parts, however the kernel splits its batches
+        /// into calls, and the parts always sum to the cost.
         #[test]
         fn known_parts_are_found(
-            per_call in 0.0..2000.0f64, per_entry in 0.0..2000.0f64, batch in 1u32..=512,
+            per_call in 0.0..2000.0f64,
+            per_entry in 0.0..2000.0f64,
+            calls in prop::collection::vec(0.001..1.0f64, 2..6),
         ) {
-            let cost = |b: u32| measured(b, 6.0 + per_entry + (344.0 + per_call) / f64::from(b));
-            let others = [cost(1), cost(128), cost(512)];
-            let row = cost(batch);
-            let tolls = itemise(row, Some(1.0 / f64::from(batch)), BASELINES, &others);
-            prop_assert!((tolls[2].cost_each - per_entry).abs() < 1e-6);
-            prop_assert!((tolls[3].cost_each - per_call).abs() < 1e-6 * f64::from(batch));
-            prop_assert!((sum(&tolls) - row.cost_per_page).abs() < 1e-9);
+            let cost = |calls: f64| measured(6.0 + per_entry + (344.0 + per_call) * calls, calls);
+            let mut others: Vec<_> = calls.iter().map(|&calls| cost(calls)).collect();
+            others.extend([cost(1.0), cost(0.0005)]);
+            for row in &others {
+                let tolls = itemise(*row, BASELINES, &others);
+                prop_assert!((tolls[2].cost_each - per_call).abs() < 1e-6);
+                prop_assert!((tolls[3].cost_each - per_entry).abs() < 1e-6);
+                prop_assert!((sum(&tolls) - row.cost_per_page).abs() < 1e-9);
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum Role {
     Alternative,
     /// What user space sees, whatever the kernel does underneath.
     Observed,
+    /// Nothing is done: what the other figures are compared with.
+    Baseline,
 }
 
 /// One way to travel a route.

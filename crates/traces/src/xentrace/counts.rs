@@ -68,6 +68,9 @@ impl OpCounts {
 pub struct PvCounts {
     /// Hypercalls by number; continuations of preempted ones are counted again.
     pub hypercalls: OpCounts,
+    /// How many of these were continuations, as far as the trace tells them apart: see
+    /// [`is_continuation`](super::Hypercall::is_continuation).
+    pub continuations: u64,
     /// Hypercalls inside `multicall`s. xenalyze adds these to the former; we keep them apart.
     pub subcalls: OpCounts,
     /// Exceptions other than page faults, passed on to the guest.
@@ -114,7 +117,10 @@ impl PvCounts {
     /// Counts one event.
     pub fn record(&mut self, event: &PvEvent<'_>) {
         match event {
-            PvEvent::Hypercall(call) => self.hypercalls.record(call.op),
+            PvEvent::Hypercall(call) => {
+                self.hypercalls.record(call.op);
+                self.continuations += u64::from(call.is_continuation());
+            }
             PvEvent::HypercallV1 { op, .. } => self.hypercalls.record(*op),
             PvEvent::Subcall(call) => self.subcalls.record(call.op),
             PvEvent::Trap { .. } => self.trap += 1,
@@ -133,6 +139,7 @@ impl PvCounts {
     /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.hypercalls.add(&other.hypercalls);
+        self.continuations += other.continuations;
         self.subcalls.add(&other.subcalls);
         self.trap += other.trap;
         self.page_fault += other.page_fault;

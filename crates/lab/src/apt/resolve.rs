@@ -1,0 +1,355 @@
+//! Which packages make up a kernel, its headers, or Xen: pure functions over a recorded index.
+//!
+//! No kernel's name is written here: everything follows the `Depends` of the packages that
+//! Debian keeps pointing at its current kernel.
+
+use serde::{Deserialize, Serialize};
+
+use crate::apt::index::{Dependency, Listed, dependencies};
+use crate::apt::version;
+
+/// The kernel that Debian installs for ordinary machines.
+const KERNEL: &str = "linux-image-amd64";
+/// What the parts of a kernel image begin with; it is split in three from 7.2 on.
+const IMAGE_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
+/// What the parts of its headers begin with.
+const HEADER_PARTS: [&str; 2] = ["linux-headers-", "linux-kbuild-"];
+/// What the shared libraries of kbuild's tools begin with.
+const LIBRARIES: [&str; 4] = ["libc6", "libelf1", "libzstd1", "zlib1g"];
+
+/// What a suite offers, as recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Index {
+    /// When it was fetched, in seconds since 1970.
+    pub fetched_at: u64,
+    /// The packages of the suite itself.
+    pub own: Vec<Listed>,
+    /// The packages of the suite that it builds upon; they fulfil dependencies only.
+    pub base: Vec<Listed>,
+}
+
+/// The packages of one kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelPackages {
+    /// The image and its modules: one package or, from 7.2 on, three.
+    pub image: Vec<Listed>,
+    /// Headers and build tools, or why there are none.
+    pub headers: Result<Vec<Listed>, String>,
+}
+
+impl Index {
+    /// The newest version of a package of the suite itself.
+    #[must_use]
+    pub fn newest(&self, name: &str) -> Option<&Listed> {
+        newest(self.own.iter().filter(|listed| listed.package.name == name))
+    }
+
+    /// The suite's current kernel, or the newest one whose version begins with `prefix`.
+    ///
+    /// # Errors
+    /// A sentence that says what the suite offers instead.
+    pub fn kernel(&self, prefix: Option<&str>) -> Result<KernelPackages, String> {
+        let head = match prefix {
+            None => self
+                .newest(KERNEL)
+                .ok_or_else(|| format!("the suite has no {KERNEL}"))?,
+            Some(prefix) => self
+                .newest_kernel(prefix)
+                .ok_or_else(|| self.offered(prefix))?,
+        };
+        let mut image = self.closure(head, &IMAGE_PARTS)?;
+        image.retain(|listed| listed.package.name != KERNEL);
+        let release = image
+            .iter()
+            .find_map(kernel_release)
+            .ok_or("the suite's kernel has no version in its name")?;
+        let headers = self.headers(release);
+        Ok(KernelPackages { image, headers })
+    }
+
+    /// The newest Xen.
+    #[must_use]
+    pub fn xen(&self) -> Option<&Listed> {
+        let is_xen = |name: &str| {
+            name.strip_prefix("xen-hypervisor-")
+                .is_some_and(|rest| rest.ends_with("-amd64"))
+        };
+        newest(
+            self.own
+                .iter()
+                .filter(|listed| is_xen(&listed.package.name)),
+        )
+    }
+
+    /// The shared libraries that the build tools among these headers are linked to.
+    ///
+    /// # Errors
+    /// A sentence that says which is missing.
+    pub fn tool_libraries(&self, headers: &[Listed]) -> Result<Vec<Listed>, String> {
+        let mut all = Vec::new();
+        for tools in headers
+            .iter()
+            .filter(|listed| listed.package.name.starts_with("linux-kbuild-"))
+        {
+            all.extend(self.closure(tools, &LIBRARIES)?.into_iter().skip(1));
+        }
+        Ok(all)
+    }
+
+    fn newest_kernel(&self, prefix: &str) -> Option<&Listed> {
+        newest(self.own.iter().filter(|listed| {
+            let by_release =
+                kernel_release(listed).is_some_and(|release| begins_version(release, prefix));
+            let by_package =
+                kernel_release(listed).is_some() && begins_version(&listed.package.version, prefix);
+            by_release || by_package
+        }))
+    }
+
+    fn offered(&self, prefix: &str) -> String {
+        let mut kernels: Vec<&Listed> = self
+            .own
+            .iter()
+            .filter(|listed| kernel_release(listed).is_some())
+            .collect();
+        kernels.sort_by(|a, b| version::compare(&a.package.version, &b.package.version));
+        let mut releases: Vec<&str> = kernels.into_iter().filter_map(kernel_release).collect();
+        releases.dedup();
+        format!(
+            "no kernel of the suite begins with {prefix}; it has {}",
+            releases.join(", ")
+        )
+    }
+
+    fn headers(&self, release: &str) -> Result<Vec<Listed>, String> {
+        let name = format!("linux-headers-{release}");
+        let head = self
+            .newest(&name)
+            .ok_or_else(|| format!("the suite has no {name} (any more)"))?;
+        self.closure(head, &HEADER_PARTS)
+    }
+
+    /// A package and what it depends upon, as far as names begin with one of `parts`.
+    fn closure(&self, head: &Listed, parts: &[&str]) -> Result<Vec<Listed>, String> {
+        let mut found = vec![head.clone()];
+        let mut next = 0;
+        while let Some(listed) = found.get(next).cloned() {
+            next += 1;
+            let parts_of = |name: &str| parts.iter().any(|part| name.starts_with(part));
+            for dependency in dependencies(&listed).filter(|dependency| parts_of(dependency.name)) {
+                let part = self.fulfil(&dependency).ok_or_else(|| {
+                    format!(
+                        "{} depends on {}, which the suite lacks",
+                        listed.package.name, dependency.name
+                    )
+                })?;
+                if !found.contains(part) {
+                    found.push(part.clone());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn fulfil(&self, dependency: &Dependency<'_>) -> Option<&Listed> {
+        let of = |listed: &'_ [Listed]| -> Option<usize> {
+            let fits = listed
+                .iter()
+                .enumerate()
+                .filter(|(_, listed)| dependency.allows(&listed.package));
+            fits.max_by(|(_, a), (_, b)| version::compare(&a.package.version, &b.package.version))
+                .map(|(i, _)| i)
+        };
+        of(&self.own)
+            .map(|i| &self.own[i])
+            .or_else(|| of(&self.base).map(|i| &self.base[i]))
+    }
+}
+
+fn newest<'a>(listed: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
+    listed.max_by(|a, b| version::compare(&a.package.version, &b.package.version))
+}
+
+/// `6.1.0-56-amd64` of `linux-image-6.1.0-56-amd64`; `None` for other flavours, and for
+/// metapackages, which have no version in their name or, as `linux-image-6.12-amd64`, half of one.
+fn kernel_release(listed: &Listed) -> Option<&str> {
+    let release = listed.package.name.strip_prefix("linux-image-")?;
+    let version = release.strip_suffix("-amd64")?;
+    let other_flavour = version.ends_with("-cloud") || version.ends_with("-rt");
+    let is_whole =
+        version.starts_with(|c: char| c.is_ascii_digit()) && version.split('.').count() > 2;
+    (is_whole && !other_flavour).then_some(release)
+}
+
+/// Whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
+fn begins_version(version: &str, prefix: &str) -> bool {
+    version.strip_prefix(prefix).is_some_and(|rest| {
+        !(prefix.ends_with(|c: char| c.is_ascii_digit())
+            && rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::Package;
+
+    fn listed(name: &str, version: &str, depends: &str) -> Listed {
+        Listed {
+            package: Package {
+                name: name.into(),
+                version: version.into(),
+                sha256: format!("{name}-{version}"),
+            },
+            filename: format!("pool/{name}.deb"),
+            size: 1,
+            depends: depends.into(),
+        }
+    }
+
+    fn index() -> Index {
+        let own = vec![
+            listed(
+                "linux-image-amd64",
+                "7.2.9-1",
+                "linux-image-7.2.9-amd64 (= 7.2.9-1)",
+            ),
+            listed(
+                "linux-image-amd64",
+                "7.2.12-1",
+                "linux-base, linux-image-7.2.12-amd64 (= 7.2.12-1)",
+            ),
+            listed(
+                "linux-image-7.2.12-amd64",
+                "7.2.12-1",
+                "dracut | initramfs-tools, linux-binary-7.2.12-amd64 (= 7.2.12-1), linux-modules-7.2.12-amd64 (= 7.2.12-1)",
+            ),
+            listed("linux-binary-7.2.12-amd64", "7.2.12-1", "linux-base"),
+            listed("linux-modules-7.2.12-amd64", "7.2.12-1", "kmod"),
+            listed(
+                "linux-headers-7.2.12-amd64",
+                "7.2.12-1",
+                "gcc-14, linux-headers-7.2.12-common (= 7.2.12-1), linux-kbuild-7.2.12",
+            ),
+            listed("linux-headers-7.2.12-common", "7.2.12-1", ""),
+            listed(
+                "linux-kbuild-7.2.12",
+                "7.2.12-1",
+                "libc6 (>= 2.38), libelf1t64",
+            ),
+            listed("linux-image-6.1.0-9-amd64", "6.1.90-1", ""),
+            listed("linux-image-6.18.5-amd64", "6.18.5-1", ""),
+            listed("linux-image-6.18.15-amd64", "6.18.15-1", ""),
+            listed(
+                "linux-image-6.18-amd64",
+                "6.18.15-1",
+                "linux-image-6.18.15-amd64 (= 6.18.15-1)",
+            ),
+            listed("linux-image-6.18.16-rt-amd64", "6.18.16-1", ""),
+            listed("xen-hypervisor-4.9-amd64", "4.9.1-1", ""),
+            listed("xen-hypervisor-4.20-amd64", "4.20.3-1", ""),
+            listed("xen-hypervisor-common", "9-1", ""),
+        ];
+        let base = vec![
+            listed("linux-image-amd64", "9.9-1", ""),
+            listed("libc6", "2.41-12", ""),
+            listed("libelf1t64", "0.192-4", "libc6, zlib1g"),
+            listed("zlib1g", "1:1.3", ""),
+        ];
+        Index {
+            fetched_at: 0,
+            own,
+            base,
+        }
+    }
+
+    fn names(listed: &[Listed]) -> Vec<&str> {
+        listed
+            .iter()
+            .map(|listed| listed.package.name.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn follows_the_split_image_and_its_headers() {
+        let kernel = index().kernel(None).unwrap();
+        let image = [
+            "linux-image-7.2.12-amd64",
+            "linux-binary-7.2.12-amd64",
+            "linux-modules-7.2.12-amd64",
+        ];
+        assert_eq!(names(&kernel.image), image);
+        let headers = [
+            "linux-headers-7.2.12-amd64",
+            "linux-headers-7.2.12-common",
+            "linux-kbuild-7.2.12",
+        ];
+        assert_eq!(names(&kernel.headers.unwrap()), headers);
+    }
+
+    #[test]
+    fn libraries_of_the_tools_come_from_the_base_suite() {
+        let index = index();
+        let headers = index.kernel(None).unwrap().headers.unwrap();
+        assert_eq!(
+            names(&index.tool_libraries(&headers).unwrap()),
+            ["libc6", "libelf1t64", "zlib1g"]
+        );
+    }
+
+    #[test]
+    fn a_prefix_selects_the_newest_of_whole_numbers() {
+        let of = |prefix| {
+            names(&index().kernel(Some(prefix)).unwrap().image)
+                .first()
+                .map(ToString::to_string)
+        };
+        assert_eq!(of("6.18").as_deref(), Some("linux-image-6.18.15-amd64"));
+        assert_eq!(of("6.1").as_deref(), Some("linux-image-6.1.0-9-amd64"));
+        assert_eq!(
+            of("6.1.90").as_deref(),
+            Some("linux-image-6.1.0-9-amd64"),
+            "by the package's version"
+        );
+    }
+
+    #[test]
+    fn headers_that_are_gone_are_a_reason_not_an_error() {
+        let headers = index().kernel(Some("6.18")).unwrap().headers;
+        assert_eq!(
+            headers.unwrap_err(),
+            "the suite has no linux-headers-6.18.15-amd64 (any more)"
+        );
+    }
+
+    #[test]
+    fn an_absent_kernel_is_told_with_what_there_is() {
+        let error = index().kernel(Some("5.10")).unwrap_err();
+        assert_eq!(
+            error,
+            "no kernel of the suite begins with 5.10; it has \
+             6.1.0-9-amd64, 6.18.5-amd64, 6.18.15-amd64, 7.2.12-amd64"
+        );
+    }
+
+    #[test]
+    fn a_missing_part_is_named() {
+        let mut index = index();
+        index
+            .own
+            .retain(|listed| !listed.package.name.starts_with("linux-modules-"));
+        let error = index.kernel(None).unwrap_err();
+        assert!(
+            error.contains("linux-modules-7.2.12-amd64, which the suite lacks"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_newest_xen_is_newest_by_version_not_by_name() {
+        assert_eq!(
+            index().xen().unwrap().package.name,
+            "xen-hypervisor-4.20-amd64"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! One boot: a machine is started, its results are collected, and nothing of it is left.
+//!
+//! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
+//! cache's `logs` folder, one per kind of boot, and the error names it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cache::{Cache, Scratch};
+use crate::console::{Console, Event};
+use crate::error::LabError;
+use crate::machine::{self, Machine};
+use crate::process::Child;
+use crate::progress::Phase;
+use crate::report::{Blob, Report};
+use crate::stop::Stop;
+
+/// How often the console is looked at.
+const POLL: Duration = Duration::from_millis(10);
+/// How long a system that gave up may still talk, so that the log holds all of its last words.
+const AFTERMATH: Duration = Duration::from_secs(2);
+
+/// What is booted, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boot<'a> {
+    /// The name of this boot, for progress and logs.
+    pub(crate) name: &'a str,
+    pub(crate) machine: Machine,
+    /// The hypervisor, for [`machine::Firmware::Xen`].
+    pub(crate) xen: Option<&'a Path>,
+    pub(crate) linux: &'a Path,
+    pub(crate) initramfs: &'a [u8],
+    /// The guest is given up when it reports nothing for so long.
+    pub(crate) silence: Duration,
+    /// Where console and trace are kept even when all goes well.
+    pub(crate) keep_logs: Option<&'a Path>,
+}
+
+/// What a boot brought.
+#[derive(Debug)]
+pub(crate) struct Harvest {
+    /// All reports but the last, `Done`.
+    pub(crate) reports: Vec<Report>,
+    folder: PathBuf,
+    // Removed when the harvest is dropped.
+    _scratch: Scratch,
+}
+
+impl Harvest {
+    /// The bytes that a blob announced, checked.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] when the shared memory cannot be read, or does not hold what was announced.
+    pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
+        let path = self.folder.join(machine::SHARED);
+        let mut bytes = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
+            .map_err(LabError::io("read", &path))?;
+        let found = format!("{:08x}", crc32fast::hash(&bytes));
+        if found != blob.crc32 {
+            let problem = format!(
+                "{}: CRC-32 {found}, the guest said {}",
+                blob.name, blob.crc32
+            );
+            return Err(LabError::io("read", &path)(std::io::Error::other(problem)));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Boots, waits until the guest is done, and ends it.
+///
+/// # Errors
+/// [`LabError::Guest`] when the guest fails, hangs or ends early; [`LabError::Process`] when QEMU does;
+/// [`LabError::Stopped`]. QEMU is gone in every case.
+pub(crate) fn run(
+    boot: Boot<'_>,
+    cache: &Cache,
+    stop: &Stop,
+    phase: &mut dyn Phase,
+) -> Result<Harvest, LabError> {
+    let scratch = cache.scratch();
+    let folder = scratch.create_dir()?.to_path_buf();
+    furnish(boot, &folder)?;
+    let mut child = boot.machine.command().current_dir(&folder).start()?;
+    let collected = collect(boot, &folder, &mut child, stop, phase);
+    child.kill();
+    if let Some(place) = boot.keep_logs {
+        keep(&folder, place, boot.name)?;
+    }
+    match collected {
+        Ok(reports) => Ok(Harvest {
+            reports,
+            folder,
+            _scratch: scratch,
+        }),
+        Err(Ending::Guest(problem)) => Err(LabError::Guest {
+            boot: boot.name.to_owned(),
+            problem,
+            log: keep(&folder, &cache.path("logs"), boot.name)?,
+        }),
+        Err(Ending::Lab(error)) => Err(error),
+    }
+}
+
+/// Why a guest's results are not there.
+enum Ending {
+    /// The guest is to blame.
+    Guest(String),
+    /// The lab or its surroundings are.
+    Lab(LabError),
+}
+
+impl From<LabError> for Ending {
+    fn from(error: LabError) -> Self {
+        Self::Lab(error)
+    }
+}
+
+fn furnish(boot: Boot<'_>, folder: &Path) -> Result<(), LabError> {
+    let link = |target: &Path, name: &str| {
+        let target = fs::canonicalize(target).map_err(LabError::io("read", target))?;
+        symlink(target, folder.join(name)).map_err(LabError::io("write", folder))
+    };
+    if let Some(xen) = boot.xen {
+        link(xen, machine::XEN)?;
+    }
+    link(boot.linux, machine::LINUX)?;
+    let initramfs = folder.join(machine::INITRAMFS);
+    File::create(&initramfs)
+        .and_then(|mut file| file.write_all(boot.initramfs))
+        .map_err(LabError::io("write", &initramfs))
+}
+
+/// Follows the console until the guest is done.
+fn collect(
+    boot: Boot<'_>,
+    folder: &Path,
+    child: &mut Child,
+    stop: &Stop,
+    phase: &mut dyn Phase,
+) -> Result<Vec<Report>, Ending> {
+    let mut console = Console::new(&folder.join(machine::CONSOLE));
+    let mut reports = Vec::new();
+    let mut heard = Instant::now();
+    loop {
+        stop.check()?;
+        let ended = child.try_wait()?;
+        for event in console.poll()? {
+            heard = Instant::now();
+            match understood(event)? {
+                Report::Done => return Ok(reports),
+                report => {
+                    phase.step(&next_after(&report));
+                    reports.push(report);
+                }
+            }
+        }
+        if let Some(status) = ended {
+            return Err(early_end(child, status, reports.len()));
+        }
+        if heard.elapsed() > boot.silence {
+            let silence = boot.silence.as_secs();
+            return Err(Ending::Guest(format!(
+                "it reported nothing for {silence} s and was ended"
+            )));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn understood(event: Event) -> Result<Report, Ending> {
+    match event {
+        Event::Trouble(words) => {
+            thread::sleep(AFTERMATH);
+            Err(Ending::Guest(words))
+        }
+        Event::Result(json) => match serde_json::from_str(&json) {
+            Ok(Report::Error(failure)) => Err(Ending::Guest(format!(
+                "{}: {} (errno {})",
+                failure.what, failure.message, failure.errno
+            ))),
+            Ok(report) => Ok(report),
+            Err(error) => Err(Ending::Guest(format!(
+                "a result that is none: {error}: {json}"
+            ))),
+        },
+    }
+}
+
+/// QEMU that says something and fails is to blame itself; a machine that powers off early is the guest's doing.
+fn early_end(child: &Child, status: std::process::ExitStatus, reports: usize) -> Ending {
+    if status.success() {
+        Ending::Guest(format!(
+            "the machine went off after {reports} results, before the guest was done"
+        ))
+    } else {
+        Ending::Lab(child.failure(status))
+    }
+}
+
+fn next_after(report: &Report) -> String {
+    match report {
+        Report::Hello(_) => "up".to_owned(),
+        Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
+        Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
+        Report::User(user) => user.operation.clone(),
+        Report::Blob(blob) => blob.name.clone(),
+        Report::Error(_) | Report::Done => String::new(),
+    }
+}
+
+/// Copies the console to `place`; returns where it is.
+fn keep(folder: &Path, place: &Path, name: &str) -> Result<PathBuf, LabError> {
+    fs::create_dir_all(place).map_err(LabError::io("create", place))?;
+    let log = place.join(format!("{name}.console.log"));
+    let console = folder.join(machine::CONSOLE);
+    // A machine that never came to write has no console.
+    let text = fs::read(console).unwrap_or_default();
+    fs::write(&log, text).map_err(LabError::io("write", &log))?;
+    Ok(log)
+}

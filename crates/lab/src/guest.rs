@@ -1,0 +1,216 @@
+//! Builds what runs inside: init, the guest's only process, and the probe module of a PV guest.
+//!
+//! The sources are part of this program, so an installed pagetoll can build for any kernel. What was built is kept
+//! in the cache by the content of everything that went into it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cache::{Cache, read_if_there};
+use crate::digest::sha256_of;
+use crate::error::LabError;
+use crate::headers::{Availability, Headers};
+use crate::process::{Run, run_to_end};
+use crate::stop::Stop;
+use crate::tools::Tool;
+
+/// How long a compiler may take. Assumed: a module takes 5 s on an idle machine.
+const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// How long a compiler may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../guests/", $name)))),*]
+    };
+}
+
+type Sources = &'static [(&'static str, &'static str)];
+
+const INIT: Sources = sources![
+    "init/clock.h",
+    "init/init.c",
+    "init/privcmd.c",
+    "init/privcmd.h",
+    "init/probe_steps.c",
+    "init/report.c",
+    "init/report.h",
+    "init/shared_memory.c",
+    "init/shared_memory.h",
+    "init/steps.h",
+    "init/user_steps.c",
+    "init/xentrace.c",
+    "init/xentrace.h",
+    "xen-probe/xen_probe_abi.h",
+];
+
+const XEN_PROBE: Sources = sources![
+    "xen-probe/Kbuild",
+    "xen-probe/device.c",
+    "xen-probe/mechanism.c",
+    "xen-probe/probe.h",
+    "xen-probe/race.c",
+    "xen-probe/table.c",
+    "xen-probe/xen_probe_abi.h",
+];
+
+/// The static program that a guest starts with.
+///
+/// # Errors
+/// [`LabError::Process`] when it does not compile; those of the cache.
+pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    let key = sha256_of(format!("{INIT:?} {}", compiler(stop)?).as_bytes());
+    cache.entry(&format!("guests/init-{key}"), stop, |place| {
+        let scratch = cache.scratch();
+        let folder = scratch.create_dir()?;
+        write_sources(folder, INIT)?;
+        let units = INIT.iter().filter(|(name, _)| name.ends_with(".c"));
+        let compile = Run::new(Tool::Gcc.program())
+            .current_dir(folder)
+            .args(["-static", "-O2", "-Wall", "-pthread", "-o"])
+            .arg(place)
+            .args(units.map(|(name, _)| *name));
+        run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
+    })
+}
+
+/// The probe module for these headers, or a sentence that says why there is none.
+///
+/// # Errors
+/// Those of the cache. A build that fails is no error but a reason.
+pub(crate) fn xen_probe(
+    headers: &Availability,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Result<PathBuf, String>, LabError> {
+    let headers = match headers {
+        Ok(headers) => headers,
+        Err(reason) => return Ok(Err(reason.clone())),
+    };
+    let name = format!("guests/xen-probe-{}", key(headers, stop)?);
+    let refusal = format!("{name}.refused");
+    if let Some(reason) = read_if_there(&cache.path(&refusal))? {
+        return Ok(Err(String::from_utf8_lossy(&reason).into_owned()));
+    }
+    match cache.entry(&name, stop, |place| {
+        build_probe(headers, place, cache, stop)
+    }) {
+        Ok(module) => Ok(Ok(module)),
+        Err(LabError::Process(error)) => {
+            let reason = format!(
+                "the probe does not build for Linux {}: {}",
+                headers.release,
+                first_error(&error.stderr_tail)
+            );
+            cache.replace(&refusal, reason.as_bytes())?;
+            Ok(Err(reason))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn build_probe(
+    headers: &Headers,
+    place: &Path,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<(), LabError> {
+    let scratch = cache.scratch();
+    let folder = scratch.create_dir()?;
+    write_sources(folder, XEN_PROBE)?;
+    let folder = folder.join("xen-probe");
+    run_to_end(&headers.module_build(&folder), BUILD_LIMIT, stop)?;
+    let module = folder.join("xen-probe.ko");
+    fs::copy(&module, place).map_err(LabError::io("copy", &module))?;
+    Ok(())
+}
+
+/// The sources, the compiler, and the headers by what makes two kernels' modules differ.
+fn key(headers: &Headers, stop: &Stop) -> Result<String, LabError> {
+    let of_file = |name: &str| {
+        let bytes = fs::read(headers.build_dir.join(name)).unwrap_or_default();
+        sha256_of(&bytes)
+    };
+    let built_from = format!(
+        "{XEN_PROBE:?} {} {} {:?} {} {}",
+        compiler(stop)?,
+        headers.release,
+        headers.make_arguments,
+        of_file("Module.symvers"),
+        of_file("include/generated/autoconf.h"),
+    );
+    Ok(sha256_of(built_from.as_bytes()))
+}
+
+fn compiler(stop: &Stop) -> Result<String, LabError> {
+    let ask = Run::new(Tool::Gcc.program()).arg("--version");
+    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
+}
+
+fn write_sources(folder: &Path, sources: Sources) -> Result<(), LabError> {
+    for (name, text) in sources {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(LabError::io("create", parent))?;
+        }
+        fs::write(&path, text).map_err(LabError::io("write", &path))?;
+    }
+    Ok(())
+}
+
+/// The compiler's first error, else the last line.
+fn first_error(stderr: &str) -> String {
+    let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
+    let first = lines().find(|line| line.contains("error:") || line.contains("ERROR:"));
+    let line = first
+        .or_else(|| lines().next_back())
+        .unwrap_or("make failed");
+    // The folder that it was built in is gone by now.
+    let of_source = line.rfind("/xen-probe/").map(|at| at + "/xen-probe/".len());
+    line[of_source.unwrap_or(0)..].trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools;
+
+    #[test]
+    fn all_sources_of_the_guests_are_carried() {
+        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests");
+        for (folder, sources) in [("init", INIT), ("xen-probe", XEN_PROBE)] {
+            for entry in fs::read_dir(guests.join(folder)).unwrap() {
+                let name = entry.unwrap().file_name();
+                let name = format!("{folder}/{}", name.to_string_lossy());
+                let carried = sources.iter().any(|(carried, _)| *carried == name);
+                assert!(
+                    carried || name.contains("LICENSE"),
+                    "{name} is not in the list"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_error_is_told_without_the_folder() {
+        let stderr = "make: Entering\n/x/y/xen-probe/race.c:12:3: error: 'foo' undeclared\nmake: *** Error 2\n";
+        assert_eq!(first_error(stderr), "race.c:12:3: error: 'foo' undeclared");
+        assert_eq!(first_error(""), "make failed");
+    }
+
+    #[test]
+    fn init_builds_once() {
+        if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
+            eprintln!("skipped: {missing}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
+        let first = init(&cache, &Stop::new()).unwrap();
+        let made = fs::metadata(&first).unwrap().modified().unwrap();
+        assert_eq!(&fs::read(&first).unwrap()[..4], b"\x7fELF");
+        assert_eq!(init(&cache, &Stop::new()).unwrap(), first);
+        assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
+    }
+}

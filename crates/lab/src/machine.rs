@@ -1,0 +1,201 @@
+//! The machine that a guest boots on: one QEMU, without network, in the folder of its boot.
+//!
+//! Two modes. *Counting*: one vCPU, `-icount shift=0`, so that the time-stamp counter is the number of instructions
+//! retired and the run repeats to the bit. *Race*: two vCPUs that run in parallel (multi-threaded TCG), for what only
+//! happens between CPUs; its times mean nothing.
+//!
+//! All files are named relative to the folder, so that the command is the same on every machine.
+
+use crate::process::Run;
+use crate::tools::Tool;
+
+/// File names in a boot's folder.
+pub(crate) const XEN: &str = "xen";
+pub(crate) const LINUX: &str = "linux";
+pub(crate) const INITRAMFS: &str = "initramfs";
+pub(crate) const CONSOLE: &str = "console.log";
+pub(crate) const SHARED: &str = "shared";
+
+/// Bytes of the device that carries bulk data out. A traced run of 4096 pages leaves about 5 MiB.
+pub(crate) const SHARED_MIB: u64 = 64;
+/// What kernel, initramfs, page tables and a trace need beside the pages that are billed.
+const GUEST_BASE_MIB: u64 = 448;
+/// What Xen itself needs: 256 MiB leaves room for trace buffers and heap.
+const XEN_BASE_MIB: u64 = 256;
+
+/// Whether instructions are counted or CPUs race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One vCPU, every instruction counted.
+    Counting,
+    /// Two vCPUs in parallel.
+    Race,
+}
+
+/// What the machine boots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Firmware {
+    /// Xen with Linux as its PV dom0.
+    Xen,
+    /// Linux alone.
+    Linux,
+}
+
+/// A machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    pub(crate) mode: Mode,
+    pub(crate) firmware: Firmware,
+    /// Memory that the guest needs for the pages of its order.
+    pub(crate) pages_mib: u64,
+}
+
+impl Mode {
+    /// vCPUs, and so the host's CPUs that it keeps busy.
+    pub(crate) const fn cpus(self) -> usize {
+        match self {
+            Self::Counting => 1,
+            Self::Race => 2,
+        }
+    }
+}
+
+impl Machine {
+    /// Memory of the guest in MiB.
+    const fn guest_mib(self) -> u64 {
+        GUEST_BASE_MIB + self.pages_mib
+    }
+
+    /// Memory of the whole machine in MiB.
+    pub(crate) const fn memory_mib(self) -> u64 {
+        match self.firmware {
+            Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
+            Firmware::Linux => self.guest_mib(),
+        }
+    }
+
+    /// The command that starts it, to be run in the folder that holds its files.
+    ///
+    /// Nehalem: with the models `max` and `EPYC` dom0 crashes on QEMU 7.2. The clock of the machine begins at a
+    /// fixed time and follows the instructions, so that a guest cannot tell two runs apart.
+    pub(crate) fn command(self) -> Run {
+        let run = Run::new(Tool::Qemu.program())
+            .args([
+                "-nodefaults",
+                "-no-user-config",
+                "-display",
+                "none",
+                "-no-reboot",
+            ])
+            .args(["-cpu", "Nehalem", "-m"])
+            .arg(format!("{}M", self.memory_mib()))
+            .args(self.accelerator())
+            .args([
+                "-chardev",
+                "file,id=console,path=console.log",
+                "-serial",
+                "chardev:console",
+            ])
+            .arg("-object")
+            .arg(format!(
+                "memory-backend-file,id=shared,share=on,mem-path={SHARED},size={SHARED_MIB}M"
+            ))
+            .args(["-device", "ivshmem-plain,memdev=shared"]);
+        self.boot(run)
+    }
+
+    fn accelerator(self) -> Vec<&'static str> {
+        match self.mode {
+            Mode::Counting => vec![
+                "-accel",
+                "tcg",
+                "-icount",
+                "shift=0,sleep=off",
+                "-smp",
+                "1",
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+            ],
+            Mode::Race => vec!["-accel", "tcg,thread=multi", "-smp", "2"],
+        }
+    }
+
+    fn boot(self, run: Run) -> Run {
+        match self.firmware {
+            Firmware::Xen => run
+                .args(["-kernel", XEN, "-append"])
+                .arg(self.xen_command_line())
+                .arg("-initrd")
+                .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
+            Firmware::Linux => run
+                .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
+                .arg(self.linux_command_line()),
+        }
+    }
+
+    fn xen_command_line(self) -> String {
+        format!(
+            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_mem={mib}M,max:{mib}M",
+            self.mode.cpus(),
+            mib = self.guest_mib(),
+        )
+    }
+
+    fn linux_command_line(self) -> String {
+        let console = match self.firmware {
+            Firmware::Xen => "hvc0",
+            Firmware::Linux => "ttyS0",
+        };
+        // Errors and panics reach the console; -1 ends the machine at once after a panic.
+        format!("console={console} panic=-1 loglevel=4")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(mode: Mode, firmware: Firmware) -> String {
+        let machine = Machine {
+            mode,
+            firmware,
+            pages_mib: 64,
+        };
+        machine.command().to_string()
+    }
+
+    #[test]
+    fn a_counting_machine_has_one_cpu_and_no_clock_of_its_own() {
+        let command = command(Mode::Counting, Firmware::Xen);
+        for part in [
+            "-icount shift=0,sleep=off",
+            "-smp 1",
+            "clock=vm",
+            "dom0_max_vcpus=1",
+            "-m 768M",
+        ] {
+            assert!(command.contains(part), "{part} not in {command}");
+        }
+    }
+
+    #[test]
+    fn a_racing_machine_has_two_cpus_in_parallel() {
+        let command = command(Mode::Race, Firmware::Xen);
+        for part in ["thread=multi", "-smp 2", "dom0_max_vcpus=2"] {
+            assert!(command.contains(part), "{part} not in {command}");
+        }
+        assert!(!command.contains("icount"));
+    }
+
+    #[test]
+    fn no_machine_has_a_network_or_names_a_folder() {
+        for firmware in [Firmware::Xen, Firmware::Linux] {
+            let command = command(Mode::Counting, firmware);
+            assert!(
+                command.contains("-nodefaults") && !command.contains("-net"),
+                "{command}"
+            );
+            assert!(!command.contains('/'), "{command}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Debian packages, as bills name them.
+
+pub use pagetoll_bill::Package;

@@ -1,0 +1,29 @@
+//! Telling somebody how far long work has come.
+//!
+//! The lab only reports; the command line decides whether there is a terminal to draw on.
+
+/// Somebody who is told.
+pub trait Progress: Sync {
+    /// A phase of `steps` steps begins. It ends when the returned guard is dropped. Phases may overlap.
+    fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_>;
+}
+
+/// A phase in work.
+pub trait Phase: Send {
+    /// One more step is done; `what` says what comes next.
+    fn step(&mut self, what: &str);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Progress for Quiet {
+    fn begin(&self, _phase: &str, _steps: u64) -> Box<dyn Phase + '_> {
+        Box::new(Self)
+    }
+}
+
+impl Phase for Quiet {
+    fn step(&mut self, _what: &str) {}
+}

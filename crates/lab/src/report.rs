@@ -1,0 +1,117 @@
+//! What a guest reports: the typed form of the result lines that `guests/init` writes.
+
+use serde::Deserialize;
+
+/// One result line.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Report {
+    /// The guest is up.
+    Hello(Hello),
+    /// A `clear` step.
+    Clear(Clear),
+    /// A `race` step.
+    Race(Race),
+    /// A `user` step.
+    User(User),
+    /// Bulk data lies in the shared memory.
+    Blob(Blob),
+    /// A step failed and the guest gave up.
+    Error(Failure),
+    /// All steps are done.
+    Done,
+}
+
+/// Who is up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Hello {
+    /// `uname -v`, which names Debian's version of the kernel.
+    pub(crate) version: String,
+    /// `uname -r`.
+    pub(crate) release: String,
+    /// Xen's version, or nothing without Xen.
+    pub(crate) xen: String,
+    /// vCPUs that are online.
+    pub(crate) cpus: u32,
+}
+
+/// What was wrong with entries: see `struct xen_probe_faults`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Faults {
+    pub(crate) lost_accessed: u64,
+    pub(crate) lost_dirty: u64,
+    pub(crate) wrong_frame: u64,
+    pub(crate) wrong_flags: u64,
+    pub(crate) not_none: u64,
+    pub(crate) refused: u64,
+}
+
+/// Entries were cleared once.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Clear {
+    pub(crate) mechanism: String,
+    pub(crate) batch: u32,
+    pub(crate) pages: u64,
+    /// The id of its marks in the trace, or -1.
+    pub(crate) mark: i64,
+    pub(crate) instructions: u64,
+    /// Entries with neither bit, A, D, both.
+    pub(crate) classes: [u64; 4],
+    pub(crate) faults: Faults,
+}
+
+/// Entries were cleared against a racing vCPU.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Race {
+    pub(crate) mechanism: String,
+    pub(crate) batch: u32,
+    pub(crate) dirtied: u64,
+    pub(crate) faults: Faults,
+}
+
+/// User space did something with its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct User {
+    pub(crate) operation: String,
+    pub(crate) pages: u64,
+    pub(crate) mark: i64,
+    pub(crate) instructions: u64,
+}
+
+/// What lies in the shared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Blob {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// CRC-32 in hexadecimal.
+    pub(crate) crc32: String,
+}
+
+/// Why the guest gave up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) what: String,
+    pub(crate) errno: i32,
+    pub(crate) message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_a_real_guest_are_understood() {
+        let clear = r#"{"kind":"clear","mechanism":"emulate","batch":1,"pages":16384,"mark":-1,
+            "instructions":30471214,"classes":[4096,4096,4096,4096],"faults":{"lost_accessed":0,
+            "lost_dirty":0,"wrong_frame":0,"wrong_flags":0,"not_none":0,"refused":0}}"#;
+        let Report::Clear(clear) = serde_json::from_str(clear).unwrap() else {
+            panic!("not a clear");
+        };
+        assert_eq!((clear.mark, clear.instructions), (-1, 30_471_214));
+        assert_eq!(
+            serde_json::from_str::<Report>(r#"{"kind":"done"}"#).unwrap(),
+            Report::Done
+        );
+        assert!(serde_json::from_str::<Report>(r#"{"kind":"other"}"#).is_err());
+    }
+}

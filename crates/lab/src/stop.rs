@@ -1,0 +1,66 @@
+//! A cancellation token: somebody asks, everybody who waits looks.
+//!
+//! It installs no signal handler; the command line does, and calls [`Stop::request`] from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::LabError;
+
+/// Whether the work should end early. Clones share one flag; once requested it stays requested.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// A token that nobody has asked to stop yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A token over an existing flag, for handlers that can only set an `AtomicBool`.
+    #[must_use]
+    pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
+        Self { flag }
+    }
+
+    /// Asks everybody who holds a clone to stop. Only stores to an atomic, so a signal handler may call it.
+    pub fn request(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether somebody asked to stop.
+    #[must_use]
+    pub fn requested(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+
+    /// `Err(LabError::Stopped)` once somebody asked to stop; for use between steps of long work.
+    ///
+    /// # Errors
+    /// [`LabError::Stopped`].
+    pub fn check(&self) -> Result<(), LabError> {
+        if self.requested() {
+            Err(LabError::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_share_the_request() {
+        let stop = Stop::new();
+        let clone = stop.clone();
+        assert!(clone.check().is_ok());
+        stop.request();
+        assert!(clone.requested());
+        assert!(matches!(clone.check(), Err(LabError::Stopped)));
+    }
+}

@@ -1,0 +1,239 @@
+//! The host programs that the lab calls, and the Debian package that brings each.
+//!
+//! Only looks for them on a search path; never runs or installs anything.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+
+/// A host program that some part of the lab needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// The machine emulator that guests run in.
+    Qemu,
+    /// Drives the build of the guest's kernel module.
+    Make,
+    /// Compiles the guest's programs and kernel module.
+    Gcc,
+    /// Links them (kbuild calls `ld` by itself, not only through `gcc`).
+    Ld,
+    /// Fetches packages, signatures verified.
+    AptGet,
+    /// Reads the package lists that `apt-get` fetched.
+    AptCache,
+    /// Unpacks packages.
+    DpkgDeb,
+    /// Lets a child die with its parent.
+    Setpriv,
+}
+
+impl Tool {
+    /// The name on the search path.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu-system-x86_64",
+            Self::Make => "make",
+            Self::Gcc => "gcc",
+            Self::Ld => "ld",
+            Self::AptGet => "apt-get",
+            Self::AptCache => "apt-cache",
+            Self::DpkgDeb => "dpkg-deb",
+            Self::Setpriv => "setpriv",
+        }
+    }
+
+    /// The Debian package that brings it.
+    #[must_use]
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu-system-x86",
+            Self::Make => "make",
+            Self::Gcc => "gcc",
+            Self::Ld => "binutils",
+            Self::AptGet | Self::AptCache => "apt",
+            Self::DpkgDeb => "dpkg",
+            Self::Setpriv => "util-linux",
+        }
+    }
+}
+
+/// A program that was looked for and not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTool {
+    /// The program.
+    pub program: &'static str,
+    /// The Debian package that brings it.
+    pub package: &'static str,
+}
+
+/// Where programs are looked for, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPath(Vec<PathBuf>);
+
+impl SearchPath {
+    /// The process's own `PATH`, and the administrator's directories, which an ordinary user's may lack.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let mut path = Self::new(&env::var_os("PATH").unwrap_or_default());
+        path.0.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+        path
+    }
+
+    /// The directories of a colon-separated list.
+    #[must_use]
+    pub fn new(list: &OsStr) -> Self {
+        Self(
+            env::split_paths(list)
+                .filter(|directory| !directory.as_os_str().is_empty())
+                .collect(),
+        )
+    }
+
+    /// The first executable file of this name; a name with a slash is taken as it is.
+    #[must_use]
+    pub fn find(&self, program: &OsStr) -> Option<PathBuf> {
+        if Path::new(program).components().count() > 1 {
+            return Some(PathBuf::from(program)).filter(|path| is_executable(path));
+        }
+        self.0
+            .iter()
+            .map(|directory| directory.join(program))
+            .find(|path| is_executable(path))
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Who would install: decides whether the advice starts with `sudo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Installer {
+    /// The superuser.
+    Root,
+    /// Anybody else.
+    User,
+}
+
+impl Installer {
+    /// Whoever runs this process.
+    #[must_use]
+    pub fn current() -> Self {
+        if rustix::process::geteuid().is_root() {
+            Self::Root
+        } else {
+            Self::User
+        }
+    }
+
+    /// The command that installs these packages.
+    #[must_use]
+    pub fn command(self, packages: &[&str]) -> String {
+        format!("{self}apt-get install {}", packages.join(" "))
+    }
+}
+
+impl fmt::Display for Installer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Root => "",
+            Self::User => "sudo ",
+        })
+    }
+}
+
+/// Checks that all needed tools can be found on this process's search path.
+///
+/// # Errors
+/// [`LabError::MissingTools`] with every one that is missing.
+pub fn check(needed: &[Tool]) -> Result<(), LabError> {
+    check_on(needed, &SearchPath::from_env(), Installer::current())
+}
+
+/// [`check`] over an explicit search path and installer.
+///
+/// # Errors
+/// [`LabError::MissingTools`] with every one that is missing.
+pub fn check_on(needed: &[Tool], path: &SearchPath, installer: Installer) -> Result<(), LabError> {
+    let missing = missing_on(needed, path);
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing_tools(missing, installer))
+    }
+}
+
+/// Which of the needed tools are not on the search path, each once, in the order asked.
+#[must_use]
+pub fn missing_on(needed: &[Tool], path: &SearchPath) -> Vec<MissingTool> {
+    let mut missing = Vec::new();
+    for tool in needed {
+        let absent = MissingTool {
+            program: tool.program(),
+            package: tool.package(),
+        };
+        if path.find(OsStr::new(tool.program())).is_none() && !missing.contains(&absent) {
+            missing.push(absent);
+        }
+    }
+    missing
+}
+
+fn missing_tools(tools: Vec<MissingTool>, installer: Installer) -> LabError {
+    let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    LabError::MissingTools {
+        install: installer.command(&packages),
+        tools,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory_with(programs: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for program in programs {
+            let path = directory.path().join(program);
+            fs::write(&path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn names_all_missing_tools_with_one_command() {
+        let directory = directory_with(&["make"]);
+        let path = SearchPath::new(directory.path().as_os_str());
+        let needed = [Tool::Qemu, Tool::Make, Tool::AptGet, Tool::AptCache];
+        let error = check_on(&needed, &path, Installer::User).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "not installed: qemu-system-x86_64, apt-get, apt-cache; \
+             to install: sudo apt-get install apt qemu-system-x86"
+        );
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_not_found() {
+        let directory = directory_with(&["make"]);
+        fs::write(directory.path().join("gcc"), "").unwrap();
+        let path = SearchPath::new(directory.path().as_os_str());
+        assert!(check_on(&[Tool::Make], &path, Installer::Root).is_ok());
+        assert_eq!(missing_on(&[Tool::Gcc], &path).len(), 1);
+    }
+
+    #[test]
+    fn an_empty_search_path_finds_nothing() {
+        assert_eq!(SearchPath::new(OsStr::new("")).find(OsStr::new("sh")), None);
+    }
+}

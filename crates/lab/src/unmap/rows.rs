@@ -1,0 +1,343 @@
+//! From what the guests reported to the rows of the bill. Pure: no guest, no file.
+
+use std::collections::BTreeMap;
+
+use pagetoll_bill::{
+    Baselines, Check, Measured, Mechanism, Order, Role, Row, System, Toll, itemise,
+};
+use pagetoll_traces::xentrace::Crossings;
+use pagetoll_units::Pages;
+
+use super::plan::{EMPTY_HYPERCALL, OPERATIONS, READ, cells};
+use crate::report::{Clear, Race, User};
+
+/// What one counting boot found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) clears: Vec<Clear>,
+    pub(super) users: Vec<User>,
+    /// What Xen counted between the marks of each traced step.
+    pub(super) crossings: BTreeMap<u16, Crossings>,
+}
+
+/// What all boots found, one entry a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    pub(super) dom0: Vec<Counted>,
+    pub(super) native: Vec<Counted>,
+    pub(super) races: Vec<Race>,
+    /// Why nothing was cleared by the probe.
+    pub(super) no_probe: Option<String>,
+}
+
+/// All rows, in the order in which they are read.
+pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if findings.no_probe.is_none() {
+        rows.extend([READ, EMPTY_HYPERCALL].map(|name| baseline_row(name, findings)));
+    }
+    let clear = |(mechanism, batch)| clear_row(mechanism, batch, order, findings);
+    let mut cleared: Vec<_> = cells(order).into_iter().map(clear).collect();
+    if let Some(baselines) = baselines(findings) {
+        itemise_all(&mut cleared, baselines);
+    }
+    rows.extend(cleared);
+    for operation in OPERATIONS {
+        let native = user_row(operation, System::Native, order, &findings.native);
+        let mut dom0 = user_row(operation, System::XenPvDom0, order, &findings.dom0);
+        dom0.tolls = share_of_xen(&native, &dom0);
+        rows.extend([native, dom0]);
+    }
+    rows
+}
+
+fn empty_row(operation: &str, mechanism: &str, role: Role, batch: u32, pages: Pages) -> Row {
+    Row {
+        operation: operation.to_owned(),
+        mechanism: mechanism.to_owned(),
+        role,
+        batch,
+        system: System::XenPvDom0,
+        pages,
+        cost_per_page: None,
+        stddev: None,
+        runs: Vec::new(),
+        crossings_per_page: None,
+        crossings: BTreeMap::new(),
+        smp_safe: None,
+        tolls: Vec::new(),
+        checks: Vec::new(),
+        unavailable: None,
+    }
+}
+
+/// An exact quotient of two counts; both are far below 2^53.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of instructions and pages stay below 2^53"
+)]
+fn per(count: u64, pages: u64) -> f64 {
+    count as f64 / pages as f64
+}
+
+fn untraced<'a>(
+    dom0: &'a [Counted],
+    mechanism: &'a str,
+    batch: Option<u32>,
+) -> impl Iterator<Item = &'a Clear> {
+    let wanted = move |clear: &&Clear| {
+        clear.mark < 0
+            && clear.mechanism == mechanism
+            && batch.is_none_or(|batch| clear.batch == batch)
+    };
+    dom0.iter()
+        .flat_map(move |run| run.clears.iter().filter(wanted))
+}
+
+fn baseline_row(name: &str, findings: &Findings) -> Row {
+    let clears: Vec<_> = untraced(&findings.dom0, name, None).collect();
+    let pages = clears.first().map_or(0, |clear| clear.pages);
+    let batch = clears.first().map_or(1, |clear| clear.batch);
+    let mut row = empty_row("baseline", name, Role::Baseline, batch, Pages(pages));
+    row.set_runs(
+        clears
+            .iter()
+            .map(|clear| per(clear.instructions, clear.pages))
+            .collect(),
+    );
+    row
+}
+
+fn baselines(findings: &Findings) -> Option<Baselines> {
+    let mean = |name| baseline_row(name, findings).cost_per_page;
+    Some(Baselines {
+        read: mean(READ)?,
+        read_and_empty_hypercall: mean(EMPTY_HYPERCALL)?,
+    })
+}
+
+fn clear_row(mechanism: &Mechanism, batch: u32, order: &Order, findings: &Findings) -> Row {
+    let mut row = empty_row("clear", mechanism.name, mechanism.role, batch, order.pages);
+    if let Some(reason) = &findings.no_probe {
+        row.unavailable = Some(reason.clone());
+        return row;
+    }
+    let clears: Vec<_> = untraced(&findings.dom0, mechanism.name, Some(batch)).collect();
+    row.set_runs(
+        clears
+            .iter()
+            .map(|clear| per(clear.instructions, clear.pages))
+            .collect(),
+    );
+    let traced = findings
+        .dom0
+        .iter()
+        .find_map(|run| traced_clear(run, mechanism, batch));
+    set_crossings(&mut row, traced);
+    row.checks = single_checks(&clears, race_of(findings, mechanism, batch));
+    if let Some(race) = race_of(findings, mechanism, batch) {
+        row.checks
+            .extend(race_checks(race, mechanism, &findings.races));
+        row.smp_safe = smp_verdict(&row.checks);
+    }
+    row
+}
+
+fn traced_clear<'a>(
+    run: &'a Counted,
+    mechanism: &Mechanism,
+    batch: u32,
+) -> Option<(&'a Crossings, u64)> {
+    let mut traced = run.clears.iter().filter(|clear| clear.mark >= 0);
+    let clear = traced.find(|clear| clear.mechanism == mechanism.name && clear.batch == batch)?;
+    let id = u16::try_from(clear.mark).ok()?;
+    Some((run.crossings.get(&id)?, clear.pages))
+}
+
+/// Sets the crossings as Xen counted them.
+///
+/// A continuation is Xen's own re-entry of a hypercall that it had preempted to serve an interrupt. It is listed, but
+/// no crossing of the mechanism's.
+fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
+    let Some((crossings, pages)) = traced else {
+        return;
+    };
+    let pv = &crossings.pv;
+    let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
+    row.crossings_per_page = Some(per(own, pages));
+    let traps = [("ptwr", pv.ptwr), ("page-fault", pv.page_fault)];
+    let others = pv.traps() - pv.ptwr - pv.page_fault;
+    let rest = [("other-trap", others), ("continuation", pv.continuations)];
+    let calls = pv
+        .hypercalls
+        .iter()
+        .map(|(op, count)| (op.to_string(), count));
+    let named = traps
+        .into_iter()
+        .chain(rest)
+        .map(|(name, count)| (name.to_owned(), count));
+    row.crossings = named
+        .chain(calls)
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| (name, per(count, pages)))
+        .collect();
+}
+
+/// Takes the cost of each row apart. Needs all rows, because a call's cost is a difference between batches.
+fn itemise_all(rows: &mut [Row], baselines: Baselines) {
+    let measured = |row: &Row| {
+        let measured = Measured {
+            cost_per_page: row.cost_per_page?,
+            hypercalls_per_page: hypercalls_per_page(row),
+        };
+        Some((row.mechanism.clone(), measured))
+    };
+    let all: Vec<_> = rows.iter().filter_map(measured).collect();
+    for row in rows {
+        let own = all.iter().filter(|(name, _)| *name == row.mechanism);
+        let others: Vec<_> = own.map(|(_, measured)| *measured).collect();
+        if let Some((_, this)) = measured(row) {
+            row.tolls = itemise(this, baselines, &others);
+        }
+    }
+}
+
+/// The hypercalls among the crossings; nothing where nobody counted.
+fn hypercalls_per_page(row: &Row) -> Option<f64> {
+    let traps = ["ptwr", "page-fault", "other-trap"];
+    let trapped: f64 = traps
+        .iter()
+        .filter_map(|kind| row.crossings.get(*kind))
+        .sum();
+    row.crossings_per_page.map(|all| all - trapped)
+}
+
+fn race_of<'a>(findings: &'a Findings, mechanism: &Mechanism, batch: u32) -> Option<&'a Race> {
+    let mut races = findings.races.iter();
+    races.find(|race| race.mechanism == mechanism.name && race.batch == batch)
+}
+
+/// What every entry is compared with: frame, flags, A and D as they were, and nothing left behind.
+fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
+    let pages: u64 = clears.iter().map(|clear| clear.pages).sum();
+    let faults = || clears.iter().map(|clear| clear.faults);
+    let with_race = pages + race.map_or(0, |race| race.dirtied);
+    let raced = race.map(|race| race.faults).unwrap_or_default();
+    let wrong_classes = clears
+        .iter()
+        .filter(|clear| clear.classes != classes(clear.pages))
+        .count();
+    vec![
+        Check::against_known(
+            "classes-set",
+            pages,
+            u64::try_from(wrong_classes).unwrap_or(u64::MAX),
+        ),
+        Check::against_known(
+            "frame",
+            with_race,
+            faults().map(|f| f.wrong_frame).sum::<u64>() + raced.wrong_frame,
+        ),
+        Check::against_known(
+            "flags",
+            with_race,
+            faults().map(|f| f.wrong_flags).sum::<u64>() + raced.wrong_flags,
+        ),
+        Check::against_known(
+            "accessed-dirty",
+            pages,
+            faults().map(|f| f.lost_accessed + f.lost_dirty).sum(),
+        ),
+        Check::against_known(
+            "pte-none",
+            with_race,
+            faults().map(|f| f.not_none).sum::<u64>() + raced.not_none,
+        ),
+        Check::against_known(
+            "accepted",
+            with_race,
+            faults().map(|f| f.refused).sum::<u64>() + raced.refused,
+        ),
+    ]
+}
+
+/// How many entries the guest gives each class: page i gets class i mod 4 (neither, A, A and D, D).
+fn classes(pages: u64) -> [u64; 4] {
+    let of = |class: u64| (pages + 3 - class) / 4;
+    [of(0), of(1), of(3), of(2)]
+}
+
+fn race_checks(race: &Race, mechanism: &Mechanism, all: &[Race]) -> [Check; 2] {
+    let check = |name: &str, failed: u64, of: fn(&Race) -> u64| {
+        if mechanism.smp_safe {
+            let controls = all.iter().filter(|race| is_control(race)).map(of).sum();
+            Check::against_control(name, race.dirtied, failed, controls)
+        } else {
+            Check::of_control(name, race.dirtied, failed)
+        }
+    };
+    [
+        check("smp-lost-dirty", race.faults.lost_dirty, |race| {
+            race.faults.lost_dirty
+        }),
+        check("smp-lost-accessed", race.faults.lost_accessed, |race| {
+            race.faults.lost_accessed
+        }),
+    ]
+}
+
+fn is_control(race: &Race) -> bool {
+    pagetoll_bill::Route::Unmap
+        .mechanism(&race.mechanism)
+        .is_ok_and(|mechanism| !mechanism.smp_safe)
+}
+
+fn smp_verdict(checks: &[Check]) -> Option<bool> {
+    use pagetoll_bill::Verdict;
+    let races = || checks.iter().filter(|check| check.is_race());
+    if races().any(|check| check.verdict == Verdict::Fail) {
+        return Some(false);
+    }
+    races()
+        .all(|check| check.verdict == Verdict::Pass)
+        .then_some(true)
+}
+
+fn user_row(operation: &str, system: System, order: &Order, runs: &[Counted]) -> Row {
+    let mut row = empty_row(operation, "kernel", Role::Observed, 1, order.pages);
+    row.system = system;
+    let untraced = |run: &Counted| {
+        let user = run
+            .users
+            .iter()
+            .find(|user| user.mark < 0 && user.operation == operation)?;
+        Some(per(user.instructions, user.pages))
+    };
+    row.set_runs(runs.iter().filter_map(untraced).collect());
+    let traced = runs.iter().find_map(|run| {
+        let user = run
+            .users
+            .iter()
+            .find(|user| user.mark >= 0 && user.operation == operation)?;
+        let id = u16::try_from(user.mark).ok()?;
+        Some((run.crossings.get(&id)?, user.pages))
+    });
+    set_crossings(&mut row, traced);
+    row
+}
+
+/// What the operation costs without Xen, and what Xen adds.
+fn share_of_xen(native: &Row, dom0: &Row) -> Vec<Toll> {
+    let (Some(native), Some(dom0)) = (native.cost_per_page, dom0.cost_per_page) else {
+        return Vec::new();
+    };
+    let toll = |name: &str, cost_each| Toll {
+        name: name.to_owned(),
+        count_per_page: 1.0,
+        cost_each,
+    };
+    vec![toll("native", native), toll("xen", dom0 - native)]
+}
+
+#[cfg(test)]
+mod tests;
