@@ -1,0 +1,239 @@
+//! What a task sees of the engine: [`Cx`], its charges and its sleeps.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use rand_core::Rng;
+
+use crate::error::{Misuse, SpawnError};
+use crate::executor::Handle;
+use crate::ids::{CoreId, TaskId, Toll};
+use crate::ipi::InterruptMask;
+use crate::kernel::Kernel;
+use crate::node::{Status, WaitFor};
+use crate::record::Account;
+use crate::time::{Ticks, Time};
+
+/// One task's access to its engine, given to it when it starts.
+///
+/// A task waits in one place at a time: joining or racing two of its futures ends the run with
+/// [`Misuse::TwoWaits`]; spawn another task instead. (Where nothing else can happen meanwhile, a
+/// charge is over as soon as it is polled, and there is nothing to be misused.)
+pub struct Cx {
+    handle: Handle,
+    status: Rc<Status>,
+    task: u32,
+    accounts: Account,
+}
+
+impl Cx {
+    pub(crate) fn new(handle: Handle, task: TaskId) -> Self {
+        let status = Rc::clone(&handle.0.statuses[task.index()]);
+        let accounts = handle.0.ledger.accounts_of(task.0);
+        Self {
+            handle,
+            status,
+            task: task.0,
+            accounts,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn kernel(&self) -> &Rc<Kernel> {
+        &self.handle.0
+    }
+
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        self.task
+    }
+
+    #[inline]
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The engine, to make primitives with.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// This task.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        TaskId(self.task)
+    }
+
+    /// The core that this task runs on.
+    #[must_use]
+    pub fn core(&self) -> CoreId {
+        self.kernel().core_of(self.task)
+    }
+
+    /// The present.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.kernel().now()
+    }
+
+    /// A number below `bound` (0 if that is 0), drawn from the engine's seed.
+    #[must_use]
+    pub fn random_below(&self, bound: u64) -> u64 {
+        let draw = u128::from(self.kernel().random.borrow_mut().next_u64());
+        // Lemire's multiply-shift; the bias is below bound / 2^64.
+        u64::try_from((draw * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+
+    /// Computes for `ticks` on the task's core, and records them under `toll`.
+    ///
+    /// Interrupts that the core handles meanwhile come on top; they are recorded with the core.
+    #[inline]
+    pub fn charge(&self, toll: Toll, ticks: Ticks) -> Charge<'_> {
+        Charge {
+            cx: self,
+            toll,
+            ticks,
+            started: false,
+        }
+    }
+
+    /// Leaves the core, and comes back `ticks` later as soon as the core is free.
+    pub async fn sleep(&self, ticks: Ticks) {
+        match self.now().checked_add(ticks) {
+            Some(until) => self.sleep_until(until).await,
+            None => {
+                self.kernel().fail(self.task, Misuse::TimeOverflow);
+                Parked::new().await;
+            }
+        }
+    }
+
+    /// Leaves the core, and comes back at `until` (at once if that is over) as soon as the core is
+    /// free.
+    pub async fn sleep_until(&self, until: Time) {
+        if self.kernel().sleep(self.task, WaitFor::SLEEP) {
+            self.kernel()
+                .resume_after(self.task, until.since(self.now()));
+        }
+        self.sleep_here().await;
+    }
+
+    /// Lets the other tasks that queue for this core run first; nothing if there are none.
+    pub async fn yield_core(&self) {
+        if self.kernel().yield_core(self.task) {
+            Parked::new().await;
+        }
+    }
+
+    /// Keeps interrupts away from this core until the mask is dropped. The task must not sleep
+    /// meanwhile.
+    pub fn mask_interrupts(&self) -> InterruptMask<'_> {
+        InterruptMask::new(self)
+    }
+
+    /// Starts another task on `core`, after everything that is ready now.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has no room for another task, or no such core.
+    pub fn spawn<F, T>(&self, name: &str, core: CoreId, body: F) -> Result<TaskId, SpawnError>
+    where
+        F: FnOnce(Cx) -> T,
+        T: Future<Output = ()> + 'static,
+    {
+        self.handle.spawn(name, core, body)
+    }
+
+    /// Suspends the task, which must have been entered where somebody resumes it, and comes back when
+    /// it has its core again.
+    pub(crate) async fn sleep_here(&self) {
+        Parked::new().await;
+        self.enter_core().await;
+    }
+
+    /// Waits for the core after a sleep.
+    #[inline]
+    pub(crate) async fn enter_core(&self) {
+        if !self.kernel().enter_core(self.task) {
+            self.kernel().suspend(self.task, WaitFor::CORE);
+            Parked::new().await;
+        }
+    }
+
+    /// Starts `ticks` of computing: whether they are over already.
+    // A call of its own: inlined into every charge of a task's code it costs more than it saves.
+    #[inline(never)]
+    pub(crate) fn start_charge(&self, ticks: Ticks) -> bool {
+        self.kernel().start_charge(self.task, &self.status, ticks)
+    }
+
+    /// Writes `ticks` that have passed into the ledger.
+    #[inline]
+    pub(crate) fn record(&self, toll: Toll, ticks: Ticks) {
+        self.kernel()
+            .ledger
+            .record(self.now(), ticks, self.accounts.of(toll));
+    }
+
+    /// Whether `kernel` is this task's; a fault if not.
+    #[inline]
+    pub(crate) fn is_of(&self, kernel: &Rc<Kernel>, title: impl FnOnce() -> String) -> bool {
+        let same = Rc::ptr_eq(kernel, self.kernel());
+        if !same {
+            self.kernel()
+                .fail(self.task, Misuse::ForeignPrimitive(title()));
+        }
+        same
+    }
+}
+
+/// The future of [`Cx::charge`].
+#[must_use = "nothing is charged until it is awaited"]
+pub struct Charge<'a> {
+    cx: &'a Cx,
+    toll: Toll,
+    ticks: Ticks,
+    started: bool,
+}
+
+impl Future for Charge<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if !self.started {
+            self.started = true;
+            if !self.cx.start_charge(self.ticks) {
+                return Poll::Pending;
+            }
+        }
+        self.cx.record(self.toll, self.ticks);
+        Poll::Ready(())
+    }
+}
+
+/// Stays pending once: until whoever the task waits for resumes it.
+pub(crate) struct Parked(bool);
+
+impl Parked {
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self(false)
+    }
+}
+
+impl Future for Parked {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}

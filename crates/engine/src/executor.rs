@@ -1,0 +1,359 @@
+//! The engine: polls tasks in the order of their events, until all are done or nothing can happen.
+
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use crate::context::Cx;
+use crate::deadlock::Deadlock;
+use crate::error::{Misuse, RunError, SetupError, SpawnError};
+use crate::ids::{CoreId, NONE, TaskId, Toll};
+use crate::kernel::{Kernel, TaskFuture};
+use crate::record::{Ledger, Record, Total};
+use crate::time::Time;
+use crate::timers::QueueKind;
+
+/// What an engine is built for. Memory is set aside here, none per event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Tasks that can be spawned over the whole run.
+    pub tasks: u32,
+    /// Cores that tasks can be put on.
+    pub cores: u32,
+    /// Records kept, rounded up to a power of two; 16 bytes each.
+    pub records: usize,
+    /// Seed of [`Cx::random_below`].
+    pub seed: u64,
+    /// The timer queue.
+    pub queue: QueueKind,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            tasks: 256,
+            cores: 256,
+            records: 1 << 16,
+            seed: 0,
+            queue: QueueKind::Wheel,
+        }
+    }
+}
+
+/// The names under which time is charged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tolls(Vec<String>);
+
+impl Tolls {
+    /// No names yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a name. The same name twice makes two tolls.
+    pub fn register(&mut self, name: &str) -> Toll {
+        self.0.push(name.to_owned());
+        // One too many is refused when the engine is built.
+        Toll(u16::try_from(self.0.len() - 1).unwrap_or(u16::MAX))
+    }
+
+    /// All tolls and their names, in the order of registration.
+    pub fn iter(&self) -> impl Iterator<Item = (Toll, &str)> {
+        self.0
+            .iter()
+            .zip(0..)
+            .map(|(name, number)| (Toll(number), name.as_str()))
+    }
+}
+
+/// A clonable reference to an engine's state, to make primitives with.
+#[derive(Clone)]
+pub struct Handle(pub(crate) Rc<Kernel>);
+
+impl Handle {
+    pub(crate) fn spawn<F, T>(
+        &self,
+        name: &str,
+        core: CoreId,
+        body: F,
+    ) -> Result<TaskId, SpawnError>
+    where
+        F: FnOnce(Cx) -> T,
+        T: Future<Output = ()> + 'static,
+    {
+        let task = self.0.spawn(name.to_owned(), core)?;
+        let future = body(Cx::new(self.clone(), task));
+        self.0.spawned.borrow_mut().push((task, Box::pin(future)));
+        Ok(task)
+    }
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All tasks have finished, the last one now.
+    Finished(Time),
+    /// The limit is reached and there is more to do.
+    Paused(Time),
+}
+
+/// A virtual-time engine: tasks, the clock, and the book of what they paid.
+pub struct Engine {
+    handle: Handle,
+    tolls: Tolls,
+    futures: Vec<Option<TaskFuture>>,
+}
+
+impl Engine {
+    /// An engine at time zero, without tasks.
+    ///
+    /// # Errors
+    ///
+    /// If there are more pairs of a payer and a toll than a record can name.
+    pub fn new(setup: &Setup, tolls: Tolls) -> Result<Self, SetupError> {
+        let &Setup { tasks, cores, .. } = setup;
+        let bits = Ledger::toll_bits(tolls.0.len());
+        let actors = u64::from(tasks) + u64::from(cores);
+        if tolls.0.len() > usize::from(u16::MAX) || (actors + 1) << bits >= u64::from(NONE - 1) {
+            return Err(SetupError::TooManyAccounts {
+                tasks,
+                cores,
+                tolls: tolls.0.len(),
+            });
+        }
+        let kernel = Kernel::new(setup, tolls.0.len());
+        Ok(Self {
+            handle: Handle(Rc::new(kernel)),
+            tolls,
+            futures: Vec::new(),
+        })
+    }
+
+    /// The reference that primitives are made with.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Adds a task, which starts on `core` once the engine runs.
+    ///
+    /// # Errors
+    ///
+    /// If the engine has no room for another task, or no such core.
+    pub fn spawn<F, T>(&mut self, name: &str, core: CoreId, body: F) -> Result<TaskId, SpawnError>
+    where
+        F: FnOnce(Cx) -> T,
+        T: Future<Output = ()> + 'static,
+    {
+        self.handle.spawn(name, core, body)
+    }
+
+    /// Runs until all tasks have finished, and returns when that was.
+    ///
+    /// # Errors
+    ///
+    /// A deadlock, or a task's misuse of the engine.
+    pub fn run(&mut self) -> Result<Time, RunError> {
+        match self.run_until(Time::MAX)? {
+            Progress::Finished(at) | Progress::Paused(at) => Ok(at),
+        }
+    }
+
+    /// Runs until all tasks have finished or the next event is later than `limit`, which must not
+    /// be over; the clock then stands at `limit`.
+    ///
+    /// # Errors
+    ///
+    /// A deadlock, or a task's misuse of the engine.
+    pub fn run_until(&mut self, limit: Time) -> Result<Progress, RunError> {
+        self.refuse_after_misuse()?;
+        let handle = self.handle.clone();
+        let kernel = &*handle.0;
+        kernel.set_limit(limit);
+        let mut context = Context::from_waker(Waker::noop());
+        while let Some(task) = kernel.next() {
+            if self.step(kernel, task, &mut context)? {
+                continue;
+            }
+            if task != kernel.limit_id() {
+                self.step_rarely(kernel, task, &mut context)?;
+            } else if !kernel.ready.is_empty() {
+                kernel.resume(task);
+            } else {
+                return self.pause();
+            }
+        }
+        self.stop()
+    }
+
+    /// Polls a task; `false` if there is none of this number.
+    #[inline]
+    fn step(
+        &mut self,
+        kernel: &Kernel,
+        task: u32,
+        context: &mut Context<'_>,
+    ) -> Result<bool, RunError> {
+        let Some(Some(future)) = self.futures.get_mut(task as usize) else {
+            return Ok(false);
+        };
+        kernel.begin_poll(task);
+        let done = future.as_mut().poll(context).is_ready();
+        if done || !kernel.suspended_well() {
+            self.after_last_poll(task, done)?;
+        }
+        Ok(true)
+    }
+
+    /// A core's interrupt, or a task that runs for the first time.
+    #[cold]
+    #[inline(never)]
+    fn step_rarely(
+        &mut self,
+        kernel: &Kernel,
+        task: u32,
+        context: &mut Context<'_>,
+    ) -> Result<(), RunError> {
+        if task >= kernel.capacity {
+            kernel.interrupt(task - kernel.capacity);
+            return self.refuse_after_misuse();
+        }
+        for (task, future) in kernel.spawned.take() {
+            self.futures
+                .resize_with(self.futures.len().max(task.index() + 1), || None);
+            self.futures[task.index()] = Some(future);
+        }
+        self.step(kernel, task, context).map(drop)
+    }
+
+    /// Drops a task that has finished, with all its guards, or refuses one that waits for nothing.
+    #[cold]
+    fn after_last_poll(&mut self, task: u32, done: bool) -> Result<(), RunError> {
+        if !done {
+            return Err(self.misuse(task, Misuse::ForeignFuture));
+        }
+        self.futures[task as usize] = None;
+        if !self.handle.0.end_poll(task) {
+            return Err(self.misuse(task, Misuse::TwoWaits));
+        }
+        self.handle.0.finish(task);
+        Ok(())
+    }
+
+    /// What a run says when it has come to its limit.
+    fn pause(&self) -> Result<Progress, RunError> {
+        if self.handle.0.timers.is_empty() {
+            self.stop()
+        } else {
+            Ok(Progress::Paused(self.now()))
+        }
+    }
+
+    /// What a run says when nothing can happen any more.
+    fn stop(&self) -> Result<Progress, RunError> {
+        match Deadlock::of(&self.handle.0) {
+            Some(deadlock) => Err(RunError::Deadlock(Box::new(deadlock))),
+            None => Ok(Progress::Finished(self.handle.0.now())),
+        }
+    }
+
+    fn refuse_after_misuse(&self) -> Result<(), RunError> {
+        match &*self.handle.0.fault.borrow() {
+            None => Ok(()),
+            Some((task, at, misuse)) => Err(RunError::Misuse {
+                task: self.handle.0.name(*task),
+                at: *at,
+                misuse: misuse.clone(),
+            }),
+        }
+    }
+
+    /// The first misuse on record, or else this one.
+    #[cold]
+    fn misuse(&self, task: u32, otherwise: Misuse) -> RunError {
+        self.handle.0.fail(task, otherwise);
+        match self.refuse_after_misuse() {
+            Err(error) => error,
+            Ok(()) => unreachable!("a fault has just been entered"),
+        }
+    }
+}
+
+/// Tasks hold the kernel, and what is under way in the kernel may hold tasks: let go of both.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.futures.clear();
+        self.handle.0.spawned.take();
+        for core in &self.handle.0.cores {
+            core.inbox.take();
+        }
+    }
+}
+
+/// What there is to read when a run is over, or pauses.
+impl Engine {
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.handle.0.now()
+    }
+
+    /// The newest records, oldest first.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = Record> + '_ {
+        self.handle.0.ledger.records()
+    }
+
+    /// How many records the ring has lost to newer ones.
+    #[must_use]
+    pub fn overwritten(&self) -> u64 {
+        self.handle.0.ledger.overwritten()
+    }
+
+    /// A digest of every record ever made, in order: equal for equal runs, whatever the timer queue.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.handle.0.ledger.trace_hash()
+    }
+
+    /// What `task` has paid for `toll`, exactly.
+    #[must_use]
+    pub fn total(&self, task: TaskId, toll: Toll) -> Total {
+        self.handle.0.ledger.total(task, toll)
+    }
+
+    /// Everything that has been paid, by payer and toll; pairs without a charge are left out.
+    pub fn totals(&self) -> impl Iterator<Item = (TaskId, Toll, Total)> + '_ {
+        let pairs = self
+            .payers()
+            .flat_map(|task| self.tolls.iter().map(move |(toll, _)| (task, toll)));
+        pairs
+            .map(|(task, toll)| (task, toll, self.total(task, toll)))
+            .filter(|paid| paid.2.count > 0)
+    }
+
+    /// The tolls and their names.
+    #[must_use]
+    pub fn tolls(&self) -> &Tolls {
+        &self.tolls
+    }
+
+    /// Who can be charged: every task so far, then every core for the interrupts that it handles.
+    pub fn payers(&self) -> impl Iterator<Item = TaskId> + use<> {
+        let kernel = &self.handle.0;
+        let tasks = (0..kernel.capacity).take(kernel.tasks.borrow().len());
+        let cores = (kernel.capacity..).take(kernel.cores.len());
+        tasks.chain(cores).map(TaskId)
+    }
+
+    /// The name of a task, or `core 3` for a core's interrupts.
+    #[must_use]
+    pub fn name(&self, payer: TaskId) -> String {
+        self.handle.0.name(payer.0)
+    }
+
+    /// Who is charged for the interrupts that `core` handles.
+    #[must_use]
+    pub fn interrupts_of(&self, core: CoreId) -> TaskId {
+        TaskId(self.handle.0.capacity + core.0)
+    }
+}

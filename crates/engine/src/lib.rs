@@ -1,0 +1,87 @@
+//! A single-threaded virtual-time engine for coroutines.
+//!
+//! Tasks are async functions that run on simulated cores. What they do takes virtual time only where
+//! they say so: they [charge](Cx::charge) it under a [`Toll`], and spin, sleep and queue in the
+//! primitives below, each of which records what waiting has cost. The unit of time is the caller's.
+//!
+//! | | waits | order | costs |
+//! |---|---|---|---|
+//! | [`SpinLock`] | spinning | first in, first out | hand-off by distance |
+//! | [`TicketLock`] | spinning | first in, first out | hand-off by distance and number of waiters |
+//! | [`Mutex`] | sleeping | first in, first out | wake-up by distance |
+//! | [`RwSem`] | sleeping | first in, first out, readers together | wake-up by distance |
+//! | [`WaitQueue`] | sleeping | by entry, exclusive ones counted | each entry visited, each task woken |
+//! | [`Ipi`] | spinning | by arrival | send, flight, handling, acknowledgement |
+//! | [`CacheLine`] | spinning | [`Arbitration`] | transfer by distance |
+//!
+//! Equal times stay first in, first out, and randomness comes from one seed: the same tasks give the
+//! same [trace hash](Engine::trace_hash), whatever the timer queue ([`QueueKind`]).
+//!
+//! It ends with an error and never hangs: a [`Deadlock`] names who waits for what and who holds it, a
+//! [`Misuse`] what a task did wrong. (A task that loops without charging anything does hang.)
+//!
+//! It does not render what it recorded, does not know what it simulates, reads no clock and starts no
+//! thread.
+//!
+//! ```
+//! use pagetoll_engine::{CoreId, Distance, Engine, Setup, SpinLock, Ticks, Time, Tolls};
+//!
+//! let mut tolls = Tolls::new();
+//! let (work, spin) = (tolls.register("work"), tolls.register("spin"));
+//! let mut engine = Engine::new(&Setup::default(), tolls)?;
+//! let lock = SpinLock::new(engine.handle(), "shared", spin, Distance::uniform(Ticks(50)));
+//! for core in 0..4 {
+//!     let lock = lock.clone();
+//!     engine.spawn("worker", CoreId(core), async move |cx| {
+//!         let guard = lock.acquire(&cx).await;
+//!         cx.charge(work, Ticks(1000)).await;
+//!         drop(guard);
+//!     })?;
+//! }
+//! assert_eq!(engine.run()?, Time(4 * 1000 + 3 * 50));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cache_line;
+mod context;
+mod cores;
+mod deadlock;
+mod distance;
+mod error;
+mod executor;
+mod front;
+mod heap;
+mod ids;
+mod ipi;
+mod kernel;
+mod mutex;
+mod node;
+mod ready;
+mod record;
+mod rwsem;
+mod spinlock;
+mod ticket;
+mod time;
+mod timers;
+mod wait_list;
+mod wait_queue;
+mod wheel;
+
+pub use cache_line::{Arbitration, CacheLine, LineCosts};
+pub use context::{Charge, Cx};
+pub use deadlock::{Blocked, Deadlock};
+pub use distance::Distance;
+pub use error::{Misuse, RunError, SetupError, SpawnError};
+pub use executor::{Engine, Handle, Progress, Setup, Tolls};
+pub use ids::{CoreId, TaskId, Toll};
+pub use ipi::{InterruptMask, Ipi, IpiCosts, IpiTolls};
+pub use mutex::{Mutex, MutexGuard};
+pub use record::{Record, Total};
+pub use rwsem::{ReadGuard, RwSem, WriteGuard};
+pub use spinlock::{Acquire, SpinGuard, SpinLock};
+pub use ticket::{TicketCosts, TicketLock};
+pub use time::{Ticks, Time};
+pub use timers::QueueKind;
+pub use wait_queue::{Sharing, Standing, WaitQueue, Waited, WakeUp, Walk, WalkCosts};

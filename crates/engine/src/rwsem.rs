@@ -1,0 +1,203 @@
+//! A reader-writer semaphore: many readers or one writer; waiters sleep.
+//!
+//! Fair as Linux's `rw_semaphore` without its optimistic spinning and lock stealing
+//! (`kernel/locking/rwsem.c`): whoever finds somebody waiting waits behind them, and a release grants
+//! the writer at the head of the queue, or all readers up to the next writer. Taking and releasing
+//! cost nothing; charge what they should cost.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use crate::context::Cx;
+use crate::deadlock::Resource;
+use crate::distance::Distance;
+use crate::executor::Handle;
+use crate::ids::{NONE, Toll};
+use crate::kernel::Kernel;
+use crate::node::WaitFor;
+use crate::wait_list::WaitList;
+
+/// [`Node::note`](crate::node::Node::note) of a waiting reader and of a waiting writer.
+const READ: u32 = 0;
+const WRITE: u32 = 1;
+
+/// A fair reader-writer semaphore; clones are the same semaphore.
+#[derive(Clone)]
+pub struct RwSem(Rc<Inner>);
+
+struct Inner {
+    kernel: Rc<Kernel>,
+    name: String,
+    toll: Toll,
+    wake_up: Distance,
+    wait: WaitFor,
+    writer: Cell<u32>,
+    readers: RefCell<Vec<u32>>,
+    waiters: WaitList,
+}
+
+impl RwSem {
+    /// A free semaphore. An acquisition that had to sleep is recorded under `toll` with the time from
+    /// the first try to running again; `wake_up` is the time from release to when the next holder can
+    /// run.
+    #[must_use]
+    pub fn new(handle: &Handle, name: &str, toll: Toll, wake_up: Distance) -> Self {
+        Self(Rc::new_cyclic(|sem: &Weak<Inner>| Inner {
+            wait: handle.0.register(sem.clone()),
+            kernel: Rc::clone(&handle.0),
+            name: name.to_owned(),
+            toll,
+            wake_up,
+            writer: Cell::new(NONE),
+            readers: RefCell::default(),
+            waiters: WaitList::new(),
+        }))
+    }
+
+    /// Sleeps until this task is among the readers.
+    pub async fn read<'a>(&'a self, cx: &'a Cx) -> ReadGuard<'a> {
+        self.0.acquire(cx, READ).await;
+        ReadGuard {
+            sem: &self.0,
+            task: cx.index(),
+        }
+    }
+
+    /// Sleeps until this task is the writer.
+    pub async fn write<'a>(&'a self, cx: &'a Cx) -> WriteGuard<'a> {
+        self.0.acquire(cx, WRITE).await;
+        WriteGuard { sem: &self.0 }
+    }
+
+    /// How many tasks wait.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.0.waiters.len()
+    }
+}
+
+impl Inner {
+    async fn acquire(&self, cx: &Cx, mode: u32) {
+        let since = cx.now();
+        if !self.take(cx, mode) {
+            cx.sleep_here().await;
+            cx.record(self.toll, cx.now().since(since));
+        }
+    }
+
+    /// Takes the semaphore if nobody is in the way, otherwise queues the task and suspends it.
+    fn take(&self, cx: &Cx, mode: u32) -> bool {
+        let task = cx.index();
+        if !cx.is_of(&self.kernel, || self.title()) || !self.kernel.may_sleep(task) {
+            return false;
+        }
+        if self.waiters.is_empty() && self.admits(mode) {
+            self.admit(task, mode);
+            return true;
+        }
+        if self.kernel.sleep(task, self.wait) {
+            self.kernel.node(task).note.set(mode);
+            self.waiters.push_back(&self.kernel.nodes, task);
+        }
+        false
+    }
+
+    fn admits(&self, mode: u32) -> bool {
+        self.writer.get() == NONE && (mode == READ || self.readers.borrow().is_empty())
+    }
+
+    fn admit(&self, task: u32, mode: u32) {
+        if mode == READ {
+            self.readers.borrow_mut().push(task);
+        } else {
+            self.writer.set(task);
+        }
+    }
+
+    /// Grants the semaphore to whoever is next, if it is free for them.
+    fn grant(&self, from: u32) {
+        let kernel = &*self.kernel;
+        while let Some(next) = self.waiters.front() {
+            let mode = kernel.node(next).note.get();
+            if !self.admits(mode) {
+                return;
+            }
+            self.waiters.pop_front(&kernel.nodes);
+            self.admit(next, mode);
+            let delay = self
+                .wake_up
+                .between(kernel.core_of(from), kernel.core_of(next));
+            kernel.resume_after(next, delay);
+        }
+    }
+
+    fn release_read(&self, task: u32) {
+        let mut readers = self.readers.borrow_mut();
+        if let Some(i) = readers.iter().position(|&reader| reader == task) {
+            readers.swap_remove(i);
+        }
+        drop(readers);
+        self.grant(task);
+    }
+
+    /// Ends the writer's turn; it goes on as a reader if it says so.
+    fn release_write(&self, reader: Option<u32>) {
+        let writer = self.writer.replace(NONE);
+        self.readers.borrow_mut().extend(reader);
+        self.grant(writer);
+    }
+}
+
+impl Resource for Inner {
+    fn title(&self) -> String {
+        format!("rwsem `{}`", self.name)
+    }
+
+    /// Its writer or its readers; if they would not be in the way, the first waiter, who is.
+    fn holders(&self, kernel: &Kernel, waiter: u32) -> Vec<u32> {
+        if self.writer.get() != NONE {
+            return vec![self.writer.get()];
+        }
+        let ahead = self.waiters.front().filter(|&first| first != waiter);
+        match (kernel.node(waiter).note.get(), ahead) {
+            (READ, Some(first)) => vec![first],
+            _ => self.readers.borrow().clone(),
+        }
+    }
+}
+
+/// The right to read; dropping it releases the semaphore.
+#[must_use = "the semaphore is released at once"]
+pub struct ReadGuard<'a> {
+    sem: &'a Inner,
+    task: u32,
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        self.sem.release_read(self.task);
+    }
+}
+
+/// The right to write; dropping it releases the semaphore.
+#[must_use = "the semaphore is released at once"]
+pub struct WriteGuard<'a> {
+    sem: &'a Inner,
+}
+
+impl<'a> WriteGuard<'a> {
+    /// Goes on as a reader, along with the readers at the head of the queue.
+    pub fn downgrade(self) -> ReadGuard<'a> {
+        let sem = self.sem;
+        let task = sem.writer.get();
+        std::mem::forget(self);
+        sem.release_write(Some(task));
+        ReadGuard { sem, task }
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        self.sem.release_write(None);
+    }
+}

@@ -1,0 +1,191 @@
+//! A queued spinlock: waiters spin on their cores and get the lock first in, first out.
+//!
+//! Each waiter spins on a line of its own, so a hand-off costs one distance however many wait
+//! (Mellor-Crummey and Scott, 1991). Taking a free lock costs nothing; charge what it should cost.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+
+use crate::context::Cx;
+use crate::deadlock::Resource;
+use crate::distance::Distance;
+use crate::executor::Handle;
+use crate::ids::{NONE, Toll};
+use crate::kernel::Kernel;
+use crate::node::WaitFor;
+use crate::ticket::TicketCosts;
+use crate::time::{Ticks, Time};
+use crate::wait_list::WaitList;
+
+/// A first-in first-out spinlock; clones are the same lock.
+#[derive(Clone)]
+pub struct SpinLock(Rc<Inner>);
+
+struct Inner {
+    kernel: Rc<Kernel>,
+    name: String,
+    kind: &'static str,
+    toll: Toll,
+    costs: TicketCosts,
+    wait: WaitFor,
+    holder: Cell<u32>,
+    waiters: WaitList,
+}
+
+impl SpinLock {
+    /// A free lock. An acquisition that had to spin is recorded under `toll` with the time spun;
+    /// `hand_off` is the time from release to the next holder.
+    #[must_use]
+    pub fn new(handle: &Handle, name: &str, toll: Toll, hand_off: Distance) -> Self {
+        let costs = TicketCosts {
+            hand_off,
+            refetch: Ticks::ZERO,
+        };
+        Self::of_kind(handle, ("spinlock", name), toll, costs)
+    }
+
+    pub(crate) fn of_kind(
+        handle: &Handle,
+        (kind, name): (&'static str, &str),
+        toll: Toll,
+        costs: TicketCosts,
+    ) -> Self {
+        Self(Rc::new_cyclic(|lock: &Weak<Inner>| Inner {
+            wait: handle.0.register(lock.clone()),
+            kernel: Rc::clone(&handle.0),
+            name: name.to_owned(),
+            kind,
+            toll,
+            costs,
+            holder: Cell::new(NONE),
+            waiters: WaitList::new(),
+        }))
+    }
+
+    /// Spins until the lock is this task's.
+    #[inline]
+    pub fn acquire<'a>(&'a self, cx: &'a Cx) -> Acquire<'a> {
+        Acquire {
+            lock: &self.0,
+            cx,
+            since: Time::ZERO,
+            queued: false,
+        }
+    }
+
+    /// How many tasks spin.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.0.waiters.len()
+    }
+}
+
+impl Inner {
+    /// Takes the lock if it is free, otherwise queues the task and suspends it.
+    #[inline]
+    fn take(&self, cx: &Cx) -> bool {
+        let task = cx.index();
+        if !cx.is_of(&self.kernel, || self.title()) {
+            return false;
+        }
+        if self.holder.get() == NONE {
+            self.holder.set(task);
+            return true;
+        }
+        if self.kernel.suspend(task, self.wait) {
+            self.waiters.push_back(&self.kernel.nodes, task);
+        }
+        false
+    }
+
+    #[inline]
+    fn release(&self) {
+        if self.waiters.is_empty() {
+            self.holder.set(NONE);
+        } else {
+            self.hand_over();
+        }
+    }
+
+    /// Makes the first waiter the holder.
+    fn hand_over(&self) {
+        let next = self.waiters.pop_front(&self.kernel.nodes).unwrap_or(NONE);
+        let holder = self.holder.replace(next);
+        self.kernel
+            .resume_after(next, self.hand_off_delay(holder, next));
+    }
+
+    #[inline]
+    fn hand_off_delay(&self, from: u32, to: u32) -> Ticks {
+        let TicketCosts { hand_off, refetch } = &self.costs;
+        if hand_off.is_none() && *refetch == Ticks::ZERO {
+            return Ticks::ZERO;
+        }
+        let (from, to) = (self.kernel.core_of(from), self.kernel.core_of(to));
+        let refetches = u64::from(self.waiters.len() / 2);
+        hand_off
+            .between(from, to)
+            .saturating_add(refetch.saturating_mul(refetches))
+    }
+}
+
+impl Resource for Inner {
+    fn title(&self) -> String {
+        format!("{} `{}`", self.kind, self.name)
+    }
+
+    fn holders(&self, _: &Kernel, _: u32) -> Vec<u32> {
+        vec![self.holder.get()]
+    }
+}
+
+/// The future of [`SpinLock::acquire`].
+#[must_use = "the lock is not taken until this is awaited"]
+pub struct Acquire<'a> {
+    lock: &'a Inner,
+    cx: &'a Cx,
+    since: Time,
+    queued: bool,
+}
+
+impl<'a> Future for Acquire<'a> {
+    type Output = SpinGuard<'a>;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<SpinGuard<'a>> {
+        let Self {
+            lock,
+            cx,
+            since,
+            queued,
+        } = *self;
+        if !queued {
+            if !lock.take(cx) {
+                self.since = cx.now();
+                self.queued = true;
+                return Poll::Pending;
+            }
+        } else {
+            cx.record(lock.toll, cx.now().since(since));
+        }
+        cx.status().enter_atomic();
+        Poll::Ready(SpinGuard { lock, cx })
+    }
+}
+
+/// A spinlock held; dropping it hands the lock to the next waiter.
+#[must_use = "the lock is released at once"]
+pub struct SpinGuard<'a> {
+    lock: &'a Inner,
+    cx: &'a Cx,
+}
+
+impl Drop for SpinGuard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.cx.status().leave_atomic();
+        self.lock.release();
+    }
+}

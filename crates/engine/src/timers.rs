@@ -1,0 +1,226 @@
+//! The timer queue of an engine: the wheel, or the heap that it is checked against.
+
+use crate::heap::Heap;
+use crate::ready::Ready;
+use crate::time::Time;
+use crate::wheel::Wheel;
+
+/// Which timer queue an engine uses. The trace does not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueKind {
+    /// The hierarchical timing wheel: constant time per timer.
+    #[default]
+    Wheel,
+    /// The binary heap: the reference.
+    Heap,
+}
+
+/// One timer per id. Ids are tasks, cores and the limit of a run.
+pub(crate) struct Timers {
+    wheel: Wheel,
+    /// Takes the place of the wheel if it is there.
+    reference: Option<Heap>,
+}
+
+impl Timers {
+    /// An empty queue for ids below `ids`.
+    pub(crate) fn new(kind: QueueKind, ids: usize) -> Self {
+        let reference = (kind == QueueKind::Heap).then(|| Heap::new(ids));
+        Self {
+            wheel: Wheel::new(ids),
+            reference,
+        }
+    }
+
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
+    #[inline(always)]
+    pub(crate) fn insert(&self, id: u32, due: Time) {
+        match &self.reference {
+            None => self.wheel.insert(id, due),
+            Some(heap) => heap.insert(id, due),
+        }
+    }
+
+    /// Like [`Timers::insert`]; but if all timers are due later than `due` for sure, sets nothing and
+    /// returns `true`.
+    #[inline(always)]
+    pub(crate) fn insert_unless_next(&self, id: u32, due: Time) -> bool {
+        match &self.reference {
+            None => self.wheel.insert_unless_next(id, due),
+            Some(heap) => heap.insert_unless_next(id, due),
+        }
+    }
+
+    /// Whether no timer is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.reference {
+            None => self.wheel.is_empty(),
+            Some(heap) => heap.earliest().is_none(),
+        }
+    }
+
+    /// Takes all timers of the earliest due time: returns that time and the first id, and appends the
+    /// others to `ready`, in the order in which they were set.
+    #[inline(always)]
+    pub(crate) fn pop(&self, ready: &Ready) -> Option<(Time, u32)> {
+        match &self.reference {
+            None => self.wheel.pop(ready),
+            Some(heap) => heap.pop(ready),
+        }
+    }
+
+    /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
+    pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
+        match &self.reference {
+            None => self.wheel.cancel(id),
+            Some(heap) => heap.cancel(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IDS: u32 = 300;
+
+    /// What a test does to a queue; times are relative to the last pop.
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert { id: u32, after: u64 },
+        InsertUnlessNext { id: u32, after: u64 },
+        Cancel { id: u32 },
+        Pop,
+    }
+
+    fn after() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            1..4u64,
+            1..200u64,
+            1..10_000u64,
+            (0..40u32).prop_map(|bits| 1 << bits)
+        ]
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let id = 0..IDS;
+        let op = prop_oneof![
+            4 => (id.clone(), after()).prop_map(|(id, after)| Op::Insert { id, after }),
+            1 => (id.clone(), after()).prop_map(|(id, after)| Op::InsertUnlessNext { id, after }),
+            1 => id.prop_map(|id| Op::Cancel { id }),
+            3 => Just(Op::Pop),
+        ];
+        prop::collection::vec(op, 0..1500)
+    }
+
+    /// Everything that comes out of a queue: times popped, the ids of each, and times cancelled.
+    #[derive(Debug, Default, PartialEq)]
+    struct Log {
+        popped: Vec<(Time, Vec<u32>)>,
+        cancelled: Vec<Option<Time>>,
+    }
+
+    struct Driver {
+        timers: Timers,
+        ready: Ready,
+        now: Time,
+        set: Vec<bool>,
+        log: Log,
+    }
+
+    impl Driver {
+        fn new(kind: QueueKind) -> Self {
+            Self {
+                timers: Timers::new(kind, IDS as usize),
+                ready: Ready::new(IDS as usize),
+                now: Time::ZERO,
+                set: vec![false; IDS as usize],
+                log: Log::default(),
+            }
+        }
+
+        fn pop(&mut self) -> bool {
+            let Some((at, first)) = self.timers.pop(&self.ready) else {
+                return false;
+            };
+            let ids: Vec<_> = std::iter::once(first)
+                .chain(std::iter::from_fn(|| self.ready.pop()))
+                .collect();
+            assert!(at >= self.now, "time goes on");
+            ids.iter().for_each(|&id| self.set[id as usize] = false);
+            self.now = at;
+            self.log.popped.push((at, ids));
+            true
+        }
+
+        /// Sets the timer; one that would have been next is popped at once, as if it had been set.
+        fn insert(&mut self, id: u32, after: u64, unless_next: bool) {
+            if std::mem::replace(&mut self.set[id as usize], true) {
+                return;
+            }
+            let due = Time(self.now.0 + after);
+            if !unless_next {
+                self.timers.insert(id, due);
+            } else if self.timers.insert_unless_next(id, due) {
+                self.now = due;
+                self.set[id as usize] = false;
+                self.log.popped.push((due, vec![id]));
+            } else {
+                self.pop();
+            }
+        }
+
+        fn run(mut self, ops: &[Op]) -> Log {
+            for op in ops {
+                match *op {
+                    Op::Insert { id, after } => self.insert(id, after, false),
+                    Op::InsertUnlessNext { id, after } => self.insert(id, after, true),
+                    Op::Cancel { id } => {
+                        self.set[id as usize] = false;
+                        let cancelled = self.timers.cancel(id);
+                        self.log.cancelled.push(cancelled);
+                    }
+                    Op::Pop => drop(self.pop()),
+                }
+            }
+            while self.pop() {}
+            assert!(self.timers.is_empty());
+            self.log
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn wheel_and_heap_agree(ops in ops()) {
+            let wheel = Driver::new(QueueKind::Wheel).run(&ops);
+            prop_assert_eq!(wheel, Driver::new(QueueKind::Heap).run(&ops));
+        }
+    }
+
+    #[test]
+    fn equal_times_stay_in_order_across_all_levels() {
+        for kind in [QueueKind::Wheel, QueueKind::Heap] {
+            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
+            let due = Time(1 << 50);
+            (0..40).for_each(|id| timers.insert(id, due));
+            timers.insert(99, Time(due.0 - 1));
+            assert_eq!(timers.pop(&ready), Some((Time(due.0 - 1), 99)));
+            (40..80).for_each(|id| timers.insert(id, due));
+            assert_eq!(timers.pop(&ready), Some((due, 0)));
+            assert!(std::iter::from_fn(|| ready.pop()).eq(1..80));
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_reached() {
+        for kind in [QueueKind::Wheel, QueueKind::Heap] {
+            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
+            (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
+            assert_eq!(timers.pop(&ready), Some((Time(u64::MAX - 1), 1)));
+            assert_eq!(std::iter::from_fn(|| ready.pop()).count(), 24);
+            assert_eq!(timers.pop(&ready), Some((Time::MAX, 0)));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! An intrusive first-in first-out list of waiting tasks.
+//!
+//! A task waits in one place at a time, so its two links live in its [`Node`] and a list is three
+//! words, whatever its length.
+
+use std::cell::Cell;
+
+use crate::ids::NONE;
+use crate::node::Node;
+
+pub(crate) struct WaitList {
+    head: Cell<u32>,
+    tail: Cell<u32>,
+    len: Cell<u32>,
+}
+
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: Cell::new(NONE),
+            tail: Cell::new(NONE),
+            len: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len.get()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.get() == NONE
+    }
+
+    /// The task that has waited for longest.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<u32> {
+        Some(self.head.get()).filter(|&id| id != NONE)
+    }
+
+    /// Appends `id`, which must be in no list.
+    #[inline]
+    pub(crate) fn push_back(&self, nodes: &[Node], id: u32) {
+        let tail = self.tail.replace(id);
+        let node = &nodes[id as usize];
+        node.next.set(NONE);
+        node.prev.set(tail);
+        match nodes.get(tail as usize) {
+            Some(last) => last.next.set(id),
+            None => self.head.set(id),
+        }
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Removes the task that has waited for longest.
+    #[inline]
+    pub(crate) fn pop_front(&self, nodes: &[Node]) -> Option<u32> {
+        let id = self.head.get();
+        let next = nodes.get(id as usize)?.next.get();
+        self.head.set(next);
+        match nodes.get(next as usize) {
+            Some(first) => first.prev.set(NONE),
+            None => self.tail.set(NONE),
+        }
+        self.len.set(self.len.get() - 1);
+        Some(id)
+    }
+
+    /// Removes `id`, which must be in this list.
+    pub(crate) fn remove(&self, nodes: &[Node], id: u32) {
+        let (prev, next) = (nodes[id as usize].prev.get(), nodes[id as usize].next.get());
+        match nodes.get(prev as usize) {
+            Some(node) => node.next.set(next),
+            None => self.head.set(next),
+        }
+        match nodes.get(next as usize) {
+            Some(node) => node.prev.set(prev),
+            None => self.tail.set(prev),
+        }
+        self.len.set(self.len.get() - 1);
+    }
+
+    /// The waiting tasks, longest first.
+    pub(crate) fn iter<'a>(&self, nodes: &'a [Node]) -> impl Iterator<Item = u32> + use<'a> {
+        let follow = |id: &u32| nodes.get(*id as usize).map(|node| node.next.get());
+        std::iter::successors(self.front(), follow).take_while(|&id| id != NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_deque(ops in prop::collection::vec((0u8..3, 0u32..8), 0..200)) {
+            let nodes: Vec<Node> = (0..8).map(|_| Node::new()).collect();
+            let list = WaitList::new();
+            let mut oracle = VecDeque::new();
+            for (op, id) in ops {
+                match op {
+                    0 if !oracle.contains(&id) => {
+                        list.push_back(&nodes, id);
+                        oracle.push_back(id);
+                    }
+                    1 => prop_assert_eq!(list.pop_front(&nodes), oracle.pop_front()),
+                    2 if oracle.contains(&id) => {
+                        list.remove(&nodes, id);
+                        oracle.retain(|&other| other != id);
+                    }
+                    _ => {}
+                }
+                prop_assert!(list.iter(&nodes).eq(oracle.iter().copied()));
+                prop_assert_eq!(list.len() as usize, oracle.len());
+                prop_assert_eq!(list.is_empty(), oracle.is_empty());
+                prop_assert_eq!(list.front(), oracle.front().copied());
+            }
+        }
+    }
+}

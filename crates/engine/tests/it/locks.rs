@@ -1,0 +1,170 @@
+//! Spinlock, ticket lock and mutex against one simple queue.
+
+use pagetoll_engine::{CoreId, Mutex, SpinLock, TicketCosts, TicketLock, Ticks};
+use proptest::prelude::*;
+
+use crate::{Bench, Notes, along_a_line};
+
+const STEP: u64 = 7;
+const REFETCH: u64 = 5;
+
+/// When a task comes and how long it holds; it is on the core of its number.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    comes: u64,
+    holds: u64,
+}
+
+fn clients() -> impl Strategy<Value = Vec<Client>> {
+    let client = (1..60u64, 1..30u64).prop_map(|(comes, holds)| Client { comes, holds });
+    prop::collection::vec(client, 1..20)
+}
+
+/// Order and times of the grants of a first-in first-out lock.
+fn oracle(clients: &[Client], refetch: u64) -> Vec<(usize, u64)> {
+    let mut order: Vec<usize> = (0..clients.len()).collect();
+    order.sort_by_key(|&i| (clients[i].comes, i));
+    let mut grants: Vec<(usize, u64)> = Vec::new();
+    for (place, &i) in order.iter().enumerate() {
+        let at = match grants.last() {
+            Some(&(before, granted)) if clients[i].comes <= granted + clients[before].holds => {
+                let released = granted + clients[before].holds;
+                let waits = |&&other: &&usize| clients[other].comes <= released;
+                let others = order[place + 1..].iter().filter(waits).count() as u64;
+                released + before.abs_diff(i) as u64 * STEP + others / 2 * refetch
+            }
+            _ => clients[i].comes,
+        };
+        grants.push((i, at));
+    }
+    grants
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Spin,
+    Ticket,
+    Mutex,
+}
+
+/// Runs the clients; gives back the grants, and what waiting has cost.
+fn run(kind: Kind, clients: &[Client]) -> (Vec<(usize, u64)>, u64) {
+    let mut bench = Bench::small();
+    let (work, wait, handle) = (bench.work, bench.wait, bench.engine.handle().clone());
+    let distance = along_a_line(STEP);
+    let spin = SpinLock::new(&handle, "lock", wait, distance.clone());
+    let costs = TicketCosts {
+        hand_off: distance.clone(),
+        refetch: Ticks(REFETCH),
+    };
+    let ticket = TicketLock::new(&handle, "lock", wait, costs);
+    let mutex = Mutex::new(&handle, "lock", wait, distance);
+    let grants = Notes::new();
+    for (i, &client) in clients.iter().enumerate() {
+        let (spin, ticket, mutex) = (spin.clone(), ticket.clone(), mutex.clone());
+        let grants = grants.clone();
+        bench.spawn("client", i, async move |cx| {
+            cx.charge(work, Ticks(client.comes)).await;
+            let (_spin, _mutex);
+            match kind {
+                Kind::Spin => _spin = spin.acquire(&cx).await,
+                Kind::Ticket => _spin = ticket.acquire(&cx).await,
+                Kind::Mutex => _mutex = mutex.lock(&cx).await,
+            }
+            grants.add((i, cx.now().0));
+            cx.charge(work, Ticks(client.holds)).await;
+        });
+    }
+    bench.engine.run().unwrap();
+    let waited = bench
+        .engine
+        .totals()
+        .filter(|paid| paid.1 == wait)
+        .map(|paid| paid.2.ticks.0)
+        .sum();
+    (grants.take(), waited)
+}
+
+proptest! {
+    #[test]
+    fn grants_follow_the_oracle(clients in clients()) {
+        for (kind, refetch) in [(Kind::Spin, 0), (Kind::Ticket, REFETCH), (Kind::Mutex, 0)] {
+            let expected = oracle(&clients, refetch);
+            let waited: u64 = expected.iter().map(|&(i, at)| at - clients[i].comes).sum();
+            prop_assert_eq!(run(kind, &clients), (expected, waited), "{:?}", kind);
+        }
+    }
+}
+
+#[test]
+fn the_oracle_knows_a_case_by_heart() {
+    let clients = [(10, 20), (15, 5), (15, 5), (90, 1)];
+    let clients = clients.map(|(comes, holds)| Client { comes, holds });
+    assert_eq!(oracle(&clients, 0), [(0, 10), (1, 37), (2, 49), (3, 90)]);
+    // At 30 two others wait: the next is served after one of them.
+    let crowd = [(10, 20), (15, 5), (15, 5), (15, 5)];
+    let crowd = crowd.map(|(comes, holds)| Client { comes, holds });
+    assert_eq!(oracle(&crowd, 100)[1], (1, 137));
+}
+
+#[test]
+fn an_uncontended_acquisition_is_not_recorded() {
+    let clients = [
+        Client { comes: 5, holds: 5 },
+        Client {
+            comes: 50,
+            holds: 5,
+        },
+    ];
+    for kind in [Kind::Spin, Kind::Ticket, Kind::Mutex] {
+        assert_eq!(run(kind, &clients), (vec![(0, 5), (1, 50)], 0));
+    }
+}
+
+#[test]
+fn a_mutex_waiter_leaves_its_core_and_a_spinner_does_not() {
+    for (kind, end) in [(Kind::Mutex, 110), (Kind::Spin, 200)] {
+        let mut bench = Bench::small();
+        let (work, wait, handle) = (bench.work, bench.wait, bench.engine.handle().clone());
+        let mutex = Mutex::new(&handle, "m", wait, along_a_line(0));
+        let spin = SpinLock::new(&handle, "s", wait, along_a_line(0));
+        let ends = Notes::new();
+        for core in [0, 1] {
+            let (mutex, spin) = (mutex.clone(), spin.clone());
+            bench.spawn("client", core, async move |cx| {
+                let (_spin, _mutex);
+                match kind {
+                    Kind::Mutex => _mutex = mutex.lock(&cx).await,
+                    _ => _spin = spin.acquire(&cx).await,
+                }
+                cx.charge(work, Ticks(100)).await;
+            });
+        }
+        let noted = ends.clone();
+        bench.spawn("other", 1, async move |cx| {
+            cx.charge(work, Ticks(110)).await;
+            noted.add((cx.core(), cx.now().0));
+        });
+        bench.engine.run().unwrap();
+        let expected = if kind == Kind::Mutex { end } else { end + 110 };
+        assert_eq!(ends.take(), [(CoreId(1), expected)]);
+    }
+}
+
+#[test]
+fn a_mutex_guard_counts_who_waits() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let mutex = Mutex::new(bench.engine.handle(), "m", wait, along_a_line(0));
+    let counts = Notes::new();
+    for core in 0..3 {
+        let (mutex, counts) = (mutex.clone(), counts.clone());
+        bench.spawn("client", core, async move |cx| {
+            let guard = mutex.lock(&cx).await;
+            cx.charge(work, Ticks(10)).await;
+            counts.add(guard.waiters());
+        });
+    }
+    bench.engine.run().unwrap();
+    assert_eq!(counts.take(), [2, 1, 0]);
+}

@@ -1,0 +1,208 @@
+//! The wait queue against a plain list, its timeouts, and entries that stay.
+
+use pagetoll_engine::{Distance, Sharing, Ticks, WaitQueue, Waited, WakeUp, Walk, WalkCosts};
+use proptest::prelude::*;
+
+use crate::{Bench, Notes};
+
+const ENTRY: u64 = 9;
+const WAKE: u64 = 100;
+const LATENCY: u64 = 40;
+const FIRST_WALK: u64 = 1000;
+const SECOND_WALK: u64 = 100_000;
+
+fn costs() -> WalkCosts {
+    let latency = Distance::uniform(Ticks(LATENCY));
+    WalkCosts {
+        entry: Ticks(ENTRY),
+        wake: Ticks(WAKE),
+        latency,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    sharing: Sharing,
+    key: u64,
+    timeout: Option<u64>,
+}
+
+fn waiters() -> impl Strategy<Value = Vec<Waiter>> {
+    let timeout = prop::option::weighted(0.4, 1..2500u64);
+    let waiter = (any::<bool>(), 0..4u64, timeout).prop_map(|(shared, key, timeout)| Waiter {
+        sharing: if shared {
+            Sharing::Shared
+        } else {
+            Sharing::Exclusive
+        },
+        key,
+        timeout,
+    });
+    prop::collection::vec(waiter, 0..20)
+}
+
+/// Who wakes up when: waiter `i` comes at time `i + 1`.
+struct Oracle {
+    queue: Vec<usize>,
+    ends: Vec<(u64, Waited)>,
+}
+
+impl Oracle {
+    fn new(waiters: &[Waiter]) -> Self {
+        let mut queue = Vec::new();
+        for (i, waiter) in waiters.iter().enumerate() {
+            match waiter.sharing {
+                Sharing::Shared => queue.insert(0, i),
+                Sharing::Exclusive => queue.push(i),
+            }
+        }
+        Self {
+            queue,
+            ends: vec![(0, Waited::TimedOut); waiters.len()],
+        }
+    }
+
+    fn time_out(&mut self, waiters: &[Waiter], now: u64) {
+        self.queue.retain(|&i| match waiters[i].timeout {
+            Some(timeout) if i as u64 + 1 + timeout <= now => {
+                self.ends[i] = (i as u64 + 1 + timeout, Waited::TimedOut);
+                false
+            }
+            _ => true,
+        });
+    }
+
+    fn walk(&mut self, waiters: &[Waiter], now: u64, wake_up: &WakeUp) -> Walk {
+        let (mut walk, mut exclusive, mut left) = (Walk::default(), 0, Vec::new());
+        for &i in &self.queue {
+            let stopped = wake_up.exclusive != 0 && exclusive == wake_up.exclusive;
+            walk.visited += u32::from(!stopped);
+            if stopped || !wake_up.keys.contains(&waiters[i].key) {
+                left.push(i);
+                continue;
+            }
+            walk.woken += 1;
+            exclusive += u32::from(waiters[i].sharing == Sharing::Exclusive);
+            let walked = u64::from(walk.visited) * ENTRY + u64::from(walk.woken) * WAKE;
+            let rings_now = waiters[i]
+                .timeout
+                .is_some_and(|after| i as u64 + 1 + after == now);
+            let end = if rings_now {
+                now
+            } else {
+                now + walked + LATENCY
+            };
+            self.ends[i] = (end, Waited::Woken);
+        }
+        self.queue = left;
+        walk
+    }
+}
+
+proptest! {
+    #[test]
+    fn walks_follow_the_oracle(waiters in waiters(), exclusive in 0..4u32, keys in (0..4u64, 0..4u64)) {
+        let mut bench = Bench::small();
+        let (work, wait) = (bench.work, bench.wait);
+        let queue = WaitQueue::new(bench.engine.handle(), "q", wait, costs());
+        let (ends, walks) = (Notes::new(), Notes::new());
+        for (i, &waiter) in waiters.iter().enumerate() {
+            let (queue, ends) = (queue.clone(), ends.clone());
+            bench.spawn("waiter", i, async move |cx| {
+                cx.charge(work, Ticks(i as u64 + 1)).await;
+                let waited = match waiter.timeout {
+                    None => {
+                        queue.wait(&cx, waiter.sharing, waiter.key).await;
+                        Waited::Woken
+                    }
+                    Some(timeout) => {
+                        let how = (waiter.sharing, waiter.key);
+                        queue.wait_timeout(&cx, how, Ticks(timeout)).await
+                    }
+                };
+                ends.add((i, (cx.now().0, waited)));
+            });
+        }
+        let first = WakeUp { exclusive, keys: keys.0.min(keys.1)..=keys.0.max(keys.1) };
+        let (waker, noted, wake_up) = (queue.clone(), walks.clone(), first.clone());
+        bench.spawn("waker", 50, async move |cx| {
+            // Half a tick late, so to speak: after what is due at that time.
+            cx.sleep(Ticks(FIRST_WALK)).await;
+            noted.add(waker.wake(&cx, wake_up).await);
+            cx.sleep(Ticks(SECOND_WALK)).await;
+            noted.add(waker.wake(&cx, WakeUp::all()).await);
+        });
+        bench.engine.run().unwrap();
+
+        let mut oracle = Oracle::new(&waiters);
+        // The waker's timer is the oldest of all that are due when it walks.
+        oracle.time_out(&waiters, FIRST_WALK - 1);
+        let one = oracle.walk(&waiters, FIRST_WALK, &first);
+        let cost = u64::from(one.visited) * ENTRY + u64::from(one.woken) * WAKE;
+        let second = FIRST_WALK + cost + SECOND_WALK;
+        oracle.time_out(&waiters, second);
+        let two = oracle.walk(&waiters, second, &WakeUp::all());
+        prop_assert_eq!(walks.take(), vec![one, two]);
+        let mut ends = ends.take();
+        ends.sort_unstable_by_key(|end| end.0);
+        prop_assert_eq!(ends, oracle.ends.into_iter().enumerate().collect::<Vec<_>>());
+        prop_assert_eq!(queue.entries(), 0);
+    }
+}
+
+#[test]
+fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(bench.engine.handle(), "q", wait, costs());
+    let notes = Notes::new();
+    for (name, core, busy_for) in [("busy", 0, 5000), ("idle", 1, 0)] {
+        let (queue, notes) = (queue.clone(), notes.clone());
+        bench.spawn(name, core, async move |cx| {
+            let standing = queue.stand(&cx, Sharing::Exclusive, 0);
+            cx.charge(work, Ticks(busy_for)).await;
+            let marked = standing.is_marked();
+            standing.wait().await;
+            notes.add((name, cx.now().0, marked));
+        });
+    }
+    let (waker, walks) = (queue.clone(), Notes::new());
+    let noted = walks.clone();
+    bench.spawn("waker", 2, async move |cx| {
+        cx.sleep(Ticks(FIRST_WALK)).await;
+        noted.add(waker.wake(&cx, WakeUp::one()).await);
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(
+        walks.take(),
+        [Walk {
+            visited: 2,
+            woken: 1,
+            marked: 1
+        }]
+    );
+    let idle = FIRST_WALK + 2 * ENTRY + WAKE + LATENCY;
+    assert_eq!(notes.take(), [("idle", idle, false), ("busy", 5000, true)]);
+    assert_eq!(queue.entries(), 0, "entries go with their guards");
+}
+
+#[test]
+fn a_wake_up_at_the_time_of_the_timeout_counts_if_it_comes_first() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(bench.engine.handle(), "q", wait, costs());
+    let notes = Notes::new();
+    let (waker, waiter, noted) = (queue.clone(), queue, notes.clone());
+    bench.spawn("waker", 0, async move |cx| {
+        cx.charge(work, Ticks(100)).await;
+        waker.wake(&cx, WakeUp::all()).await;
+    });
+    bench.spawn("waiter", 1, async move |cx| {
+        let waited = waiter
+            .wait_timeout(&cx, (Sharing::Shared, 0), Ticks(100))
+            .await;
+        noted.add((waited, cx.now().0));
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(notes.take(), [(Waited::Woken, 100)]);
+}
