@@ -3,6 +3,7 @@
  * The first and only process of a lab guest: carries out the order in /order, a step a line, and powers off.
  *
  *   module PATH                            load a kernel module
+ *   settle LIMIT_S                         see settle.h
  *   pages N                                pages of the steps that follow
  *   clear MECHANISM BATCH                  see steps.h
  *   race MECHANISM BATCH DIRTIED LIMIT_MS
@@ -25,6 +26,7 @@
 
 #include "privcmd.h"
 #include "report.h"
+#include "settle.h"
 #include "shared_memory.h"
 #include "steps.h"
 #include "xentrace.h"
@@ -131,6 +133,8 @@ static void run_step(const char *line)
 
 	if (sscanf(line, "module %255s", a) == 1)
 		step_module(a);
+	else if (sscanf(line, "settle %u", &x) == 1)
+		settle(x);
 	else if (sscanf(line, "pages %u", &x) == 1)
 		state.pages = x;
 	else if (sscanf(line, "clear %63s %u", word, &x) == 2)

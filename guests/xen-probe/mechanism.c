@@ -13,6 +13,11 @@
 
 #include "probe.h"
 
+#ifndef HAVE_LAZY_MMU_MODE_ENABLE
+#define lazy_mmu_mode_enable arch_enter_lazy_mmu_mode
+#define lazy_mmu_mode_disable arch_leave_lazy_mmu_mode
+#endif
+
 static void clear_read(struct table *t, unsigned int first, unsigned int count)
 {
 	unsigned int i;
@@ -67,12 +72,12 @@ static void clear_lazy(struct table *t, unsigned int first, unsigned int count)
 {
 	unsigned int i;
 
-	arch_enter_lazy_mmu_mode();
+	lazy_mmu_mode_enable();
 	for (i = first; i < first + count; i++) {
 		t->returned[i] = READ_ONCE(t->entries[i]);
 		set_pte(&t->entries[i], __pte(0));
 	}
-	arch_leave_lazy_mmu_mode();
+	lazy_mmu_mode_disable();
 }
 
 static void read_and_request(struct table *t, unsigned int first, unsigned int count, u64 command)

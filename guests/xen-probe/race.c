@@ -88,8 +88,13 @@ void race_stop(void)
 	WRITE_ONCE(meet.stop, true);
 }
 
-static bool wait_for(const u32 *value, u32 wanted, unsigned long deadline)
+/* The other CPU answers within microseconds, or within seconds on a host with too much to do; else it never will. */
+#define ANSWER_LIMIT (60 * HZ)
+
+static bool wait_for(const u32 *value, u32 wanted)
 {
+	unsigned long deadline = jiffies + ANSWER_LIMIT;
+
 	while (smp_load_acquire(value) != wanted) {
 		if (time_after(jiffies, deadline) || signal_pending(current))
 			return false;
@@ -139,7 +144,7 @@ static int expect(struct table *t, pte_t *clean, u32 round, u64 *dirtied)
 }
 
 /* One round over one table. The user pages are readable again when it returns. */
-static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_probe_race *race, unsigned long deadline)
+static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_probe_race *race)
 {
 	static pte_t clean[XEN_PROBE_MAX_BATCH];
 	struct xen_probe_faults faults = {};
@@ -152,13 +157,13 @@ static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_p
 	meet.window = 2 * race->batch;
 	meet.progress = 0;
 	smp_store_release(&meet.round, round);
-	met = wait_for(&meet.joined, round, deadline);
+	met = wait_for(&meet.joined, round);
 	if (met)
 		clear_table(t, clear, race->batch);
 	smp_store_release(&meet.round, 0);
 	if (!met)
 		return -ETIMEDOUT;
-	if (!wait_for(&meet.acknowledged, round, deadline))
+	if (!wait_for(&meet.acknowledged, round))
 		return -ETIMEDOUT;
 	table_flush_tlb_all();
 	/* What was left in the entries is judged now; then they come back, and the contents can be read. */
@@ -200,7 +205,7 @@ int race_run(struct table *t, struct mm_struct *mm, struct xen_probe_race *race)
 		table_snapshot(t);
 		if (!++round)
 			round = 1;
-		err = run_round(t, clear, round, race, deadline);
+		err = run_round(t, clear, round, race);
 		race->faults.refused += t->refused;
 		race->rounds++;
 		cond_resched();

@@ -207,6 +207,7 @@ fn early_end(child: &Child, status: std::process::ExitStatus, reports: usize) ->
 fn next_after(report: &Report) -> String {
     match report {
         Report::Hello(_) => "up".to_owned(),
+        Report::Settled(_) => "settled".to_owned(),
         Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
         Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
         Report::User(user) => user.operation.clone(),

@@ -36,6 +36,8 @@ const INIT: Sources = sources![
     "init/probe_steps.c",
     "init/report.c",
     "init/report.h",
+    "init/settle.c",
+    "init/settle.h",
     "init/shared_memory.c",
     "init/shared_memory.h",
     "init/steps.h",

@@ -135,7 +135,7 @@ impl Machine {
 
     fn xen_command_line(self) -> String {
         format!(
-            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_mem={mib}M,max:{mib}M",
+            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M",
             self.mode.cpus(),
             mib = self.guest_mib(),
         )

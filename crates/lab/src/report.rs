@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub(crate) enum Report {
     /// The guest is up.
     Hello(Hello),
+    /// The kernel's work after boot is done, or would not end.
+    Settled(Settled),
     /// A `clear` step.
     Clear(Clear),
     /// A `race` step.
@@ -33,6 +35,15 @@ pub(crate) struct Hello {
     pub(crate) xen: String,
     /// vCPUs that are online.
     pub(crate) cpus: u32,
+}
+
+/// How the waiting for a quiet guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Settled {
+    /// Whether the guest became quiet.
+    pub(crate) quiet: bool,
+    /// Guest time that it took.
+    pub(crate) milliseconds: u64,
 }
 
 /// What was wrong with entries: see `struct xen_probe_faults`.

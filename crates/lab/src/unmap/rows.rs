@@ -306,11 +306,12 @@ fn smp_verdict(checks: &[Check]) -> Option<bool> {
 fn user_row(operation: &str, system: System, order: &Order, runs: &[Counted]) -> Row {
     let mut row = empty_row(operation, "kernel", Role::Observed, 1, order.pages);
     row.system = system;
+    // The first of several was the warm-up.
     let untraced = |run: &Counted| {
         let user = run
             .users
             .iter()
-            .find(|user| user.mark < 0 && user.operation == operation)?;
+            .rfind(|user| user.mark < 0 && user.operation == operation)?;
         Some(per(user.instructions, user.pages))
     };
     row.set_runs(runs.iter().filter_map(untraced).collect());

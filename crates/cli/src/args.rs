@@ -1,0 +1,324 @@
+//! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use pagetoll_bill::{Backend, Route};
+use pagetoll_lab::unmap::LIMITS;
+
+use crate::support::BACKENDS;
+
+const LONG_ABOUT: &str = "\
+Itemises what every page of memory costs a virtual machine.
+
+A guest that unmaps, faults, flushes, pins or pages in memory pays the hypervisor a toll for every page: a trap, an \
+emulated instruction, a hypercall, a lock. pagetoll counts these tolls on real Xen and Linux kernels and prints a \
+bill: for each mechanism its cost per page, item by item, with safety checks and exactly what was run.";
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 ok, 1 a check failed or a guest did, 2 bad usage or input, 3 this machine lacks something; \
+128 + N after signal N (130 for Ctrl-C).";
+
+const BILL_EXAMPLES: &str = "\
+Examples:
+  pagetoll bill unmap
+      Every mechanism at batches of 1, 8, 32, 128 and 512 pages, in exact instruction counts
+  pagetoll bill unmap --mechanism emulate,preserve-ad --batch 32
+      Only the trapped exchange of today and its way out, 32 pages at a time
+  pagetoll bill unmap --output bill.json
+      Keeps the bill; `pagetoll report bill.json` prints it again, in any format
+  pagetoll bill unmap --kernel debian:trixie-backports
+      On the newest kernel of another suite
+  pagetoll bill unmap --kernel arch/x86/boot/bzImage --headers . --xen xen/xen.gz
+      On a kernel and a Xen of your own
+  pagetoll bill unmap --runs 5 --format csv
+      Five independent boots, with the deviation between them
+
+CSV has one line for each row and one column for each scalar, named as in JSON: first the bill's own, then the row's \
+(runs separated by semicolons), then crossings.NAME, tolls.NAME.count_per_page, tolls.NAME.cost_each, and \
+checks.NAME.tried, .failed, .control_failed and .verdict for every NAME that occurs in the bill. Notes and provenance \
+are in the other forms.";
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pagetoll",
+    version,
+    about = "Itemises what every page of memory costs a virtual machine"
+)]
+#[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Says on stderr where the time went and what was resolved; -vv says what is done, step by step
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How much is said on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    /// Errors, and notes that change how a bill is to be read.
+    Quiet,
+    /// Where the time went, and what was resolved.
+    Summary,
+    /// Every step.
+    Debug,
+}
+
+impl Cli {
+    /// How much is to be said on stderr.
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match self.verbose {
+            0 => Verbosity::Quiet,
+            1 => Verbosity::Summary,
+            _ => Verbosity::Debug,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Bills a route: what each page costs, by each mechanism
+    #[command(after_long_help = BILL_EXAMPLES)]
+    Bill(BillArgs),
+    /// Prints a saved bill as its run would have printed it
+    Report(ReportArgs),
+    /// Lists what can be billed, by which mechanism, on which backend, here
+    Routes(ListArgs),
+    /// Says what works on this machine, and how to get the rest
+    Doctor(DoctorArgs),
+    /// Counts the traps and hypercalls of an xentrace capture
+    Trace(TraceArgs),
+    /// Writes manual pages and shell completions into a folder
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+}
+
+/// What `bill` was told.
+#[derive(Debug, Args)]
+pub(crate) struct BillArgs {
+    /// The route that the pages travel
+    #[arg(value_parser = route())]
+    pub(crate) route: Route,
+    /// Where it is travelled; without this, where the best evidence is to be had
+    #[arg(long, value_name = "BACKEND", value_parser = backend())]
+    pub(crate) on: Option<Backend>,
+    /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
+    #[arg(long, value_name = "M,..", value_delimiter = ',')]
+    pub(crate) mechanism: Vec<String>,
+    /// Pages billed in each row
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "16384",
+        allow_negative_numbers = true
+    )]
+    #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
+    pub(crate) pages: u64,
+    /// Pages taken at once, by the mechanisms that take several
+    #[arg(
+        long,
+        value_name = "B,..",
+        default_value = "1,8,32,128,512",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.batch.into()), allow_negative_numbers = true)]
+    pub(crate) batch: Vec<u32>,
+    /// Independent repetitions, each from a fresh boot
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        allow_negative_numbers = true
+    )]
+    #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
+    pub(crate) runs: u32,
+    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) kernel: String,
+    /// The folder to build modules in for a kernel given by its path
+    #[arg(long, value_name = "DIR")]
+    pub(crate) headers: Option<PathBuf>,
+    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) xen: String,
+    /// Asks the package mirror what it offers today instead of using what was recorded
+    #[arg(long)]
+    pub(crate) refresh: bool,
+    /// Keeps the guests' consoles and traces in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep_logs: Option<PathBuf>,
+    /// Gives up a guest that has reported nothing for so many seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "60",
+        allow_negative_numbers = true
+    )]
+    #[arg(value_parser = seconds)]
+    pub(crate) silence: Duration,
+    /// How the bill is printed; without this, as the ending of --output says, else text
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Writes the bill to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What `report` was told.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A bill in JSON; - reads standard input
+    pub(crate) file: PathBuf,
+    /// How the bill is printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// What `routes` was told.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// How the list is printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+}
+
+/// What `doctor` was told.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Installs what is missing through apt-get, as root or by sudo without a password
+    #[arg(long)]
+    pub(crate) install: bool,
+    /// How the findings are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+}
+
+/// What `trace` was told.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// A file that xentrace wrote; - reads standard input
+    pub(crate) file: PathBuf,
+    /// How the counts are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+}
+
+/// What `generate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// The folder, made where needed
+    pub(crate) folder: PathBuf,
+}
+
+/// The forms of a bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for a terminal
+    Text,
+    /// Everything, as docs/bill-schema.json describes
+    Json,
+    /// One line for each row, one column for each figure
+    Csv,
+    /// Tables as GitHub shows them
+    Md,
+}
+
+/// The forms of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// For a terminal
+    Text,
+    /// For programs
+    Json,
+}
+
+fn route() -> impl TypedValueParser<Value = Route> {
+    let values = Route::ALL.map(|route| PossibleValue::new(route.name()).help(route.summary()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Route>())
+}
+
+fn backend() -> impl TypedValueParser<Value = Backend> {
+    let values = BACKENDS.map(|backend| PossibleValue::new(backend_name(backend)));
+    PossibleValuesParser::new(values)
+        .try_map(|name| serde_json::from_value::<Backend>(serde_json::Value::String(name)))
+}
+
+/// The longest that a silent guest is waited for: an hour.
+const MOST_SECONDS: u64 = 3600;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let range = 1..=MOST_SECONDS;
+    let seconds = text.parse().ok().filter(|n| range.contains(n));
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| expected_number(MOST_SECONDS))
+}
+
+const fn backend_name(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Lab => "lab",
+        Backend::Live => "live",
+        Backend::Sim => "sim",
+    }
+}
+
+/// Whether it is in range is the order's to judge; here it only has to be a number.
+fn number<N: FromStr>(text: &str, most: u64) -> Result<N, String> {
+    text.parse().map_err(|_| expected_number(most))
+}
+
+fn expected_number(most: u64) -> String {
+    format!("expected a whole number from 1 to {most}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::words::word;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_guide() {
+        let cli = Cli::parse_from(["pagetoll", "bill", "unmap"]);
+        let Command::Bill(bill) = cli.command else {
+            panic!("not a bill");
+        };
+        assert_eq!((bill.pages, bill.runs), (16_384, 1));
+        assert_eq!(bill.batch, [1, 8, 32, 128, 512]);
+        assert!(bill.mechanism.is_empty() && bill.on.is_none());
+    }
+
+    #[test]
+    fn every_backend_is_known_by_its_word() {
+        for backend in BACKENDS {
+            let cli = Cli::parse_from(["pagetoll", "bill", "unmap", "--on", &word(backend)]);
+            let Command::Bill(bill) = cli.command else {
+                panic!("not a bill");
+            };
+            assert_eq!(bill.on, Some(backend));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_told_what_was_expected() {
+        let refused = |text| number::<u32>(text, 512).unwrap_err();
+        for text in ["", "1e99", "0x10", "-1", "4294967296"] {
+            assert_eq!(refused(text), "expected a whole number from 1 to 512");
+        }
+        assert_eq!(number::<u32>("513", 512), Ok(513));
+    }
+}

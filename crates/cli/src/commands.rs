@@ -1,0 +1,59 @@
+//! One module for each command: what it does between the arguments and the output.
+
+mod bill;
+mod deliver;
+mod doctor;
+mod generate;
+mod report;
+mod routes;
+mod trace;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::args::{Cli, Command};
+use crate::failure::{Failure, Outcome};
+
+/// Does what was asked.
+pub(crate) fn run(cli: Cli) -> Result<Outcome> {
+    let verbosity = cli.verbosity();
+    match cli.command {
+        Command::Bill(args) => bill::run(args, verbosity),
+        Command::Report(args) => report::run(&args),
+        Command::Routes(args) => routes::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Generate(args) => generate::run(&args),
+    }
+}
+
+/// Opens a file to be read; `-` is standard input.
+fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => Err(Failure::BadInput(format!(
+            "{}: cannot be read: {error}",
+            path.display()
+        ))),
+    }
+}
+
+/// What a file is called in messages.
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
+}
+
+fn pretty_json(value: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}

@@ -1,0 +1,146 @@
+//! `pagetoll routes`: what can be billed, by which mechanism, on which backend, here.
+
+use anyhow::Result;
+use pagetoll_bill::{Backend, Route, Support};
+use serde::Serialize;
+
+use super::pretty_json;
+use crate::args::{ListArgs, ListFormat};
+use crate::failure::Outcome;
+use crate::output;
+use crate::render::document::{Document, Section};
+use crate::render::table::{Align, Table};
+use crate::render::text;
+use crate::support::{BACKENDS, support_here};
+use crate::words::word;
+
+/// Lists the routes.
+pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
+    let listed = Route::ALL.map(Listed::new);
+    output::print(&match args.format {
+        ListFormat::Text => text::document(&document(&listed)),
+        ListFormat::Json => pretty_json(&listed)?,
+    })?;
+    Ok(Outcome::Success)
+}
+
+/// A route as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    route: Route,
+    summary: &'static str,
+    mechanisms: Vec<ListedMechanism>,
+    backends: Vec<ListedBackend>,
+}
+
+#[derive(Serialize)]
+struct ListedMechanism {
+    name: &'static str,
+    role: String,
+    batched: bool,
+    smp_safe: bool,
+    summary: &'static str,
+}
+
+#[derive(Serialize)]
+struct ListedBackend {
+    backend: Backend,
+    billable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Listed {
+    fn new(route: Route) -> Self {
+        let mechanisms = route.mechanisms().iter().map(|mechanism| ListedMechanism {
+            name: mechanism.name,
+            role: word(mechanism.role),
+            batched: mechanism.batched,
+            smp_safe: mechanism.smp_safe,
+            summary: mechanism.summary,
+        });
+        Self {
+            route,
+            summary: route.summary(),
+            mechanisms: mechanisms.collect(),
+            backends: BACKENDS
+                .map(|backend| ListedBackend::new(route, backend))
+                .into(),
+        }
+    }
+}
+
+impl ListedBackend {
+    fn new(route: Route, backend: Backend) -> Self {
+        let reason = match support_here(route, backend) {
+            Support::Yes => None,
+            Support::No(reason) => Some(reason),
+        };
+        Self {
+            backend,
+            billable: reason.is_none(),
+            reason,
+        }
+    }
+}
+
+fn document(listed: &[Listed]) -> Document {
+    let mut sections = vec![Section::table("What can be billed here", backends(listed))];
+    for route in listed.iter().filter(|route| !route.mechanisms.is_empty()) {
+        let title = format!("Mechanisms of {}", route.route);
+        sections.push(Section::table(title, mechanisms(route)));
+    }
+    Document {
+        title: "routes: the hot paths that pages travel".into(),
+        sections,
+    }
+}
+
+fn backends(listed: &[Listed]) -> Table {
+    let mut table = Table::new([
+        ("route", Align::Left),
+        ("backend", Align::Left),
+        ("billable", Align::Left),
+        ("why", Align::Left),
+    ]);
+    for route in listed {
+        for backend in &route.backends {
+            let (billable, why) = match &backend.reason {
+                None => ("yes", route.summary.to_owned()),
+                Some(reason) => ("no", reason.clone()),
+            };
+            table.row([
+                route.route.to_string(),
+                word(backend.backend),
+                billable.into(),
+                why,
+            ]);
+        }
+    }
+    table
+}
+
+fn mechanisms(route: &Listed) -> Table {
+    let mut table = Table::new([
+        ("mechanism", Align::Left),
+        ("role", Align::Left),
+        ("batched", Align::Left),
+        ("on SMP", Align::Left),
+        ("what it does", Align::Left),
+    ]);
+    for mechanism in &route.mechanisms {
+        let smp = if mechanism.smp_safe {
+            "must lose nothing"
+        } else {
+            "negative control"
+        };
+        table.row([
+            mechanism.name.into(),
+            mechanism.role.clone(),
+            if mechanism.batched { "yes" } else { "no" }.into(),
+            smp.into(),
+            mechanism.summary.into(),
+        ]);
+    }
+    table
+}

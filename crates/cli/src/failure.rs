@@ -1,0 +1,174 @@
+//! Why pagetoll did not do what was asked: how it is told, and the exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use pagetoll_lab::LabError;
+use thiserror::Error;
+
+use crate::words::harmless;
+
+/// How a command ended that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Success,
+    /// A check of the bill failed.
+    CheckFailed,
+    /// The machine lacks something.
+    Lacking,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(match outcome {
+            Outcome::Success => 0,
+            Outcome::CheckFailed => 1,
+            Outcome::Lacking => 3,
+        })
+    }
+}
+
+/// Why a command could not do its work, where the command line itself finds out. The lab has [`LabError`].
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// An argument or a file of the user's cannot be used. Further lines give details.
+    #[error("{0}")]
+    BadInput(String),
+    /// The result could not be written.
+    #[error("cannot write {to}")]
+    Output {
+        /// Where to.
+        to: String,
+        /// The errno.
+        source: io::Error,
+    },
+    /// A signal asked to stop.
+    #[error("stopped by {name}")]
+    Stopped {
+        /// The signal's name.
+        name: &'static str,
+        /// Its number.
+        number: u8,
+    },
+}
+
+impl Failure {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::BadInput(_) => 2,
+            Self::Output { .. } => 3,
+            // As a shell tells of a program that a signal ended.
+            Self::Stopped { number, .. } => 128 + number,
+        }
+    }
+}
+
+/// The exit code for an error.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    let of_cause = |cause: &(dyn std::error::Error + 'static)| {
+        let own = cause.downcast_ref().map(Failure::exit_code);
+        own.or_else(|| cause.downcast_ref().map(LabError::exit_code))
+    };
+    error.chain().find_map(of_cause).unwrap_or(1)
+}
+
+/// Tells of an error on stderr: one line, then its causes and details, indented.
+pub(crate) fn print(error: &anyhow::Error) {
+    say(
+        "error",
+        AnsiColor::Red.on_default().bold(),
+        &lines_of(error),
+    );
+}
+
+/// Tells on stderr of something that the user should know although the work was done.
+pub(crate) fn note(text: &str) {
+    say(
+        "note",
+        AnsiColor::Yellow.on_default().bold(),
+        &[text.to_owned()],
+    );
+}
+
+/// Tells on stderr of a check that failed.
+pub(crate) fn failed_check(text: &str) {
+    say(
+        "failed",
+        AnsiColor::Red.on_default().bold(),
+        &[text.to_owned()],
+    );
+}
+
+fn say(label: &str, style: Style, lines: &[String]) {
+    let mut stderr = anstream::stderr().lock();
+    for (index, line) in lines.iter().enumerate() {
+        let line = harmless(line);
+        // Nobody is left to be told when stderr is closed.
+        let _ = match index {
+            0 => writeln!(stderr, "pagetoll: {style}{label}{style:#}: {line}"),
+            _ => writeln!(stderr, "  {line}"),
+        };
+    }
+}
+
+/// A message may have several lines, and may already quote its cause.
+fn lines_of(error: &anyhow::Error) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !lines.iter().any(|line| line.ends_with(&cause)) {
+            lines.extend(cause.lines().map(|line| line.trim().to_owned()));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_has_its_code() {
+        let bad = anyhow::Error::from(Failure::BadInput("x".into()));
+        assert_eq!(exit_code(&bad.context("reading")), 2);
+        let lab = LabError::Environment {
+            what: "no mirror".into(),
+            remedy: "add one".into(),
+        };
+        assert_eq!(exit_code(&lab.into()), 3);
+        let stopped = Failure::Stopped {
+            name: "SIGTERM",
+            number: 15,
+        };
+        assert_eq!(exit_code(&stopped.into()), 143);
+        assert_eq!(exit_code(&anyhow::anyhow!("unforeseen")), 1);
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = LabError::io("write", Path::new("x"))(denied);
+        let lines = lines_of(&anyhow::Error::from(error));
+        assert_eq!(lines, ["cannot write x: permission denied"]);
+
+        let full = Failure::Output {
+            to: "x".into(),
+            source: io::Error::from(io::ErrorKind::StorageFull),
+        };
+        let lines = lines_of(&anyhow::Error::from(full));
+        assert_eq!(lines, ["cannot write x", "no storage space"]);
+    }
+
+    #[test]
+    fn details_follow_on_lines_of_their_own() {
+        let error = Err::<(), _>(Failure::BadInput("first\n  second".into()))
+            .context("outer")
+            .unwrap_err();
+        assert_eq!(lines_of(&error), ["outer", "first", "second"]);
+    }
+}

@@ -1,0 +1,86 @@
+//! One bar on the terminal for each phase of the work.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use pagetoll_lab::progress::{Phase, Progress, Quiet};
+
+use crate::args::Verbosity;
+
+const TEMPLATE: &str = "{prefix:24} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
+/// How often the clock of a bar moves while nothing else does.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Bars where somebody looks at a terminal; nothing in a pipe, or between the lines of a debug log.
+pub(crate) fn on_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
+    if io::stderr().is_terminal() && verbosity != Verbosity::Debug {
+        Box::new(Bars::default())
+    } else {
+        Box::new(Quiet)
+    }
+}
+
+/// Bars below each other, on stderr. A bar vanishes when its phase ends.
+#[derive(Debug, Default)]
+struct Bars(MultiProgress);
+
+impl Progress for Bars {
+    fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
+        // The template is a constant that a test parses.
+        let style = ProgressStyle::with_template(TEMPLATE)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("=> ");
+        let bar = ProgressBar::new(steps).with_style(style);
+        let bar = self.0.add(bar);
+        bar.set_prefix(phase.to_owned());
+        bar.enable_steady_tick(TICK);
+        Box::new(Bar(bar))
+    }
+}
+
+/// The bar of one phase.
+#[derive(Debug)]
+struct Bar(ProgressBar);
+
+impl Phase for Bar {
+    fn step(&mut self, what: &str) {
+        self.0.inc(1);
+        self.0.set_message(what.to_owned());
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::{InMemoryTerm, ProgressDrawTarget};
+
+    use super::*;
+
+    #[test]
+    fn the_template_is_well_formed() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+
+    #[test]
+    fn phases_overlap_and_vanish() {
+        let terminal = InMemoryTerm::new(10, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bars = Bars(MultiProgress::with_draw_target(target));
+        let mut counting = bars.begin("counting boot", 3);
+        let race = bars.begin("race boot", 1);
+        counting.step("emulate");
+        let seen = terminal.contents();
+        assert!(
+            seen.contains("counting boot") && seen.contains("race boot"),
+            "{seen}"
+        );
+        drop((counting, race));
+        assert_eq!(terminal.contents(), "");
+    }
+}

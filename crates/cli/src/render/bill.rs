@@ -1,0 +1,109 @@
+//! A bill as a document: what stands in which table.
+
+mod checks;
+mod clear;
+mod provenance;
+mod safety;
+mod tolls;
+mod user_space;
+
+use pagetoll_bill::{Bill, Evidence, Role, Row, Unit};
+
+use super::Detail;
+use super::document::{Document, Section};
+use super::figure;
+use crate::words::word;
+
+/// The bill as a document.
+pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
+    let mut sections = vec![Section::facts("", header(bill))];
+    sections.extend(clear::sections(bill));
+    sections.push(user_space::section(bill));
+    sections.push(tolls::section(bill, detail));
+    sections.push(Section::facts("Baselines", baselines(bill)));
+    sections.push(checks::section(bill));
+    sections.push(Section::list("Notes", bill.notes.clone()));
+    sections.extend(provenance::sections(bill, detail));
+    Document {
+        title: format!(
+            "{} on {}: {}",
+            bill.route,
+            word(bill.backend),
+            bill.route.summary()
+        ),
+        sections,
+    }
+}
+
+fn header(bill: &Bill) -> Vec<(String, String)> {
+    let stack: Vec<_> = bill
+        .stack
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let batches: Vec<_> = bill.order.batches.iter().map(ToString::to_string).collect();
+    let figures = match bill.unit {
+        Unit::Instructions => "guest and hypervisor instructions per page of 4 KiB",
+        Unit::Nanoseconds => "nanoseconds per page of 4 KiB",
+    };
+    let evidence = match bill.evidence {
+        Evidence::Exact => "exact: counted; the same run gives the same figure",
+        Evidence::Measured => "measured, with a spread",
+        Evidence::Modelled => "modelled: computed, not run",
+    };
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        fact(
+            "backend",
+            format!("{}: {}", word(bill.backend), bill.backend_reason),
+        ),
+        fact("evidence", evidence.to_owned()),
+        fact("figures", figures.to_owned()),
+        fact("stack", stack.join(", ")),
+        fact("pages", bill.order.pages.get().to_string()),
+        fact("batches", batches.join(", ")),
+        fact("runs", bill.order.runs.to_string()),
+    ]
+}
+
+fn baselines(bill: &Bill) -> Vec<(String, String)> {
+    let rows = rows_of(bill, |role| role == Role::Baseline);
+    let value = |row: &Row| match &row.unavailable {
+        Some(reason) => format!("unavailable: {reason}"),
+        None => format!(
+            "{} {}",
+            figure::cost_of(row),
+            figure::unit_per_page(bill.unit)
+        ),
+    };
+    rows.map(|row| (row.mechanism.clone(), value(row)))
+        .collect()
+}
+
+/// The rows of mechanisms, without baselines and without what user space sees.
+fn mechanism_rows(bill: &Bill) -> impl Iterator<Item = &Row> {
+    rows_of(bill, |role| match role {
+        Role::Before | Role::After | Role::Alternative => true,
+        Role::Observed | Role::Baseline => false,
+    })
+}
+
+/// The rows of what user space sees.
+fn user_rows(bill: &Bill) -> impl Iterator<Item = &Row> {
+    rows_of(bill, |role| role == Role::Observed)
+}
+
+fn rows_of(bill: &Bill, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &Row> {
+    bill.rows.iter().filter(move |row| wanted(row.role))
+}
+
+/// Each name once, in the order of its first occurrence.
+fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut unique = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    unique
+}

@@ -1,0 +1,61 @@
+//! What a page pays for, item by item.
+
+use pagetoll_bill::{Bill, Row, Toll};
+
+use super::super::Detail;
+use super::super::document::Section;
+use super::super::figure::{self, NONE};
+use super::super::table::{Align, Table};
+use super::{in_order, mechanism_rows};
+
+/// The items of each mechanism. Those of user space stand in its own table: without Xen, and what Xen adds.
+pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
+    let shown = match detail {
+        Detail::Full => "",
+        Detail::Short => " at a middle and the largest batch",
+    };
+    let unit = figure::unit_per_page(bill.unit);
+    Section::table(
+        format!("Tolls of each mechanism{shown}, {unit}"),
+        table(bill, detail),
+    )
+}
+
+fn table(bill: &Bill, detail: Detail) -> Table {
+    let rows: Vec<&Row> = mechanism_rows(bill)
+        .filter(|row| !row.tolls.is_empty())
+        .filter(|row| detail == Detail::Full || is_telling(row, bill))
+        .collect();
+    let tolls = rows.iter().flat_map(|row| &row.tolls);
+    let names = in_order(tolls.map(|toll| toll.name.as_str()));
+    let mut columns = vec![("mechanism", Align::Left), ("batch", Align::Right)];
+    columns.extend(names.iter().map(|name| (*name, Align::Right)));
+    columns.push(("sum", Align::Right));
+    let mut table = Table::new(columns);
+    for row in rows {
+        let labels = [row.mechanism.clone(), row.batch.to_string()];
+        let items = names.iter().map(|name| item(row, name));
+        let sum = row.tolls.iter().map(Toll::cost_per_page).sum();
+        table.row(labels.into_iter().chain(items).chain([figure::cost(sum)]));
+    }
+    table
+}
+
+/// Whether the row is its mechanism's at a middle or the largest batch.
+fn is_telling(row: &Row, bill: &Bill) -> bool {
+    let identity = |row: &Row| (row.operation.clone(), row.mechanism.clone(), row.system);
+    let same = mechanism_rows(bill).filter(|other| identity(other) == identity(row));
+    let mut batches: Vec<u32> = same.map(|other| other.batch).collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let middle = batches.get(batches.len() / 2);
+    middle == Some(&row.batch) || batches.last() == Some(&row.batch)
+}
+
+fn item(row: &Row, name: &str) -> String {
+    let toll = row.tolls.iter().find(|toll| toll.name == name);
+    toll.map_or_else(
+        || NONE.to_owned(),
+        |toll| figure::cost(toll.cost_per_page()),
+    )
+}

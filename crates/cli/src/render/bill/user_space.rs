@@ -1,0 +1,88 @@
+//! What user space pays under the hypervisor and without it; the difference is the toll.
+
+use pagetoll_bill::{Bill, Row, System};
+
+use super::super::document::Section;
+use super::super::figure::{self, NONE};
+use super::super::table::{Align, Table};
+use super::{in_order, user_rows};
+use crate::words::word;
+
+/// The kinds of crossings that are exceptions (`TRC_PV_*` of xen/include/public/trace.h, Xen 4.17, those other than
+/// hypercalls), as bills name them.
+const TRAPS: [&str; 3] = ["ptwr", "page-fault", "other-trap"];
+/// Xen's own re-entry of a hypercall that it had preempted: listed, but no crossing of the guest's.
+const CONTINUATION: &str = "continuation";
+
+/// The table of what user space sees.
+pub(super) fn section(bill: &Bill) -> Section {
+    let mut table = Table::new([
+        ("operation".to_owned(), Align::Left),
+        (word(System::Native), Align::Right),
+        (word(System::XenPvDom0), Align::Right),
+        ("toll".to_owned(), Align::Right),
+        ("toll's share".to_owned(), Align::Right),
+        ("traps/page".to_owned(), Align::Right),
+        ("hypercalls/page".to_owned(), Align::Right),
+    ]);
+    for operation in in_order(user_rows(bill).map(|row| row.operation.as_str())) {
+        let on =
+            |system| user_rows(bill).find(|row| row.operation == operation && row.system == system);
+        let (native, xen) = (on(System::Native), on(System::XenPvDom0));
+        let costs = [native, xen].map(|row| cost(row, &mut table));
+        let [toll, share] = toll(native, xen);
+        let [traps, hypercalls] = crossings(xen);
+        let [native, xen] = costs;
+        table.row([
+            operation.to_owned(),
+            native,
+            xen,
+            toll,
+            share,
+            traps,
+            hypercalls,
+        ]);
+    }
+    let unit = figure::unit_per_page(bill.unit);
+    Section::table(format!("What user space sees, {unit}"), table)
+}
+
+fn cost(row: Option<&Row>, table: &mut Table) -> String {
+    match row {
+        None => "not billed".to_owned(),
+        Some(row) => match &row.unavailable {
+            Some(reason) => table.unavailable(reason),
+            None => figure::cost_of(row),
+        },
+    }
+}
+
+/// What the hypervisor adds, and its share of what is paid under it.
+fn toll(native: Option<&Row>, xen: Option<&Row>) -> [String; 2] {
+    let cost = |row: Option<&Row>| row.and_then(|row| row.cost_per_page);
+    match (cost(native), cost(xen)) {
+        (Some(native), Some(xen)) => [figure::cost(xen - native), figure::share(xen - native, xen)],
+        _ => [NONE, NONE].map(str::to_owned),
+    }
+}
+
+/// Traps and hypercalls for each page, as Xen counted them.
+fn crossings(xen: Option<&Row>) -> [String; 2] {
+    let Some(row) = xen.filter(|row| row.crossings_per_page.is_some()) else {
+        return ["not counted", "not counted"].map(str::to_owned);
+    };
+    let sum = |wanted: fn(&str) -> bool| {
+        let counts = row.crossings.iter().filter(|(kind, _)| wanted(kind));
+        // The sum of no floats is -0.0.
+        figure::count(counts.fold(0.0, |sum, (_, count)| sum + count))
+    };
+    [sum(is_trap), sum(is_hypercall)]
+}
+
+fn is_trap(kind: &str) -> bool {
+    TRAPS.contains(&kind)
+}
+
+fn is_hypercall(kind: &str) -> bool {
+    !is_trap(kind) && kind != CONTINUATION
+}

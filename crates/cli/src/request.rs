@@ -1,0 +1,254 @@
+//! From what the user said to a validated order: nothing is started before this has succeeded.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use pagetoll_bill::{Backend, Order, Route, Support};
+use pagetoll_lab::apt::Freshness;
+use pagetoll_lab::kernel::KernelSource;
+use pagetoll_lab::unmap::{LIMITS, Request};
+use pagetoll_lab::xen::XenSource;
+use pagetoll_units::Pages;
+
+use crate::args::{BillArgs, Format};
+use crate::failure::Failure;
+use crate::support::{self, BACKENDS};
+use crate::words::word;
+
+/// A bill that can be made, as far as can be told beforehand.
+#[derive(Debug)]
+pub(crate) struct BillRequest {
+    /// What the lab is to do.
+    pub(crate) lab: Request,
+    /// Why this backend was chosen.
+    pub(crate) backend_reason: String,
+    /// How the bill is printed.
+    pub(crate) format: Format,
+    /// Where to; `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl BillRequest {
+    /// Validates what was said. `command` is how it was said.
+    pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
+        let backend_reason = chosen(args.route, args.on)?;
+        let order = order(&args)?;
+        check_output(args.output.as_deref())?;
+        check_folder("--keep-logs", args.keep_logs.as_deref())?;
+        Ok(Self {
+            lab: Request {
+                order,
+                kernel: kernel(&args.kernel, args.headers)?,
+                xen: args.xen.parse::<XenSource>()?,
+                freshness: freshness(args.refresh),
+                keep_logs: args.keep_logs,
+                silence: args.silence,
+                command,
+            },
+            backend_reason,
+            format: args.format.unwrap_or(format_of(args.output.as_deref())),
+            output: args.output,
+        })
+    }
+}
+
+/// Why the lab is the backend, or why it cannot be.
+fn chosen(route: Route, on: Option<Backend>) -> Result<String, Failure> {
+    match (on, support::best(route)) {
+        (_, None) => Err(refused(&format!("route {route}"), &support::reasons(route))),
+        (Some(backend), _) => match support::support(route, backend) {
+            Support::Yes => Ok(format!("ordered by --on {}", word(backend))),
+            Support::No(reason) => Err(refused(
+                &format!("--on {} for route {route}", word(backend)),
+                &format!("\n  {reason}"),
+            )),
+        },
+        (None, Some(best)) => Ok(reason_for(route, best)),
+    }
+}
+
+fn refused(what: &str, reasons: &str) -> Failure {
+    let billable = support::billable();
+    Failure::BadInput(format!(
+        "{what}: cannot be billed; expected one of: {billable}{reasons}"
+    ))
+}
+
+fn reason_for(route: Route, best: Backend) -> String {
+    let alone = BACKENDS
+        .into_iter()
+        .filter(|backend| support::support(route, *backend) == Support::Yes)
+        .count()
+        == 1;
+    let evidence = match best {
+        Backend::Lab => "its counts are exact",
+        Backend::Live => "it measures this host",
+        Backend::Sim => "it models what cannot be run here",
+    };
+    let only = if alone {
+        format!("the only backend that bills {route}")
+    } else {
+        format!("the best evidence for {route} that is to be had")
+    };
+    format!("{only}; {evidence}")
+}
+
+fn order(args: &BillArgs) -> Result<Order, Failure> {
+    let asked = Order {
+        pages: Pages(args.pages),
+        batches: args.batch.clone(),
+        mechanisms: args.mechanism.clone(),
+        runs: args.runs,
+    };
+    Order::new(args.route, asked, LIMITS).map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+fn kernel(source: &str, headers: Option<PathBuf>) -> Result<KernelSource> {
+    let kernel = source.parse::<KernelSource>()?;
+    Ok(match headers {
+        Some(folder) => kernel.with_headers(folder)?,
+        None => kernel,
+    })
+}
+
+fn freshness(refresh: bool) -> Freshness {
+    if refresh {
+        Freshness::Refresh
+    } else {
+        Freshness::Cached
+    }
+}
+
+fn format_of(output: Option<&Path>) -> Format {
+    let ending = output.and_then(Path::extension).and_then(|e| e.to_str());
+    match ending {
+        Some("json") => Format::Json,
+        Some("csv") => Format::Csv,
+        Some("md") => Format::Md,
+        _ => Format::Text,
+    }
+}
+
+/// That the bill cannot be written must not turn out after a minute of work.
+fn check_output(output: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = output else { return Ok(()) };
+    let bad = |problem: &str| {
+        Failure::BadInput(format!(
+            "--output {}: {problem}; expected a file in an existing folder",
+            path.display()
+        ))
+    };
+    let folder = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Err(bad("is no file")),
+    };
+    match (path.is_dir(), folder.is_dir()) {
+        (true, _) => Err(bad("is a folder")),
+        (_, false) => Err(bad("its folder does not exist")),
+        _ => Ok(()),
+    }
+}
+
+fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Failure> {
+    match folder {
+        Some(path) if path.exists() && !path.is_dir() => Err(Failure::BadInput(format!(
+            "{flag} {}: is a file; expected a folder",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// How the program was called, to be pasted into a shell. The path of the program itself says nothing.
+pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> String {
+    let given = arguments
+        .skip(1)
+        .map(|argument| quoted(&argument.to_string_lossy()));
+    let words: Vec<_> = ["pagetoll".to_owned()].into_iter().chain(given).collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn request(arguments: &[&str]) -> Result<BillRequest> {
+        let cli = Cli::parse_from([&["pagetoll", "bill"], arguments].concat());
+        let Command::Bill(bill) = cli.command else {
+            panic!("not a bill");
+        };
+        BillRequest::new(bill, "pagetoll bill".into())
+    }
+
+    fn refusal(arguments: &[&str]) -> String {
+        request(arguments).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_default_order_is_the_labs_and_says_why() {
+        let request = request(&["unmap"]).unwrap();
+        assert_eq!(request.lab.order.pages, Pages(16_384));
+        assert_eq!(request.lab.order.mechanisms.len(), 6);
+        assert_eq!(
+            request.backend_reason,
+            "the only backend that bills unmap; its counts are exact"
+        );
+        assert_eq!(request.format, Format::Text);
+    }
+
+    #[test]
+    fn what_cannot_be_billed_is_refused_with_what_can() {
+        for route in ["fault", "switch", "irq", "flush", "pin", "demand"] {
+            let text = refusal(&[route]);
+            assert!(text.starts_with(&format!("route {route}: cannot be billed")));
+            assert!(text.contains("unmap on lab"), "{text}");
+        }
+        for backend in ["live", "sim"] {
+            let text = refusal(&["unmap", "--on", backend]);
+            assert!(text.starts_with(&format!("--on {backend} for route unmap")));
+            assert!(text.contains("unmap on lab"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_format_follows_the_file_unless_it_was_said() {
+        let format = |arguments: &[&str]| request(arguments).unwrap().format;
+        assert_eq!(format(&["unmap", "--output", "b.json"]), Format::Json);
+        assert_eq!(format(&["unmap", "--output", "b.md"]), Format::Md);
+        assert_eq!(format(&["unmap", "--output", "bill"]), Format::Text);
+        assert_eq!(
+            format(&["unmap", "--output", "b.json", "--format", "csv"]),
+            Format::Csv
+        );
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_refused_at_once() {
+        assert!(refusal(&["unmap", "--output", "no-such-folder/b"]).contains("--output"));
+        assert!(refusal(&["unmap", "--output", "."]).contains("is a folder"));
+        assert!(refusal(&["unmap", "--keep-logs", "Cargo.toml"]).contains("--keep-logs"));
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted() {
+        let words = ["target/pagetoll", "bill", "--kernel", "my kernel's", ""];
+        assert_eq!(
+            command_line(words.into_iter().map(OsString::from)),
+            r"pagetoll bill --kernel 'my kernel'\''s' ''"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be billed where: the one table that `bill` and `routes` both read.
+
+use std::fmt::Write;
+
+use pagetoll_bill::{Backend, Route, Support};
+use pagetoll_lab::{LabError, tools};
+
+use crate::doctor::LAB_TOOLS;
+use crate::words::word;
+
+/// All backends, the one with the best evidence first: exact counts, measurements, models.
+pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend::Sim];
+
+/// Whether this version of pagetoll can bill `route` on `backend`, whatever the machine.
+pub(crate) fn support(route: Route, backend: Backend) -> Support {
+    let no = |reason: &str| Support::No(reason.to_owned());
+    match (route, backend) {
+        (Route::Unmap, Backend::Lab) => Support::Yes,
+        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Live) => {
+            no("this host's own kernel is no Xen PV guest that could be billed")
+        }
+        (Route::Unmap, Backend::Sim) => no("there is no simulator for it in this version"),
+        (_, Backend::Lab) => no("there is no probe for it in this version"),
+        (_, Backend::Live) => no("there are no measurements of this host in this version"),
+        (_, Backend::Sim) => no("there is no simulator for it in this version"),
+    }
+}
+
+/// Like [`support`], and whether this machine has what it takes.
+pub(crate) fn support_here(route: Route, backend: Backend) -> Support {
+    match (support(route, backend), backend) {
+        (Support::Yes, Backend::Lab) => from_check(tools::check(&LAB_TOOLS)),
+        (other, _) => other,
+    }
+}
+
+fn from_check(check: Result<(), LabError>) -> Support {
+    check.map_or_else(|error| Support::No(error.to_string()), |()| Support::Yes)
+}
+
+/// Where the best evidence for `route` is to be had.
+pub(crate) fn best(route: Route) -> Option<Backend> {
+    BACKENDS
+        .into_iter()
+        .find(|backend| support(route, *backend) == Support::Yes)
+}
+
+/// What can be billed, as errors put it: `unmap on lab`.
+pub(crate) fn billable() -> String {
+    let pairs = Route::ALL
+        .into_iter()
+        .flat_map(|route| BACKENDS.map(|backend| (route, backend)));
+    let names: Vec<_> = pairs
+        .filter(|(route, backend)| support(*route, *backend) == Support::Yes)
+        .map(|(route, backend)| format!("{route} on {}", word(backend)))
+        .collect();
+    names.join(", ")
+}
+
+/// Why `route` is billed nowhere: one indented line for each backend.
+pub(crate) fn reasons(route: Route) -> String {
+    let mut lines = String::new();
+    for backend in BACKENDS {
+        if let Support::No(reason) = support(route, backend) {
+            let _ = write!(lines, "\n  {}: {reason}", word(backend));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_billed_has_mechanisms_and_what_cannot_has_a_reason() {
+        for route in Route::ALL {
+            let somewhere = best(route).is_some();
+            assert_eq!(somewhere, !route.mechanisms().is_empty(), "{route}");
+            assert!(somewhere || reasons(route).lines().count() == 1 + BACKENDS.len());
+        }
+    }
+
+    #[test]
+    fn exact_counts_are_preferred() {
+        assert_eq!(best(Route::Unmap), Some(Backend::Lab));
+        assert_eq!(billable(), "unmap on lab");
+    }
+
+    #[test]
+    fn a_machine_without_the_tools_says_which() {
+        let support = from_check(Err(LabError::MissingTools {
+            tools: vec![],
+            install: "apt-get install make".into(),
+        }));
+        let Support::No(reason) = support else {
+            panic!("supported");
+        };
+        assert!(reason.contains("apt-get install make"), "{reason}");
+    }
+}

@@ -1,0 +1,434 @@
+//! The program as its users see it: exit codes, messages, and what is on which stream.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Output, Stdio};
+
+use assert_cmd::Command;
+
+/// What nobody has installed, so that no test can start a guest.
+const NO_TOOLS: &str = "/nonexistent";
+
+fn pagetoll(arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("pagetoll").unwrap();
+    command.args(arguments);
+    command
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+fn capture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../traces/tests/data")
+        .join(name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs the program, which must refuse: this exit code, nothing on stdout, all of `words` on stderr.
+fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let output = pagetoll(arguments).output().unwrap();
+    assert_refused(&output, arguments, code, words);
+}
+
+fn assert_refused(output: &Output, arguments: &[&str], code: i32, words: &[&str]) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    for word in words {
+        assert!(
+            stderr.contains(word),
+            "{arguments:?}: no {word:?} in {stderr}"
+        );
+    }
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = pagetoll(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn numbers_out_of_range_are_named_with_the_range() {
+    for pages in ["0", "1048577", "10000000000", "-1", "1e99", "", "16k"] {
+        let words = ["--pages", pages, "1 to 1048576"];
+        refused(&["bill", "unmap", "--pages", pages], 2, &words);
+    }
+    for batch in ["0", "513", "1,,2", "-3", "1,x", "4294967296"] {
+        refused(
+            &["bill", "unmap", "--batch", batch],
+            2,
+            &["--batch", "1 to 512"],
+        );
+    }
+    for runs in ["0", "101", "one"] {
+        refused(
+            &["bill", "unmap", "--runs", runs],
+            2,
+            &["--runs", runs, "1 to 100"],
+        );
+    }
+    for silence in ["0", "3601", "soon"] {
+        refused(
+            &["bill", "unmap", "--silence", silence],
+            2,
+            &["--silence", "1 to 3600"],
+        );
+    }
+}
+
+#[test]
+fn unknown_names_are_told_with_the_known_ones() {
+    refused(&["bill", "unmapp"], 2, &["'unmapp'", "unmap", "demand"]);
+    refused(&["bill"], 2, &["<ROUTE>"]);
+    refused(
+        &["bill", "unmap", "--on", "moon"],
+        2,
+        &["'moon'", "--on", "lab"],
+    );
+    refused(
+        &["bill", "unmap", "--format", "xml"],
+        2,
+        &["'xml'", "--format", "json"],
+    );
+    for mechanism in ["xchg", "emulate,,lazy", "emulate,Lazy"] {
+        let words = ["--mechanism", "unknown mechanism", "preserve-ad"];
+        refused(&["bill", "unmap", "--mechanism", mechanism], 2, &words);
+    }
+    refused(&["pay"], 2, &["'pay'"]);
+}
+
+#[test]
+fn what_cannot_be_billed_yet_is_refused_with_what_can() {
+    for route in ["fault", "switch", "irq", "flush", "pin", "demand"] {
+        refused(
+            &["bill", route],
+            2,
+            &[route, "unmap on lab", "lab:", "live:", "sim:"],
+        );
+    }
+    for backend in ["live", "sim"] {
+        refused(
+            &["bill", "unmap", "--on", backend],
+            2,
+            &["--on", backend, "unmap on lab"],
+        );
+    }
+}
+
+#[test]
+fn sources_and_folders_are_checked_before_anything_is_started() {
+    refused(
+        &["bill", "unmap", "--kernel", "debian:"],
+        2,
+        &["--kernel", "debian:SUITE"],
+    );
+    refused(
+        &["bill", "unmap", "--xen", ""],
+        2,
+        &["--xen", "debian:SUITE"],
+    );
+    refused(
+        &["bill", "unmap", "--headers", "."],
+        2,
+        &["--headers", "--kernel FILE"],
+    );
+    let file = data("sample-bill.json");
+    let file = file.to_str().unwrap();
+    refused(
+        &["bill", "unmap", "--keep-logs", file],
+        2,
+        &["--keep-logs", "is a file"],
+    );
+    refused(
+        &["bill", "unmap", "--output", "no/such/bill"],
+        2,
+        &["--output", "no/such/bill"],
+    );
+}
+
+#[test]
+fn a_machine_without_tools_is_told_the_command_that_installs_them() {
+    let cache = tempfile::tempdir().unwrap();
+    let output = pagetoll(&["doctor"])
+        .env("PATH", NO_TOOLS)
+        .env("PAGETOLL_CACHE", cache.path())
+        .output()
+        .unwrap();
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{stdout}");
+    for word in ["missing", "apt-get install", "qemu-system-x86"] {
+        assert!(stdout.contains(word), "{stdout}");
+    }
+    let output = pagetoll(&["bill", "unmap"])
+        .env("PATH", NO_TOOLS)
+        .env("PAGETOLL_CACHE", cache.path())
+        .output()
+        .unwrap();
+    assert_refused(
+        &output,
+        &["bill", "unmap"],
+        3,
+        &["qemu-system-x86", "apt-get install"],
+    );
+}
+
+#[test]
+fn a_cache_that_cannot_be_made_is_told() {
+    let file = data("sample-bill.json");
+    let output = pagetoll(&["doctor", "--format", "json"])
+        .env("PAGETOLL_CACHE", &file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let findings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(findings["lab_can_run"], false);
+    assert!(text(&output.stdout).contains("PAGETOLL_CACHE"));
+}
+
+#[test]
+fn a_saved_bill_is_printed_as_it_was_and_its_failed_check_is_told() {
+    let bill = data("sample-bill.json");
+    for (format, golden) in [
+        ("text", "txt"),
+        ("md", "md"),
+        ("csv", "csv"),
+        ("json", "json"),
+    ] {
+        let output = pagetoll(&["report", "--format", format])
+            .arg(&bill)
+            .output()
+            .unwrap();
+        let expected = fs::read_to_string(bill.with_extension(golden)).unwrap();
+        assert_eq!(text(&output.stdout), expected, "{format}");
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = text(&output.stderr);
+        let failed = "failed: clear by preserve-ad at batch 512: pte-none: 3 of";
+        assert!(stderr.contains(failed), "{stderr}");
+        assert!(
+            stderr.contains("note: smp-lost-dirty is inconclusive"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn an_inconclusive_check_is_a_note_and_no_failure() {
+    let sample = fs::read_to_string(data("sample-bill.json")).unwrap();
+    let sound = sample.replace(r#""failed": 3,"#, r#""failed": 0,"#);
+    let mut bill: serde_json::Value = serde_json::from_str(&sound).unwrap();
+    for row in bill["rows"].as_array_mut().unwrap() {
+        for check in row["checks"].as_array_mut().unwrap() {
+            if check["name"] == "pte-none" {
+                check["verdict"] = "pass".into();
+            }
+        }
+    }
+    let output = pagetoll(&["report", "-"])
+        .write_stdin(bill.to_string())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("inconclusive"));
+}
+
+#[test]
+fn what_is_no_bill_is_told_with_its_place() {
+    let sample = fs::read_to_string(data("sample-bill.json")).unwrap();
+    let cases = [
+        (String::new(), "line 1, column 0"),
+        ("{".to_owned(), "line 1, column 1"),
+        (
+            "{\n \"schema\": \"pagetoll.bill/2\"}".to_owned(),
+            "line 2, column 28: unknown variant `pagetoll.bill/2`",
+        ),
+        ("[]".to_owned(), "line 1, column"),
+        ("{}".to_owned(), "missing field `schema`"),
+        (
+            sample.replace("\"unmap\"", "\"map\""),
+            "unknown variant `map`",
+        ),
+        (sample.replace("\"before\"", "7"), "line 7"),
+        (sample[..sample.len() / 2].to_owned(), "EOF"),
+        (format!("{sample}x"), "trailing characters"),
+    ];
+    for (input, expected) in cases {
+        let output = pagetoll(&["report", "-"])
+            .write_stdin(input)
+            .output()
+            .unwrap();
+        let words = ["standard input: line ", "pagetoll.bill/1", expected];
+        assert_refused(&output, &[expected], 2, &words);
+    }
+    let output = pagetoll(&["report", "-"])
+        .write_stdin([0xff, 0xfe])
+        .output()
+        .unwrap();
+    assert_refused(&output, &["binary"], 2, &["line 1"]);
+    refused(
+        &["report", "no-such.json"],
+        2,
+        &["no-such.json", "cannot be read"],
+    );
+    refused(&["report", "."], 2, &[".: cannot be read"]);
+}
+
+#[test]
+fn captures_are_counted_as_xenalyze_counts_them() {
+    let file = capture("xentrace-unmap.bin");
+    let json = printed(&["trace", "--format", "json", file.to_str().unwrap()]);
+    let counted: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let figures = |index: usize| {
+        let owner = &counted["owners"][index];
+        ["ptwr", "page_fault", "hypercalls_and_subcalls"].map(|key| owner[key].as_u64().unwrap())
+    };
+    assert_eq!(figures(0), [789, 625, 3094]);
+    assert_eq!(figures(1), [20, 24, 662]);
+    assert_eq!(counted["owners"][0]["subcalls"]["total"], 110);
+    assert_eq!(counted["pcpus"][0]["bytes"]["pv"], 106_584);
+
+    let table = printed(&["trace", file.to_str().unwrap()]);
+    for figure in ["789", "3094", "662", "2984", "110", "mmu_update"] {
+        assert!(table.contains(figure), "{figure} is not in {table}");
+    }
+}
+
+#[test]
+fn a_trace_is_also_read_from_standard_input() {
+    let bytes = fs::read(capture("xentrace-all.bin")).unwrap();
+    let output = pagetoll(&["trace", "-"])
+        .write_stdin(bytes)
+        .output()
+        .unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("d0v1"));
+}
+
+#[test]
+fn a_malformed_trace_is_told_with_file_and_offset() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = fs::read(capture("xentrace-unmap.bin")).unwrap();
+    let random: Vec<u8> = (0..4096_u32)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+        .collect();
+    let mut spoilt = sound.clone();
+    spoilt[8..12].fill(0xff);
+    let cases = [
+        (sound[..sound.len() - 5].to_vec(), "ends inside"),
+        (sound[..7].to_vec(), "byte 0"),
+        (random, "byte 0: not an xentrace file"),
+        (spoilt, "byte 0: window of"),
+    ];
+    for (bytes, expected) in cases {
+        let file = folder.path().join("capture.bin");
+        fs::write(&file, bytes).unwrap();
+        let arguments = ["trace", file.to_str().unwrap()];
+        refused(&arguments, 2, &["capture.bin: byte ", expected]);
+    }
+    refused(
+        &["trace", "no-such.bin"],
+        2,
+        &["no-such.bin", "cannot be read"],
+    );
+}
+
+#[test]
+fn routes_lists_every_route_and_mechanism() {
+    let list = printed(&["routes"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["routes", "--format", "json"])).unwrap();
+    for route in json.as_array().unwrap() {
+        assert!(list.contains(route["route"].as_str().unwrap()));
+        for mechanism in route["mechanisms"].as_array().unwrap() {
+            assert!(list.contains(mechanism["summary"].as_str().unwrap()));
+        }
+        for backend in route["backends"].as_array().unwrap() {
+            assert_ne!(backend["billable"] == true, backend["reason"].is_string());
+        }
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_are_generated() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("man");
+    printed(&["generate", place.to_str().unwrap()]);
+    let files = [
+        "pagetoll.1",
+        "pagetoll-bill.1",
+        "pagetoll-trace.1",
+        "pagetoll.bash",
+        "_pagetoll",
+        "pagetoll.fish",
+    ];
+    for file in files {
+        let contents = fs::read_to_string(place.join(file)).unwrap();
+        assert!(contents.contains("pagetoll"), "{file}");
+    }
+    assert!(!place.join("pagetoll-generate.1").exists());
+    let file = data("sample-bill.json");
+    refused(
+        &["generate", file.to_str().unwrap()],
+        3,
+        &["sample-bill.json"],
+    );
+}
+
+#[test]
+fn help_has_examples_and_version_is_told() {
+    assert!(printed(&["bill", "--help"]).contains("--mechanism emulate,preserve-ad --batch 32"));
+    assert!(printed(&["--help"]).contains("Exit codes"));
+    assert_eq!(
+        printed(&["--version"]),
+        format!("pagetoll {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+/// A reader that leaves early must cause neither a panic nor a message.
+#[test]
+fn a_closed_standard_output_ends_quietly() {
+    let arguments: [&[&str]; 4] = [&["routes"], &["--help"], &["doctor"], &["trace"]];
+    for arguments in arguments {
+        let mut process = Process::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+        process.args(arguments);
+        if arguments == ["trace"] {
+            process.arg(capture("xentrace-all.bin"));
+        }
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = process
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_full_output_is_an_error() {
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut process = Process::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+    let output = process
+        .arg("routes")
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .unwrap();
+    assert_refused(&output, &["routes"], 3, &["cannot write standard output"]);
+}
