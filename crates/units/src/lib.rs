@@ -8,6 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
+
+pub use address::{MachineAddress, Mfn, VirtualAddress};
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};

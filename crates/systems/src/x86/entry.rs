@@ -1,0 +1,201 @@
+//! One entry of a page table, with its real bits. Source: Intel SDM volume 3A, tables 4-15 to 4-20.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
+
+use pagetoll_units::Mfn;
+
+/// Bits 51 to 12: where the next table or the page lies.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// The bits of an entry that are not its address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u64);
+
+impl Flags {
+    /// No bit.
+    pub const NONE: Self = Self(0);
+    /// P: the entry is used at all.
+    pub const PRESENT: Self = Self(1);
+    /// R/W: writes are allowed.
+    pub const WRITABLE: Self = Self(1 << 1);
+    /// U/S: user mode may use it.
+    pub const USER: Self = Self(1 << 2);
+    /// PWT: one of the three bits that choose the memory type.
+    pub const WRITE_THROUGH: Self = Self(1 << 3);
+    /// PCD: the second of them.
+    pub const CACHE_DISABLE: Self = Self(1 << 4);
+    /// A: a walk went through it.
+    pub const ACCESSED: Self = Self(1 << 5);
+    /// D: a write went through it.
+    pub const DIRTY: Self = Self(1 << 6);
+    /// PAT in the lowest level, the third bit of the memory type.
+    pub const PAT: Self = Self(1 << 7);
+    /// PS above the lowest level: the entry maps a large page.
+    pub const PAGE_SIZE: Self = Self(1 << 7);
+    /// G: survives a change of CR3.
+    pub const GLOBAL: Self = Self(1 << 8);
+    /// Bits 9 to 11, for software.
+    pub const AVAILABLE: Self = Self(0x7 << 9);
+    /// Bits 52 to 62, for software.
+    pub const AVAILABLE_HIGH: Self = Self(0x7ff << 52);
+    /// Bit 52, by which Xen tells a PV kernel's pages from its user's
+    /// (xen/arch/x86/include/asm/x86_64/page.h, `_PAGE_GUEST_KERNEL`).
+    pub const GUEST_KERNEL: Self = Self(1 << 52);
+    /// NX: no instructions are fetched.
+    pub const NO_EXECUTE: Self = Self(1 << 63);
+
+    /// The flags among these bits.
+    #[must_use]
+    pub const fn of(bits: u64) -> Self {
+        Self(bits & !ADDRESS)
+    }
+
+    /// The bare bits.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// These and others.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is set.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether none is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+impl BitAnd for Flags {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl Not for Flags {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self::of(!self.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags({:#x})", self.0)
+    }
+}
+
+/// An entry, as it lies in memory.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PageTableEntry(pub u64);
+
+impl PageTableEntry {
+    /// The entry that holds nothing.
+    pub const EMPTY: Self = Self(0);
+
+    /// An entry for a frame.
+    #[must_use]
+    pub const fn new(mfn: Mfn, flags: Flags) -> Self {
+        Self(mfn.0 << 12 & ADDRESS | flags.bits())
+    }
+
+    /// The frame that it refers to; means nothing unless it is present.
+    #[must_use]
+    pub const fn mfn(self) -> Mfn {
+        Mfn((self.0 & ADDRESS) >> 12)
+    }
+
+    /// All bits but the address.
+    #[must_use]
+    pub const fn flags(self) -> Flags {
+        Flags::of(self.0)
+    }
+
+    /// Whether P is set.
+    #[must_use]
+    pub const fn is_present(self) -> bool {
+        self.flags().contains(Flags::PRESENT)
+    }
+
+    /// Whether all of these flags are set.
+    #[must_use]
+    pub const fn has(self, flags: Flags) -> bool {
+        self.flags().contains(flags)
+    }
+
+    /// The same with these flags set.
+    #[must_use]
+    pub const fn with(self, flags: Flags) -> Self {
+        Self(self.0 | flags.bits())
+    }
+
+    /// The same with these flags clear.
+    #[must_use]
+    pub const fn without(self, flags: Flags) -> Self {
+        Self(self.0 & !flags.bits())
+    }
+
+    /// The same with these flags turned over.
+    #[must_use]
+    pub const fn flipped(self, flags: Flags) -> Self {
+        Self(self.0 ^ flags.bits())
+    }
+
+    /// Whether the address or one of these flags differs from another entry's.
+    #[must_use]
+    pub const fn differs(self, other: Self, flags: Flags) -> bool {
+        (self.0 ^ other.0) & (ADDRESS | flags.bits()) != 0
+    }
+}
+
+impl fmt::Debug for PageTableEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageTableEntry({:#x})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_an_address_and_flags() {
+        let flags = Flags::PRESENT | Flags::NO_EXECUTE | Flags::GUEST_KERNEL;
+        let entry = PageTableEntry::new(Mfn(0xab_cdef), flags);
+        assert_eq!(entry.0, 0x8010_000a_bcde_f001);
+        assert_eq!((entry.mfn(), entry.flags()), (Mfn(0xab_cdef), flags));
+    }
+
+    #[test]
+    fn differences_are_seen_where_they_are_asked_for() {
+        let old = PageTableEntry::new(Mfn(1), Flags::PRESENT);
+        let dirty = old.with(Flags::DIRTY);
+        assert!(!old.differs(dirty, Flags::PRESENT));
+        assert!(old.differs(dirty, Flags::DIRTY));
+        assert!(old.differs(PageTableEntry::new(Mfn(2), Flags::PRESENT), Flags::NONE));
+    }
+}

@@ -1,0 +1,41 @@
+//! What Xen 4.17 does with the page tables of 64-bit PV guests, as functions over real tables and counts.
+//!
+//! One file, one concept, under the name that Xen has for it. A guest's mistake is an [`Outcome`] with Xen's errno,
+//! never an error of this crate. Source: xen/arch/x86/mm.c and xen/arch/x86/pv/ of RELEASE-4.17.7, a build without
+//! debugging (`NDEBUG`), which decides some answers.
+//!
+//! Not here: translated and shadowed guests, 32-bit guests, grant mappings, preemption (a hypercall runs to its end, so
+//! nothing is ever partially validated when it returns), L1TF mitigation by shadowing, segment descriptor pages,
+//! the entries of Xen's own slots 256 to 271 in L4 tables.
+
+mod adjust;
+mod domain;
+mod errno;
+mod flush;
+mod frame;
+mod get_page;
+mod machine;
+mod mmu_update;
+mod mmuext_op;
+mod mod_entry;
+mod multicall;
+mod native;
+mod page_type;
+mod ptwr;
+mod tolls;
+mod update_va_mapping;
+
+#[cfg(test)]
+mod tests;
+
+pub use domain::{DomainId, ForeignDomain, Vcpu, VcpuId};
+pub use errno::Errno;
+pub use flush::{FlushTargets, VcpuMask};
+pub use frame::{Frame, FrameTable, PageType};
+pub use machine::{DIRECT_MAP, IoMemory, Layout, Xen};
+pub use mmu_update::{Batch, MMU_UPDATE_PREEMPTED, MmuCommand, MmuUpdate};
+pub use mmuext_op::{Argument, Command, MmuExtOp};
+pub use multicall::Call;
+pub use native::Native;
+pub use tolls::{Outcome, Tolls};
+pub use update_va_mapping::{FlushType, VaMapping};

@@ -1,0 +1,284 @@
+//! A machine under Xen: memory, frames, I/O ranges, and a dom0 with tables of its own.
+//!
+//! What dom0 finds at boot is as Linux has it once it runs: every frame mapped at [`DIRECT_MAP`] plus its number,
+//! writable but for the page tables. Source: xen/arch/x86/pv/dom0_build.c; xen/arch/x86/dom0_build.c,
+//! `dom0_setup_permissions`, 4.17.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use pagetoll_units::{Mfn, Pages, VirtualAddress};
+
+use super::domain::{DomainId, Vcpu, VcpuId};
+use super::errno::Errno;
+use super::frame::{Frame, FrameTable, PageType};
+use super::tolls::{Outcome, Tolls};
+use crate::x86::{Cpu, ENTRIES, Flags, Level, Memory, PageTableEntry, slot};
+
+/// Where the direct map begins: Linux's `__PAGE_OFFSET_BASE_L4` (arch/x86/include/asm/page_64_types.h, 6.1).
+pub const DIRECT_MAP: VirtualAddress = VirtualAddress(0xffff_8880_0000_0000);
+
+/// The frame number with every bit of an entry's address set, which has an answer of its own.
+const ALL_ONES: Mfn = Mfn((1 << 40) - 1);
+
+/// Which frames that are not RAM a domain may map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoMemory {
+    /// Frames below this one exist on the bus (`paddr_bits`).
+    pub end: Mfn,
+    /// Frames that not even dom0 may map.
+    pub denied: Vec<Range<Mfn>>,
+    /// Frames that are mapped read-only whatever was asked for (`mmio_ro_ranges`).
+    pub read_only: Vec<Range<Mfn>>,
+}
+
+impl IoMemory {
+    pub(super) fn permits(&self, domain: DomainId, mfn: Mfn) -> bool {
+        let denied = self.denied.iter().any(|range| range.contains(&mfn));
+        domain == DomainId::DOM0 && mfn < self.end && !denied
+    }
+
+    pub(super) fn refusal(&self, mfn: Mfn) -> Errno {
+        if mfn == ALL_ONES {
+            Errno::Einval
+        } else {
+            Errno::Eperm
+        }
+    }
+
+    pub(super) fn is_read_only(&self, mfn: Mfn) -> bool {
+        self.read_only.iter().any(|range| range.contains(&mfn))
+    }
+}
+
+/// The machine to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Frames of RAM, from 0. The first 256 are I/O memory, as the first megabyte of a PC is.
+    pub frames: Pages,
+    /// Dom0's frames, below `frames`.
+    pub dom0: Range<Mfn>,
+    /// Dom0's vCPUs, each on a CPU of its own.
+    pub vcpus: usize,
+    /// Frames beyond RAM.
+    pub io: IoMemory,
+}
+
+impl Default for Layout {
+    /// A small PC: 4 MiB, of which dom0 has 2; APIC and I/O APIC where they always are.
+    fn default() -> Self {
+        let page = |mfn| Mfn(mfn)..Mfn(mfn + 1);
+        Self {
+            frames: Pages(0x400),
+            dom0: Mfn(0x200)..Mfn(0x400),
+            vcpus: 1,
+            io: IoMemory {
+                end: Mfn(1 << 28),
+                denied: vec![Mfn(0xf_ee00)..Mfn(0xf_ef00)],
+                read_only: vec![page(0xf_ec00)],
+            },
+        }
+    }
+}
+
+/// Frames of the first megabyte (mm.c, `arch_init_memory`).
+const LOW_IO: u64 = 0x100;
+
+/// A machine under Xen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Xen {
+    pub(super) memory: Memory,
+    pub(super) frames: FrameTable,
+    pub(super) vcpus: Vec<Vcpu>,
+    pub(super) machine_to_phys: BTreeMap<Mfn, u64>,
+    pub(super) io: IoMemory,
+    pub(super) tolls: Tolls,
+    domains: BTreeSet<DomainId>,
+    next_free: Range<u64>,
+}
+
+impl Xen {
+    /// Boots a machine with a dom0 on it.
+    ///
+    /// # Panics
+    /// When the layout makes no machine: dom0 outside of RAM, or too small for its own tables.
+    #[must_use]
+    pub fn boot(layout: Layout) -> Self {
+        let frames = usize::try_from(layout.frames.get()).unwrap_or(0);
+        let mut xen = Self {
+            memory: Memory::default(),
+            frames: FrameTable::new(frames),
+            vcpus: Vec::new(),
+            machine_to_phys: BTreeMap::new(),
+            io: layout.io,
+            tolls: Tolls::default(),
+            domains: BTreeSet::from([DomainId::DOM0]),
+            next_free: layout.dom0.start.0..layout.dom0.end.0,
+        };
+        xen.own(0..LOW_IO, DomainId::IO);
+        xen.own(xen.next_free.clone(), DomainId::DOM0);
+        let root = xen.build_direct_map();
+        for _ in 0..layout.vcpus {
+            let taken = xen.get_page_and_type(root, PageType::Table(Level::L4), DomainId::DOM0);
+            assert!(taken.is_ok(), "dom0's own tables are refused: {taken:?}");
+            xen.add_vcpu(root);
+        }
+        xen.tolls = Tolls::default();
+        xen
+    }
+
+    fn own(&mut self, range: Range<u64>, owner: DomainId) {
+        for mfn in range.map(Mfn) {
+            if let Some(frame) = self.frames.get_mut(mfn) {
+                *frame = Frame::of(owner);
+            }
+            if owner == DomainId::DOM0 {
+                self.machine_to_phys.insert(mfn, mfn.0);
+            }
+        }
+    }
+
+    /// Tables that map all of dom0's frames, and the tables themselves read-only.
+    fn build_direct_map(&mut self) -> Mfn {
+        let all = self.next_free.clone();
+        let mut tables = BTreeMap::new();
+        let root = self.allocate();
+        tables.insert((Level::L4, 0), root);
+        for mfn in all.clone().map(Mfn) {
+            self.table_for(root, mfn, &mut tables);
+        }
+        let read_only: BTreeSet<Mfn> = tables.values().copied().collect();
+        for mfn in all.map(Mfn) {
+            let table = self.table_for(root, mfn, &mut tables);
+            let mut flags = Flags::PRESENT | Flags::ACCESSED | Flags::DIRTY | Flags::NO_EXECUTE;
+            if !read_only.contains(&mfn) {
+                flags = flags | Flags::WRITABLE;
+            }
+            let place = slot(self.direct(mfn), Level::L1);
+            self.memory
+                .set_entry(table, place, PageTableEntry::new(mfn, flags));
+        }
+        root
+    }
+
+    /// The L1 table that maps a frame, made with all above it where it is not there yet.
+    fn table_for(&mut self, root: Mfn, mfn: Mfn, tables: &mut BTreeMap<(Level, u64), Mfn>) -> Mfn {
+        let address = self.direct(mfn);
+        let mut table = root;
+        for level in [Level::L4, Level::L3, Level::L2] {
+            let below = level.below().unwrap_or(Level::L1);
+            let span = address.page() >> (9 * below as u32);
+            let next = match tables.get(&(below, span)) {
+                Some(&known) => known,
+                None => {
+                    let fresh = self.allocate();
+                    tables.insert((below, span), fresh);
+                    fresh
+                }
+            };
+            let flags = Flags::PRESENT | Flags::WRITABLE | Flags::USER | Flags::ACCESSED;
+            self.memory.set_entry(
+                table,
+                slot(address, level),
+                PageTableEntry::new(next, flags),
+            );
+            table = next;
+        }
+        table
+    }
+
+    fn add_vcpu(&mut self, root: Mfn) {
+        self.vcpus.push(Vcpu {
+            domain: DomainId::DOM0,
+            guest_table: root,
+            guest_table_user: None,
+            cpu: Cpu {
+                root,
+                ..Cpu::default()
+            },
+        });
+    }
+
+    /// A frame of dom0's that nobody uses yet. They are not given back.
+    ///
+    /// # Panics
+    /// When dom0 has no more.
+    pub fn allocate(&mut self) -> Mfn {
+        let next = self.next_free.next();
+        Mfn(next.unwrap_or_else(|| panic!("dom0 has used up its frames")))
+    }
+
+    /// Where dom0's direct map has a frame.
+    #[must_use]
+    pub const fn direct(&self, mfn: Mfn) -> VirtualAddress {
+        VirtualAddress(DIRECT_MAP.0 + mfn.address(0).0)
+    }
+
+    /// What is known of each frame.
+    #[must_use]
+    pub const fn frames(&self) -> &FrameTable {
+        &self.frames
+    }
+
+    /// The vCPUs of the machine.
+    #[must_use]
+    pub fn vcpus(&self) -> &[Vcpu] {
+        &self.vcpus
+    }
+
+    /// Which guest frame a machine frame is, as the guest reads it.
+    #[must_use]
+    pub fn machine_to_phys(&self, mfn: Mfn) -> Option<u64> {
+        self.machine_to_phys.get(&mfn).copied()
+    }
+
+    /// Adds a domain with frames that nobody owns yet, and no vCPU.
+    pub fn add_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
+        self.domains.insert(domain);
+        self.own(frames.start.0..frames.end.0, domain);
+    }
+
+    /// Shares a page of Xen's heap with dom0, as the shared info page is: writable in use from the start.
+    pub fn share_heap_page(&mut self, mfn: Mfn) {
+        if let Some(frame) = self.frames.get_mut(mfn) {
+            *frame = Frame {
+                xen_heap: true,
+                page_type: PageType::Writable,
+                type_count: 1,
+                validated: true,
+                ..Frame::of(DomainId::DOM0)
+            };
+        }
+    }
+
+    pub(super) fn has_domain(&self, domain: DomainId) -> bool {
+        self.domains.contains(&domain)
+    }
+
+    pub(super) fn vcpus_of(&self, domain: DomainId) -> Vec<VcpuId> {
+        let all = self.vcpus.iter().enumerate();
+        let own = all.filter(|(_, vcpu)| vcpu.domain == domain);
+        own.map(|(index, _)| VcpuId(index)).collect()
+    }
+
+    /// One crossing from the guest: counts it, and what comes of it.
+    pub(super) fn hypercall(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> (Result<(), Errno>, u32),
+    ) -> Outcome {
+        let before = self.tolls;
+        self.tolls.hypercalls += 1;
+        let (result, done) = call(self);
+        Outcome {
+            result,
+            done,
+            tolls: self.tolls - before,
+        }
+    }
+
+    /// The slots of a table that hold a present entry.
+    pub fn present(&self, table: Mfn) -> impl Iterator<Item = (usize, PageTableEntry)> {
+        let all = (0..ENTRIES).map(move |slot| (slot, self.memory.entry(table, slot)));
+        all.filter(|(_, entry)| entry.is_present())
+    }
+}

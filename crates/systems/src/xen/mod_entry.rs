@@ -1,0 +1,105 @@
+//! One entry replaced by another. Source: xen/arch/x86/mm.c, `mod_l1_entry` to `mod_l4_entry`, and
+//! xen/arch/x86/pv/mm.h, `update_intpte`, 4.17.
+
+use pagetoll_units::MachineAddress;
+
+use super::adjust::{UPPER_DISALLOWED, adjust, is_similar};
+use super::domain::DomainId;
+use super::errno::Errno;
+use super::machine::Xen;
+use super::page_type::is_guest_slot;
+use crate::x86::{Flags, Level, Memory, PageTableEntry};
+
+/// What becomes of A and D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AccessedDirty {
+    /// The guest's values replace them.
+    Replace,
+    /// What is set stays set.
+    Preserve,
+}
+
+/// A replacement that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replacement {
+    /// Where the entry lies.
+    pub(super) place: MachineAddress,
+    /// What the guest wants there.
+    pub(super) wanted: PageTableEntry,
+    pub(super) accessed_dirty: AccessedDirty,
+    /// Whose table it is.
+    pub(super) table_owner: DomainId,
+    /// Who is asked for the frame.
+    pub(super) page_owner: DomainId,
+}
+
+/// Stores a new entry over the one that was read: a plain store, or for [`AccessedDirty::Preserve`] a compare and
+/// exchange that is repeated until no walk came between.
+pub(super) fn update_entry(
+    memory: &mut Memory,
+    place: MachineAddress,
+    read: PageTableEntry,
+    (new, accessed_dirty): (PageTableEntry, AccessedDirty),
+) {
+    if accessed_dirty == AccessedDirty::Replace {
+        memory.write(place, new.0);
+        return;
+    }
+    let mut old = read;
+    loop {
+        let kept = new.with(old.flags() & (Flags::ACCESSED | Flags::DIRTY));
+        let found = PageTableEntry(memory.compare_exchange(place, old.0, kept.0));
+        if found == old {
+            return;
+        }
+        old = found;
+    }
+}
+
+impl Xen {
+    /// Replaces an entry of a table of any level.
+    ///
+    /// # Errors
+    /// Why the guest may not have that entry; it is as it was then.
+    pub(super) fn mod_entry(&mut self, level: Level, asked: Replacement) -> Result<(), Errno> {
+        let place = asked.place;
+        if !is_guest_slot(level, slot_at(place)) {
+            return Err(Errno::Einval);
+        }
+        let old = PageTableEntry(self.memory.read(place));
+        let mut new = asked.wanted;
+        if new.is_present() {
+            if level != Level::L1 && new.flags().intersects(UPPER_DISALLOWED) {
+                return Err(Errno::Einval);
+            }
+            new = adjust(new, level);
+            if is_similar(old, new) {
+                self.tolls.entries_fast += 1;
+                update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
+                return Ok(());
+            }
+            new = self.take_for(new, level, asked)?;
+        }
+        self.tolls.entries_revalidated += 1;
+        update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
+        self.put_page_from_entry(old, (place.mfn(), level));
+        Ok(())
+    }
+
+    fn take_for(
+        &mut self,
+        new: PageTableEntry,
+        level: Level,
+        asked: Replacement,
+    ) -> Result<PageTableEntry, Errno> {
+        if level == Level::L1 {
+            return self.get_page_from_l1e(new, asked.table_owner, asked.page_owner);
+        }
+        self.get_page_from_entry(new, (asked.place.mfn(), level), asked.table_owner)
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "an offset is below 4096")]
+const fn slot_at(place: MachineAddress) -> usize {
+    (place.offset() / 8) as usize
+}

@@ -1,0 +1,107 @@
+//! A guest kernel's own loads and stores: through its CPU's TLB and tables, and through Xen's page-fault handler when
+//! they fault. Source: xen/arch/x86/traps.c, `do_page_fault` and `fixup_page_fault`, 4.17.
+
+use pagetoll_units::VirtualAddress;
+
+use super::domain::VcpuId;
+use super::machine::Xen;
+use super::ptwr::{Emulated, Operand};
+use super::tolls::Tolls;
+use crate::x86::{Access, PageFault, Privilege};
+
+/// How an instruction of the guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Native {
+    /// It was carried out, by the CPU or by Xen; what was in memory before.
+    Done(u64),
+    /// The guest got a page fault.
+    Fault(PageFault),
+}
+
+impl Xen {
+    /// A load of 1, 2, 4 or 8 aligned bytes by the guest's kernel.
+    pub fn load(&mut self, current: VcpuId, address: VirtualAddress, bytes: u32) -> Native {
+        self.native(current, address, (Operand::new(bytes), None)).0
+    }
+
+    /// `mov` to memory, with what it involved.
+    pub fn store(
+        &mut self,
+        current: VcpuId,
+        to: VirtualAddress,
+        (bytes, value): (u32, u64),
+    ) -> (Native, Tolls) {
+        self.native(
+            current,
+            to,
+            (Operand::new(bytes), Some(Emulated::Move(value))),
+        )
+    }
+
+    /// `xchg` with memory.
+    pub fn exchange(
+        &mut self,
+        current: VcpuId,
+        to: VirtualAddress,
+        (bytes, value): (u32, u64),
+    ) -> (Native, Tolls) {
+        self.native(
+            current,
+            to,
+            (Operand::new(bytes), Some(Emulated::Exchange(value))),
+        )
+    }
+
+    /// `lock cmpxchg` with memory: `new` is stored where `old` is.
+    pub fn compare_exchange(
+        &mut self,
+        current: VcpuId,
+        to: VirtualAddress,
+        (bytes, old, new): (u32, u64, u64),
+    ) -> (Native, Tolls) {
+        let emulated = Emulated::CompareExchange { old, new };
+        self.native(current, to, (Operand::new(bytes), Some(emulated)))
+    }
+
+    fn native(
+        &mut self,
+        current: VcpuId,
+        address: VirtualAddress,
+        (operand, emulated): (Operand, Option<Emulated>),
+    ) -> (Native, Tolls) {
+        let before = self.tolls;
+        let access = if emulated.is_some() {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        let cpu = &mut self.vcpus[current.0].cpu;
+        // A 64-bit PV kernel runs in ring 3.
+        let place = cpu.access(&mut self.memory, address, (access, Privilege::User));
+        let ended = match (place, emulated) {
+            (Ok(place), None) => {
+                Native::Done(operand.extract(self.memory.read(place), place.offset()))
+            }
+            (Ok(place), Some(emulated)) => {
+                let word = self.memory.read(place);
+                let found = operand.extract(word, place.offset());
+                if let Some(value) = emulated.value_over(found) {
+                    self.memory
+                        .write(place, operand.insert(word, value, place.offset()));
+                }
+                Native::Done(found)
+            }
+            (Err(fault), emulated) => {
+                self.tolls.page_faults += 1;
+                let fixed = emulated
+                    .filter(|_| fault == PageFault::Protection)
+                    .and_then(|emulated| {
+                        self.pv_ro_page_fault(current, address, (operand, emulated))
+                    });
+                fixed.map_or(Native::Fault(fault), Native::Done)
+            }
+        };
+        (ended, self.tolls - before)
+    }
+}
