@@ -8,6 +8,7 @@
  *   clear MECHANISM BATCH                  see steps.h
  *   race MECHANISM BATCH DIRTIED LIMIT_MS
  *   user OPERATION
+ *   conformance FILE
  *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
  *   trace-end                              hand the capture over
  */
@@ -143,6 +144,8 @@ static void run_step(const char *line)
 		step_race(word, x, n, y);
 	else if (sscanf(line, "user %63s", word) == 1)
 		step_user(word, state.pages, mark());
+	else if (sscanf(line, "conformance %255s", a) == 1)
+		step_conformance(a);
 	else if (sscanf(line, "trace-begin %u", &x) == 1)
 		step_trace_begin(x);
 	else if (!strcmp(line, "trace-end"))

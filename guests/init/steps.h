@@ -16,4 +16,7 @@ void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t
 /* user OPERATION: what user space pays, per page, without the probe. */
 void step_user(const char *operation, uint32_t pages, uint32_t mark);
 
+/* conformance FILE: carry out the cases of a file by the probe, one result line each. */
+void step_conformance(const char *path);
+
 #endif

@@ -3,12 +3,14 @@
  * /dev/xen-probe: gets and clears page-table entries of the caller's own mm by every mechanism of the PV ABI, times it,
  * checks what came back, and puts everything back as it was. For a PV guest under Xen only, and for root.
  */
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include <asm/msr.h>
@@ -175,6 +177,20 @@ static long do_race(struct xen_probe_race __user *arg)
 	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
 }
 
+static long do_case(struct xen_probe_case __user *arg)
+{
+	struct xen_probe_case *c = memdup_user(arg, sizeof(*c));
+	int err;
+
+	if (IS_ERR(c))
+		return PTR_ERR(c);
+	err = conformance_run(c);
+	if (!err && copy_to_user(arg, c, sizeof(*c)))
+		err = -EFAULT;
+	kfree(c);
+	return err;
+}
+
 static long locked(long (*request)(void __user *), void __user *arg)
 {
 	long ret;
@@ -201,6 +217,11 @@ static long locked_race(void __user *arg)
 	return do_race(arg);
 }
 
+static long locked_case(void __user *arg)
+{
+	return do_case(arg);
+}
+
 static long probe_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
 	void __user *request = (void __user *)arg;
@@ -212,6 +233,8 @@ static long probe_ioctl(struct file *file, unsigned int command, unsigned long a
 		return locked(locked_clear, request);
 	case XEN_PROBE_IOC_RACE:
 		return locked(locked_race, request);
+	case XEN_PROBE_IOC_CASE:
+		return locked(locked_case, request);
 	case XEN_PROBE_IOC_DIRTY:
 		return race_dirty();
 	case XEN_PROBE_IOC_DIRTY_STOP:

@@ -51,4 +51,7 @@ int race_run(struct table *t, struct mm_struct *mm, struct xen_probe_race *race)
 int race_dirty(void);
 void race_stop(void);
 
+/* conformance.c: one case at a time. */
+int conformance_run(struct xen_probe_case *c);
+
 #endif

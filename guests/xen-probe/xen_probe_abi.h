@@ -89,10 +89,88 @@ struct xen_probe_race {
 	struct xen_probe_faults faults;
 };
 
+/*
+ * Conformance: a case is a few pages and operations on them. Frames go by number: the case's own pages first, then
+ * those that every case may name.
+ */
+#define XEN_PROBE_PAGES 8
+#define XEN_PROBE_STEPS 32
+#define XEN_PROBE_REQUESTS 64
+
+enum xen_probe_frame {
+	XEN_PROBE_FRAME_FOREIGN = XEN_PROBE_PAGES, /* RAM that is not the guest's */
+	XEN_PROBE_FRAME_IO,
+	XEN_PROBE_FRAME_IO_READ_ONLY,
+	XEN_PROBE_FRAME_IO_DENIED,
+	XEN_PROBE_FRAME_ABSENT,
+	XEN_PROBE_FRAME_BEYOND,
+	XEN_PROBE_FRAME_ALL_ONES,
+	XEN_PROBE_FRAME_SHARED,
+	XEN_PROBE_FRAMES,
+	XEN_PROBE_NO_FRAME = 255,
+};
+
+enum xen_probe_operation {
+	XEN_PROBE_OP_MMU_UPDATE = 1,
+	XEN_PROBE_OP_MMUEXT = 2,
+	XEN_PROBE_OP_UPDATE_VA = 3,
+	XEN_PROBE_OP_UPDATE_VA_OTHER = 4,
+	XEN_PROBE_OP_MULTICALL = 5, /* the next `count` steps */
+	XEN_PROBE_OP_LOAD = 6,      /* instructions: `count` bytes */
+	XEN_PROBE_OP_STORE = 7,
+	XEN_PROBE_OP_XCHG = 8,
+	XEN_PROBE_OP_CMPXCHG = 9,   /* the second request has the expected value */
+	XEN_PROBE_OP_MACHINE_TO_PHYS = 10,
+};
+
+/* What the second half of a request, or the flags of an update_va_mapping, are meant as. */
+enum xen_probe_meaning {
+	XEN_PROBE_PLAIN = 0,
+	XEN_PROBE_MASK = 1,       /* a pointer to these bits */
+	XEN_PROBE_UNREADABLE = 2, /* a pointer to nothing */
+};
+
+/* Two words, each a frame's address or no frame, and bits. The first may be a page's virtual address instead. */
+struct xen_probe_request {
+	__u64 bits[2];
+	__u32 frame[2];
+	__u32 command;    /* mmuext_op */
+	__u32 meaning;    /* of the second word */
+	__u32 is_address; /* the first word is where the kernel has that page */
+	__u32 reserved;
+};
+
+struct xen_probe_step {
+	__u32 operation;
+	__u32 domain;
+	__u32 first;    /* of its requests */
+	__u32 requests;
+	__u32 count;
+	__u32 done;     /* in and out */
+	__u64 flags;    /* update_va_mapping: flush type; with XEN_PROBE_MASK the bits in `mask` */
+	__u64 mask;
+	__u32 meaning;
+	__u32 reserved;
+	/* Answers. */
+	__s64 code;
+	__u64 value;
+};
+
+struct xen_probe_case {
+	__u32 pages;
+	__u32 steps;
+	__u32 requests;
+	__u32 unclean; /* out: pages that could not be had back */
+	__u64 frame[XEN_PROBE_FRAMES]; /* out: where they lay */
+	struct xen_probe_step step[XEN_PROBE_STEPS];
+	struct xen_probe_request request[XEN_PROBE_REQUESTS];
+};
+
 #define XEN_PROBE_IOC_AGE _IOW('T', 1, struct xen_probe_age)
 #define XEN_PROBE_IOC_CLEAR _IOWR('T', 2, struct xen_probe_clear)
 #define XEN_PROBE_IOC_RACE _IOWR('T', 3, struct xen_probe_race)
 #define XEN_PROBE_IOC_DIRTY _IO('T', 4)
 #define XEN_PROBE_IOC_DIRTY_STOP _IO('T', 5)
+#define XEN_PROBE_IOC_CASE _IOWR('T', 6, struct xen_probe_case)
 
 #endif

@@ -96,6 +96,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Counts the traps and hypercalls of an xentrace capture
     Trace(TraceArgs),
+    /// Asks the simulated and the real Xen the same, and compares the answers
+    Conformance(ConformanceArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -209,6 +211,46 @@ pub(crate) struct TraceArgs {
     /// How the counts are printed
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: ListFormat,
+}
+
+/// What `conformance` was told.
+#[derive(Debug, Args)]
+pub(crate) struct ConformanceArgs {
+    /// Which systems answer; one alone is compared with the answers that were recorded on Xen 4.17
+    #[arg(long, value_name = "SYSTEM", default_value = "both")]
+    pub(crate) on: ConformanceSystems,
+    /// How the answers are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+    /// Only the cases whose name contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) case: String,
+    /// Writes the real Xen's answers to this file, as conformance/ keeps them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) kernel: String,
+    /// The folder to build modules in for a kernel given by its path
+    #[arg(long, value_name = "DIR")]
+    pub(crate) headers: Option<PathBuf>,
+    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) xen: String,
+    /// Keeps the guest's console in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep_logs: Option<PathBuf>,
+}
+
+/// Who answers the conformance cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConformanceSystems {
+    /// The real Xen
+    Lab,
+    /// The simulated Xen
+    Sim,
+    /// Both
+    Both,
 }
 
 /// What `generate` was told.

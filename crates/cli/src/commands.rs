@@ -1,6 +1,7 @@
 //! One module for each command: what it does between the arguments and the output.
 
 mod bill;
+mod conformance;
 mod deliver;
 mod doctor;
 mod generate;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Generate(args) => generate::run(&args),
     }
 }

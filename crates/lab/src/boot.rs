@@ -211,6 +211,7 @@ fn next_after(report: &Report) -> String {
         Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
         Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
         Report::User(user) => user.operation.clone(),
+        Report::Case(case) => format!("case {}", case.index),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

@@ -30,6 +30,7 @@ type Sources = &'static [(&'static str, &'static str)];
 
 const INIT: Sources = sources![
     "init/clock.h",
+    "init/conformance.c",
     "init/init.c",
     "init/privcmd.c",
     "init/privcmd.h",
@@ -49,6 +50,7 @@ const INIT: Sources = sources![
 
 const XEN_PROBE: Sources = sources![
     "xen-probe/Kbuild",
+    "xen-probe/conformance.c",
     "xen-probe/device.c",
     "xen-probe/mechanism.c",
     "xen-probe/probe.h",

@@ -7,6 +7,7 @@ pub mod apt;
 mod boot;
 mod bzimage;
 pub mod cache;
+pub mod conformance;
 mod console;
 mod cores;
 pub mod deb;

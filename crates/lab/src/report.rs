@@ -16,6 +16,8 @@ pub(crate) enum Report {
     Race(Race),
     /// A `user` step.
     User(User),
+    /// A case of a `conformance` step.
+    Case(CaseRun),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -87,6 +89,19 @@ pub(crate) struct User {
     pub(crate) pages: u64,
     pub(crate) mark: i64,
     pub(crate) instructions: u64,
+}
+
+/// A conformance case was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct CaseRun {
+    /// Its number in the order.
+    pub(crate) index: usize,
+    /// Pages that could not be had back.
+    pub(crate) unclean: u32,
+    /// Where the frames lay: see `enum xen_probe_frame`.
+    pub(crate) frames: Vec<u64>,
+    /// Return value, done counter and value found, for each step.
+    pub(crate) answers: Vec<(i64, u32, u64)>,
 }
 
 /// What lies in the shared memory.

@@ -6,5 +6,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 pub mod x86;
 pub mod xen;
