@@ -7,5 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+pub mod search;
 pub mod x86;
 pub mod xen;

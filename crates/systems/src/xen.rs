@@ -34,6 +34,9 @@ pub use flush::{FlushTargets, VcpuMask};
 pub use frame::{Frame, FrameTable, PageType};
 pub use machine::{DIRECT_MAP, IoMemory, Layout, Xen};
 pub use mmu_update::{Batch, MMU_UPDATE_PREEMPTED, MmuCommand, MmuUpdate};
+pub(crate) use mod_entry::exchange_preserving;
+pub(crate) use ptwr::exchanged;
+
 pub use mmuext_op::{Argument, Command, MmuExtOp};
 pub use multicall::Call;
 pub use native::Native;

@@ -48,11 +48,8 @@ impl Cpu {
         address: VirtualAddress,
         request: (Access, Privilege),
     ) -> Result<MachineAddress, PageFault> {
-        if let Some(known) = self.tlb.look_up(self.pcid, address) {
-            let dirty = request.0 == Access::Read || known.flags.contains(Flags::DIRTY);
-            if dirty && check(known.flags, request).is_ok() {
-                return Ok(known.mfn.address(address.offset()));
-            }
+        if let Some(known) = self.known(address, request) {
+            return Ok(known);
         }
         self.tlb.flush_page(self.pcid, address);
         let mut translation = walk(memory, self.root, address, request)?;
@@ -61,6 +58,19 @@ impl Cpu {
         }
         self.tlb.fill(self.pcid, address, translation);
         Ok(translation.mfn.address(address.offset()))
+    }
+
+    /// Where an access goes as far as the TLB can tell: not for a write before D is known to be set.
+    #[must_use]
+    pub fn known(
+        &self,
+        address: VirtualAddress,
+        request: (Access, Privilege),
+    ) -> Option<MachineAddress> {
+        let known = self.tlb.look_up(self.pcid, address)?;
+        let dirty = request.0 == Access::Read || known.flags.contains(Flags::DIRTY);
+        let serves = dirty && check(known.flags, request).is_ok();
+        serves.then(|| known.mfn.address(address.offset()))
     }
 
     /// MOV to CR3 without the no-flush bit.

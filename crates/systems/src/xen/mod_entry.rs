@@ -46,13 +46,24 @@ pub(super) fn update_entry(
         return;
     }
     let mut old = read;
-    loop {
-        let kept = new.with(old.flags() & (Flags::ACCESSED | Flags::DIRTY));
-        let found = PageTableEntry(memory.compare_exchange(place, old.0, kept.0));
-        if found == old {
-            return;
-        }
+    while let Err(found) = exchange_preserving(memory, place, (old, new)) {
         old = found;
+    }
+}
+
+/// One attempt to store a new entry with the old one's A and D, as one step.
+///
+/// # Errors
+/// What is there instead of the old entry.
+pub(crate) fn exchange_preserving(
+    memory: &mut Memory,
+    place: MachineAddress,
+    (old, new): (PageTableEntry, PageTableEntry),
+) -> Result<(), PageTableEntry> {
+    let kept = new.with(old.flags() & (Flags::ACCESSED | Flags::DIRTY));
+    match PageTableEntry(memory.compare_exchange(place, old.0, kept.0)) {
+        found if found == old => Ok(()),
+        found => Err(found),
     }
 }
 

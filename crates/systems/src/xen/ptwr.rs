@@ -156,7 +156,8 @@ impl Xen {
     }
 }
 
-fn exchanged(
+/// Stores a new entry where the old one still is, as one step; says whether it was.
+pub(crate) fn exchanged(
     memory: &mut Memory,
     place: MachineAddress,
     (old, new): (PageTableEntry, PageTableEntry),
