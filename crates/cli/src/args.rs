@@ -98,6 +98,8 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Asks the simulated and the real Xen the same, and compares the answers
     Conformance(ConformanceArgs),
+    /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
+    Search(ListArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),

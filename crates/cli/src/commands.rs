@@ -7,6 +7,7 @@ mod doctor;
 mod generate;
 mod report;
 mod routes;
+mod search;
 mod trace;
 
 use std::fs::File;
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
+        Command::Search(args) => search::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

@@ -32,7 +32,7 @@ pub struct Explored {
     pub lost_dirty: u128,
     /// Those at whose end an A bit is missing of a page that was read or written.
     pub lost_accessed: u128,
-    /// Those at whose end another frame or other flags were returned.
+    /// Those in which another frame or other flags were returned, or a page was touched after its last flush.
     pub wrong: u128,
     /// The shortest order that loses a D bit, a line each step.
     pub losing: Option<Vec<String>>,
@@ -120,6 +120,14 @@ mod tests {
             assert!(explored.schedules > 1000, "{explored:?}");
             assert_eq!(explored.losing, None);
         }
+    }
+
+    #[test]
+    fn without_a_flush_a_page_is_touched_that_was_given_away() {
+        let script = touching::SCRIPTS[3];
+        let race = || race::Race::new(Mechanism::PreserveAd, script, Flags::NONE);
+        assert_eq!(explore::explore(race()).wrong, 0);
+        assert!(explore::explore(race().without_flush()).wrong > 0);
     }
 
     #[test]

@@ -114,8 +114,11 @@ enum Action {
     Swap(usize),
     /// The guest loads what was left.
     ReadBack(usize),
-    /// The other CPU forgets the translation.
+    /// The other CPU forgets the translation, by an interrupt that is taken between two instructions.
     Flush(usize),
+    /// The page is given away without a flush.
+    #[cfg(test)]
+    Forget(usize),
 }
 
 /// The clearing CPU.
@@ -127,6 +130,8 @@ pub(super) struct Clearing {
     loaded: PageTableEntry,
     /// What the mechanism returns for each entry.
     pub(super) returned: [PageTableEntry; PAGES],
+    /// Entries whose translation the other CPU has forgotten: the page may be given to somebody else.
+    pub(super) flushed: [bool; PAGES],
 }
 
 impl Clearing {
@@ -136,7 +141,24 @@ impl Clearing {
             next: 0,
             loaded: PageTableEntry::EMPTY,
             returned: [PageTableEntry::EMPTY; PAGES],
+            flushed: [false; PAGES],
         }
+    }
+
+    /// The same without the flushes, as nobody should do it.
+    #[cfg(test)]
+    pub(super) fn without_flush(mut self) -> Self {
+        for action in &mut self.program {
+            if let Action::Flush(page) = *action {
+                *action = Action::Forget(page);
+            }
+        }
+        self
+    }
+
+    /// Whether the next step needs the other CPU to take an interrupt.
+    pub(super) fn is_at_flush(&self) -> bool {
+        matches!(self.program.get(self.next), Some(Action::Flush(_)))
     }
 
     /// Whether there is nothing left to do.
@@ -178,7 +200,13 @@ impl Clearing {
             }
             Action::Flush(page) => {
                 other.tlb.flush_page(other.pcid, address(page));
+                self.flushed[page] = true;
                 format!("the other CPU forgets page {page}")
+            }
+            #[cfg(test)]
+            Action::Forget(page) => {
+                self.flushed[page] = true;
+                format!("page {page} is given away without a flush")
             }
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct Race {
     clearing: Clearing,
     touching: Touching,
     before: [PageTableEntry; PAGES],
+    /// A page was touched after it could have been given to somebody else.
+    late: bool,
 }
 
 /// All of a state that differs between two states of one race.
@@ -60,6 +62,7 @@ pub(super) struct Key {
     tlb: Tlb,
     clearing: Clearing,
     touching: Touching,
+    late: bool,
 }
 
 impl Race {
@@ -84,7 +87,15 @@ impl Race {
             clearing: Clearing::new(mechanism),
             touching: Touching::new(script),
             before,
+            late: false,
         }
+    }
+
+    /// The same without flushes.
+    #[cfg(test)]
+    pub(super) fn without_flush(mut self) -> Self {
+        self.clearing = self.clearing.without_flush();
+        self
     }
 
     pub(super) fn key(&self) -> Key {
@@ -93,12 +104,17 @@ impl Race {
             tlb: self.cpu.tlb.clone(),
             clearing: self.clearing.clone(),
             touching: self.touching.clone(),
+            late: self.late,
         }
     }
 
     pub(super) fn can_step(&self, side: Side) -> bool {
         match side {
-            Side::Clearing => !self.clearing.is_done(),
+            Side::Clearing => {
+                let may_flush =
+                    !self.clearing.is_at_flush() || self.touching.is_between_instructions();
+                !self.clearing.is_done() && may_flush
+            }
             Side::Touching => !self.touching.is_done(),
         }
     }
@@ -111,7 +127,12 @@ impl Race {
                 format!("clearing CPU: {told}")
             }
             Side::Touching => {
+                let before = self.touching.touches;
                 let told = self.touching.step(&mut self.memory, &mut self.cpu);
+                let given_away = (0..PAGES).any(|page| {
+                    self.clearing.flushed[page] && self.touching.touches[page] != before[page]
+                });
+                self.late |= given_away;
                 format!("other CPU:    {told}")
             }
         }
@@ -119,13 +140,16 @@ impl Race {
 
     /// What is missing in the returned entries, once both sides are done.
     pub(super) fn loss(&self) -> Loss {
-        let mut loss = Loss::default();
+        let mut loss = Loss {
+            wrong: self.late,
+            ..Loss::default()
+        };
         for page in 0..PAGES {
             let (returned, before) = (self.clearing.returned[page], self.before[page]);
             let must = |touched: bool, bit: Flags| touched || before.has(bit);
             loss.dirty |=
                 must(self.touching.written[page], Flags::DIRTY) && !returned.has(Flags::DIRTY);
-            loss.accessed |= must(self.touching.accessed[page], Flags::ACCESSED)
+            loss.accessed |= must(self.touching.touches[page] > 0, Flags::ACCESSED)
                 && !returned.has(Flags::ACCESSED);
             let others = !(Flags::ACCESSED | Flags::DIRTY);
             loss.wrong |= returned.differs(before, others);

@@ -34,8 +34,8 @@ pub(super) struct Touching {
     script: Script,
     next: usize,
     phase: Phase,
-    /// Pages that were read or written.
-    pub(super) accessed: [bool; PAGES],
+    /// How often each page was read or written.
+    pub(super) touches: [u8; PAGES],
     /// Pages that were written.
     pub(super) written: [bool; PAGES],
 }
@@ -46,7 +46,7 @@ impl Touching {
             script,
             next: 0,
             phase: Phase::Begin,
-            accessed: [false; PAGES],
+            touches: [0; PAGES],
             written: [false; PAGES],
         }
     }
@@ -54,6 +54,11 @@ impl Touching {
     /// Whether there is nothing left to do.
     pub(super) const fn is_done(&self) -> bool {
         self.next == self.script.len()
+    }
+
+    /// Whether an interrupt would be taken now: not in the middle of an instruction.
+    pub(super) fn is_between_instructions(&self) -> bool {
+        self.phase == Phase::Begin
     }
 
     /// Does the next step and tells it.
@@ -91,7 +96,7 @@ impl Touching {
 
     fn touch(&mut self, page: usize, access: Access) -> String {
         self.next += 1;
-        self.accessed[page] = true;
+        self.touches[page] += 1;
         if access == Access::Write {
             self.written[page] = true;
             return format!("it writes to page {page}");
