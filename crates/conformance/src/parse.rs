@@ -42,7 +42,42 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
             })?;
         }
     }
+    for case in &cases {
+        check_multicalls(case).map_err(|problem| ScriptError {
+            file: file.to_owned(),
+            line: text.lines().count(),
+            problem,
+        })?;
+    }
     Ok(cases)
+}
+
+/// A multicall must have its calls, and nothing but hypercalls.
+fn check_multicalls(case: &Case) -> Result<(), Problem> {
+    for (index, step) in case.steps.iter().enumerate() {
+        let Operation::Multicall(count) = step.operation else {
+            continue;
+        };
+        let calls = case.steps[index + 1..].iter().take(count);
+        let fitting = calls.filter(|call| is_call(&call.operation)).count();
+        if fitting != count {
+            let name = &case.name;
+            return Err(format!(
+                "case {name}: '{}': expected that many hypercalls next",
+                step.text
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_call(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::MmuUpdate { .. }
+            | Operation::MmuExtOp { .. }
+            | Operation::UpdateVaMapping { .. }
+    )
 }
 
 fn take(line: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
@@ -361,9 +396,13 @@ impl Words<'_> {
         if bytes != 4 && bytes != 8 {
             return Err("bytes: expected 4 or 8".to_owned());
         }
+        let place = self.place(place)?;
+        if !matches!(place.frame, Symbol::Page(_)) {
+            return Err("expected a page of this case: no other is mapped".to_owned());
+        }
         Ok(Operation::Native {
             native,
-            place: self.place(place)?,
+            place,
             bytes,
         })
     }
@@ -405,6 +444,8 @@ mod tests {
             ("store a[0]=a+Q", "x:3: unknown flag 'Q'"),
             ("mmuext pin-l5=a", "x:3: unknown command 'pin-l5'"),
             ("jump a", "x:3: unknown word 'jump'"),
+            ("store foreign[0]=0", "x:3: expected a page of this case"),
+            ("multicall 2", "x:3: case c: 'multicall 2': expected"),
         ] {
             let told = operation(step).unwrap_err();
             assert!(told.starts_with(problem), "{told}");

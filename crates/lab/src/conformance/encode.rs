@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_case_is_told_in_numbers() {
-        let script = "case c\npages a l1\nmmu-update ad:l1[2]=a+P done=5\nmmuext invlpg-multi=&a,mask:0x3\nstore foreign[0]=7\n";
+        let script = "case c\npages a l1\nmmu-update ad:l1[2]=a+P done=5\nmmuext invlpg-multi=&a,mask:0x3\nstore l1[0]=7\n";
         let cases = parse("x", script).unwrap();
         let expected = "case 4 2\n\
             step 1 32752 0 1 1 5 0 0 0\n\
@@ -255,7 +255,7 @@ mod tests {
             step 7 0 2 1 8 0 0 0 0\n\
             request 18 1 1 0 0 0 0\n\
             request 0 3 0 255 9 1 1\n\
-            request 0 7 8 255 0 0 0\n\
+            request 0 7 1 255 0 0 0\n\
             end\n";
         assert_eq!(case(4, &cases[0]), expected);
     }
