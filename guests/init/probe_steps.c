@@ -186,6 +186,6 @@ void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t
 	pthread_join(thread, NULL);
 	unmap_region(&region);
 	format_faults(faults, sizeof(faults), &request.faults);
-	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"rounds\":%llu,\"faults\":%s}",
-	       mechanism, batch, request.dirtied, request.rounds, faults);
+	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"accessed\":%llu,\"rounds\":%llu,\"faults\":%s}",
+	       mechanism, batch, request.dirtied, request.accessed, request.rounds, faults);
 }

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn init_builds_once() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
-            eprintln!("skipped: {missing}");
+            crate::skipped(&missing);
             return;
         }
         let folder = tempfile::tempdir().unwrap();
