@@ -52,6 +52,7 @@ pub(crate) fn no_qemu(bench: &Bench) -> Result<(), Failed> {
         "make",
         "gcc",
         "ld",
+        "strip",
         "apt-get",
         "apt-cache",
         "dpkg-deb",

@@ -23,6 +23,8 @@ pub enum Tool {
     Gcc,
     /// Links them (kbuild calls `ld` by itself, not only through `gcc`).
     Ld,
+    /// Takes the build's traces out of the kernel module.
+    Strip,
     /// Fetches packages, signatures verified.
     AptGet,
     /// Reads the package lists that `apt-get` fetched.
@@ -42,6 +44,7 @@ impl Tool {
             Self::Make => "make",
             Self::Gcc => "gcc",
             Self::Ld => "ld",
+            Self::Strip => "strip",
             Self::AptGet => "apt-get",
             Self::AptCache => "apt-cache",
             Self::DpkgDeb => "dpkg-deb",
@@ -56,7 +59,7 @@ impl Tool {
             Self::Qemu => "qemu-system-x86",
             Self::Make => "make",
             Self::Gcc => "gcc",
-            Self::Ld => "binutils",
+            Self::Ld | Self::Strip => "binutils",
             Self::AptGet | Self::AptCache => "apt",
             Self::DpkgDeb => "dpkg",
             Self::Setpriv => "util-linux",
@@ -65,7 +68,7 @@ impl Tool {
 }
 
 /// What every order of the lab needs.
-pub const NEEDED: [Tool; 4] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld];
+pub const NEEDED: [Tool; 5] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip];
 /// What kernels and hypervisors of Debian need besides.
 pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
 
