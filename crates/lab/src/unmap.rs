@@ -30,9 +30,10 @@ use crate::tools::{self, Images};
 use crate::xen::{self, XenImage, XenSource};
 use crate::{digest, guest, host};
 
-/// What the lab can take: 4 GiB of pages, the entries of one table, and more runs than anybody waits for.
+/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
+/// waits for.
 pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 20),
+    pages: Pages(1 << 18),
     batch: 512,
     runs: 100,
 };
