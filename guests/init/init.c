@@ -6,6 +6,7 @@
  *   settle LIMIT_S                         see settle.h
  *   pages N                                pages of the steps that follow
  *   clear MECHANISM BATCH                  see steps.h
+ *   release
  *   race MECHANISM BATCH DIRTIED LIMIT_MS
  *   user OPERATION
  *   conformance FILE
@@ -148,6 +149,8 @@ static void run_step(const char *line)
 		step_conformance(a);
 	else if (sscanf(line, "trace-begin %u", &x) == 1)
 		step_trace_begin(x);
+	else if (!strcmp(line, "release"))
+		step_release();
 	else if (!strcmp(line, "trace-end"))
 		step_trace_end();
 	else {

@@ -116,22 +116,27 @@ static void format_faults(char *out, size_t size, const struct xen_probe_faults 
 }
 
 /* The pages are put back as they were by each step, so steps of one size share them. */
-static const struct region *clear_region(uint32_t pages)
-{
-	static struct region region;
+static struct region clear_region;
 
-	if (region.map && region.pages != pages) {
-		unmap_region(&region);
-		region.map = NULL;
-	}
-	if (!region.map)
-		region = map_region(pages);
-	return &region;
+void step_release(void)
+{
+	if (clear_region.map)
+		unmap_region(&clear_region);
+	clear_region.map = NULL;
+}
+
+static const struct region *region_of(uint32_t pages)
+{
+	if (clear_region.pages != pages)
+		step_release();
+	if (!clear_region.map)
+		clear_region = map_region(pages);
+	return &clear_region;
 }
 
 void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t mark)
 {
-	const struct region *region = clear_region(pages);
+	const struct region *region = region_of(pages);
 	struct xen_probe_clear request = {
 		.addr = (uintptr_t)region->first, .pages = pages,
 		.mechanism = find_mechanism(mechanism), .batch = batch, .mark = mark,
@@ -186,6 +191,6 @@ void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t
 	pthread_join(thread, NULL);
 	unmap_region(&region);
 	format_faults(faults, sizeof(faults), &request.faults);
-	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"rounds\":%llu,\"faults\":%s}",
-	       mechanism, batch, request.dirtied, request.rounds, faults);
+	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"accessed\":%llu,\"rounds\":%llu,\"faults\":%s}",
+	       mechanism, batch, request.dirtied, request.accessed, request.rounds, faults);
 }

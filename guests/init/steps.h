@@ -10,6 +10,9 @@
 /* clear MECHANISM BATCH: get and clear the entries of `pages` anonymous pages once, by the probe. */
 void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t mark);
 
+/* release: gives the pages of the clear steps back. */
+void step_release(void);
+
 /* race MECHANISM BATCH DIRTIED LIMIT_MS: the same against a second vCPU that dirties the pages. */
 void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t limit_ms);
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The race between a CPU that gets and clears entries and a CPU that dirties the pages through them.
+ * The race between a CPU that gets and clears entries and a CPU that reads and dirties the pages through them.
  *
  * A round: all entries of a table are made clean and every TLB is flushed; then the clearing CPU takes the batches in
- * turn while the dirtying CPU writes the round's number to pages at and just beyond the batch in work. Writes that come
- * too late fault and fail (page faults are disabled there). After both have stopped, each page that holds the round's
- * number was written through a present entry, by a page walk that set A and D in it; a returned value without them has
- * lost them.
+ * turn while the other CPU reads pages, and writes the round's number to pages, at and just beyond the batch in work.
+ * An access that comes too late faults and fails (page faults are disabled there). After both have stopped, each page
+ * that was read, or that holds the round's number, was reached by a page walk through a present entry, which set A, and
+ * D for a write; a returned value without them has lost them.
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "probe.h"
@@ -25,6 +26,7 @@ static struct {
 	u32 count;         /* clearing side: entries in the table */
 	unsigned long addr;
 	bool stop;
+	bool read[XEN_PROBE_MAX_BATCH]; /* dirtying side: the entry's page was read in this round */
 } meet;
 
 static unsigned long page_address_of(unsigned long table_addr, unsigned int index)
@@ -32,7 +34,7 @@ static unsigned long page_address_of(unsigned long table_addr, unsigned int inde
 	return table_addr + (unsigned long)index * PAGE_SIZE;
 }
 
-/* Marsaglia's xorshift32: enough to spread writes over a window. */
+/* Marsaglia's xorshift32: enough to spread accesses over a window. */
 static u32 next_random(u32 *state)
 {
 	*state ^= *state << 13;
@@ -41,20 +43,32 @@ static u32 next_random(u32 *state)
 	return *state;
 }
 
+/* Reads or writes a page. An access that fails came too late: the entry was cleared already. */
+static void access_page(u32 round, unsigned int index, bool write)
+{
+	u32 __user *word = (u32 __user *)page_address_of(READ_ONCE(meet.addr), index);
+	u32 value;
+
+	if (write)
+		(void)__put_user(round, word);
+	else if (!__get_user(value, word))
+		WRITE_ONCE(meet.read[index], true);
+}
+
 static void dirty_round(u32 round, u32 *random)
 {
-	unsigned long addr = READ_ONCE(meet.addr);
 	u32 count = READ_ONCE(meet.count);
 	u32 window = READ_ONCE(meet.window);
 
 	pagefault_disable();
 	WRITE_ONCE(meet.joined, round);
 	while (READ_ONCE(meet.round) == round) {
-		u32 index = READ_ONCE(meet.progress) + next_random(random) % window;
+		u32 draw = next_random(random);
+		u32 index = READ_ONCE(meet.progress) + (draw >> 8) % window;
 
-		/* A write that fails came too late: the page was cleared already. */
+		/* Three writes to a read: writes are what must not be lost. */
 		if (index < count)
-			(void)__put_user(round, (u32 __user *)page_address_of(addr, index));
+			access_page(round, index, draw & 3);
 		/* The clearing CPU may itself have to wait for this one, in stop_machine(). */
 		cond_resched();
 	}
@@ -125,8 +139,8 @@ static void clear_table(struct table *t, clear_batch clear, u32 batch)
 	table_unlock(t);
 }
 
-/* What the entries must have held when they were cleared: clean, plus A and D where the page was written. */
-static int expect(struct table *t, pte_t *clean, u32 round, u64 *dirtied)
+/* What the entries must have held when they were cleared: clean, plus A and D where the page was reached. */
+static int expect(struct table *t, pte_t *clean, u32 round, struct xen_probe_race *race)
 {
 	unsigned int i;
 
@@ -135,10 +149,12 @@ static int expect(struct table *t, pte_t *clean, u32 round, u64 *dirtied)
 
 		if (get_user(value, (u32 __user *)page_address_of(t->addr, i)))
 			return -EFAULT;
-		if (value != round)
-			continue;
-		clean[i].pte |= _PAGE_ACCESSED | _PAGE_DIRTY;
-		*dirtied += 1;
+		if (value == round)
+			clean[i].pte |= _PAGE_ACCESSED | _PAGE_DIRTY;
+		else if (meet.read[i])
+			clean[i].pte |= _PAGE_ACCESSED;
+		race->dirtied += value == round;
+		race->accessed += value == round || meet.read[i];
 	}
 	return 0;
 }
@@ -156,6 +172,7 @@ static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_p
 	meet.count = t->count;
 	meet.window = 2 * race->batch;
 	meet.progress = 0;
+	memset(meet.read, 0, sizeof(meet.read));
 	smp_store_release(&meet.round, round);
 	met = wait_for(&meet.joined, round);
 	if (met)
@@ -171,7 +188,7 @@ static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_p
 	race->faults.not_none += faults.not_none;
 	t->refused += table_restore(t);
 	table_flush_tlb_all();
-	err = expect(t, clean, round, &race->dirtied);
+	err = expect(t, clean, round, race);
 	if (err)
 		return err;
 	faults = (struct xen_probe_faults){};
@@ -194,6 +211,7 @@ int race_run(struct table *t, struct mm_struct *mm, struct xen_probe_race *race)
 	int err = 0;
 
 	race->dirtied = 0;
+	race->accessed = 0;
 	race->rounds = 0;
 	while (!err && race->dirtied < wanted && time_before(jiffies, deadline)) {
 		u32 skip = (u32)(race->rounds % tables) * XEN_PROBE_MAX_BATCH;

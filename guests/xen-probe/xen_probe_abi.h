@@ -74,7 +74,7 @@ struct xen_probe_clear {
 
 /*
  * The race: the caller clears the tables of the range again and again by one mechanism while another thread sits
- * in XEN_PROBE_DIRTY and writes through the user mapping. Ends when `dirtied` pages were written or after
+ * in XEN_PROBE_DIRTY and reads and writes through the user mapping. Ends when `dirtied` pages were written or after
  * `limit_ms`. Needs two vCPUs and a thread that already waits in XEN_PROBE_DIRTY.
  */
 struct xen_probe_race {
@@ -85,6 +85,7 @@ struct xen_probe_race {
 	__u32 limit_ms;
 	__u64 dirtied; /* in: pages to be dirtied; out: pages that were */
 	/* Answers. */
+	__u64 accessed; /* pages that were read or written */
 	__u64 rounds;
 	struct xen_probe_faults faults;
 };

@@ -7,6 +7,7 @@
 
 mod bill;
 mod check;
+pub mod crossing;
 mod itemise;
 mod order;
 mod provenance;

@@ -159,15 +159,9 @@ pub(crate) struct BillArgs {
     /// Keeps the guests' consoles and traces in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,
-    /// Gives up a guest that has reported nothing for so many seconds
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value = "60",
-        allow_negative_numbers = true
-    )]
-    #[arg(value_parser = seconds)]
-    pub(crate) silence: Duration,
+    /// Gives a guest up that reports nothing for this long, 1 to 3600 [default: 60 and what the pages take]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) silence: Option<Duration>,
     /// How the bill is printed; without this, as the ending of --output says, else text
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,

@@ -7,19 +7,10 @@ mod machine;
 
 use std::ffi::OsStr;
 
-use pagetoll_lab::tools::{Installer, SearchPath, Tool};
+use pagetoll_lab::tools::{
+    Installer, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, SearchPath, Tool,
+};
 use serde::Serialize;
-
-/// The programs that the lab cannot do without.
-pub(crate) const LAB_TOOLS: [Tool; 7] = [
-    Tool::Qemu,
-    Tool::Make,
-    Tool::Gcc,
-    Tool::Ld,
-    Tool::AptGet,
-    Tool::AptCache,
-    Tool::DpkgDeb,
-];
 
 /// How something was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -97,7 +88,7 @@ impl Diagnosis {
     fn of_tools(path: &SearchPath, installer: Installer) -> Self {
         let mut findings = Vec::new();
         let mut packages = Vec::new();
-        for tool in LAB_TOOLS {
+        for tool in NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN) {
             findings.push(look_for(
                 tool,
                 State::Missing,
@@ -113,7 +104,10 @@ impl Diagnosis {
             installer,
             &mut packages,
         ));
-        findings.extend(machine::static_libc(path, installer, &mut packages));
+        let libraries = LIBRARIES.into_iter();
+        findings.extend(
+            libraries.map(|library| look_for_library(library, path, installer, &mut packages)),
+        );
         packages.sort_unstable();
         packages.dedup();
         Self {
@@ -145,6 +139,21 @@ fn look_for(
     Finding::not_ok(tool.program(), absent, detail, &remedy)
 }
 
+/// A library where the compiler finds it, or its package noted in `packages`.
+fn look_for_library(
+    library: Library,
+    path: &SearchPath,
+    installer: Installer,
+    packages: &mut Vec<&'static str>,
+) -> Finding {
+    if let Some(found) = library.find(path) {
+        return Finding::ok(library.file, found.display().to_string());
+    }
+    packages.push(library.package);
+    let remedy = installer.command(&[library.package]);
+    Finding::not_ok(library.file, State::Missing, "not found", &remedy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,11 +165,13 @@ mod tests {
             .findings
             .iter()
             .filter(|finding| finding.state == State::Missing);
-        assert!(missing.clone().count() >= LAB_TOOLS.len());
+        assert!(
+            missing.clone().count() == NEEDED.len() + NEEDED_FOR_DEBIAN.len() + LIBRARIES.len()
+        );
         assert!(missing.into_iter().all(|finding| finding.remedy.is_some()));
         let command = diagnosis.install.unwrap();
         assert!(command.starts_with("sudo apt-get install "), "{command}");
-        for tool in LAB_TOOLS {
+        for tool in NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN) {
             assert!(command.contains(tool.package()), "{command}");
         }
         assert!(!diagnosis.lab_can_run);

@@ -4,7 +4,6 @@
 //! becomes text ([`render`]). Rendering never sees who made the bill.
 
 mod args;
-mod checks;
 mod commands;
 mod doctor;
 mod failure;

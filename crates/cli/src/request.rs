@@ -7,7 +7,7 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Order, Route, Support};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::unmap::{LIMITS, Request};
+use pagetoll_lab::unmap::{LIMITS, Request, silence};
 use pagetoll_lab::xen::XenSource;
 use pagetoll_units::Pages;
 
@@ -34,6 +34,7 @@ impl BillRequest {
     pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
         let backend_reason = chosen(args.route, args.on)?;
         let order = order(&args)?;
+        let silence = args.silence.unwrap_or_else(|| silence(order.pages));
         check_output(args.output.as_deref())?;
         check_folder("--keep-logs", args.keep_logs.as_deref())?;
         Ok(Self {
@@ -43,7 +44,7 @@ impl BillRequest {
                 xen: args.xen.parse::<XenSource>()?,
                 freshness: freshness(args.refresh),
                 keep_logs: args.keep_logs,
-                silence: args.silence,
+                silence,
                 command,
             },
             backend_reason,

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use pagetoll_bill::{Backend, Route, Support};
-use pagetoll_lab::{LabError, tools};
+use pagetoll_lab::LabError;
+use pagetoll_lab::tools::{self, Images};
 
-use crate::doctor::LAB_TOOLS;
 use crate::words::word;
 
 /// All backends, the one with the best evidence first: exact counts, measurements, models.
@@ -29,7 +29,7 @@ pub(crate) fn support(route: Route, backend: Backend) -> Support {
 /// Like [`support`], and whether this machine has what it takes.
 pub(crate) fn support_here(route: Route, backend: Backend) -> Support {
     match (support(route, backend), backend) {
-        (Support::Yes, Backend::Lab) => from_check(tools::check(&LAB_TOOLS)),
+        (Support::Yes, Backend::Lab) => from_check(tools::check_lab(Images::Debian)),
         (other, _) => other,
     }
 }

@@ -60,7 +60,7 @@ fn printed(arguments: &[&str]) -> String {
 #[test]
 fn numbers_out_of_range_are_named_with_the_range() {
     for pages in ["0", "1048577", "10000000000", "-1", "1e99", "", "16k"] {
-        let words = ["--pages", pages, "1 to 1048576"];
+        let words = ["--pages", pages, "1 to 262144"];
         refused(&["bill", "unmap", "--pages", pages], 2, &words);
     }
     for batch in ["0", "513", "1,,2", "-3", "1,x", "4294967296"] {

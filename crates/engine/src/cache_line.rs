@@ -14,6 +14,7 @@ use crate::executor::Handle;
 use crate::ids::{CoreId, NONE, Toll};
 use crate::kernel::Kernel;
 use crate::node::WaitFor;
+use crate::record::Account;
 use crate::time::Ticks;
 use crate::wait_list::WaitList;
 
@@ -111,7 +112,7 @@ impl Inner {
         }
         if self.user.get() == NONE {
             self.user.set(task);
-            return cx.start_charge(self.cost_for(task));
+            return cx.start_charge(self.cost_for(task), Account::NOWHERE);
         }
         if self.kernel.suspend(task, self.wait) {
             self.waiters.push_back(&self.kernel.nodes, task);

@@ -96,7 +96,6 @@ impl Cx {
             cx: self,
             toll,
             ticks,
-            started: false,
         }
     }
 
@@ -163,11 +162,22 @@ impl Cx {
         }
     }
 
-    /// Starts `ticks` of computing: whether they are over already.
+    /// Starts `ticks` of computing, which are recorded in `account` when they are over: whether they
+    /// are already.
     // A call of its own: inlined into every charge of a task's code it costs more than it saves.
     #[inline(never)]
-    pub(crate) fn start_charge(&self, ticks: Ticks) -> bool {
-        self.kernel().start_charge(self.task, &self.status, ticks)
+    pub(crate) fn start_charge(&self, ticks: Ticks, account: Account) -> bool {
+        self.kernel()
+            .start_charge(self.task, &self.status, (ticks, account))
+    }
+
+    /// Suspends the task for `wait`, and has the time until it is resumed recorded under `toll`;
+    /// `false` (and a fault) if it may not.
+    #[inline]
+    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) -> bool {
+        let account = self.accounts.of(toll);
+        self.kernel()
+            .suspend_paying(self.task, &self.status, (wait, account))
     }
 
     /// Writes `ticks` that have passed into the ledger.
@@ -183,35 +193,58 @@ impl Cx {
     pub(crate) fn is_of(&self, kernel: &Rc<Kernel>, title: impl FnOnce() -> String) -> bool {
         let same = Rc::ptr_eq(kernel, self.kernel());
         if !same {
-            self.kernel()
-                .fail(self.task, Misuse::ForeignPrimitive(title()));
+            self.refuse_foreign(title);
         }
         same
     }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_foreign(&self, title: impl FnOnce() -> String) {
+        self.kernel()
+            .fail(self.task, Misuse::ForeignPrimitive(title()));
+    }
 }
 
-/// The future of [`Cx::charge`].
+/// What [`Cx::charge`] charges, once it is awaited.
+// Not a future itself: what a task keeps while it computes is one byte, not all of this.
 #[must_use = "nothing is charged until it is awaited"]
 pub struct Charge<'a> {
     cx: &'a Cx,
     toll: Toll,
     ticks: Ticks,
-    started: bool,
 }
 
-impl Future for Charge<'_> {
+impl IntoFuture for Charge<'_> {
+    type Output = ();
+    type IntoFuture = Charging;
+
+    #[inline(always)]
+    fn into_future(self) -> Charging {
+        Charging {
+            over: self
+                .cx
+                .start_charge(self.ticks, self.cx.accounts.of(self.toll)),
+        }
+    }
+}
+
+/// The future of a [`Charge`] that has begun.
+#[must_use = "the charge has begun, and the task waits for its end"]
+pub struct Charging {
+    over: bool,
+}
+
+impl Future for Charging {
     type Output = ();
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if !self.started {
-            self.started = true;
-            if !self.cx.start_charge(self.ticks) {
-                return Poll::Pending;
-            }
+        if std::mem::replace(&mut self.over, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
-        self.cx.record(self.toll, self.ticks);
-        Poll::Ready(())
     }
 }
 

@@ -116,9 +116,14 @@ impl Kernel {
         let Some(due) = self.timers.cancel(task) else {
             return;
         };
-        match due.checked_add(ticks) {
-            Some(due) => self.timers.insert(task, due),
-            None => self.fail(task, Misuse::TimeOverflow),
+        let since = self.status(task).since.get();
+        match (due.checked_add(ticks), since.checked_add(ticks)) {
+            (Some(due), Some(since)) => {
+                self.timers.insert(task, due);
+                // The ticks are the core's, not the task's.
+                self.status(task).since.set(since);
+            }
+            _ => self.fail(task, Misuse::TimeOverflow),
         }
     }
 }

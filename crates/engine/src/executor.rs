@@ -8,6 +8,7 @@ use crate::deadlock::Deadlock;
 use crate::error::{Misuse, RunError, SetupError, SpawnError};
 use crate::ids::{CoreId, NONE, TaskId, Toll};
 use crate::kernel::{Kernel, TaskFuture};
+use crate::node::Status;
 use crate::record::{Ledger, Record, Total};
 use crate::time::Time;
 use crate::timers::QueueKind;
@@ -19,7 +20,7 @@ pub struct Setup {
     pub tasks: u32,
     /// Cores that tasks can be put on.
     pub cores: u32,
-    /// Records kept, rounded up to a power of two; 16 bytes each.
+    /// Records kept, at least one; 16 bytes each.
     pub records: usize,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
@@ -101,7 +102,15 @@ pub enum Progress {
 pub struct Engine {
     handle: Handle,
     tolls: Tolls,
-    futures: Vec<Option<TaskFuture>>,
+    /// By task, those that have been started.
+    runs: Vec<Run>,
+}
+
+/// A task that has been started.
+struct Run {
+    /// Once it is over, one that never is.
+    future: TaskFuture,
+    status: Rc<Status>,
 }
 
 impl Engine {
@@ -125,7 +134,7 @@ impl Engine {
         Ok(Self {
             handle: Handle(Rc::new(kernel)),
             tolls,
-            futures: Vec::new(),
+            runs: Vec::new(),
         })
     }
 
@@ -194,11 +203,13 @@ impl Engine {
         task: u32,
         context: &mut Context<'_>,
     ) -> Result<bool, RunError> {
-        let Some(Some(future)) = self.futures.get_mut(task as usize) else {
+        let Some(Run { future, status }) = self.runs.get_mut(task as usize) else {
             return Ok(false);
         };
+        let future = future.as_mut();
         kernel.begin_poll(task);
-        let done = future.as_mut().poll(context).is_ready();
+        kernel.settle(status);
+        let done = future.poll(context).is_ready();
         if done || !kernel.suspended_well() {
             self.after_last_poll(task, done)?;
         }
@@ -219,11 +230,20 @@ impl Engine {
             return self.refuse_after_misuse();
         }
         for (task, future) in kernel.spawned.take() {
-            self.futures
-                .resize_with(self.futures.len().max(task.index() + 1), || None);
-            self.futures[task.index()] = Some(future);
+            self.make_room(task);
+            self.runs[task.index()].future = future;
         }
         self.step(kernel, task, context).map(drop)
+    }
+
+    /// Extends the table to `task`; a task can be entered before one of a lower number.
+    fn make_room(&mut self, task: TaskId) {
+        let missing = self.handle.0.statuses.get(self.runs.len()..=task.index());
+        self.runs
+            .extend(missing.unwrap_or_default().iter().map(|status| Run {
+                future: Box::pin(std::future::pending()),
+                status: Rc::clone(status),
+            }));
     }
 
     /// Drops a task that has finished, with all its guards, or refuses one that waits for nothing.
@@ -232,7 +252,7 @@ impl Engine {
         if !done {
             return Err(self.misuse(task, Misuse::ForeignFuture));
         }
-        self.futures[task as usize] = None;
+        self.runs[task as usize].future = Box::pin(std::future::pending());
         if !self.handle.0.end_poll(task) {
             return Err(self.misuse(task, Misuse::TwoWaits));
         }
@@ -282,7 +302,7 @@ impl Engine {
 /// Tasks hold the kernel, and what is under way in the kernel may hold tasks: let go of both.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.futures.clear();
+        self.runs.clear();
         self.handle.0.spawned.take();
         for core in &self.handle.0.cores {
             core.inbox.take();

@@ -1,5 +1,4 @@
-//! The few timers that are due first, sorted: a short ring that timers pass through on their way out
-//! of the wheel, or do not leave at all while there are few.
+//! The timers while they are few: sorted, in a short ring.
 
 use std::cell::Cell;
 
@@ -17,7 +16,9 @@ pub(crate) struct Due {
 
 /// Timers in order of their due times, equal ones in order of insertion.
 pub(crate) struct Front {
-    ring: [Cell<Due>; ROOM],
+    /// Due times and ids, by number of the place modulo [`ROOM`].
+    due: [Cell<u64>; ROOM],
+    ids: [Cell<u32>; ROOM],
     head: Cell<usize>,
     tail: Cell<usize>,
 }
@@ -25,15 +26,30 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) const fn new() -> Self {
         Self {
-            ring: [const { Cell::new(Due { at: 0, id: 0 }) }; ROOM],
+            due: [const { Cell::new(0) }; ROOM],
+            ids: [const { Cell::new(0) }; ROOM],
             head: Cell::new(0),
             tail: Cell::new(0),
         }
     }
 
     #[inline]
-    fn slot(&self, number: usize) -> &Cell<Due> {
-        &self.ring[number % ROOM]
+    fn due_at(&self, place: usize) -> &Cell<u64> {
+        &self.due[place % ROOM]
+    }
+
+    #[inline]
+    fn get(&self, place: usize) -> Due {
+        Due {
+            at: self.due_at(place).get(),
+            id: self.ids[place % ROOM].get(),
+        }
+    }
+
+    #[inline]
+    fn set(&self, place: usize, due: Due) {
+        self.due_at(place).set(due.at);
+        self.ids[place % ROOM].set(due.id);
     }
 
     #[inline]
@@ -49,23 +65,33 @@ impl Front {
     /// Whether every timer is due later than `time`.
     #[inline]
     pub(crate) fn is_after(&self, time: Time) -> bool {
-        self.is_empty() || time.0 < self.slot(self.head.get()).get().at
+        self.is_empty() || time.0 < self.due_at(self.head.get()).get()
     }
 
     /// Adds a timer behind all that are not due later. There must be room.
     #[inline]
     pub(crate) fn insert(&self, due: Due) {
-        let mut gap = self.tail.get();
-        self.tail.set(gap + 1);
+        let tail = self.tail.get();
+        self.tail.set(tail + 1);
+        if tail == self.head.get() || self.due_at(tail.wrapping_sub(1)).get() <= due.at {
+            self.set(tail, due);
+        } else {
+            self.insert_before(tail, due);
+        }
+    }
+
+    /// Moves what is due later back by one place, from that before `gap` on.
+    #[inline(never)]
+    fn insert_before(&self, mut gap: usize, due: Due) {
         while gap != self.head.get() {
-            let before = self.slot(gap - 1).get();
+            let before = self.get(gap - 1);
             if before.at <= due.at {
                 break;
             }
-            self.slot(gap).set(before);
+            self.set(gap, before);
             gap -= 1;
         }
-        self.slot(gap).set(due);
+        self.set(gap, due);
     }
 
     /// Takes the first timer.
@@ -76,13 +102,13 @@ impl Front {
             return None;
         }
         self.head.set(head + 1);
-        Some(self.slot(head).get())
+        Some(self.get(head))
     }
 
     /// Takes the first timer if it is due at `at`.
     #[inline]
     pub(crate) fn pop_at(&self, at: u64) -> Option<Due> {
-        if self.slot(self.head.get()).get().at == at {
+        if self.due_at(self.head.get()).get() == at {
             self.pop()
         } else {
             None
@@ -92,10 +118,10 @@ impl Front {
     /// Takes the timer of `id` out and returns when it would have been due.
     pub(crate) fn remove(&self, id: u32) -> Option<Time> {
         let (head, tail) = (self.head.get(), self.tail.get());
-        let found = (head..tail).find(|&number| self.slot(number).get().id == id)?;
-        let at = self.slot(found).get().at;
-        for number in found + 1..tail {
-            self.slot(number - 1).set(self.slot(number).get());
+        let found = (head..tail).find(|&place| self.get(place).id == id)?;
+        let at = self.get(found).at;
+        for place in found + 1..tail {
+            self.set(place - 1, self.get(place));
         }
         self.tail.set(tail - 1);
         Some(Time(at))

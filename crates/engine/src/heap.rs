@@ -33,6 +33,7 @@ impl Heap {
     }
 
     /// Sets the timer of `id`, which must not be set.
+    #[cold]
     pub(crate) fn insert(&self, id: u32, due: Time) {
         let number = self.inserted.get();
         self.inserted.set(number + 1);
@@ -59,18 +60,15 @@ impl Heap {
             .is_some_and(|(_, counting)| counting == number)
     }
 
-    /// Like [`Heap::insert`]; but if all timers are due later than `due`, sets nothing and returns
-    /// `true`.
-    pub(crate) fn insert_unless_next(&self, id: u32, due: Time) -> bool {
-        let next = self.earliest().is_none_or(|earliest| due < earliest);
-        if !next {
-            self.insert(id, due);
-        }
-        next
+    /// Whether all timers are due later than `due`.
+    #[cold]
+    pub(crate) fn is_after(&self, due: Time) -> bool {
+        self.earliest().is_none_or(|earliest| due < earliest)
     }
 
     /// Takes all timers of the earliest due time: returns that time and the first id, and appends the
     /// others to `ready`.
+    #[cold]
     pub(crate) fn pop(&self, ready: &Ready) -> Option<(Time, u32)> {
         let due = self.earliest()?;
         let first = self.take_first()?;

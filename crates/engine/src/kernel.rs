@@ -20,7 +20,7 @@ use crate::ids::{CoreId, NONE, TaskId};
 use crate::ipi::Outstanding;
 use crate::node::{Node, Status, WaitFor};
 use crate::ready::Ready;
-use crate::record::Ledger;
+use crate::record::{Account, Ledger};
 use crate::time::{Ticks, Time};
 use crate::timers::Timers;
 
@@ -37,7 +37,6 @@ pub(crate) struct TaskInfo {
 }
 
 pub(crate) struct Kernel {
-    now: Cell<Time>,
     /// The task being polled, until it suspends.
     current: Cell<u32>,
     pub(crate) ready: Ready,
@@ -64,7 +63,6 @@ impl Kernel {
     pub(crate) fn new(setup: &Setup, tolls: usize) -> Self {
         let actors = (setup.tasks + setup.cores) as usize;
         Self {
-            now: Cell::new(Time::ZERO),
             current: Cell::new(NONE),
             ready: Ready::new(actors + 1),
             timers: Timers::new(setup.queue, actors + 1),
@@ -85,7 +83,7 @@ impl Kernel {
 
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        self.now.get()
+        self.timers.now.get()
     }
 
     #[inline]
@@ -109,9 +107,7 @@ impl Kernel {
         if let Some(task) = self.ready.pop() {
             return Some(task);
         }
-        let (now, task) = self.timers.pop(&self.ready)?;
-        self.now.set(now);
-        Some(task)
+        self.timers.pop(&self.ready)
     }
 
     /// The id whose timer marks the limit of a run.
@@ -156,12 +152,44 @@ impl Kernel {
             return false;
         }
         self.current.set(NONE);
-        self.status(task).wait.set(wait);
+        let status = self.status(task);
+        status.wait.set(wait);
+        status.account.set(Account::NOWHERE);
         true
+    }
+
+    /// Like [`Kernel::suspend`], with the time until the task is resumed recorded in its account.
+    #[inline]
+    pub(crate) fn suspend_paying(
+        &self,
+        task: u32,
+        status: &Status,
+        (wait, account): (WaitFor, Account),
+    ) -> bool {
+        if self.current.get() != task {
+            self.fail(task, Misuse::TwoWaits);
+            return false;
+        }
+        self.current.set(NONE);
+        status.wait.set(wait);
+        status.account.set(account);
+        status.since.set(self.now());
+        true
+    }
+
+    /// Records the wait that has just ended, if that is to be.
+    #[inline]
+    pub(crate) fn settle(&self, status: &Status) {
+        let account = status.account.get();
+        if account != Account::NOWHERE {
+            let ticks = self.now() - status.since.get();
+            self.ledger.record(self.now(), ticks, account);
+        }
     }
 
     /// Stops the run after the current poll, with the first misuse as its error.
     #[cold]
+    #[inline(never)]
     pub(crate) fn fail(&self, task: u32, misuse: Misuse) {
         self.fault
             .borrow_mut()
@@ -190,24 +218,88 @@ impl Kernel {
     /// Starts `ticks` of computing on the core of `task`: `true` if they are over already (because
     /// there are none, or nothing else can happen meanwhile), `false` if the task is suspended.
     #[inline]
-    pub(crate) fn start_charge(&self, task: u32, status: &Status, ticks: Ticks) -> bool {
+    pub(crate) fn start_charge(
+        &self,
+        task: u32,
+        status: &Status,
+        (ticks, account): (Ticks, Account),
+    ) -> bool {
         let now = self.now();
-        let due = now.max(status.stalled_until.get()).checked_add(ticks);
-        let (true, Some(due)) = (self.current.get() == task, due) else {
+        let start = now.max(status.stalled_until.get());
+        let (true, Some(due)) = (self.current.get() == task, start.checked_add(ticks)) else {
             return self.refuse_charge(task);
         };
+        status.compute(start, account);
         if due == now {
-            return true;
+            return self.is_over(status);
         }
-        if !self.ready.is_empty() {
-            self.timers.insert(task, due);
-        } else if self.timers.insert_unless_next(task, due) {
-            self.now.set(due);
-            return true;
+        if !self.timers.are_few() {
+            return self.start_among_many(task, status, due);
+        }
+        if self.ready.is_empty() && self.timers.few_after(due) {
+            self.timers.now.set(due);
+            return self.is_over(status);
         }
         self.current.set(NONE);
-        status.wait.set(WaitFor::CHARGE);
+        self.timers.insert_few(task, due);
         false
+    }
+
+    /// The rest of [`Kernel::start_charge`] where there are many timers. Apart, so that neither needs
+    /// much stack.
+    #[inline(never)]
+    fn start_among_many(&self, task: u32, status: &Status, due: Time) -> bool {
+        let Some(wheel) = self.timers.many() else {
+            return self.start_on_reference(task, status, due);
+        };
+        if self.ready.is_empty() {
+            if wheel.is_far() {
+                return self.start_far_away(task, status, due);
+            }
+            if wheel.near_is_after(due.0) {
+                self.timers.now.set(due);
+                return self.is_over(status);
+            }
+        }
+        self.current.set(NONE);
+        wheel.insert(task, due.0);
+        false
+    }
+
+    /// The rest of [`Kernel::start_charge`] where nothing else happens soon.
+    #[inline(never)]
+    fn start_far_away(&self, task: u32, status: &Status, due: Time) -> bool {
+        if self
+            .timers
+            .many()
+            .is_some_and(|wheel| wheel.is_after(due.0))
+        {
+            self.timers.now.set(due);
+            return self.is_over(status);
+        }
+        self.current.set(NONE);
+        self.timers.insert(task, due);
+        false
+    }
+
+    /// The rest of [`Kernel::start_charge`] with the reference queue.
+    #[cold]
+    #[inline(never)]
+    fn start_on_reference(&self, task: u32, status: &Status, due: Time) -> bool {
+        if self.ready.is_empty() && self.timers.reference.is_after(due) {
+            self.timers.now.set(due);
+            return self.is_over(status);
+        }
+        self.current.set(NONE);
+        self.timers.reference.insert(task, due);
+        false
+    }
+
+    /// Records a charge that is over as soon as it has started.
+    #[inline(never)]
+    fn is_over(&self, status: &Status) -> bool {
+        self.settle(status);
+        true
     }
 
     /// Says why a charge cannot start. Apart, so that those that can need no stack.

@@ -70,7 +70,7 @@ mod wait_queue;
 mod wheel;
 
 pub use cache_line::{Arbitration, CacheLine, LineCosts};
-pub use context::{Charge, Cx};
+pub use context::{Charge, Charging, Cx};
 pub use deadlock::{Blocked, Deadlock};
 pub use distance::Distance;
 pub use error::{Misuse, RunError, SetupError, SpawnError};

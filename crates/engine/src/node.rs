@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use crate::ids::NONE;
+use crate::record::Account;
 use crate::time::Time;
 
 /// What a suspended task waits for.
@@ -39,6 +40,10 @@ pub(crate) struct Status {
     pub(crate) wait: Cell<WaitFor>,
     /// Spinlocks held and interrupt masks in force: the task must not sleep.
     pub(crate) atomic: Cell<u32>,
+    /// Where the present wait is recorded when it is over, or nowhere.
+    pub(crate) account: Cell<Account>,
+    /// Since when it is, if it is.
+    pub(crate) since: Cell<Time>,
 }
 
 impl Status {
@@ -47,7 +52,17 @@ impl Status {
             stalled_until: Cell::new(Time::ZERO),
             wait: Cell::new(WaitFor::NOTHING),
             atomic: Cell::new(0),
+            account: Cell::new(Account::NOWHERE),
+            since: Cell::new(Time::ZERO),
         }
+    }
+
+    /// Notes that the task computes from `start` on, and where to record it.
+    #[inline]
+    pub(crate) fn compute(&self, start: Time, account: Account) {
+        self.wait.set(WaitFor::CHARGE);
+        self.account.set(account);
+        self.since.set(start);
     }
 
     /// Forbids the task to sleep until it leaves again.
@@ -66,7 +81,6 @@ impl Status {
 /// The part of a task's state that others reach by its number.
 pub(crate) struct Node {
     pub(crate) next: Cell<u32>,
-    pub(crate) prev: Cell<u32>,
     pub(crate) core: Cell<u32>,
     /// A word for the primitive that the task waits in.
     pub(crate) note: Cell<u32>,
@@ -76,7 +90,6 @@ impl Node {
     pub(crate) const fn new() -> Self {
         Self {
             next: Cell::new(NONE),
-            prev: Cell::new(NONE),
             core: Cell::new(0),
             note: Cell::new(0),
         }

@@ -4,7 +4,12 @@
 
 use std::cell::Cell;
 
+use crate::ids::NONE;
+
 pub(crate) struct Ready {
+    /// The id that has been ready for longest, kept out of the ring: mostly it is the only one.
+    first: Cell<u32>,
+    /// All others.
     ring: Box<[Cell<u32>]>,
     head: Cell<usize>,
     tail: Cell<usize>,
@@ -14,6 +19,7 @@ impl Ready {
     /// A ring for `ids` ids.
     pub(crate) fn new(ids: usize) -> Self {
         Self {
+            first: Cell::new(NONE),
             ring: vec![Cell::new(0); ids.max(1).next_power_of_two()].into(),
             head: Cell::new(0),
             tail: Cell::new(0),
@@ -22,12 +28,21 @@ impl Ready {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.get() == self.tail.get()
+        self.first.get() == NONE
     }
 
     /// Appends `id`.
     #[inline]
     pub(crate) fn push(&self, id: u32) {
+        if self.is_empty() {
+            self.first.set(id);
+        } else {
+            self.push_behind(id);
+        }
+    }
+
+    #[inline(never)]
+    fn push_behind(&self, id: u32) {
         let tail = self.tail.get();
         debug_assert!(
             tail.wrapping_sub(self.head.get()) < self.ring.len(),
@@ -40,12 +55,18 @@ impl Ready {
     /// Takes the id that has been ready for longest.
     #[inline]
     pub(crate) fn pop(&self) -> Option<u32> {
-        if self.is_empty() {
+        let first = self.first.get();
+        if first == NONE {
             return None;
         }
         let head = self.head.get();
-        self.head.set(head.wrapping_add(1));
-        Some(self.ring[head & (self.ring.len() - 1)].get())
+        self.first.set(if head == self.tail.get() {
+            NONE
+        } else {
+            self.head.set(head.wrapping_add(1));
+            self.ring[head & (self.ring.len() - 1)].get()
+        });
+        Some(first)
     }
 }
 

@@ -4,9 +4,9 @@
 //! cover every record ever made. They are brought up to date when the ring wraps or somebody asks,
 //! not with each charge. Rendering is not done here.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 
-use crate::ids::{TaskId, Toll};
+use crate::ids::{NONE, TaskId, Toll};
 use crate::time::{Ticks, Time};
 
 /// One charge: `ticks` of `toll`, paid by `task`, the last of them at `at`.
@@ -38,6 +38,9 @@ pub struct Total {
 pub(crate) struct Account(u32);
 
 impl Account {
+    /// No account: nothing is recorded. No engine has this many.
+    pub(crate) const NOWHERE: Self = Self(NONE);
+
     /// The account of the same task for `toll`.
     #[inline]
     pub(crate) const fn of(self, toll: Toll) -> Self {
@@ -53,24 +56,21 @@ struct Entry {
     account: u32,
 }
 
-/// Entries that are posted together: as many as a `u8` counts.
-const BATCH: usize = 256;
-
-/// The book that every charge is written into: first into a batch, then into the [`Archive`].
+/// The book that every charge is written into.
 pub(crate) struct Ledger {
-    batch: [Cell<Entry>; BATCH],
-    /// Where in the batch the next entry goes. There is always room for it.
-    next: Cell<u8>,
+    ring: Box<[Cell<Entry>]>,
+    /// Where in the ring the next entry goes; its length if that is the start.
+    next: Cell<usize>,
+    /// How often the ring has been filled and begun anew.
+    rounds: Cell<u64>,
     toll_bits: u32,
-    archive: RefCell<Archive>,
+    sums: RefCell<Sums>,
 }
 
-/// All full batches: the ring, the hash and the accounts.
-struct Archive {
-    ring: Box<[Entry]>,
-    /// Where in the ring the next entry goes.
-    next: usize,
-    written: u64,
+/// What outlives the ring.
+struct Sums {
+    /// So many entries of the present round are included.
+    included: usize,
     hash: u64,
     /// By account.
     counts: Box<[u64]>,
@@ -88,25 +88,18 @@ impl Ledger {
     pub(crate) fn new(actors: usize, tolls: usize, records: usize) -> Self {
         let toll_bits = Self::toll_bits(tolls);
         let accounts = vec![0; actors << toll_bits];
-        let archive = Archive {
-            ring: vec![Entry::default(); records.max(1)].into(),
-            next: 0,
-            written: 0,
+        let sums = Sums {
+            included: 0,
             hash: 0,
             counts: accounts.clone().into(),
             ticks: accounts.into(),
         };
         Self {
-            batch: [const {
-                Cell::new(Entry {
-                    at: 0,
-                    ticks: 0,
-                    account: 0,
-                })
-            }; BATCH],
+            ring: vec![Cell::default(); records.max(1)].into(),
             next: Cell::new(0),
+            rounds: Cell::new(0),
             toll_bits,
-            archive: RefCell::new(archive),
+            sums: RefCell::new(sums),
         }
     }
 
@@ -118,82 +111,55 @@ impl Ledger {
     /// Writes one charge.
     #[inline]
     pub(crate) fn record(&self, at: Time, ticks: Ticks, account: Account) {
-        match u32::try_from(ticks.0) {
-            Ok(ticks) => self.push(Entry {
-                at: at.0,
-                ticks,
-                account: account.0,
-            }),
-            Err(_) => self.push_long(at, ticks, account),
-        }
-    }
-
-    #[inline]
-    fn push(&self, entry: Entry) {
         let next = self.next.get();
-        self.batch[usize::from(next)].set(entry);
-        self.next.set(next.wrapping_add(1));
-        if next == u8::MAX {
-            self.post(BATCH);
-        }
-    }
-
-    /// Writes several entries, which all count as one charge.
-    #[cold]
-    #[inline(never)]
-    fn push_long(&self, at: Time, ticks: Ticks, account: Account) {
-        let mut left = ticks.0;
-        while left > u64::from(u32::MAX) {
-            left -= u64::from(u32::MAX);
-            let at = at.0.saturating_sub(left);
-            self.push(Entry {
-                at,
-                ticks: u32::MAX,
-                account: account.0,
-            });
-            let count = &mut self.archive.borrow_mut().counts[account.0 as usize];
-            *count = count.wrapping_sub(1);
-        }
-        let ticks = u32::try_from(left).unwrap_or(u32::MAX);
-        self.push(Entry {
+        let (Ok(ticks), Some(slot)) = (u32::try_from(ticks.0), self.ring.get(next)) else {
+            return self.record_rarely(at, ticks, account);
+        };
+        slot.set(Entry {
             at: at.0,
             ticks,
             account: account.0,
         });
+        self.next.set(next + 1);
     }
 
-    /// Moves the first `entries` of the batch to the archive.
+    /// Writes a charge that is long, or the first of a round.
     #[cold]
     #[inline(never)]
-    fn post(&self, entries: usize) {
-        let mut archive = self.archive.borrow_mut();
-        archive.add_up(&self.batch[..entries]);
-        archive.keep(&self.batch[..entries]);
+    fn record_rarely(&self, at: Time, ticks: Ticks, account: Account) {
+        let longest = Ticks(u64::from(u32::MAX));
+        if self.next.get() == self.ring.len() {
+            self.sums().included = 0;
+            self.next.set(0);
+            self.rounds.set(self.rounds.get() + 1);
+        }
+        // A long charge becomes several entries, which all count as one.
+        let mut rest = ticks;
+        while rest > longest {
+            rest = Ticks(rest.0 - longest.0);
+            self.record(Time(at.0.saturating_sub(rest.0)), longest, account);
+            let count = &mut self.sums.borrow_mut().counts[account.0 as usize];
+            *count = count.wrapping_sub(1);
+        }
+        self.record(at, rest, account);
     }
 
-    /// The archive, with the batch so far.
-    fn archive(&self) -> Ref<'_, Archive> {
-        let entries = usize::from(self.next.replace(0));
-        // Not even borrowed without need: somebody may be looking at the records.
-        if entries > 0 {
-            self.post(entries);
-        }
-        self.archive.borrow()
+    /// The sums over everything so far.
+    fn sums(&self) -> RefMut<'_, Sums> {
+        let mut sums = self.sums.borrow_mut();
+        let next = self.next.get();
+        let included = std::mem::replace(&mut sums.included, next);
+        sums.add_up(&self.ring[included..next]);
+        sums
     }
 
     /// The records still in the ring, oldest first.
     pub(crate) fn records(&self) -> impl ExactSizeIterator<Item = Record> + '_ {
-        let archive = self.archive();
-        let oldest = if archive.overwritten() == 0 {
-            0
-        } else {
-            archive.next
+        let (kept, oldest) = match self.rounds.get() {
+            0 => (self.next.get(), 0),
+            _ => (self.ring.len(), self.next.get()),
         };
-        let kept = archive
-            .ring
-            .len()
-            .min(usize::try_from(archive.written).unwrap_or(usize::MAX));
-        (0..kept).map(move |i| self.record_of(archive.ring[(oldest + i) % archive.ring.len()]))
+        (0..kept).map(move |i| self.record_of(self.ring[(oldest + i) % self.ring.len()].get()))
     }
 
     fn record_of(&self, entry: Entry) -> Record {
@@ -208,64 +174,60 @@ impl Ledger {
 
     /// How many records the ring has lost to newer ones.
     pub(crate) fn overwritten(&self) -> u64 {
-        self.archive().overwritten()
+        match self.rounds.get() {
+            0 => 0,
+            rounds => (rounds - 1) * self.ring.len() as u64 + self.next.get() as u64,
+        }
     }
 
     /// What `task` has paid for `toll`.
     pub(crate) fn total(&self, task: TaskId, toll: Toll) -> Total {
-        let archive = self.archive();
+        let sums = self.sums();
         let account = self.accounts_of(task.0).of(toll).0 as usize;
         Total {
-            count: archive.counts[account],
-            ticks: Ticks(archive.ticks[account]),
+            count: sums.counts[account],
+            ticks: Ticks(sums.ticks[account]),
         }
     }
 
     /// A digest of every record so far, in order.
     pub(crate) fn trace_hash(&self) -> u64 {
-        let hash = self.archive().hash;
+        let hash = self.sums().hash;
         hash ^ hash >> 32
     }
 }
 
-impl Archive {
-    /// Adds entries to their accounts and to the hash: a polynomial in an odd factor, modulo 2^64.
+impl Sums {
+    /// Adds entries to their accounts and to the hash.
     fn add_up(&mut self, entries: &[Cell<Entry>]) {
-        const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
         let accounts = self.counts.len().min(self.ticks.len());
         let (counts, ticks) = (&mut self.counts[..accounts], &mut self.ticks[..accounts]);
         let mut hash = self.hash;
-        for entry in entries.iter().map(Cell::get) {
-            let charge = u64::from(entry.ticks) << 32 | u64::from(entry.account);
-            let word = entry
-                .at
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .wrapping_add(charge);
-            hash = hash.wrapping_mul(FACTOR).wrapping_add(word);
+        let mut add = |entry: &Cell<Entry>| {
+            let entry = entry.get();
+            hash = digest(hash, entry);
             let account = entry.account as usize;
             counts[account] = counts[account].wrapping_add(1);
             ticks[account] = ticks[account].wrapping_add(u64::from(entry.ticks));
+        };
+        // Unrolled by hand: the compiler does not, as an account out of range would end the loop.
+        let fours = entries.chunks_exact(4);
+        let rest = fours.remainder();
+        for four in fours {
+            four.iter().for_each(&mut add);
         }
+        rest.iter().for_each(add);
         self.hash = hash;
     }
+}
 
-    /// Copies entries into the ring, over the oldest.
-    fn keep(&mut self, mut entries: &[Cell<Entry>]) {
-        self.written += entries.len() as u64;
-        while !entries.is_empty() {
-            let room = entries.len().min(self.ring.len() - self.next);
-            let (now, later) = entries.split_at(room);
-            for (slot, entry) in self.ring[self.next..].iter_mut().zip(now) {
-                *slot = entry.get();
-            }
-            self.next = (self.next + room) % self.ring.len();
-            entries = later;
-        }
-    }
-
-    fn overwritten(&self) -> u64 {
-        self.written.saturating_sub(self.ring.len() as u64)
-    }
+/// Adds an entry to a hash: a step of a polynomial in an odd factor, modulo 2^64, whose upper half
+/// goes into the lower one each time.
+#[inline]
+fn digest(hash: u64, Entry { at, ticks, account }: Entry) -> u64 {
+    const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
+    let product = hash.wrapping_add(at).wrapping_mul(FACTOR);
+    product.wrapping_add(u64::from(ticks)).rotate_left(32) ^ u64::from(account)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::ids::{NONE, Toll};
 use crate::kernel::Kernel;
 use crate::node::WaitFor;
 use crate::ticket::TicketCosts;
-use crate::time::{Ticks, Time};
+use crate::time::Ticks;
 use crate::wait_list::WaitList;
 
 /// A first-in first-out spinlock; clones are the same lock.
@@ -70,7 +70,6 @@ impl SpinLock {
         Acquire {
             lock: &self.0,
             cx,
-            since: Time::ZERO,
             queued: false,
         }
     }
@@ -87,17 +86,21 @@ impl Inner {
     #[inline]
     fn take(&self, cx: &Cx) -> bool {
         let task = cx.index();
-        if !cx.is_of(&self.kernel, || self.title()) {
-            return false;
-        }
-        if self.holder.get() == NONE {
+        let free = self.holder.get() == NONE && Rc::ptr_eq(&self.kernel, cx.kernel());
+        if free {
             self.holder.set(task);
-            return true;
+        } else {
+            self.queue(cx);
         }
-        if self.kernel.suspend(task, self.wait) {
-            self.waiters.push_back(&self.kernel.nodes, task);
+        free
+    }
+
+    /// Queues the task and suspends it.
+    #[inline(never)]
+    fn queue(&self, cx: &Cx) {
+        if cx.is_of(&self.kernel, || self.title()) && cx.suspend_paying(self.wait, self.toll) {
+            self.waiters.push_back(&self.kernel.nodes, cx.index());
         }
-        false
     }
 
     #[inline]
@@ -110,19 +113,28 @@ impl Inner {
     }
 
     /// Makes the first waiter the holder.
+    #[inline(never)]
     fn hand_over(&self) {
-        let next = self.waiters.pop_front(&self.kernel.nodes).unwrap_or(NONE);
+        let Some(next) = self.waiters.pop_front(&self.kernel.nodes) else {
+            return;
+        };
         let holder = self.holder.replace(next);
-        self.kernel
-            .resume_after(next, self.hand_off_delay(holder, next));
+        if self.costs.hand_off.is_none() && self.costs.refetch == Ticks::ZERO {
+            self.kernel.resume(next);
+        } else {
+            self.resume_later(holder, next);
+        }
     }
 
-    #[inline]
+    /// Lets the next holder go on when it has the lock's line.
+    #[inline(never)]
+    fn resume_later(&self, holder: u32, next: u32) {
+        let delay = self.hand_off_delay(holder, next);
+        self.kernel.resume_after(next, delay);
+    }
+
     fn hand_off_delay(&self, from: u32, to: u32) -> Ticks {
         let TicketCosts { hand_off, refetch } = &self.costs;
-        if hand_off.is_none() && *refetch == Ticks::ZERO {
-            return Ticks::ZERO;
-        }
         let (from, to) = (self.kernel.core_of(from), self.kernel.core_of(to));
         let refetches = u64::from(self.waiters.len() / 2);
         hand_off
@@ -146,7 +158,6 @@ impl Resource for Inner {
 pub struct Acquire<'a> {
     lock: &'a Inner,
     cx: &'a Cx,
-    since: Time,
     queued: bool,
 }
 
@@ -155,20 +166,10 @@ impl<'a> Future for Acquire<'a> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<SpinGuard<'a>> {
-        let Self {
-            lock,
-            cx,
-            since,
-            queued,
-        } = *self;
-        if !queued {
-            if !lock.take(cx) {
-                self.since = cx.now();
-                self.queued = true;
-                return Poll::Pending;
-            }
-        } else {
-            cx.record(lock.toll, cx.now().since(since));
+        let Self { lock, cx, queued } = *self;
+        if !queued && !lock.take(cx) {
+            self.queued = true;
+            return Poll::Pending;
         }
         cx.status().enter_atomic();
         Poll::Ready(SpinGuard { lock, cx })

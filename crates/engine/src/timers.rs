@@ -1,5 +1,9 @@
-//! The timer queue of an engine: the wheel, or the heap that it is checked against.
+//! The timer queue of an engine: the front while timers are few and the wheel when they are many, or
+//! the heap that both are checked against.
 
+use std::cell::Cell;
+
+use crate::front::{Due, Front};
 use crate::heap::Heap;
 use crate::ready::Ready;
 use crate::time::Time;
@@ -15,65 +19,131 @@ pub enum QueueKind {
     Heap,
 }
 
-/// One timer per id. Ids are tasks, cores and the limit of a run.
+/// Where the timers are, all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Front,
+    Wheel,
+    Reference,
+}
+
+/// The clock, and one timer per id. Ids are tasks, cores and the limit of a run.
 pub(crate) struct Timers {
+    /// The present: no timer is due before.
+    pub(crate) now: Cell<Time>,
+    place: Cell<Place>,
+    front: Front,
     wheel: Wheel,
-    /// Takes the place of the wheel if it is there.
-    reference: Option<Heap>,
+    pub(crate) reference: Heap,
 }
 
 impl Timers {
     /// An empty queue for ids below `ids`.
     pub(crate) fn new(kind: QueueKind, ids: usize) -> Self {
-        let reference = (kind == QueueKind::Heap).then(|| Heap::new(ids));
+        let place = match kind {
+            QueueKind::Wheel => Place::Front,
+            QueueKind::Heap => Place::Reference,
+        };
         Self {
+            now: Cell::new(Time::ZERO),
+            place: Cell::new(place),
+            front: Front::new(),
             wheel: Wheel::new(ids),
-            reference,
+            reference: Heap::new(ids),
         }
     }
 
     /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn insert(&self, id: u32, due: Time) {
-        match &self.reference {
-            None => self.wheel.insert(id, due),
-            Some(heap) => heap.insert(id, due),
+        match self.place.get() {
+            Place::Front => self.insert_few(id, due),
+            Place::Wheel => self.wheel.insert(id, due.0),
+            Place::Reference => self.reference.insert(id, due),
         }
     }
 
-    /// Like [`Timers::insert`]; but if all timers are due later than `due` for sure, sets nothing and
-    /// returns `true`.
-    #[inline(always)]
-    pub(crate) fn insert_unless_next(&self, id: u32, due: Time) -> bool {
-        match &self.reference {
-            None => self.wheel.insert_unless_next(id, due),
-            Some(heap) => heap.insert_unless_next(id, due),
+    /// Whether all timers are in the front.
+    #[inline]
+    pub(crate) fn are_few(&self) -> bool {
+        self.place.get() == Place::Front
+    }
+
+    /// [`Timers::insert`] where they are few.
+    #[inline]
+    pub(crate) fn insert_few(&self, id: u32, due: Time) {
+        let due = Due { at: due.0, id };
+        if self.front.is_full() {
+            self.spill(due);
+        } else {
+            self.front.insert(due);
         }
+    }
+
+    /// The wheel, if all timers are there.
+    #[inline]
+    pub(crate) fn many(&self) -> Option<&Wheel> {
+        (self.place.get() == Place::Wheel).then_some(&self.wheel)
+    }
+
+    /// Moves all timers to the wheel, and then one more.
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, newest: Due) {
+        self.place.set(Place::Wheel);
+        self.wheel.start(self.now.get().0);
+        while let Some(due) = self.front.pop() {
+            self.wheel.insert(due.id, due.at);
+        }
+        self.wheel.insert(newest.id, newest.at);
+    }
+
+    /// Whether all timers are due later than `due`, where they are few.
+    #[inline]
+    pub(crate) fn few_after(&self, due: Time) -> bool {
+        self.front.is_after(due)
     }
 
     /// Whether no timer is set.
     pub(crate) fn is_empty(&self) -> bool {
-        match &self.reference {
-            None => self.wheel.is_empty(),
-            Some(heap) => heap.earliest().is_none(),
+        match self.place.get() {
+            Place::Front => self.front.is_empty(),
+            Place::Wheel => self.wheel.is_empty(),
+            Place::Reference => self.reference.earliest().is_none(),
         }
     }
 
-    /// Takes all timers of the earliest due time: returns that time and the first id, and appends the
-    /// others to `ready`, in the order in which they were set.
-    #[inline(always)]
-    pub(crate) fn pop(&self, ready: &Ready) -> Option<(Time, u32)> {
-        match &self.reference {
-            None => self.wheel.pop(ready),
-            Some(heap) => heap.pop(ready),
+    /// Takes all timers of the earliest due time, to which the clock goes on: returns the first id, and
+    /// appends the others to `ready`, in the order in which they were set.
+    #[inline]
+    pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
+        let Some(first) = self.front.pop() else {
+            return self.pop_elsewhere(ready);
+        };
+        self.now.set(Time(first.at));
+        while let Some(equal) = self.front.pop_at(first.at) {
+            ready.push(equal.id);
         }
+        Some(first.id)
+    }
+
+    #[inline]
+    fn pop_elsewhere(&self, ready: &Ready) -> Option<u32> {
+        let (due, first) = if self.place.get() == Place::Wheel {
+            self.wheel.pop(ready, || self.place.set(Place::Front))?
+        } else {
+            self.reference.pop(ready)?
+        };
+        self.now.set(due);
+        Some(first)
     }
 
     /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
     pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
-        match &self.reference {
-            None => self.wheel.cancel(id),
-            Some(heap) => heap.cancel(id),
+        match self.place.get() {
+            Place::Front => self.front.remove(id),
+            Place::Wheel => self.wheel.cancel(id, self.now.get().0),
+            Place::Reference => self.reference.cancel(id),
         }
     }
 }
@@ -142,9 +212,10 @@ mod tests {
         }
 
         fn pop(&mut self) -> bool {
-            let Some((at, first)) = self.timers.pop(&self.ready) else {
+            let Some(first) = self.timers.pop(&self.ready) else {
                 return false;
             };
+            let at = self.timers.now.get();
             let ids: Vec<_> = std::iter::once(first)
                 .chain(std::iter::from_fn(|| self.ready.pop()))
                 .collect();
@@ -163,12 +234,22 @@ mod tests {
             let due = Time(self.now.0 + after);
             if !unless_next {
                 self.timers.insert(id, due);
-            } else if self.timers.insert_unless_next(id, due) {
+            } else if self.all_after(due) {
+                self.timers.now.set(due);
                 self.now = due;
                 self.set[id as usize] = false;
                 self.log.popped.push((due, vec![id]));
             } else {
+                self.timers.insert(id, due);
                 self.pop();
+            }
+        }
+
+        fn all_after(&self, due: Time) -> bool {
+            match self.timers.many() {
+                Some(wheel) => wheel.is_after(due.0),
+                None if self.timers.are_few() => self.timers.few_after(due),
+                None => self.timers.reference.is_after(due),
             }
         }
 
@@ -199,6 +280,11 @@ mod tests {
         }
     }
 
+    fn pop(timers: &Timers, ready: &Ready) -> Option<(Time, u32)> {
+        let first = timers.pop(ready)?;
+        Some((timers.now.get(), first))
+    }
+
     #[test]
     fn equal_times_stay_in_order_across_all_levels() {
         for kind in [QueueKind::Wheel, QueueKind::Heap] {
@@ -206,9 +292,9 @@ mod tests {
             let due = Time(1 << 50);
             (0..40).for_each(|id| timers.insert(id, due));
             timers.insert(99, Time(due.0 - 1));
-            assert_eq!(timers.pop(&ready), Some((Time(due.0 - 1), 99)));
+            assert_eq!(pop(&timers, &ready), Some((Time(due.0 - 1), 99)));
             (40..80).for_each(|id| timers.insert(id, due));
-            assert_eq!(timers.pop(&ready), Some((due, 0)));
+            assert_eq!(pop(&timers, &ready), Some((due, 0)));
             assert!(std::iter::from_fn(|| ready.pop()).eq(1..80));
         }
     }
@@ -218,9 +304,9 @@ mod tests {
         for kind in [QueueKind::Wheel, QueueKind::Heap] {
             let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
             (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
-            assert_eq!(timers.pop(&ready), Some((Time(u64::MAX - 1), 1)));
+            assert_eq!(pop(&timers, &ready), Some((Time(u64::MAX - 1), 1)));
             assert_eq!(std::iter::from_fn(|| ready.pop()).count(), 24);
-            assert_eq!(timers.pop(&ready), Some((Time::MAX, 0)));
+            assert_eq!(pop(&timers, &ready), Some((Time::MAX, 0)));
         }
     }
 }

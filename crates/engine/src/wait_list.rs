@@ -1,7 +1,7 @@
 //! An intrusive first-in first-out list of waiting tasks.
 //!
-//! A task waits in one place at a time, so its two links live in its [`Node`] and a list is three
-//! words, whatever its length.
+//! A task waits in one place at a time, so its link lives in its [`Node`] and a list is three words,
+//! whatever its length.
 
 use std::cell::Cell;
 
@@ -10,6 +10,7 @@ use crate::node::Node;
 
 pub(crate) struct WaitList {
     head: Cell<u32>,
+    /// Meaningful only if there is a head.
     tail: Cell<u32>,
     len: Cell<u32>,
 }
@@ -43,12 +44,10 @@ impl WaitList {
     #[inline]
     pub(crate) fn push_back(&self, nodes: &[Node], id: u32) {
         let tail = self.tail.replace(id);
-        let node = &nodes[id as usize];
-        node.next.set(NONE);
-        node.prev.set(tail);
-        match nodes.get(tail as usize) {
-            Some(last) => last.next.set(id),
-            None => self.head.set(id),
+        if self.is_empty() {
+            self.head.set(id);
+        } else {
+            nodes[tail as usize].next.set(id);
         }
         self.len.set(self.len.get() + 1);
     }
@@ -56,35 +55,40 @@ impl WaitList {
     /// Removes the task that has waited for longest.
     #[inline]
     pub(crate) fn pop_front(&self, nodes: &[Node]) -> Option<u32> {
-        let id = self.head.get();
-        let next = nodes.get(id as usize)?.next.get();
-        self.head.set(next);
-        match nodes.get(next as usize) {
-            Some(first) => first.prev.set(NONE),
-            None => self.tail.set(NONE),
-        }
+        let id = self.front()?;
+        let last = id == self.tail.get();
+        self.head.set(if last {
+            NONE
+        } else {
+            nodes[id as usize].next.get()
+        });
         self.len.set(self.len.get() - 1);
         Some(id)
     }
 
     /// Removes `id`, which must be in this list.
     pub(crate) fn remove(&self, nodes: &[Node], id: u32) {
-        let (prev, next) = (nodes[id as usize].prev.get(), nodes[id as usize].next.get());
-        match nodes.get(prev as usize) {
-            Some(node) => node.next.set(next),
-            None => self.head.set(next),
+        if self.head.get() == id {
+            self.pop_front(nodes);
+            return;
         }
-        match nodes.get(next as usize) {
-            Some(node) => node.prev.set(prev),
-            None => self.tail.set(prev),
+        let before = |&other: &u32| nodes[other as usize].next.get() == id;
+        let Some(before) = self.iter(nodes).find(before) else {
+            return;
+        };
+        if self.tail.get() == id {
+            self.tail.set(before);
         }
+        nodes[before as usize]
+            .next
+            .set(nodes[id as usize].next.get());
         self.len.set(self.len.get() - 1);
     }
 
     /// The waiting tasks, longest first.
     pub(crate) fn iter<'a>(&self, nodes: &'a [Node]) -> impl Iterator<Item = u32> + use<'a> {
         let follow = |id: &u32| nodes.get(*id as usize).map(|node| node.next.get());
-        std::iter::successors(self.front(), follow).take_while(|&id| id != NONE)
+        std::iter::successors(self.front(), follow).take(self.len.get() as usize)
     }
 }
 

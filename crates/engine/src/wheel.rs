@@ -1,41 +1,41 @@
-//! A hierarchical timing wheel: 11 levels of 64 slots cover all of `u64`, one timer per id.
+//! A hierarchical timing wheel: ten levels cover all of `u64`, one timer per id.
 //!
-//! Up to 16 timers are kept sorted in the [`Front`], and the wheel proper is empty. One more, and all
-//! move to the wheel, until that is empty again.
+//! A timer is near if it is due in the present 2048 ticks or in the next: each of these has a slot of
+//! its own. Otherwise it is on the level of the highest 6-bit digit in which its due time differs from
+//! the last near one (lowest digits aside), in the slot that this digit names. So everything near, or
+//! on a lower level, is due before anything on a higher one. A slot holding one timer is popped from
+//! whatever level it is on; a slot holding several is dealt out to the levels below in the order of
+//! insertion. Equal due times therefore stay first in, first out: they share a slot until they are
+//! popped together.
 //!
-//! On the wheel, a timer is on the level of the highest 6-bit digit in which its due time differs from
-//! the wheel's position, in the slot that this digit names; so everything on a lower level is due
-//! before anything on a higher one. A slot holding one timer is popped from whatever level it is on; a
-//! slot holding several is dealt out to the levels below in the order of insertion. Equal due times
-//! therefore stay first in, first out: they share a slot until they are popped together.
-//!
-//! The position only moves when a timer is popped, and may lag behind the clock. It never enters the
-//! span of an occupied slot, so a timer can always be found again from its due time; and a timer is
-//! on the wheel just while it is due after the position.
+//! What is near only changes when a timer is popped, and may lag behind the clock. Its end never enters
+//! the span of an occupied slot, so a timer can always be found again from its due time.
 //!
 //! After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987.
 
 use std::cell::Cell;
 use std::num::NonZero;
 
-use crate::front::{Due, Front};
 use crate::ids::NONE;
 use crate::ready::Ready;
 use crate::time::Time;
 
-/// Slots of one level: the values of a 6-bit digit.
+/// Ticks with a slot of their own.
+const NEAR: usize = 4096;
+/// By so many ticks, what is near moves on.
+const HALF: u64 = NEAR as u64 / 2;
+/// Slots of one of the other levels: the values of a 6-bit digit.
 const SLOTS: usize = 64;
-/// Shift of the second level.
-const SECOND: u32 = 6;
 /// Shifts that a level can have, used or not: tables are indexed by shift, not by level.
 const SHIFTS: usize = 64;
 
-/// By the highest bit in which due time and position differ, how far to shift the digit down.
+/// By the highest bit in which a due time differs from the last near one, how far to shift the digit
+/// down; the lowest digit that counts begins at [`HALF`].
 const SHIFT_OF_BIT: [u8; SHIFTS] = {
     let mut shifts = [0; SHIFTS];
     let mut bit = 0u8;
     while (bit as usize) < SHIFTS {
-        shifts[bit as usize] = bit - bit % 6;
+        shifts[bit as usize] = if bit < 11 { 11 } else { bit - (bit - 11) % 6 };
         bit += 1;
     }
     shifts
@@ -49,43 +49,53 @@ struct Link {
     prev: Cell<u32>,
 }
 
-/// One slot: the shift of its level and its digit there, both below 64.
-#[derive(Clone, Copy)]
-struct Slot {
-    shift: u32,
-    digit: u32,
-}
-
-impl Slot {
-    /// Its place in [`Wheel::slots`].
-    #[inline]
-    fn index(self) -> usize {
-        (self.shift as usize % SHIFTS) * SLOTS + self.digit as usize % SLOTS
-    }
-}
-
-/// First and last timer of a slot, meaningful only where the level's occupancy bit is set.
+/// First and last timer of a slot, meaningful only where its occupancy bit is set.
 #[derive(Clone, Copy)]
 struct Ends {
     head: u32,
     tail: u32,
 }
 
+/// A slot that is not near: the shift of its level and its digit there, both below 64.
+#[derive(Clone, Copy)]
+struct Far {
+    shift: u32,
+    digit: u32,
+}
+
+impl Far {
+    /// Its place in [`Wheel::far`].
+    #[inline]
+    fn index(self) -> usize {
+        (self.shift as usize % SHIFTS) * SLOTS + self.digit as usize % SLOTS
+    }
+}
+
+/// A slot, and the word and the bit that tell whether it is occupied.
+struct Slot<'a> {
+    ends: &'a Cell<Ends>,
+    word: &'a Cell<u64>,
+    bit: usize,
+}
+
 pub(crate) struct Wheel {
-    /// Levels that hold a timer: bit `shift` each.
+    /// Where what is near starts: a multiple of [`HALF`].
+    start: Cell<u64>,
+    /// Words of `ticks` that are not zero.
+    words: Cell<u64>,
+    /// Near slots that hold a timer: a bit each.
+    ticks: [Cell<u64>; NEAR / 64],
+    /// Other levels that hold a timer: bit `shift` each.
     levels: Cell<u64>,
-    position: Cell<u64>,
-    /// The time last popped.
-    popped: Cell<u64>,
-    front: Front,
     links: Box<[Link]>,
+    near: [Cell<Ends>; NEAR],
     /// By shift, the slots that hold a timer: bit `digit` each.
     occupied: [Cell<u64>; SHIFTS],
-    slots: Box<[Cell<Ends>; SHIFTS * SLOTS]>,
+    far: Box<[Cell<Ends>; SHIFTS * SLOTS]>,
 }
 
 impl Wheel {
-    /// A wheel at time zero for ids below `ids`.
+    /// A wheel for ids below `ids`.
     pub(crate) fn new(ids: usize) -> Self {
         let link = Link {
             due: Cell::new(0),
@@ -93,171 +103,240 @@ impl Wheel {
             prev: Cell::new(NONE),
         };
         Self {
+            start: Cell::new(0),
+            words: Cell::new(0),
+            ticks: [const { Cell::new(0) }; NEAR / 64],
             levels: Cell::new(0),
-            position: Cell::new(0),
-            popped: Cell::new(0),
-            front: Front::new(),
             links: vec![link; ids].into(),
+            near: [const { Cell::new(Ends { head: 0, tail: 0 }) }; NEAR],
             occupied: [const { Cell::new(0) }; SHIFTS],
-            slots: Box::new([const { Cell::new(Ends { head: 0, tail: 0 }) }; SHIFTS * SLOTS]),
+            far: Box::new([const { Cell::new(Ends { head: 0, tail: 0 }) }; SHIFTS * SLOTS]),
         }
+    }
+
+    /// Moves an empty wheel to `now`.
+    pub(crate) fn start(&self, now: u64) {
+        self.start.set(now & !(HALF - 1));
+    }
+
+    /// The last near multiple of [`HALF`], or 0 at the end of time, when everything is near.
+    #[inline]
+    fn last(&self) -> u64 {
+        self.start.get().wrapping_add(HALF)
     }
 
     /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
     #[inline]
-    pub(crate) fn insert(&self, id: u32, due: Time) {
-        if self.levels.get() != 0 {
-            self.place(id, due.0, self.slot_of(due.0));
-        } else {
-            self.insert_in_front(Due { at: due.0, id });
+    pub(crate) fn insert(&self, id: u32, due: u64) {
+        self.links[id as usize].due.set(due);
+        if !self.is_near(due) {
+            return self.insert_far(id, due);
         }
+        let tick = near_index(due);
+        let Slot { ends, word, bit } = self.near_slot(tick);
+        let ticks = word.get();
+        if ticks >> bit & 1 != 0 {
+            return self.append(id, ends);
+        }
+        if ticks == 0 {
+            self.words.set(self.words.get() | 1 << (tick / 64 % 64));
+        }
+        word.set(ticks | 1 << bit);
+        ends.set(Ends { head: id, tail: id });
     }
 
-    /// Like [`Wheel::insert`]; but if all timers are due later than `due` for sure, sets nothing and
-    /// returns `true`.
-    #[inline]
-    pub(crate) fn insert_unless_next(&self, id: u32, due: Time) -> bool {
-        if self.levels.get() != 0 {
-            let slot = self.slot_of(due.0);
-            let next = self.precedes_all(slot);
-            if !next {
-                self.place(id, due.0, slot);
-            }
-            return next;
-        }
-        let next = self.front.is_after(due);
-        if !next {
-            self.insert_in_front(Due { at: due.0, id });
-        }
-        next
-    }
-
-    #[inline]
-    fn insert_in_front(&self, due: Due) {
-        if self.front.is_full() {
-            return self.spill(due);
-        }
-        self.front.insert(due);
-    }
-
-    /// Moves the front to the wheel, and then one more timer.
-    #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Due) {
-        self.position.set(self.popped.get());
-        while let Some(due) = self.front.pop() {
-            self.place(due.id, due.at, self.slot_of(due.at));
+    fn insert_far(&self, id: u32, due: u64) {
+        let far = self.far_of(due);
+        let Slot { ends, word, bit } = self.far_slot(far);
+        if word.get() >> bit & 1 != 0 {
+            return self.append(id, ends);
         }
-        self.place(newest.id, newest.at, self.slot_of(newest.at));
+        self.levels.set(self.levels.get() | 1 << far.shift);
+        word.set(word.get() | 1 << bit);
+        ends.set(Ends { head: id, tail: id });
     }
 
-    /// The slot that a due time belongs to.
+    /// Adds a timer to the end of a slot that is occupied.
+    #[inline(never)]
+    fn append(&self, id: u32, slot: &Cell<Ends>) {
+        let Ends { head, tail } = slot.get();
+        self.links[tail as usize].next.set(id);
+        self.links[id as usize].prev.set(tail);
+        slot.set(Ends { head, tail: id });
+    }
+
     #[inline]
-    fn slot_of(&self, due: u64) -> Slot {
-        let highest = ((self.position.get() ^ due) | 1).ilog2();
-        let shift = u32::from(SHIFT_OF_BIT[highest as usize % SHIFTS]);
+    fn is_near(&self, due: u64) -> bool {
+        due.wrapping_sub(self.start.get()) < NEAR as u64
+    }
+
+    #[inline]
+    fn near_slot(&self, tick: usize) -> Slot<'_> {
         Slot {
+            ends: &self.near[tick % NEAR],
+            word: &self.ticks[tick / 64 % SLOTS],
+            bit: tick % 64,
+        }
+    }
+
+    #[inline]
+    fn far_slot(&self, far: Far) -> Slot<'_> {
+        Slot {
+            ends: &self.far[far.index()],
+            word: &self.occupied[far.shift as usize % SHIFTS],
+            bit: far.digit as usize,
+        }
+    }
+
+    /// The slot of a due time that is not near.
+    #[inline]
+    fn far_of(&self, due: u64) -> Far {
+        let highest = (self.last() ^ due | 1).ilog2();
+        let shift = u32::from(SHIFT_OF_BIT[highest as usize % SHIFTS]);
+        Far {
             shift,
             digit: (due >> shift & 0x3f) as u32,
         }
     }
 
-    /// Whether all timers are in later slots.
-    #[inline]
-    fn precedes_all(&self, Slot { shift, digit }: Slot) -> bool {
-        self.levels.get() & ((1 << shift) - 1) == 0
-            && self.occupied(shift).get() & (u64::MAX >> (63 - digit)) == 0
-    }
-
-    #[inline]
-    fn occupied(&self, shift: u32) -> &Cell<u64> {
-        &self.occupied[shift as usize % SHIFTS]
-    }
-
-    /// Appends a timer to its slot.
-    #[inline]
-    fn place(&self, id: u32, due: u64, slot: Slot) {
-        let link = &self.links[id as usize];
-        link.due.set(due);
-        let ends = &self.slots[slot.index()];
-        let occupied = self.occupied(slot.shift);
-        if occupied.get() >> slot.digit & 1 == 0 {
-            occupied.set(occupied.get() | 1 << slot.digit);
-            self.levels.set(self.levels.get() | 1 << slot.shift);
-            ends.set(Ends { head: id, tail: id });
-        } else {
-            let Ends { head, tail } = ends.get();
-            self.links[tail as usize].next.set(id);
-            link.prev.set(tail);
-            ends.set(Ends { head, tail: id });
+    /// Whether all timers are due later than `due` for sure.
+    pub(crate) fn is_after(&self, due: u64) -> bool {
+        if !self.is_far() {
+            return self.near_is_after(due);
         }
+        if self.is_near(due) {
+            return true;
+        }
+        let Far { shift, digit } = self.far_of(due);
+        self.levels.get() & ((1 << shift) - 1) == 0
+            && self.occupied[shift as usize % SHIFTS].get() << (63 - digit) == 0
+    }
+
+    /// Whether no timer is near.
+    #[inline]
+    pub(crate) fn is_far(&self) -> bool {
+        self.words.get() == 0
+    }
+
+    /// [`Wheel::is_after`] where some are near.
+    #[inline]
+    pub(crate) fn near_is_after(&self, due: u64) -> bool {
+        let word = due.wrapping_sub(self.start.get()) / 64;
+        word < u64::from(self.words_from_start().trailing_zeros())
+    }
+
+    /// [`Wheel::words`], the first of them in bit 0.
+    #[inline]
+    fn words_from_start(&self) -> u64 {
+        self.words
+            .get()
+            .rotate_right((self.start.get() / 64 % 64) as u32)
     }
 
     /// Whether no timer is set.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.levels.get() == 0 && self.front.is_empty()
+        self.levels.get() | self.words.get() == 0
     }
 
     /// Takes all timers of the earliest due time: returns that time and the first id, and appends the
-    /// others to `ready`.
+    /// others to `ready`. Calls `when_empty` if there are no more.
     #[inline]
-    pub(crate) fn pop(&self, ready: &Ready) -> Option<(Time, u32)> {
-        if let Some(first) = self.front.pop() {
-            self.popped.set(first.at);
-            while let Some(equal) = self.front.pop_at(first.at) {
-                ready.push(equal.id);
-            }
-            return Some((Time(first.at), first.id));
+    pub(crate) fn pop(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
+        if self.words.get() == 0 {
+            return self.fetch(ready, when_empty);
         }
-        self.pop_slot(ready)
+        self.pop_near(ready, when_empty)
     }
 
-    /// [`Wheel::pop`] for the wheel proper.
+    /// [`Wheel::pop`] among the near.
     #[inline]
-    fn pop_slot(&self, ready: &Ready) -> Option<(Time, u32)> {
-        loop {
+    fn pop_near(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
+        let mut number = u64::from(NonZero::new(self.words_from_start())?.trailing_zeros());
+        if number >= HALF / 64 {
+            self.advance();
+            number -= HALF / 64;
+        }
+        let from = self.start.get() + number * 64;
+        let word = &self.ticks[near_index(from) / 64];
+        let ticks = word.get();
+        word.set(ticks & ticks.wrapping_sub(1));
+        if word.get() == 0 {
+            self.words.set(self.words.get() & !(1 << (from / 64 % 64)));
+            if self.is_empty() {
+                when_empty();
+            }
+        }
+        // A word that is marked is not zero.
+        let due = from | u64::from(ticks.trailing_zeros() % 64);
+        let ends = self.near[near_index(due)].get();
+        if ends.head != ends.tail {
+            self.push_rest(ends, ready);
+        }
+        Some((Time(due), ends.head))
+    }
+
+    /// Moves on to the second half of what is near, and brings near what is due after it.
+    #[inline(never)]
+    fn advance(&self) {
+        let last = self.last();
+        let next = last.wrapping_add(HALF);
+        let far = self.far_of(next);
+        self.start.set(last);
+        if self.levels.get() != 0
+            && self.occupied[far.shift as usize % SHIFTS].get() >> far.digit & 1 != 0
+        {
+            let ends = self.far[far.index()].get();
+            self.vacate(far);
+            self.deal_out(ends);
+        }
+    }
+
+    /// [`Wheel::pop`] where nothing is near: takes the next timer if it is alone in its slot, or else
+    /// brings near what is.
+    #[inline(never)]
+    fn fetch(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
+        while self.words.get() == 0 {
             let shift = NonZero::new(self.levels.get())?.trailing_zeros();
-            let slot = Slot {
-                shift,
-                digit: self.occupied(shift).get().trailing_zeros(),
-            };
-            let ends = self.slots[slot.index()].get();
-            self.vacate(slot);
+            let digit = self.occupied[shift as usize % SHIFTS]
+                .get()
+                .trailing_zeros();
+            let far = Far { shift, digit };
+            let ends = self.far[far.index()].get();
+            self.vacate(far);
             let due = self.links[ends.head as usize].due.get();
-            if ends.head != ends.tail {
-                if shift != 0 {
-                    self.position.set(due >> shift << shift);
-                    self.deal_out(ends, shift);
-                    continue;
+            if ends.head == ends.tail {
+                self.start.set((due & !(HALF - 1)).wrapping_sub(HALF));
+                self.advance();
+                if self.is_empty() {
+                    when_empty();
                 }
-                self.push_rest(ends, ready);
+                return Some((Time(due), ends.head));
             }
-            self.position.set(due);
-            self.popped.set(due);
-            return Some((Time(due), ends.head));
+            self.start.set((due >> shift << shift).wrapping_sub(HALF));
+            self.deal_out(ends);
         }
+        self.pop_near(ready, when_empty)
     }
 
-    /// Marks a slot empty.
+    /// Marks a slot empty that is not near.
     #[inline]
-    fn vacate(&self, slot: Slot) {
-        let occupied = self.occupied(slot.shift);
-        occupied.set(occupied.get() & !(1 << slot.digit));
+    fn vacate(&self, Far { shift, digit }: Far) {
+        let occupied = &self.occupied[shift as usize % SHIFTS];
+        occupied.set(occupied.get() & !(1 << digit));
         if occupied.get() == 0 {
-            self.levels.set(self.levels.get() & !(1 << slot.shift));
+            self.levels.set(self.levels.get() & !(1 << shift));
         }
     }
 
     /// Puts the timers of a slot that has been vacated onto lower levels, in order.
-    fn deal_out(&self, ends: Ends, shift: u32) {
-        if shift == SECOND {
-            return self.deal_out_ticks(ends);
-        }
+    fn deal_out(&self, ends: Ends) {
         let mut id = ends.head;
         loop {
             let link = &self.links[id as usize];
             let (due, next) = (link.due.get(), link.next.get());
-            self.place(id, due, self.slot_of(due));
+            self.insert(id, due);
             if id == ends.tail {
                 return;
             }
@@ -265,36 +344,8 @@ impl Wheel {
         }
     }
 
-    /// Deals out a slot of the second level: the lowest one is empty, and each of its slots is a tick.
-    fn deal_out_ticks(&self, ends: Ends) {
-        let (mut id, mut occupied) = (ends.head, 0u64);
-        loop {
-            let link = &self.links[id as usize];
-            let next = link.next.get();
-            let digit = link.due.get() & 0x3f;
-            let slot = &self.slots[(digit & 0x3f) as usize];
-            let before = slot.get();
-            if occupied >> digit & 1 == 0 {
-                slot.set(Ends { head: id, tail: id });
-            } else {
-                self.links[before.tail as usize].next.set(id);
-                link.prev.set(before.tail);
-                slot.set(Ends {
-                    head: before.head,
-                    tail: id,
-                });
-            }
-            occupied |= 1 << digit;
-            if id == ends.tail {
-                break;
-            }
-            id = next;
-        }
-        self.occupied(0).set(occupied);
-        self.levels.set(self.levels.get() | 1);
-    }
-
     /// Appends all but the first timer of a slot to `ready`.
+    #[inline(never)]
     fn push_rest(&self, ends: Ends, ready: &Ready) {
         let mut id = ends.head;
         while id != ends.tail {
@@ -304,38 +355,48 @@ impl Wheel {
     }
 
     /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
-    pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
-        if let Some(due) = self.front.remove(id) {
-            return Some(due);
-        }
+    pub(crate) fn cancel(&self, id: u32, now: u64) -> Option<Time> {
         let link = &self.links[id as usize];
-        let due = link.due.get();
-        if self.levels.get() == 0 || due <= self.position.get() {
+        let due = link.due.replace(0);
+        if due <= now {
             return None;
         }
-        link.due.set(0);
-        let slot = self.slot_of(due);
-        let ends = &self.slots[slot.index()];
-        let Ends { head, tail } = ends.get();
+        let slot = if self.is_near(due) {
+            self.near_slot(near_index(due))
+        } else {
+            self.far_slot(self.far_of(due))
+        };
+        let Ends { head, tail } = slot.ends.get();
+        let (prev, next) = (link.prev.get(), link.next.get());
         match (id == head, id == tail) {
-            (true, true) => self.vacate(slot),
-            (true, false) => ends.set(Ends {
-                head: link.next.get(),
-                tail,
-            }),
-            (false, true) => ends.set(Ends {
-                head,
-                tail: link.prev.get(),
-            }),
+            (true, true) => self.clear(due),
+            (true, false) => slot.ends.set(Ends { head: next, tail }),
+            (false, true) => slot.ends.set(Ends { head, tail: prev }),
             (false, false) => {
-                self.links[link.prev.get() as usize]
-                    .next
-                    .set(link.next.get());
-                self.links[link.next.get() as usize]
-                    .prev
-                    .set(link.prev.get());
+                self.links[prev as usize].next.set(next);
+                self.links[next as usize].prev.set(prev);
             }
         }
         Some(Time(due))
     }
+
+    /// Marks the slot of `due` empty.
+    fn clear(&self, due: u64) {
+        if !self.is_near(due) {
+            return self.vacate(self.far_of(due));
+        }
+        let tick = near_index(due);
+        let word = &self.ticks[tick / 64 % SLOTS];
+        word.set(word.get() & !(1 << (tick % 64)));
+        if word.get() == 0 {
+            self.words.set(self.words.get() & !(1 << (tick / 64 % 64)));
+        }
+    }
+}
+
+/// The place of a near due time in [`Wheel::near`].
+#[inline]
+fn near_index(due: u64) -> usize {
+    const { assert!(NEAR == 0x1000) };
+    (due & 0xfff) as usize
 }

@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use crate::cache::{Cache, read_if_there};
 use crate::digest::sha256_of_file;
 use crate::error::LabError;
-use crate::package::Package;
 use crate::stop::Stop;
 use index::Listed;
+use pagetoll_bill::Package;
 use resolve::Index;
 use root::PrivateRoot;
 

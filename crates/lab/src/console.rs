@@ -15,10 +15,11 @@ const LINE_LIMIT: usize = 64 * 1024;
 /// A guest that writes more has lost its way. A normal boot writes 30 KiB.
 const CONSOLE_LIMIT: u64 = 64 << 20;
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
-const LAST_WORDS: [&str; 5] = [
+const LAST_WORDS: [&str; 6] = [
     "Kernel panic - not syncing",
     "(XEN) Panic on CPU",
     "Could not construct d0",
+    "Hardware Dom0 crashed",
     "Could not construct domain 0",
     "No working init found",
 ];

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_damaged_package_leaves_nothing() {
         if tools::check(&[Tool::DpkgDeb]).is_err() {
-            eprintln!("skipped: dpkg-deb is not installed");
+            crate::skipped(&"dpkg-deb is not installed");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,9 @@ const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// How long a compiler may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
+/// What in a module tells where it was built, and nothing else uses.
+const STRIP: [&str; 2] = ["--strip-debug", "--remove-section=.note.gnu.build-id"];
+
 macro_rules! sources {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../../guests/", $name)))),*]
@@ -125,9 +128,13 @@ fn build_probe(
     write_sources(folder, XEN_PROBE)?;
     let folder = folder.join("xen-probe");
     run_to_end(&headers.module_build(&folder), BUILD_LIMIT, stop)?;
-    let module = folder.join("xen-probe.ko");
-    fs::copy(&module, place).map_err(LabError::io("copy", &module))?;
-    Ok(())
+    // Without what names the folder that it was built in, two builds are the same module, and so count the same.
+    let strip = Run::new(Tool::Strip.program())
+        .args(STRIP)
+        .arg("-o")
+        .arg(place)
+        .arg(folder.join("xen-probe.ko"));
+    run_to_end(&strip, BUILD_LIMIT, stop).map(drop)
 }
 
 /// The sources, the compiler, and the headers by what makes two kernels' modules differ.
@@ -137,7 +144,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, LabError> {
         sha256_of(&bytes)
     };
     let built_from = format!(
-        "{XEN_PROBE:?} {} {} {:?} {} {}",
+        "{XEN_PROBE:?} {STRIP:?} {} {} {:?} {} {}",
         compiler(stop)?,
         headers.release,
         headers.make_arguments,
@@ -206,7 +213,7 @@ mod tests {
     #[test]
     fn init_builds_once() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
-            eprintln!("skipped: {missing}");
+            crate::skipped(&missing);
             return;
         }
         let folder = tempfile::tempdir().unwrap();

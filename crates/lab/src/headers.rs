@@ -16,10 +16,10 @@ use crate::apt::Archive;
 use crate::apt::index::Listed;
 use crate::cache::Cache;
 use crate::error::LabError;
-use crate::package::Package;
 use crate::process::Run;
 use crate::stop::Stop;
 use crate::tools::Tool;
+use pagetoll_bill::Package;
 
 /// Headers that a trial module has been built with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::LabError;
 use crate::headers::{self, Availability};
-use crate::package::Package;
 use crate::stop::Stop;
 use crate::vmlinux::{self, XenSupport};
+use pagetoll_bill::Package;
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";

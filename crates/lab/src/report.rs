@@ -78,7 +78,10 @@ pub(crate) struct Clear {
 pub(crate) struct Race {
     pub(crate) mechanism: String,
     pub(crate) batch: u32,
+    /// Pages that were written.
     pub(crate) dirtied: u64,
+    /// Pages that were read or written.
+    pub(crate) accessed: u64,
     pub(crate) faults: Faults,
 }
 

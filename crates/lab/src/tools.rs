@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 
@@ -22,6 +23,8 @@ pub enum Tool {
     Gcc,
     /// Links them (kbuild calls `ld` by itself, not only through `gcc`).
     Ld,
+    /// Takes the build's traces out of the kernel module.
+    Strip,
     /// Fetches packages, signatures verified.
     AptGet,
     /// Reads the package lists that `apt-get` fetched.
@@ -41,6 +44,7 @@ impl Tool {
             Self::Make => "make",
             Self::Gcc => "gcc",
             Self::Ld => "ld",
+            Self::Strip => "strip",
             Self::AptGet => "apt-get",
             Self::AptCache => "apt-cache",
             Self::DpkgDeb => "dpkg-deb",
@@ -55,7 +59,7 @@ impl Tool {
             Self::Qemu => "qemu-system-x86",
             Self::Make => "make",
             Self::Gcc => "gcc",
-            Self::Ld => "binutils",
+            Self::Ld | Self::Strip => "binutils",
             Self::AptGet | Self::AptCache => "apt",
             Self::DpkgDeb => "dpkg",
             Self::Setpriv => "util-linux",
@@ -63,10 +67,53 @@ impl Tool {
     }
 }
 
-/// A program that was looked for and not found.
+/// What every order of the lab needs.
+pub const NEEDED: [Tool; 5] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip];
+/// What kernels and hypervisors of Debian need besides.
+pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
+
+/// A file that the linker or a build tool must find in the library folders, and the Debian package that brings it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Library {
+    /// Its file name.
+    pub file: &'static str,
+    /// The Debian package that brings it.
+    pub package: &'static str,
+}
+
+/// The static C library for the guest's first process; the library that Debian's `objtool` is linked with.
+pub const LIBRARIES: [Library; 2] = [
+    Library {
+        file: "libc.a",
+        package: "libc6-dev",
+    },
+    Library {
+        file: "libelf.so.1",
+        package: "libelf1",
+    },
+];
+
+impl Library {
+    /// Where the compiler on `path` finds it; `None` also when there is no compiler to ask.
+    #[must_use]
+    pub fn find(self, path: &SearchPath) -> Option<PathBuf> {
+        let gcc = path.find(OsStr::new(Tool::Gcc.program()))?;
+        let asked = Command::new(gcc)
+            .arg(format!("-print-file-name={}", self.file))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        let answer = String::from_utf8_lossy(&asked.ok()?.stdout).into_owned();
+        // gcc repeats the bare name of what it cannot find.
+        let found = PathBuf::from(answer.trim());
+        (found.is_absolute() && found.exists()).then_some(found)
+    }
+}
+
+/// A program or library that was looked for and not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingTool {
-    /// The program.
+    /// The program, or the library's file.
     pub program: &'static str,
     /// The Debian package that brings it.
     pub package: &'static str,
@@ -148,6 +195,42 @@ impl fmt::Display for Installer {
     }
 }
 
+/// Where kernels and hypervisors come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Images {
+    /// At least one is Debian's.
+    Debian,
+    /// All are the user's own files.
+    Files,
+}
+
+/// Checks that this machine has every program and library for an order.
+///
+/// # Errors
+/// [`LabError::MissingTools`] with every program and library that is missing.
+pub fn check_lab(images: Images) -> Result<(), LabError> {
+    let path = SearchPath::from_env();
+    let mut needed = NEEDED.to_vec();
+    if images == Images::Debian {
+        needed.extend(NEEDED_FOR_DEBIAN);
+    }
+    let mut missing = missing_on(&needed, &path);
+    if path.find(OsStr::new(Tool::Gcc.program())).is_some() {
+        let absent = LIBRARIES
+            .iter()
+            .filter(|library| library.find(&path).is_none());
+        missing.extend(absent.map(|library| MissingTool {
+            program: library.file,
+            package: library.package,
+        }));
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing_tools(missing, Installer::current()))
+    }
+}
+
 /// Checks that all needed tools can be found on this process's search path.
 ///
 /// # Errors
@@ -198,6 +281,16 @@ fn missing_tools(tools: Vec<MissingTool>, installer: Installer) -> LabError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_that_does_not_exist_is_not_found() {
+        let library = Library {
+            file: "libnobody.so.9",
+            package: "none",
+        };
+        assert_eq!(library.find(&SearchPath::from_env()), None);
+        assert_eq!(LIBRARIES[0].find(&SearchPath::new(OsStr::new(""))), None);
+    }
 
     fn directory_with(programs: &[&str]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();

@@ -26,16 +26,27 @@ use crate::machine::{Firmware, Machine, Mode};
 use crate::progress::Progress;
 use crate::report::Hello;
 use crate::stop::Stop;
-use crate::tools::{self, Tool};
+use crate::tools::{self, Images};
 use crate::xen::{self, XenImage, XenSource};
 use crate::{digest, guest, host};
 
-/// What the lab can take: 4 GiB of pages, the entries of one table, and more runs than anybody waits for.
+/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
+/// waits for.
 pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 20),
+    pages: Pages(1 << 18),
     batch: 512,
     runs: 100,
 };
+
+/// Pages of an order that does not say: 64 MiB, enough for 32 page tables.
+pub const DEFAULT_PAGES: Pages = Pages(16_384);
+
+/// How long a guest with that many pages may report nothing: a minute for what does not depend on them, and half a
+/// millisecond for each, four times what the dearest step takes on a busy machine.
+#[must_use]
+pub fn silence(pages: Pages) -> Duration {
+    Duration::from_secs(60) + Duration::from_micros(500 * pages.get())
+}
 
 /// What is to be billed, and on what.
 #[derive(Clone, Debug)]
@@ -121,16 +132,37 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
 }
 
 fn check_host(request: &Request) -> Result<(), LabError> {
-    let mut needed = vec![Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld];
     let of_debian = matches!(request.kernel, KernelSource::Debian { .. })
         || matches!(request.xen, XenSource::Debian { .. });
-    if of_debian {
-        needed.extend([Tool::AptGet, Tool::AptCache, Tool::DpkgDeb]);
-    }
-    tools::check(&needed)?;
+    tools::check_lab(if of_debian {
+        Images::Debian
+    } else {
+        Images::Files
+    })?;
     let most = machines(&request.order).map(Machine::memory_mib);
     // On a host with two CPUs a counting dom0 and a native kernel run side by side, or one race.
     host::require_memory(most[0] + most[1], "--pages")
+}
+
+/// Memory that the default order's guests take when two run side by side, in MiB.
+#[must_use]
+pub fn default_memory_mib() -> u64 {
+    let pages_mib = pages_mib(DEFAULT_PAGES);
+    let of = |firmware| {
+        Machine {
+            mode: Mode::Counting,
+            firmware,
+            pages_mib,
+        }
+        .memory_mib()
+    };
+    of(Firmware::Xen) + of(Firmware::Linux)
+}
+
+/// Guest memory for the pages, and a sixteenth more for page tables and the kernel's own accounts of them.
+fn pages_mib(pages: Pages) -> u64 {
+    let mib = pages.get() / 256;
+    mib + mib / 16
 }
 
 /// The three kinds of machine: counting dom0, native, racing dom0.
@@ -140,12 +172,10 @@ fn machines(order: &Order) -> [Machine; 3] {
         (Mode::Counting, Firmware::Linux),
         (Mode::Race, Firmware::Xen),
     ];
-    // A sixteenth more for page tables and the kernel's own accounts of the pages.
-    let mib = order.pages.get() / 256;
     kinds.map(|(mode, firmware)| Machine {
         mode,
         firmware,
-        pages_mib: mib + mib / 16,
+        pages_mib: pages_mib(order.pages),
     })
 }
 

@@ -18,8 +18,8 @@ use crate::cache::Cache;
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::LabError;
-use crate::package::Package;
 use crate::stop::Stop;
+use pagetoll_bill::Package;
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str =

@@ -1,23 +1,18 @@
 //! What the lab and later backends need of a machine besides programs.
 
-use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 
 use pagetoll_lab::Stop;
 use pagetoll_lab::cache::Cache;
-use pagetoll_lab::host;
-use pagetoll_lab::tools::{Installer, SearchPath, Tool};
+use pagetoll_lab::{host, unmap};
 
 use super::{Finding, State};
 
 const GIB: u64 = 1 << 30;
 /// What kernel, headers and Xen take once fetched and unpacked. Assumed, with room for a second kernel.
 const CACHE_BYTES: u64 = 2 * GIB;
-/// What two guests side by side may touch, in MiB. Assumed: a default order takes less.
-const GUEST_MIB: u64 = 2048;
 
 /// Everything but programs.
 pub(super) fn findings() -> Vec<Finding> {
@@ -61,6 +56,7 @@ fn cores() -> Finding {
 }
 
 fn memory() -> Finding {
+    let needed = unmap::default_memory_mib();
     match host::available_memory_mib() {
         None => Finding::not_ok(
             "memory",
@@ -68,12 +64,12 @@ fn memory() -> Finding {
             "unknown: /proc/meminfo does not tell",
             "mount /proc",
         ),
-        Some(mib) if mib < GUEST_MIB => Finding::not_ok(
+        Some(mib) if mib < needed => Finding::not_ok(
             "memory",
             State::Note,
             &format!("{mib} MiB available"),
             &format!(
-                "two guests may take {GUEST_MIB} MiB: free some memory, or order fewer --pages"
+                "the guests of a default order take {needed} MiB: free some memory, or order fewer --pages"
             ),
         ),
         Some(mib) => Finding::ok("memory", format!("{mib} MiB available")),
@@ -127,32 +123,6 @@ fn device(path: &str, absent: &str) -> Finding {
         ),
         Err(kind) => note(&format!("{kind} (the lab does not need it)"), absent),
     }
-}
-
-/// The static C library, which the guest's first process is linked with. `None` without a compiler to ask.
-pub(super) fn static_libc(
-    path: &SearchPath,
-    installer: Installer,
-    packages: &mut Vec<&'static str>,
-) -> Option<Finding> {
-    const PACKAGE: &str = "libc6-dev";
-    const FILE: &str = "libc.a";
-    let gcc = path.find(OsStr::new(Tool::Gcc.program()))?;
-    let asked = Command::new(gcc)
-        .arg(format!("-print-file-name={FILE}"))
-        .output();
-    let answer = asked.map_or_else(
-        |_| String::new(),
-        |out| String::from_utf8_lossy(&out.stdout).into_owned(),
-    );
-    // gcc repeats the bare name of what it cannot find.
-    let found = Path::new(answer.trim());
-    if found.is_absolute() && found.exists() {
-        return Some(Finding::ok(FILE, found.display().to_string()));
-    }
-    packages.push(PACKAGE);
-    let remedy = installer.command(&[PACKAGE]);
-    Some(Finding::not_ok(FILE, State::Missing, "not found", &remedy))
 }
 
 fn gib(bytes: u64) -> String {

@@ -39,7 +39,10 @@ fn two_waits_at_once() {
     let found = fault(|bench| {
         let work = bench.work;
         bench.spawn("culprit", 1, async move |cx| {
-            let (mut one, mut two) = (pin!(cx.charge(work, Ticks(5))), pin!(cx.sleep(Ticks(5))));
+            let (mut one, mut two) = (
+                pin!(cx.charge(work, Ticks(5)).into_future()),
+                pin!(cx.sleep(Ticks(5))),
+            );
             std::future::poll_fn(|context| match one.as_mut().poll(context) {
                 Poll::Ready(()) => Poll::Ready(()),
                 Poll::Pending => two.as_mut().poll(context),
@@ -66,7 +69,7 @@ fn a_wait_that_is_dropped() {
         let found = fault(|bench| {
             let work = bench.work;
             bench.spawn("culprit", 1, async move |cx| {
-                give_up_on(cx.charge(work, Ticks(5))).await;
+                give_up_on(cx.charge(work, Ticks(5)).into_future()).await;
                 if then_waits {
                     cx.charge(work, Ticks(5)).await;
                 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::apt::version;
-use crate::package::Package;
+use pagetoll_bill::Package;
 
 /// Names that are kept, by their beginning.
 const PREFIXES: [&str; 8] = [

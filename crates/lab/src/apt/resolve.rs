@@ -192,7 +192,7 @@ fn begins_version(version: &str, prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::package::Package;
+    use pagetoll_bill::Package;
 
     fn listed(name: &str, version: &str, depends: &str) -> Listed {
         Listed {

@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_folder_without_a_build_system_is_refused_with_a_reason() {
         if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
-            eprintln!("skipped: {missing}");
+            crate::skipped(&missing);
             return;
         }
         let folder = tempfile::tempdir().unwrap();

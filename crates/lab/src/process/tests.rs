@@ -175,7 +175,7 @@ fn starts_a_child_and_waits() {
 #[test]
 fn a_child_dies_with_a_parent_that_is_killed() {
     if death_signal_setter().is_none() {
-        eprintln!("skipped: no setpriv that knows --pdeathsig");
+        crate::skipped(&"no setpriv that knows --pdeathsig");
         return;
     }
     let name = "process::tests::starts_a_child_and_waits";

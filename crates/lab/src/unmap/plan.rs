@@ -104,6 +104,8 @@ fn measured(order: &Order, abilities: Abilities) -> Vec<String> {
         let clear =
             |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
         steps.extend(cells(order).into_iter().map(clear));
+        // What user space does needs as much memory again.
+        steps.push("release".to_owned());
     }
     steps.extend(
         OPERATIONS

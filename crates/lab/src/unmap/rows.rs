@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::crossing;
 use pagetoll_bill::{
     Baselines, Check, Measured, Mechanism, Order, Role, Row, System, Toll, itemise,
 };
@@ -165,9 +166,15 @@ fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
     let pv = &crossings.pv;
     let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
     row.crossings_per_page = Some(per(own, pages));
-    let traps = [("ptwr", pv.ptwr), ("page-fault", pv.page_fault)];
+    let traps = [
+        (crossing::PTWR, pv.ptwr),
+        (crossing::PAGE_FAULT, pv.page_fault),
+    ];
     let others = pv.traps() - pv.ptwr - pv.page_fault;
-    let rest = [("other-trap", others), ("continuation", pv.continuations)];
+    let rest = [
+        (crossing::OTHER_TRAP, others),
+        (crossing::CONTINUATION, pv.continuations),
+    ];
     let calls = pv
         .hypercalls
         .iter()
@@ -204,11 +211,11 @@ fn itemise_all(rows: &mut [Row], baselines: Baselines) {
 
 /// The hypercalls among the crossings; nothing where nobody counted.
 fn hypercalls_per_page(row: &Row) -> Option<f64> {
-    let traps = ["ptwr", "page-fault", "other-trap"];
-    let trapped: f64 = traps
+    let traps = row
+        .crossings
         .iter()
-        .filter_map(|kind| row.crossings.get(*kind))
-        .sum();
+        .filter(|(kind, _)| crossing::is_trap(kind));
+    let trapped: f64 = traps.map(|(_, count)| count).sum();
     row.crossings_per_page.map(|all| all - trapped)
 }
 
@@ -268,19 +275,20 @@ fn classes(pages: u64) -> [u64; 4] {
 }
 
 fn race_checks(race: &Race, mechanism: &Mechanism, all: &[Race]) -> [Check; 2] {
-    let check = |name: &str, failed: u64, of: fn(&Race) -> u64| {
+    type Count = fn(&Race) -> u64;
+    let check = |name, tried, lost: Count| {
         if mechanism.smp_safe {
-            let controls = all.iter().filter(|race| is_control(race)).map(of).sum();
-            Check::against_control(name, race.dirtied, failed, controls)
+            let controls = all.iter().filter(|race| is_control(race)).map(lost).sum();
+            Check::against_control(name, tried, lost(race), controls)
         } else {
-            Check::of_control(name, race.dirtied, failed)
+            Check::of_control(name, tried, lost(race))
         }
     };
     [
-        check("smp-lost-dirty", race.faults.lost_dirty, |race| {
+        check("smp-lost-dirty", race.dirtied, |race| {
             race.faults.lost_dirty
         }),
-        check("smp-lost-accessed", race.faults.lost_accessed, |race| {
+        check("smp-lost-accessed", race.accessed, |race| {
             race.faults.lost_accessed
         }),
     ]

@@ -7,7 +7,6 @@ use pagetoll_bill::{Bill, Check, Row, Verdict};
 use super::super::document::Section;
 use super::super::figure::NONE;
 use super::super::table::{Align, Table};
-use crate::checks::is_of_control;
 
 /// What was found, as far as it matters to a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +91,7 @@ fn groups(bill: &Bill) -> Vec<Group<'_>> {
 }
 
 fn finding(bill: &Bill, row: &Row, check: &Check) -> Finding {
-    match (check.verdict, is_of_control(bill, row, check)) {
+    match (check.verdict, bill.is_of_control(row, check)) {
         (Verdict::Pass, _) => Finding::Pass,
         (Verdict::Inconclusive, false) => Finding::Inconclusive,
         (Verdict::Inconclusive, true) => Finding::ControlPassed,

@@ -1,5 +1,6 @@
 //! What user space pays under the hypervisor and without it; the difference is the toll.
 
+use pagetoll_bill::crossing::{is_hypercall, is_trap};
 use pagetoll_bill::{Bill, Row, System};
 
 use super::super::document::Section;
@@ -7,12 +8,6 @@ use super::super::figure::{self, NONE};
 use super::super::table::{Align, Table};
 use super::{in_order, user_rows};
 use crate::words::word;
-
-/// The kinds of crossings that are exceptions (`TRC_PV_*` of xen/include/public/trace.h, Xen 4.17, those other than
-/// hypercalls), as bills name them.
-const TRAPS: [&str; 3] = ["ptwr", "page-fault", "other-trap"];
-/// Xen's own re-entry of a hypercall that it had preempted: listed, but no crossing of the guest's.
-const CONTINUATION: &str = "continuation";
 
 /// The table of what user space sees.
 pub(super) fn section(bill: &Bill) -> Section {
@@ -77,12 +72,4 @@ fn crossings(xen: Option<&Row>) -> [String; 2] {
         figure::count(counts.fold(0.0, |sum, (_, count)| sum + count))
     };
     [sum(is_trap), sum(is_hypercall)]
-}
-
-fn is_trap(kind: &str) -> bool {
-    TRAPS.contains(&kind)
-}
-
-fn is_hypercall(kind: &str) -> bool {
-    !is_trap(kind) && kind != CONTINUATION
 }

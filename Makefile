@@ -1,0 +1,50 @@
+# make bill   installs what is missing, builds, and bills the unmap route on a real Xen and Linux
+# make test   installs what is missing, and runs all tests
+#
+# ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
+
+PAGETOLL = target/release/pagetoll
+ARGS =
+
+.PHONY: bill test setup toolchain build lint doc man bench-engine clean
+
+bill: setup
+	$(PAGETOLL) bill unmap $(ARGS)
+
+# What needs no machine comes first; then packages as the distribution has them now; then real guests.
+test: setup
+	cargo test --workspace --no-fail-fast
+	cargo test -p pagetoll-lab --test real_packages -- --ignored --test-threads=1
+
+# The program itself knows what the lab needs, and installs it where it may.
+setup: build
+	$(PAGETOLL) doctor --install > /dev/null
+
+build: toolchain
+	cargo build --release -p pagetoll
+
+# All that is needed before the program is there to tell the rest.
+toolchain:
+	@command -v cargo > /dev/null || { \
+		echo "cargo is not installed: get Rust 1.88 or later from https://rustup.rs" >&2; exit 3; }
+	@command -v cc > /dev/null || { \
+		if [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install --yes gcc libc6-dev; \
+		elif sudo -n true 2> /dev/null; then sudo apt-get update && sudo apt-get install --yes gcc libc6-dev; \
+		else echo "no C compiler: run sudo apt-get install gcc libc6-dev" >&2; exit 3; fi; }
+
+lint: toolchain
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
+
+man: build
+	mkdir -p dist
+	$(PAGETOLL) generate dist
+
+bench-engine: toolchain
+	cargo bench -p pagetoll-engine --bench ev3
+	cargo run --release --manifest-path crates/engine/bench-peers/Cargo.toml
+
+clean:
+	cargo clean
+	rm -rf dist

@@ -1,0 +1,35 @@
+//! The kinds of crossings into a hypervisor that rows list; hypercalls go by their own names.
+
+/// A store to a page table that was emulated.
+pub const PTWR: &str = "ptwr";
+/// A page fault that was passed on to the guest.
+pub const PAGE_FAULT: &str = "page-fault";
+/// Any other exception.
+pub const OTHER_TRAP: &str = "other-trap";
+/// The hypervisor's own re-entry of a hypercall that it had preempted to serve an interrupt. Listed, but no crossing
+/// that the mechanism asked for.
+pub const CONTINUATION: &str = "continuation";
+
+/// Whether this kind is an exception.
+#[must_use]
+pub fn is_trap(kind: &str) -> bool {
+    [PTWR, PAGE_FAULT, OTHER_TRAP].contains(&kind)
+}
+
+/// Whether this kind is a hypercall that the guest made.
+#[must_use]
+pub fn is_hypercall(kind: &str) -> bool {
+    !is_trap(kind) && kind != CONTINUATION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_of_one_sort() {
+        assert!(is_trap(PTWR) && !is_hypercall(PTWR));
+        assert!(is_hypercall("mmu_update") && !is_trap("mmu_update"));
+        assert!(!is_trap(CONTINUATION) && !is_hypercall(CONTINUATION));
+    }
+}

@@ -1,3 +1,0 @@
-//! Debian packages, as bills name them.
-
-pub use pagetoll_bill::Package;

@@ -1,0 +1,73 @@
+//! End to end on real guests: the program as a user runs it, QEMU, Xen and Linux as Debian ships them.
+//!
+//! Where the machine lacks something every test is skipped with the reason, which is printed. The cache is
+//! `PAGETOLL_CACHE`, else a folder below `target`. One test at a time: guests take both CPUs.
+
+#[path = "lab/bad_guests.rs"]
+mod bad_guests;
+#[path = "lab/bad_surroundings.rs"]
+mod bad_surroundings;
+#[path = "lab/bench.rs"]
+mod bench;
+#[path = "lab/bills.rs"]
+mod bills;
+#[path = "lab/signals.rs"]
+mod signals;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use bench::Bench;
+
+type Test = fn(&Bench) -> Result<(), Failed>;
+
+const TESTS: [(&str, Test); 13] = [
+    ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
+    (
+        "a_file_and_its_headers_bill_as_the_package",
+        bills::own_files,
+    ),
+    ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
+    ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
+    ("a_guest_that_crashes_is_told", bad_guests::crashes),
+    (
+        "a_guest_that_prints_garbage_is_told",
+        bad_guests::prints_garbage,
+    ),
+    (
+        "headers_of_another_kernel_are_refused",
+        bad_surroundings::other_headers,
+    ),
+    (
+        "a_truncated_xen_is_refused",
+        bad_surroundings::truncated_xen,
+    ),
+    ("without_qemu_nothing_starts", bad_surroundings::no_qemu),
+    ("a_full_disk_is_told", bad_surroundings::full_disk),
+    (
+        "an_interrupt_while_fetching_leaves_nothing",
+        signals::while_fetching,
+    ),
+    ("signals_while_booted_leave_nothing", signals::while_booted),
+    ("sigkill_takes_the_guests_along", signals::killed),
+];
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let skip = if arguments.list {
+        None
+    } else {
+        bench::what_is_missing().err()
+    };
+    let trial = |(name, test): (&str, Test)| {
+        let reason = skip.clone();
+        if let Some(reason) = &reason {
+            eprintln!("skipped: {name}: {reason}");
+        }
+        Trial::test(name, move || test(&Bench::open()?)).with_ignored_flag(reason.is_some())
+    };
+    let trials = TESTS.into_iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,66 @@
+//! Guests that misbehave: `tests/guests/dom0.S` in its three ways.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+
+use crate::bench::{Bench, must_fail, must_succeed, nothing_is_left};
+
+fn misbehaving(bench: &Bench, behaviour: &str) -> Result<PathBuf, Failed> {
+    let guests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
+    let kernel = bench.folder.path().join(behaviour);
+    let mut compile = Command::new("gcc");
+    compile
+        .args([
+            "-nostdlib",
+            "-static",
+            "-no-pie",
+            "-Wl,--build-id=none",
+            "-Wl,--no-warn-rwx-segments",
+            "-T",
+        ])
+        .arg(guests.join("dom0.lds"))
+        .arg(format!("-DBEHAVIOUR={behaviour}"))
+        .arg("-o")
+        .arg(&kernel)
+        .arg(guests.join("dom0.S"));
+    must_succeed(compile)?;
+    Ok(kernel)
+}
+
+fn fails_with(bench: &Bench, behaviour: &str, parts: &[&str]) -> Result<(), Failed> {
+    let kernel = misbehaving(bench, behaviour)?;
+    let mut command = bench.small_bill(&["--silence", "30", "--kernel"]);
+    command.arg(kernel);
+    must_fail(command, 3, parts)?;
+    nothing_is_left(&bench.cache)
+}
+
+pub(crate) fn hangs(bench: &Bench) -> Result<(), Failed> {
+    fails_with(bench, "HANG", &["reported nothing for 30 s", "console.log"])
+}
+
+pub(crate) fn crashes(bench: &Bench) -> Result<(), Failed> {
+    fails_with(
+        bench,
+        "CRASH",
+        &[
+            "the dom0 guest failed",
+            "Hardware Dom0 crashed",
+            "dom0.console.log",
+        ],
+    )
+}
+
+pub(crate) fn prints_garbage(bench: &Bench) -> Result<(), Failed> {
+    fails_with(
+        bench,
+        "GARBAGE",
+        &[
+            "the dom0 guest failed",
+            "garbled result line",
+            "dom0.console.log",
+        ],
+    )
+}

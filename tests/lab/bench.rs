@@ -1,0 +1,152 @@
+//! What every test needs: the program, a cache, and a look at what is left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use pagetoll_lab::apt::Freshness;
+use pagetoll_lab::cache::Cache;
+use pagetoll_lab::kernel::{self, KernelImage};
+use pagetoll_lab::tools::{self, Images};
+use pagetoll_lab::{Stop, xen};
+
+/// How long anything that should happen at once may take on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A cache that is filled, and the images in it.
+pub(crate) struct Bench {
+    pub(crate) cache: PathBuf,
+    pub(crate) kernel: KernelImage,
+    pub(crate) xen: PathBuf,
+    /// A folder of the test's own.
+    pub(crate) folder: tempfile::TempDir,
+}
+
+fn cache_root() -> PathBuf {
+    let below_target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    std::env::var_os("PAGETOLL_CACHE").map_or_else(below_target, PathBuf::from)
+}
+
+/// Why no guest can be booted here, if none can.
+pub(crate) fn what_is_missing() -> Result<(), String> {
+    tools::check_lab(Images::Debian).map_err(|error| error.to_string())?;
+    Bench::open()
+        .map(drop)
+        .map_err(|failed| failed.message().unwrap_or("no images").to_owned())
+}
+
+impl Bench {
+    /// Fetches what is not there yet.
+    pub(crate) fn open() -> Result<Self, Failed> {
+        let stop = Stop::new();
+        let cache = Cache::open_at(&cache_root(), &stop)?;
+        let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
+        let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
+        let folder = tempfile::tempdir()?;
+        Ok(Self {
+            cache: cache.root().to_path_buf(),
+            kernel,
+            xen,
+            folder,
+        })
+    }
+
+    /// The program with the test's cache; the caller adds what it shall do.
+    pub(crate) fn pagetoll(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
+        command.env("PAGETOLL_CACHE", &self.cache).args(arguments);
+        command
+    }
+
+    /// The program with an order of the smallest kind, and more arguments.
+    pub(crate) fn small_bill(&self, arguments: &[&str]) -> Command {
+        let small = [
+            "bill",
+            "unmap",
+            "--pages",
+            "64",
+            "--batch",
+            "32",
+            "--mechanism",
+            "emulate,preserve-ad",
+        ];
+        let mut command = self.pagetoll(&small);
+        command.args(arguments);
+        command
+    }
+}
+
+/// Runs a command that must fail with this exit code, print nothing, and say all of `parts` on stderr.
+pub(crate) fn must_fail(mut command: Command, code: i32, parts: &[&str]) -> Result<(), Failed> {
+    let output = command.output()?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let missing = parts.iter().find(|part| !told.contains(*part));
+    if output.status.code() != Some(code) || missing.is_some() || !output.stdout.is_empty() {
+        return Err(format!(
+            "expected exit {code} and {parts:?}, got {:?}: {told}",
+            output.status
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The output of a command that must succeed.
+pub(crate) fn must_succeed(mut command: Command) -> Result<Output, Failed> {
+    let output = command.output()?;
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(format!(
+            "{}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into())
+    }
+}
+
+/// Processes that work in a folder: QEMU works in its boot's, which lies in the cache.
+pub(crate) fn processes_below(folder: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let below = processes.filter(|process| {
+        fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+    });
+    below
+        .filter_map(|process| fs::read_to_string(process.path().join("comm")).ok())
+        .map(|name| name.trim().to_owned())
+        .collect()
+}
+
+/// Waits until `done`; an error says what was waited for.
+pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) -> Result<(), Failed> {
+    let began = Instant::now();
+    while !done() {
+        if began.elapsed() > SOON {
+            return Err(format!("waited {} s in vain: {what}", SOON.as_secs()).into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// No guest runs, and nothing half made is left in the cache.
+pub(crate) fn nothing_is_left(cache: &Path) -> Result<(), Failed> {
+    wait_until("all guests to be gone", || {
+        processes_below(cache).is_empty()
+    })?;
+    // What a killed process left is swept by the next that opens the cache.
+    drop(Cache::open_at(cache, &Stop::new())?);
+    let left: Vec<_> = fs::read_dir(cache.join("tmp"))?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("left behind: {left:?}").into())
+    }
+}

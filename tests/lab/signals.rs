@@ -1,0 +1,92 @@
+//! Signals in each phase: the program ends at once, with the right exit code, and nothing is left running.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{Bench, nothing_is_left, processes_below, wait_until};
+
+fn started(mut command: Command) -> Result<Child, Failed> {
+    Ok(command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?)
+}
+
+fn send(child: &Child, signal: Signal) -> Result<(), Failed> {
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or("no such process")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+fn ends_with(mut child: Child, code: i32) -> Result<(), Failed> {
+    let ended = std::cell::Cell::new(None);
+    let child = std::cell::RefCell::new(&mut child);
+    let waited = wait_until("pagetoll to end", || {
+        let status = child.borrow_mut().try_wait().ok().flatten();
+        ended.set(status.map(|status| status.code()));
+        status.is_some()
+    });
+    if waited.is_err() {
+        child.borrow_mut().kill()?;
+        waited?;
+    }
+    match ended.get() {
+        Some(Some(found)) if found == code => Ok(()),
+        other => Err(format!("expected exit code {code}, got {other:?}").into()),
+    }
+}
+
+/// Into an empty cache, so that apt and the builds are at work.
+pub(crate) fn while_fetching(bench: &Bench) -> Result<(), Failed> {
+    for (milliseconds, signal, code) in [
+        (50, Signal::INT, 130),
+        (700, Signal::INT, 130),
+        (1500, Signal::TERM, 143),
+    ] {
+        let cache = bench.folder.path().join(format!("cache-{milliseconds}"));
+        let mut command = bench.small_bill(&[]);
+        command.env("PAGETOLL_CACHE", &cache);
+        let child = started(command)?;
+        wait_until("the cache to be opened", || cache.join("tmp").is_dir())?;
+        thread::sleep(Duration::from_millis(milliseconds));
+        send(&child, signal)?;
+        ends_with(child, code)?;
+        nothing_is_left(&cache)?;
+    }
+    Ok(())
+}
+
+fn booted(bench: &Bench) -> Result<Child, Failed> {
+    let child = started(bench.small_bill(&[]))?;
+    let qemu = || {
+        processes_below(&bench.cache)
+            .iter()
+            .any(|name| name.starts_with("qemu"))
+    };
+    wait_until("a guest to be started", qemu)?;
+    Ok(child)
+}
+
+pub(crate) fn while_booted(bench: &Bench) -> Result<(), Failed> {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let child = booted(bench)?;
+        thread::sleep(Duration::from_millis(500));
+        send(&child, signal)?;
+        ends_with(child, code)?;
+        nothing_is_left(&bench.cache)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn killed(bench: &Bench) -> Result<(), Failed> {
+    let mut child = booted(bench)?;
+    send(&child, Signal::KILL)?;
+    child.wait()?;
+    nothing_is_left(&bench.cache)
+}
