@@ -1,12 +1,13 @@
 # make bill   installs what is missing, builds, and bills the unmap route on a real Xen and Linux
 # make test   installs what is missing, and runs all tests
+# make conformance   compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
 
 PAGETOLL = target/release/pagetoll
 ARGS =
 
-.PHONY: bill test setup toolchain build lint doc man bench-engine clean
+.PHONY: bill test conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -15,6 +16,10 @@ bill: setup
 test: setup
 	cargo test --workspace --no-fail-fast
 	cargo test -p pagetoll-lab --test real_packages -- --ignored --test-threads=1
+
+# Asks the simulated and the real Xen the same, case by case.
+conformance: setup
+	$(PAGETOLL) conformance $(ARGS)
 
 # The program itself knows what the lab needs, and installs it where it may.
 setup: build

@@ -22,8 +22,9 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 13] = [
+const TESTS: [(&str, Test); 14] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
+    ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
         bills::own_files,

@@ -111,6 +111,18 @@ fn races_prove_something(bill: &Bill) -> Result<(), Failed> {
     Ok(())
 }
 
+/// The real Xen and the simulated one answer every case alike.
+pub(crate) fn conformance(bench: &Bench) -> Result<(), Failed> {
+    let output = must_succeed(bench.pagetoll(&["conformance", "--format", "json"]))?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let cases = told["cases"].as_array().map_or(0, Vec::len);
+    ensure(cases >= 80, format!("only {cases} cases"))?;
+    ensure(
+        told["equal"] == cases,
+        format!("{} of {cases} are equal", told["equal"]),
+    )
+}
+
 /// A user's own kernel, which here is a copy of Debian's: the same figures as by the package.
 pub(crate) fn own_files(bench: &Bench) -> Result<(), Failed> {
     let image = bench.folder.path().join("my kernel, patched");

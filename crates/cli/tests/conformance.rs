@@ -40,16 +40,3 @@ fn a_case_that_nobody_has_is_bad_usage() {
         "{stderr}"
     );
 }
-
-/// Needs QEMU, a compiler, and Debian's packages or a cache that has them.
-#[test]
-#[ignore = "boots a machine"]
-fn the_real_xen_answers_as_the_simulated_one() {
-    let output = pagetoll(&["--on", "both"]).output().unwrap();
-    if output.status.code() == Some(3) {
-        let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-        return eprintln!("skipped: {reason}");
-    }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}");
-}

@@ -15,7 +15,7 @@ use crate::kernel::{self, KernelImage, KernelSource};
 use crate::machine::{Firmware, Machine, Mode};
 use crate::progress::Phase;
 use crate::report::{CaseRun, Report};
-use crate::tools::{self, Tool};
+use crate::tools::{self, Images};
 use crate::unmap::Surroundings;
 use crate::xen::{self, XenImage, XenSource};
 use crate::{dom0, guest, host};
@@ -93,13 +93,13 @@ const fn machine() -> Machine {
 }
 
 fn check_host(request: &Request) -> Result<(), LabError> {
-    let mut needed = vec![Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld];
     let of_debian = matches!(request.kernel, KernelSource::Debian { .. })
         || matches!(request.xen, XenSource::Debian { .. });
-    if of_debian {
-        needed.extend([Tool::AptGet, Tool::AptCache, Tool::DpkgDeb]);
-    }
-    tools::check(&needed)?;
+    tools::check_lab(if of_debian {
+        Images::Debian
+    } else {
+        Images::Files
+    })?;
     host::require_memory(machine().memory_mib(), NAME)
 }
 
