@@ -62,6 +62,14 @@ pub(crate) fn while_fetching(bench: &Bench) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Whether whoever started this test wants hang-ups ignored, as nohup does; the program respects that.
+fn hang_ups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 != 0)
+}
+
 fn booted(bench: &Bench) -> Result<Child, Failed> {
     let child = started(bench.small_bill(&[]))?;
     let qemu = || {
@@ -75,6 +83,10 @@ fn booted(bench: &Bench) -> Result<Child, Failed> {
 
 pub(crate) fn while_booted(bench: &Bench) -> Result<(), Failed> {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        if signal == Signal::HUP && hang_ups_are_ignored() {
+            eprintln!("skipped: signals_while_booted_leave_nothing: SIGHUP is ignored here");
+            continue;
+        }
         let child = booted(bench)?;
         thread::sleep(Duration::from_millis(500));
         send(&child, signal)?;

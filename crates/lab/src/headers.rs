@@ -40,7 +40,10 @@ impl Headers {
     pub fn module_build(&self, folder: &Path) -> Run {
         let mut module = OsString::from("M=");
         module.push(folder);
+        // This make is nobody's child: options of one that pagetoll was called from are not for it.
         let make = Run::new(Tool::Make.program())
+            .env("MAKEFLAGS", "")
+            .env("MAKELEVEL", "0")
             .arg("-C")
             .arg(&self.build_dir);
         make.args(&self.make_arguments).arg(module).arg("modules")

@@ -25,7 +25,8 @@ pub(crate) fn missing(diagnosis: &Diagnosis) -> Result<()> {
     }
     let prefix = prefix(Installer::current(), &path)
         .ok_or_else(|| to_be_run("only root or sudo may install packages", command))?;
-    let install = [&["install", "--yes"], diagnosis.packages.as_slice()].concat();
+    let options = ["install", "--yes", "--no-install-recommends"];
+    let install = [options.as_slice(), diagnosis.packages.as_slice()].concat();
     // A machine that has never fetched its package lists finds no package at all.
     let installed = apt_get(prefix, &install)?.success()
         || apt_get(prefix, &["update"])?.success() && apt_get(prefix, &install)?.success();
