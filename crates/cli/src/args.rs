@@ -144,15 +144,8 @@ pub(crate) struct BillArgs {
     )]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
     pub(crate) runs: u32,
-    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
-    #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) kernel: String,
-    /// The folder to build modules in for a kernel given by its path
-    #[arg(long, value_name = "DIR")]
-    pub(crate) headers: Option<PathBuf>,
-    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
-    #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) xen: String,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
     #[arg(long)]
     pub(crate) refresh: bool,
@@ -168,6 +161,20 @@ pub(crate) struct BillArgs {
     /// Writes the bill to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// What the lab shall boot.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) kernel: String,
+    /// The folder to build modules in for a kernel given by its path
+    #[arg(long, value_name = "DIR")]
+    pub(crate) headers: Option<PathBuf>,
+    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) xen: String,
 }
 
 /// What `report` was told.
@@ -224,15 +231,8 @@ pub(crate) struct ConformanceArgs {
     /// Writes the real Xen's answers to this file, as conformance/ keeps them
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
-    #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) kernel: String,
-    /// The folder to build modules in for a kernel given by its path
-    #[arg(long, value_name = "DIR")]
-    pub(crate) headers: Option<PathBuf>,
-    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
-    #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) xen: String,
+    #[command(flatten)]
+    pub(crate) images: ImageArgs,
     /// Keeps the guest's console in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,

@@ -11,7 +11,7 @@ use pagetoll_lab::unmap::{LIMITS, Request, silence};
 use pagetoll_lab::xen::XenSource;
 use pagetoll_units::Pages;
 
-use crate::args::{BillArgs, Format};
+use crate::args::{BillArgs, Format, ImageArgs};
 use crate::failure::Failure;
 use crate::support::{self, BACKENDS};
 use crate::words::word;
@@ -40,8 +40,8 @@ impl BillRequest {
         Ok(Self {
             lab: Request {
                 order,
-                kernel: kernel(&args.kernel, args.headers)?,
-                xen: args.xen.parse::<XenSource>()?,
+                kernel: kernel(&args.images)?,
+                xen: args.images.xen.parse::<XenSource>()?,
                 freshness: freshness(args.refresh),
                 keep_logs: args.keep_logs,
                 silence,
@@ -105,10 +105,11 @@ fn order(args: &BillArgs) -> Result<Order, Failure> {
     Order::new(args.route, asked, LIMITS).map_err(|error| Failure::BadInput(error.to_string()))
 }
 
-fn kernel(source: &str, headers: Option<PathBuf>) -> Result<KernelSource> {
-    let kernel = source.parse::<KernelSource>()?;
-    Ok(match headers {
-        Some(folder) => kernel.with_headers(folder)?,
+/// The kernel, with the user's own headers where they were given.
+pub(crate) fn kernel(images: &ImageArgs) -> Result<KernelSource> {
+    let kernel = images.kernel.parse::<KernelSource>()?;
+    Ok(match &images.headers {
+        Some(folder) => kernel.with_headers(folder.clone())?,
         None => kernel,
     })
 }

@@ -8,7 +8,6 @@ use pagetoll_lab::LabError;
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::cache::Cache;
 use pagetoll_lab::conformance::{Ran, Request, run as run_on_lab};
-use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::unmap::Surroundings;
 use pagetoll_systems::conformance::run as run_on_sim;
 use serde::Serialize;
@@ -17,11 +16,11 @@ use super::pretty_json;
 use crate::args::{ConformanceArgs, ConformanceSystems, ListFormat, Verbosity};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::progress;
 use crate::render::document::{Document, Section};
 use crate::render::table::{Align, Table};
 use crate::render::text;
 use crate::signals::Signals;
+use crate::{progress, request};
 
 /// A guest that says nothing for so long is given up; a case takes below a millisecond.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -125,13 +124,9 @@ fn from_record(cases: &[Case]) -> Told {
 }
 
 fn on_lab(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Result<Told> {
-    let kernel = args.kernel.parse::<KernelSource>()?;
     let request = Request {
-        kernel: match &args.headers {
-            Some(folder) => kernel.with_headers(folder.clone())?,
-            None => kernel,
-        },
-        xen: args.xen.parse()?,
+        kernel: request::kernel(&args.images)?,
+        xen: args.images.xen.parse()?,
         freshness: Freshness::Cached,
         keep_logs: args.keep_logs.clone(),
         silence: SILENCE,
