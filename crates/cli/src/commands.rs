@@ -5,6 +5,7 @@ mod conformance;
 mod deliver;
 mod doctor;
 mod generate;
+mod in_lab;
 mod report;
 mod routes;
 mod search;

@@ -10,15 +10,15 @@ use pagetoll_conformance::{Answer, Answered, Case, Frames};
 use crate::apt::Freshness;
 use crate::boot::{self, Boot, Harvest};
 use crate::error::LabError;
+use crate::host;
 use crate::initramfs::{self, Member};
-use crate::kernel::{self, KernelImage, KernelSource};
+use crate::kernel::{KernelImage, KernelSource};
 use crate::machine::{Firmware, Machine, Mode};
+use crate::materials::{Materials, Sources};
 use crate::progress::Phase;
 use crate::report::{CaseRun, Report};
-use crate::tools::{self, Images};
 use crate::unmap::Surroundings;
-use crate::xen::{self, XenImage, XenSource};
-use crate::{dom0, guest, host};
+use crate::xen::XenSource;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -52,12 +52,14 @@ pub struct Ran {
     pub answered: Vec<Answered>,
 }
 
-/// What is booted.
-struct Materials {
-    xen: XenImage,
-    vmlinux: PathBuf,
-    init: PathBuf,
-    probe: PathBuf,
+impl Request {
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            kernel: &self.kernel,
+            xen: &self.xen,
+            freshness: self.freshness,
+        }
+    }
 }
 
 /// Runs the cases.
@@ -71,7 +73,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
     check_host(request)?;
-    let materials = obtain(request, *surroundings)?;
+    let materials = request.sources().obtain(*surroundings)?;
     let initramfs = initramfs(&materials, cases, *surroundings)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
@@ -93,36 +95,11 @@ const fn machine() -> Machine {
 }
 
 fn check_host(request: &Request) -> Result<(), LabError> {
-    let of_debian = matches!(request.kernel, KernelSource::Debian { .. })
-        || matches!(request.xen, XenSource::Debian { .. });
-    tools::check_lab(if of_debian {
-        Images::Debian
-    } else {
-        Images::Files
-    })?;
+    request.sources().check_tools()?;
     host::require_memory(machine().memory_mib(), NAME)
 }
 
-fn obtain(request: &Request, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
-    let Surroundings { cache, stop, .. } = surroundings;
-    let mut phase = surroundings.progress.begin("images", 3);
-    let xen = xen::obtain(&request.xen, cache, request.freshness, stop)?;
-    phase.step("Linux");
-    let kernel = kernel::obtain(&request.kernel, cache, request.freshness, stop)?;
-    kernel.require_pv(cache)?;
-    phase.step("guest programs");
-    let probe = guest::xen_probe(&kernel.headers, cache, stop)?;
-    let materials = Materials {
-        xen,
-        vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
-        init: guest::init(cache, stop)?,
-        probe: probe.map_err(|reason| no_probe(&kernel, reason))?,
-    };
-    phase.step("ready");
-    Ok(materials)
-}
-
-fn no_probe(kernel: &KernelImage, reason: String) -> LabError {
+fn no_probe(kernel: &KernelImage, reason: &str) -> LabError {
     LabError::Environment {
         what: format!(
             "the cases need a probe in Linux {}: {reason}",
@@ -138,7 +115,9 @@ fn initramfs(
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, LabError> {
     let read = |path: &PathBuf| std::fs::read(path).map_err(LabError::io("read", path));
-    let (init, probe) = (read(&materials.init)?, read(&materials.probe)?);
+    let probe = materials.probe.as_ref();
+    let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
+    let (init, probe) = (read(&materials.init)?, read(probe)?);
     let order = format!("module /{MODULE}\n{NAME} /{CASES}\n");
     let numbers: String = cases
         .iter()

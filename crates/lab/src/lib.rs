@@ -20,6 +20,7 @@ pub mod host;
 mod initramfs;
 pub mod kernel;
 mod machine;
+mod materials;
 pub mod process;
 pub mod progress;
 mod report;

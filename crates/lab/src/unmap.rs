@@ -19,16 +19,16 @@ use pagetoll_units::Pages;
 
 use crate::apt::Freshness;
 use crate::cache::Cache;
-use crate::dom0::{self, Part};
+use crate::dom0::Part;
 use crate::error::LabError;
-use crate::kernel::{self, KernelImage, KernelSource};
+use crate::kernel::KernelSource;
 use crate::machine::{Firmware, Machine, Mode};
+use crate::materials::{Materials, Sources};
 use crate::progress::Progress;
 use crate::report::Hello;
 use crate::stop::Stop;
-use crate::tools::{self, Images};
-use crate::xen::{self, XenImage, XenSource};
-use crate::{digest, guest, host};
+use crate::xen::XenSource;
+use crate::{digest, host};
 
 /// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
 /// waits for.
@@ -67,6 +67,16 @@ pub struct Request {
     pub command: String,
 }
 
+impl Request {
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            kernel: &self.kernel,
+            xen: &self.xen,
+            freshness: self.freshness,
+        }
+    }
+}
+
 /// Where the work happens and who is told.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
@@ -87,17 +97,6 @@ pub struct Billed {
     pub timings: Vec<(String, Duration)>,
 }
 
-/// What everything else is made from.
-struct Materials {
-    xen: XenImage,
-    kernel: KernelImage,
-    /// The kernel in the form that Xen starts.
-    vmlinux: PathBuf,
-    init: PathBuf,
-    probe: Result<PathBuf, String>,
-    privcmd: Part,
-}
-
 /// Bills the route.
 ///
 /// # Errors
@@ -105,12 +104,8 @@ struct Materials {
 pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     check_host(request)?;
     let clock = Clock::default();
-    let materials = {
-        let mut phase = surroundings.progress.begin("images", 3);
-        clock.time("images and builds", || {
-            obtain(request, *surroundings, phase.as_mut())
-        })?
-    };
+    let obtain = || request.sources().obtain(*surroundings);
+    let materials = clock.time("images and builds", obtain)?;
     let harvest = collect::collect(request, &materials, *surroundings, &clock)?;
     let bill = Bill {
         schema: Schema::V1,
@@ -132,13 +127,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
 }
 
 fn check_host(request: &Request) -> Result<(), LabError> {
-    let of_debian = matches!(request.kernel, KernelSource::Debian { .. })
-        || matches!(request.xen, XenSource::Debian { .. });
-    tools::check_lab(if of_debian {
-        Images::Debian
-    } else {
-        Images::Files
-    })?;
+    request.sources().check_tools()?;
     let most = machines(&request.order).map(Machine::memory_mib);
     // On a host with two CPUs a counting dom0 and a native kernel run side by side, or one race.
     host::require_memory(most[0] + most[1], "--pages")
@@ -177,29 +166,6 @@ fn machines(order: &Order) -> [Machine; 3] {
         firmware,
         pages_mib: pages_mib(order.pages),
     })
-}
-
-fn obtain(
-    request: &Request,
-    surroundings: Surroundings<'_>,
-    phase: &mut dyn crate::progress::Phase,
-) -> Result<Materials, LabError> {
-    let Surroundings { cache, stop, .. } = surroundings;
-    let xen = xen::obtain(&request.xen, cache, request.freshness, stop)?;
-    phase.step("Linux");
-    let kernel = kernel::obtain(&request.kernel, cache, request.freshness, stop)?;
-    kernel.require_pv(cache)?;
-    phase.step("guest programs");
-    let materials = Materials {
-        vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
-        init: guest::init(cache, stop)?,
-        probe: guest::xen_probe(&kernel.headers, cache, stop)?,
-        privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
-        xen,
-        kernel,
-    };
-    phase.step("ready");
-    Ok(materials)
 }
 
 fn stack(hello: &Hello, stop: &Stop) -> Result<BTreeMap<String, String>, LabError> {

@@ -4,23 +4,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pagetoll_conformance::{Case, all, describe, recorded};
-use pagetoll_lab::LabError;
 use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::cache::Cache;
-use pagetoll_lab::conformance::{Ran, Request, run as run_on_lab};
-use pagetoll_lab::unmap::Surroundings;
+use pagetoll_lab::conformance::{Request, run as run_on_lab};
 use pagetoll_systems::conformance::run as run_on_sim;
 use serde::Serialize;
 
-use super::pretty_json;
+use super::{in_lab, pretty_json};
 use crate::args::{ConformanceArgs, ConformanceSystems, ListFormat, Verbosity};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::document::{Document, Section};
 use crate::render::table::{Align, Table};
 use crate::render::text;
-use crate::signals::Signals;
-use crate::{progress, request};
+use crate::request;
 
 /// A guest that says nothing for so long is given up; a case takes below a millisecond.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -131,11 +127,8 @@ fn on_lab(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Resul
         keep_logs: args.keep_logs.clone(),
         silence: SILENCE,
     };
-    let signals = Signals::watch().context("cannot watch for signals")?;
-    let ran = work(&request, cases, &signals, verbosity);
-    let ran = ran.map_err(|error| match (&error, signals.failure()) {
-        (LabError::Stopped, Some(failure)) => failure.into(),
-        _ => anyhow::Error::from(error),
+    let ran = in_lab::run(verbosity, |surroundings| {
+        run_on_lab(&request, cases, surroundings)
     })?;
     let pairs = cases.iter().zip(&ran.answered);
     Ok(Told {
@@ -144,22 +137,6 @@ fn on_lab(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Resul
             .map(|(case, answered)| describe(case, answered))
             .collect(),
     })
-}
-
-fn work(
-    request: &Request,
-    cases: &[Case],
-    signals: &Signals,
-    verbosity: Verbosity,
-) -> Result<Ran, LabError> {
-    let cache = Cache::open(signals.stop())?;
-    let progress = progress::on_stderr(verbosity);
-    let surroundings = Surroundings {
-        cache: &cache,
-        stop: signals.stop(),
-        progress: progress.as_ref(),
-    };
-    run_on_lab(request, cases, &surroundings)
 }
 
 /// The answers as `conformance/` keeps them.

@@ -9,7 +9,7 @@ use pagetoll_traces::xentrace::{Crossings, Windows};
 
 use super::plan::{self, Abilities, Privcmd};
 use super::rows::{Counted, Findings};
-use super::{Clock, Materials, Request, Surroundings, machines};
+use super::{Clock, Request, Surroundings, machines};
 use crate::boot::{self, Boot, Harvest};
 use crate::cores::Cores;
 use crate::dom0::Part;
@@ -17,6 +17,7 @@ use crate::error::LabError;
 use crate::host;
 use crate::initramfs::{self, Member};
 use crate::machine::{Firmware, Machine};
+use crate::materials::Materials;
 use crate::report::{Hello, Report};
 use crate::stop::Stop;
 

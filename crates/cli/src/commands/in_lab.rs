@@ -1,0 +1,56 @@
+//! Work in the lab: with a cache, a progress to draw, and an ear for signals.
+
+use anyhow::{Context, Result};
+use pagetoll_lab::LabError;
+use pagetoll_lab::cache::Cache;
+use pagetoll_lab::unmap::Surroundings;
+
+use crate::args::Verbosity;
+use crate::progress;
+use crate::signals::Signals;
+
+/// Does some work; when a signal ended it, the error is that signal.
+pub(crate) fn run<T>(
+    verbosity: Verbosity,
+    work: impl FnOnce(&Surroundings<'_>) -> Result<T, LabError>,
+) -> Result<T> {
+    let signals = Signals::watch().context("cannot watch for signals")?;
+    surrounded(&signals, verbosity, work).map_err(|error| because(error, &signals))
+}
+
+fn surrounded<T>(
+    signals: &Signals,
+    verbosity: Verbosity,
+    work: impl FnOnce(&Surroundings<'_>) -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    let cache = Cache::open(signals.stop())?;
+    let progress = progress::on_stderr(verbosity);
+    work(&Surroundings {
+        cache: &cache,
+        stop: signals.stop(),
+        progress: progress.as_ref(),
+    })
+}
+
+/// Which signal it was that stopped the work.
+fn because(error: LabError, signals: &Signals) -> anyhow::Error {
+    match (&error, signals.failure()) {
+        (LabError::Stopped, Some(failure)) => failure.into(),
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_signal_the_labs_error_stands() {
+        let signals = Signals::watch().unwrap();
+        let error = LabError::Environment {
+            what: "w".into(),
+            remedy: "r".into(),
+        };
+        assert_eq!(because(error, &signals).to_string(), "w; r");
+    }
+}

@@ -1,0 +1,72 @@
+//! What a dom0 is made from: hypervisor, kernel, and what runs inside.
+
+use std::path::PathBuf;
+
+use crate::apt::Freshness;
+use crate::dom0::{self, Part};
+use crate::error::LabError;
+use crate::guest;
+use crate::kernel::{self, KernelImage, KernelSource};
+use crate::tools::{self, Images};
+use crate::unmap::Surroundings;
+use crate::xen::{self, XenImage, XenSource};
+
+/// Where hypervisor and kernel come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) kernel: &'a KernelSource,
+    pub(crate) xen: &'a XenSource,
+    pub(crate) freshness: Freshness,
+}
+
+/// Everything that boots are made from.
+pub(crate) struct Materials {
+    pub(crate) xen: XenImage,
+    pub(crate) kernel: KernelImage,
+    /// The kernel in the form that Xen starts.
+    pub(crate) vmlinux: PathBuf,
+    pub(crate) init: PathBuf,
+    /// The probe module, or why there is none.
+    pub(crate) probe: Result<PathBuf, String>,
+    pub(crate) privcmd: Part,
+}
+
+impl Sources<'_> {
+    /// Checks that this machine has the programs and libraries that these sources take.
+    ///
+    /// # Errors
+    /// [`LabError::MissingTools`] with every one that is missing.
+    pub(crate) fn check_tools(self) -> Result<(), LabError> {
+        let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
+            || matches!(self.xen, XenSource::Debian { .. });
+        tools::check_lab(if of_debian {
+            Images::Debian
+        } else {
+            Images::Files
+        })
+    }
+
+    /// Fetches, checks and builds.
+    ///
+    /// # Errors
+    /// Those of [`xen::obtain`], [`kernel::obtain`] and the builds.
+    pub(crate) fn obtain(self, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
+        let Surroundings { cache, stop, .. } = surroundings;
+        let mut phase = surroundings.progress.begin("images", 3);
+        let xen = xen::obtain(self.xen, cache, self.freshness, stop)?;
+        phase.step("Linux");
+        let kernel = kernel::obtain(self.kernel, cache, self.freshness, stop)?;
+        kernel.require_pv(cache)?;
+        phase.step("guest programs");
+        let materials = Materials {
+            vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
+            init: guest::init(cache, stop)?,
+            probe: guest::xen_probe(&kernel.headers, cache, stop)?,
+            privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
+            xen,
+            kernel,
+        };
+        phase.step("ready");
+        Ok(materials)
+    }
+}
