@@ -1,5 +1,6 @@
 # make bill   installs what is missing, builds, and bills the unmap route on a real Xen and Linux
 # make test   installs what is missing, and runs all tests
+# make check-fixes  builds the patched kernels and proves each fix: a quarter of an hour and more
 # make conformance   compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
@@ -7,7 +8,7 @@
 PAGETOLL = target/release/pagetoll
 ARGS =
 
-.PHONY: bill test conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes test conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -16,6 +17,12 @@ bill: setup
 test: setup
 	cargo test --workspace --no-fail-fast
 	cargo test -p pagetoll-lab --test real_packages -- --ignored --test-threads=1
+
+	@echo "kernels were not built: make check-fixes builds the fixes' and proves them"
+
+# Builds kernels, and broken ones, and runs the fixes' checks on both.
+check-fixes: setup
+	$(PAGETOLL) fix check xen-pv-get-and-clear
 
 # Asks the simulated and the real Xen the same, case by case.
 conformance: setup

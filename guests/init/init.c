@@ -10,6 +10,8 @@
  *   race MECHANISM BATCH DIRTIED LIMIT_MS
  *   user OPERATION
  *   conformance FILE
+ *   check NAME PAGES                       see checks.h
+ *   kernel-log
  *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
  *   trace-end                              hand the capture over
  */
@@ -26,6 +28,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "checks.h"
 #include "privcmd.h"
 #include "report.h"
 #include "settle.h"
@@ -147,6 +150,10 @@ static void run_step(const char *line)
 		step_user(word, state.pages, mark());
 	else if (sscanf(line, "conformance %255s", a) == 1)
 		step_conformance(a);
+	else if (sscanf(line, "check %63s %u", word, &x) == 2)
+		step_check(word, x);
+	else if (!strcmp(line, "kernel-log"))
+		step_kernel_log();
 	else if (sscanf(line, "trace-begin %u", &x) == 1)
 		step_trace_begin(x);
 	else if (!strcmp(line, "release"))

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What user space pays per page of anonymous memory: touching it and giving it back. Large pages are off. */
+/*
+ * What user space pays per page of anonymous memory: touching it, giving it back, and forking with it. Large pages are
+ * off.
+ */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../xen-probe/xen_probe_abi.h"
 #include "clock.h"
@@ -42,6 +49,42 @@ static void dontneed_pages(struct area area)
 		fail("madvise DONTNEED");
 }
 
+/* What the timed fork() leaves behind: a child that waits for its end, so that none of its work is timed. */
+static struct {
+	pid_t pid;
+	int pipe[2];
+} child;
+
+static void write_pages_and_make_pipe(struct area area)
+{
+	write_pages(area);
+	if (pipe2(child.pipe, O_CLOEXEC) < 0)
+		fail("pipe");
+}
+
+static void fork_child(struct area area)
+{
+	char byte;
+
+	(void)area;
+	child.pid = fork();
+	if (child.pid < 0)
+		fail("fork");
+	if (child.pid == 0) {
+		close(child.pipe[1]);
+		_exit(read(child.pipe[0], &byte, 1) == 0 ? 0 : 1);
+	}
+}
+
+static void end_child(struct area area)
+{
+	close(child.pipe[1]);
+	if (waitpid(child.pid, NULL, 0) != child.pid)
+		fail("wait for a child");
+	close(child.pipe[0]);
+	unmap_pages(area);
+}
+
 static void nothing(struct area area)
 {
 	(void)area;
@@ -59,6 +102,7 @@ static const struct operation {
 	{ "munmap-written", write_pages, unmap_pages, nothing },
 	{ "munmap-zero", read_pages, unmap_pages, nothing },
 	{ "dontneed-written", write_pages, dontneed_pages, unmap_pages },
+	{ "fork", write_pages_and_make_pipe, fork_child, end_child },
 };
 
 static const struct operation *find_operation(const char *name)

@@ -129,6 +129,9 @@ pub struct Row {
     pub batch: u32,
     /// The system that it was billed on.
     pub system: System,
+    /// The kernel that it was billed on, where a bill has several or one that pagetoll built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Pages that were billed.
     pub pages: Pages,
     /// The cost of one page in the bill's unit, the mean over the runs; absent when `unavailable` says why.
@@ -168,6 +171,7 @@ impl Row {
             role,
             batch: 1,
             system: System::XenPvDom0,
+            kernel: None,
             pages,
             cost_per_page: None,
             stddev: None,

@@ -13,6 +13,7 @@ mod itemise;
 mod order;
 mod provenance;
 mod route;
+mod side_by_side;
 mod spread;
 mod support;
 

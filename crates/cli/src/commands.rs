@@ -4,6 +4,7 @@ mod bill;
 mod conformance;
 mod deliver;
 mod doctor;
+mod fix;
 mod generate;
 mod in_lab;
 mod report;
@@ -32,6 +33,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Trace(args) => trace::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
+        Command::Fix(args) => fix::run(args.command, verbosity),
         Command::Generate(args) => generate::run(&args),
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
+use pagetoll_fix::spec::Spec;
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::unmap::{LIMITS, Request, silence};
@@ -31,8 +32,26 @@ pub(crate) struct BillRequest {
 /// What a backend is to do.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Real systems are to be booted.
-    Lab(Box<Request>),
+    /// Real systems are to be booted: the same order on each kernel.
+    Lab(Box<Request>, Vec<Kernel>),
+}
+
+/// A kernel, and how it was named.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    /// As --kernel has it.
+    pub(crate) name: String,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+/// Where a kernel comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// The lab obtains it.
+    Lab(KernelSource),
+    /// It is to be built.
+    Fix(Box<Spec>),
 }
 
 impl BillRequest {
@@ -45,26 +64,29 @@ impl BillRequest {
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
             output: args.output.clone(),
             work: match backend {
-                Backend::Lab => Work::Lab(Box::new(lab(args, command)?)),
+                Backend::Lab => lab(args, command)?,
                 Backend::Live | Backend::Sim => unreachable!("support() offers none of them"),
             },
         })
     }
 }
 
-fn lab(args: BillArgs, command: String) -> Result<Request> {
+fn lab(args: BillArgs, command: String) -> Result<Work> {
     let order = order(&args, (Backend::Lab, LIMITS))?;
     check_folder("--keep-logs", args.keep_logs.as_deref())?;
-    Ok(Request {
+    let kernels = kernels(&args.images)?;
+    let request = Request {
         route: args.route,
         silence: args.silence.unwrap_or_else(|| silence(order.pages)),
         order,
-        kernel: kernel(&args.images)?,
+        // Each of the kernels takes this place in turn.
+        kernel: KernelSource::default(),
         xen: args.images.xen.parse::<XenSource>()?,
         freshness: freshness(args.refresh),
         keep_logs: args.keep_logs,
         command,
-    })
+    };
+    Ok(Work::Lab(Box::new(request), kernels))
 }
 
 /// The backend and why it is that, or why there is none.
@@ -119,16 +141,65 @@ fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order,
         .map_err(|error| Failure::BadInput(error.to_string()))
 }
 
-/// The kernel, with the user's own headers where they were given.
-pub(crate) fn kernel(images: &ImageArgs) -> Result<KernelSource> {
-    let kernel = images.kernel.parse::<KernelSource>()?;
-    Ok(match &images.headers {
-        Some(folder) => kernel.with_headers(folder.clone())?,
-        None => kernel,
+/// The kernels, in the order in which they were named.
+fn kernels(images: &ImageArgs) -> Result<Vec<Kernel>> {
+    let names = &images.kernel;
+    let twice = names
+        .iter()
+        .enumerate()
+        .find(|(index, name)| names[..*index].contains(name));
+    if let Some((_, name)) = twice {
+        let problem = format!("--kernel {name}: was named before; expected each kernel once");
+        return Err(Failure::BadInput(problem).into());
+    }
+    names.iter().map(|name| named(name, images)).collect()
+}
+
+fn named(name: &str, images: &ImageArgs) -> Result<Kernel> {
+    let origin = match (
+        name.strip_prefix(pagetoll_fix::spec::PREFIX),
+        &images.headers,
+    ) {
+        (Some(spec), None) => Origin::Fix(Box::new(spec.parse::<Spec>()?)),
+        (Some(_), Some(folder)) => {
+            let problem = format!(
+                "--headers {}: there are none for a kernel that pagetoll builds; expected --kernel FILE beside it",
+                folder.display()
+            );
+            return Err(Failure::BadInput(problem).into());
+        }
+        (None, headers) => {
+            let kernel = name.parse::<KernelSource>()?;
+            Origin::Lab(match headers {
+                Some(folder) => kernel.with_headers(folder.clone())?,
+                None => kernel,
+            })
+        }
+    };
+    Ok(Kernel {
+        name: name.to_owned(),
+        origin,
     })
 }
 
-fn freshness(refresh: bool) -> Freshness {
+/// The one kernel of a command that takes no other.
+pub(crate) fn kernel(images: &ImageArgs) -> Result<KernelSource> {
+    let kernels = kernels(images)?;
+    match kernels.as_slice() {
+        [
+            Kernel {
+                origin: Origin::Lab(kernel),
+                ..
+            },
+        ] => Ok(kernel.clone()),
+        _ => {
+            let problem = "--kernel: this command takes one kernel, of Debian or a file";
+            Err(Failure::BadInput(problem.to_owned()).into())
+        }
+    }
+}
+
+pub(crate) fn freshness(refresh: bool) -> Freshness {
     if refresh {
         Freshness::Refresh
     } else {
@@ -167,7 +238,7 @@ fn check_output(output: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Failure> {
     match folder {
         Some(path) if path.exists() && !path.is_dir() => Err(Failure::BadInput(format!(
             "{flag} {}: is a file; expected a folder",
@@ -217,7 +288,8 @@ mod tests {
     #[test]
     fn the_default_order_is_the_labs_and_says_why() {
         let request = request(&["unmap"]).unwrap();
-        let Work::Lab(lab) = &request.work;
+        let Work::Lab(lab, kernels) = &request.work;
+        assert_eq!(kernels.len(), 1);
         let order = &lab.order;
         assert_eq!(order.pages, Pages(16_384));
         assert_eq!(order.mechanisms.len(), 6);

@@ -161,8 +161,9 @@ impl<'a> Archive<'a> {
 
 fn recorded(cache: &Cache, suite: &str) -> Result<Option<Index>, LabError> {
     let bytes = read_if_there(&cache.path(&format!("suites/{suite}.json")))?;
-    // A record that cannot be read was written by another version: made anew.
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    // A record that cannot be read, or holds less, was written by another version: made anew.
+    let index: Option<Index> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    Ok(index.filter(|index| index.kept == resolve::KEPT))
 }
 
 fn record(cache: &Cache, suite: &str, root: &PrivateRoot, stop: &Stop) -> Result<Index, LabError> {
@@ -226,10 +227,7 @@ mod tests {
     fn a_recorded_suite_needs_neither_apt_nor_network() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        let index = Index {
-            fetched_at: 7,
-            ..Index::default()
-        };
+        let index = Index::new(7, Vec::new(), Vec::new());
         cache
             .replace("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
             .unwrap();

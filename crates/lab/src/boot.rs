@@ -212,6 +212,8 @@ fn next_after(report: &Report) -> String {
         Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
         Report::User(user) => user.operation.clone(),
         Report::Case(case) => format!("case {}", case.index),
+        Report::Check(check) => check.name.clone(),
+        Report::KernelLog(_) => "kernel log".to_owned(),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

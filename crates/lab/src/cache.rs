@@ -273,7 +273,7 @@ fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, 
 ///
 /// # Errors
 /// [`LabError::NoSpace`]; [`LabError::Io`] when the system does not tell.
-pub(crate) fn require_room(folder: &Path, bytes: u64, operation: &str) -> Result<(), LabError> {
+pub fn require_room(folder: &Path, bytes: u64, operation: &str) -> Result<(), LabError> {
     let disk = rustix::fs::statvfs(folder)
         .map_err(|errno| LabError::io("look at", folder)(errno.into()))?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) < bytes {

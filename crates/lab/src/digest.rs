@@ -10,7 +10,10 @@ use sha2::{Digest, Sha256};
 use crate::error::LabError;
 
 /// The digest of a file's contents, in lower-case hexadecimal.
-pub(crate) fn sha256_of_file(path: &Path) -> Result<String, LabError> {
+///
+/// # Errors
+/// [`LabError::Io`] when it cannot be read.
+pub fn sha256_of_file(path: &Path) -> Result<String, LabError> {
     let mut file = File::open(path).map_err(LabError::io("read", path))?;
     let mut hasher = Sha256::new();
     io::copy(&mut file, &mut hasher).map_err(LabError::io("read", path))?;
@@ -18,7 +21,8 @@ pub(crate) fn sha256_of_file(path: &Path) -> Result<String, LabError> {
 }
 
 /// The digest of some bytes, in lower-case hexadecimal.
-pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+#[must_use]
+pub fn sha256_of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 

@@ -32,6 +32,15 @@ macro_rules! sources {
 type Sources = &'static [(&'static str, &'static str)];
 
 const INIT: Sources = sources![
+    "init/check_accounting.c",
+    "init/check_files.c",
+    "init/check_fork.c",
+    "init/check_memory.c",
+    "init/check_races.c",
+    "init/check_swap.c",
+    "init/check_uffd_wp.c",
+    "init/checks.c",
+    "init/checks.h",
     "init/clock.h",
     "init/conformance.c",
     "init/init.c",

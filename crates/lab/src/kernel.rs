@@ -41,6 +41,18 @@ pub enum KernelSource {
         /// A folder that modules for it can be built in.
         headers: Option<PathBuf>,
     },
+    /// A kernel that somebody has built and checked.
+    Built(Box<KernelImage>),
+}
+
+impl Default for KernelSource {
+    /// The current kernel of the suite that this system runs.
+    fn default() -> Self {
+        Self::Debian {
+            suite: None,
+            version_prefix: None,
+        }
+    }
 }
 
 impl FromStr for KernelSource {
@@ -51,10 +63,7 @@ impl FromStr for KernelSource {
         let Some(of_suite) = text.strip_prefix("debian:") else {
             return match text {
                 "" => Err(bad_source(text, "names neither a suite nor a file")),
-                "debian" => Ok(Self::Debian {
-                    suite: None,
-                    version_prefix: None,
-                }),
+                "debian" => Ok(Self::default()),
                 path => Ok(Self::Files {
                     image: PathBuf::from(path),
                     headers: None,
@@ -88,10 +97,10 @@ impl KernelSource {
                 image,
                 headers: Some(folder),
             }),
-            Self::Debian { .. } => Err(LabError::bad_file(
+            Self::Debian { .. } | Self::Built(_) => Err(LabError::bad_file(
                 "--headers",
                 &folder,
-                "cannot be combined with a kernel of Debian, which brings its own headers",
+                "can be combined with neither a kernel of Debian, which brings its own, nor one that pagetoll built",
                 "--kernel FILE beside --headers",
             )),
         }
@@ -156,6 +165,7 @@ pub fn obtain(
     stop: &Stop,
 ) -> Result<KernelImage, LabError> {
     match source {
+        KernelSource::Built(kernel) => Ok(kernel.as_ref().clone()),
         KernelSource::Files { image, headers } => {
             from_files(image, headers.as_deref(), cache, stop)
         }

@@ -18,6 +18,10 @@ pub(crate) enum Report {
     User(User),
     /// A case of a `conformance` step.
     Case(CaseRun),
+    /// A `check` step.
+    Check(CheckRun),
+    /// A `kernel-log` step.
+    KernelLog(KernelLog),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -105,6 +109,22 @@ pub(crate) struct CaseRun {
     pub(crate) frames: Vec<u64>,
     /// Return value, done counter and value found, for each step.
     pub(crate) answers: Vec<(i64, u32, u64)>,
+}
+
+/// A check was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct CheckRun {
+    pub(crate) name: String,
+    pub(crate) tried: u64,
+    pub(crate) failed: u64,
+}
+
+/// Lines of the kernel's log that no healthy kernel writes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct KernelLog {
+    pub(crate) warnings: u64,
+    /// The first of them.
+    pub(crate) first: String,
 }
 
 /// What lies in the shared memory.

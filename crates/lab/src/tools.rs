@@ -33,6 +33,16 @@ pub enum Tool {
     DpkgDeb,
     /// Lets a child die with its parent.
     Setpriv,
+    /// Unpacks a kernel's source,
+    Tar,
+    /// which is compressed.
+    Xz,
+    /// Makes the scanners of a kernel's build tools,
+    Flex,
+    /// and their parsers.
+    Bison,
+    /// Computes a kernel's time constants.
+    Bc,
 }
 
 impl Tool {
@@ -49,6 +59,11 @@ impl Tool {
             Self::AptCache => "apt-cache",
             Self::DpkgDeb => "dpkg-deb",
             Self::Setpriv => "setpriv",
+            Self::Tar => "tar",
+            Self::Xz => "xz",
+            Self::Flex => "flex",
+            Self::Bison => "bison",
+            Self::Bc => "bc",
         }
     }
 
@@ -63,6 +78,11 @@ impl Tool {
             Self::AptGet | Self::AptCache => "apt",
             Self::DpkgDeb => "dpkg",
             Self::Setpriv => "util-linux",
+            Self::Tar => "tar",
+            Self::Xz => "xz-utils",
+            Self::Flex => "flex",
+            Self::Bison => "bison",
+            Self::Bc => "bc",
         }
     }
 }
@@ -71,6 +91,21 @@ impl Tool {
 pub const NEEDED: [Tool; 5] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip];
 /// What kernels and hypervisors of Debian need besides.
 pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
+
+/// What building a kernel needs (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
+pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
+    Tool::Make,
+    Tool::Gcc,
+    Tool::Ld,
+    Tool::Flex,
+    Tool::Bison,
+    Tool::Bc,
+    Tool::Tar,
+    Tool::Xz,
+    Tool::AptGet,
+    Tool::AptCache,
+    Tool::DpkgDeb,
+];
 
 /// A file that the linker or a build tool must find in the library folders, and the Debian package that brings it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +125,18 @@ pub const LIBRARIES: [Library; 2] = [
     Library {
         file: "libelf.so.1",
         package: "libelf1",
+    },
+];
+
+/// What building a kernel links its own tools with.
+pub const KERNEL_LIBRARIES: [Library; 2] = [
+    Library {
+        file: "libelf.so",
+        package: "libelf-dev",
+    },
+    Library {
+        file: "libcrypto.so",
+        package: "libssl-dev",
     },
 ];
 
@@ -209,14 +256,26 @@ pub enum Images {
 /// # Errors
 /// [`LabError::MissingTools`] with every program and library that is missing.
 pub fn check_lab(images: Images) -> Result<(), LabError> {
-    let path = SearchPath::from_env();
     let mut needed = NEEDED.to_vec();
     if images == Images::Debian {
         needed.extend(NEEDED_FOR_DEBIAN);
     }
-    let mut missing = missing_on(&needed, &path);
+    check_with_libraries(&needed, &LIBRARIES)
+}
+
+/// Checks that this machine has every program and library for building a kernel of Debian's source.
+///
+/// # Errors
+/// [`LabError::MissingTools`] with every program and library that is missing.
+pub fn check_kernel_build() -> Result<(), LabError> {
+    check_with_libraries(&NEEDED_FOR_KERNELS, &KERNEL_LIBRARIES)
+}
+
+fn check_with_libraries(needed: &[Tool], libraries: &[Library]) -> Result<(), LabError> {
+    let path = SearchPath::from_env();
+    let mut missing = missing_on(needed, &path);
     if path.find(OsStr::new(Tool::Gcc.program())).is_some() {
-        let absent = LIBRARIES
+        let absent = libraries
             .iter()
             .filter(|library| library.find(&path).is_none());
         missing.extend(absent.map(|library| MissingTool {

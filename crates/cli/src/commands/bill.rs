@@ -2,17 +2,23 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
-use pagetoll_lab::unmap::{self, Billed};
+use pagetoll_fix::FixError;
+use pagetoll_fix::build::{Order, build};
+use pagetoll_lab::apt::Freshness;
+use pagetoll_lab::kernel::KernelSource;
+use pagetoll_lab::unmap::{self, Billed, Request, Surroundings};
+use pagetoll_lab::{LabError, host};
 
 use super::deliver::deliver;
 use super::in_lab;
 use crate::args::{BillArgs, Verbosity};
 use crate::failure::Outcome;
-use crate::request::{BillRequest, Work, command_line};
+use crate::request::{BillRequest, Kernel, Origin, Work, command_line};
 
 /// Makes a bill and prints it.
 pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
@@ -29,7 +35,78 @@ pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
 /// Makes the bill on its backend.
 fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
     match work {
-        Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+        Work::Lab(request, kernels) => {
+            in_lab::run(verbosity, |here| on_kernels(request, kernels, here))
+        }
+    }
+}
+
+/// Bills the same order on one kernel after the other.
+fn on_kernels(
+    request: &Request,
+    kernels: &[Kernel],
+    here: &Surroundings<'_>,
+) -> Result<Billed, FixError> {
+    let mut bills = Vec::new();
+    let mut timings = Vec::new();
+    for kernel in kernels {
+        let mut request = request.clone();
+        let folder = |logs: PathBuf| {
+            if kernels.len() > 1 {
+                logs.join(plain(&kernel.name))
+            } else {
+                logs
+            }
+        };
+        request.keep_logs = request.keep_logs.map(folder);
+        request.kernel = obtained(&kernel.origin, request.freshness, here)?;
+        let billed = unmap::bill(&request, here)?;
+        timings.extend(billed.timings);
+        bills.push((kernel.name.clone(), billed.bill));
+    }
+    let is_fix = matches!(
+        kernels,
+        [Kernel {
+            origin: Origin::Fix(_),
+            ..
+        }]
+    );
+    let bill = match bills.as_slice() {
+        [(kernel, bill)] if is_fix => Some(bill.clone().on_kernel(kernel)),
+        [(_, bill)] => Some(bill.clone()),
+        _ => Bill::side_by_side(bills),
+    };
+    // The command line has at least the default kernel.
+    let bill = bill.ok_or(LabError::Stopped)?;
+    Ok(Billed { bill, timings })
+}
+
+/// A folder's name of a kernel's.
+fn plain(name: &str) -> String {
+    name.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c),
+        "_",
+    )
+}
+
+/// A kernel that the lab obtains as it is, or one that is built first.
+fn obtained(
+    origin: &Origin,
+    freshness: Freshness,
+    here: &Surroundings<'_>,
+) -> Result<KernelSource, FixError> {
+    match origin {
+        Origin::Lab(source) => Ok(source.clone()),
+        Origin::Fix(spec) => {
+            let order = Order {
+                spec: spec.as_ref().clone(),
+                source: None,
+                freshness,
+                jobs: host::cpus(),
+            };
+            let built = build(&order, here)?;
+            Ok(KernelSource::Built(Box::new(built.kernel)))
+        }
     }
 }
 

@@ -31,8 +31,12 @@ pub(crate) fn deliver(bill: &Bill, format: Format, file: Option<&Path>) -> Resul
 }
 
 fn row_name(row: &Row) -> String {
+    let on = row
+        .kernel
+        .as_ref()
+        .map_or(String::new(), |kernel| format!(" on {kernel}"));
     format!(
-        "{} by {} at batch {}",
+        "{} by {} at batch {}{on}",
         row.operation, row.mechanism, row.batch
     )
 }

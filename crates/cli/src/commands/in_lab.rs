@@ -1,6 +1,7 @@
 //! Work in the lab: with a cache, a progress to draw, and an ear for signals.
 
 use anyhow::{Context, Result};
+use pagetoll_fix::FixError;
 use pagetoll_lab::LabError;
 use pagetoll_lab::cache::Cache;
 use pagetoll_lab::unmap::Surroundings;
@@ -10,19 +11,19 @@ use crate::progress;
 use crate::signals::Signals;
 
 /// Does some work; when a signal ended it, the error is that signal.
-pub(crate) fn run<T>(
+pub(crate) fn run<T, E: Into<anyhow::Error> + From<LabError>>(
     verbosity: Verbosity,
-    work: impl FnOnce(&Surroundings<'_>) -> Result<T, LabError>,
+    work: impl FnOnce(&Surroundings<'_>) -> Result<T, E>,
 ) -> Result<T> {
     let signals = Signals::watch().context("cannot watch for signals")?;
-    surrounded(&signals, verbosity, work).map_err(|error| because(error, &signals))
+    surrounded(&signals, verbosity, work).map_err(|error| because(error.into(), &signals))
 }
 
-fn surrounded<T>(
+fn surrounded<T, E: From<LabError>>(
     signals: &Signals,
     verbosity: Verbosity,
-    work: impl FnOnce(&Surroundings<'_>) -> Result<T, LabError>,
-) -> Result<T, LabError> {
+    work: impl FnOnce(&Surroundings<'_>) -> Result<T, E>,
+) -> Result<T, E> {
     let cache = Cache::open(signals.stop())?;
     let progress = progress::on_stderr(verbosity);
     work(&Surroundings {
@@ -33,10 +34,14 @@ fn surrounded<T>(
 }
 
 /// Which signal it was that stopped the work.
-fn because(error: LabError, signals: &Signals) -> anyhow::Error {
-    match (&error, signals.failure()) {
-        (LabError::Stopped, Some(failure)) => failure.into(),
-        _ => error.into(),
+fn because(error: anyhow::Error, signals: &Signals) -> anyhow::Error {
+    let of_lab = match error.downcast_ref() {
+        Some(FixError::Lab(error)) => Some(error),
+        _ => error.downcast_ref::<LabError>(),
+    };
+    match (of_lab, signals.failure()) {
+        (Some(LabError::Stopped), Some(failure)) => failure.into(),
+        _ => error,
     }
 }
 
@@ -51,6 +56,6 @@ mod tests {
             what: "w".into(),
             remedy: "r".into(),
         };
-        assert_eq!(because(error, &signals).to_string(), "w; r");
+        assert_eq!(because(error.into(), &signals).to_string(), "w; r");
     }
 }

@@ -12,12 +12,13 @@ use pagetoll_bill::{Bill, Check, Row, Toll};
 
 use crate::words::word;
 
-const ROW_COLUMNS: [&str; 12] = [
+const ROW_COLUMNS: [&str; 13] = [
     "operation",
     "mechanism",
     "role",
     "batch",
     "system",
+    "kernel",
     "pages",
     "cost_per_page",
     "stddev",
@@ -112,6 +113,7 @@ fn scalars(row: &Row) -> [String; ROW_COLUMNS.len()] {
         word(row.role),
         row.batch.to_string(),
         word(row.system),
+        row.kernel.clone().unwrap_or_default(),
         row.pages.get().to_string(),
         optional(row.cost_per_page.as_ref()),
         optional(row.stddev.as_ref()),

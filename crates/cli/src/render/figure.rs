@@ -35,6 +35,15 @@ pub(super) fn relation(cost: f64, reference: f64) -> String {
     }
 }
 
+/// By how much `cost` differs from `reference`: `+0.4 %`.
+pub(super) fn change(cost: f64, reference: f64) -> String {
+    if reference > 0.0 {
+        format!("{:+.2} %", 100.0 * (cost - reference) / reference)
+    } else {
+        NONE.to_owned()
+    }
+}
+
 /// A row's cost with its deviation, where there is one.
 pub(super) fn cost_of(row: &Row) -> String {
     match (row.cost_per_page, row.stddev) {
@@ -72,5 +81,7 @@ mod tests {
         );
         assert_eq!(share(1.0, 3.0), "33.3 %");
         assert_eq!(share(1.0, 0.0), NONE);
+        assert_eq!(change(100.4, 100.0), "+0.40 %");
+        assert_eq!(change(1.0, 0.0), NONE);
     }
 }

@@ -8,12 +8,14 @@ use crate::apt::version;
 use pagetoll_bill::Package;
 
 /// Names that are kept, by their beginning.
-const PREFIXES: [&str; 8] = [
+const PREFIXES: [&str; 10] = [
     "linux-image-",
     "linux-headers-",
     "linux-kbuild-",
     "linux-binary-",
     "linux-modules-",
+    "linux-source-",
+    "linux-config-",
     "xen-hypervisor-",
     "xen-utils-",
     "libxen",

@@ -17,9 +17,19 @@ const HEADER_PARTS: [&str; 2] = ["linux-headers-", "linux-kbuild-"];
 /// What the shared libraries of kbuild's tools begin with.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1", "libzstd1", "zlib1g"];
 
+/// The source of a kernel, and Debian's configurations of it.
+const SOURCE: &str = "linux-source-";
+const CONFIG: &str = "linux-config-";
+
+/// What is kept of package lists: a record that holds less was made by an earlier version, and is made anew.
+pub(super) const KEPT: u32 = 2;
+
 /// What a suite offers, as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Index {
+    /// Which packages were kept when it was recorded.
+    #[serde(default)]
+    pub(super) kept: u32,
     /// When it was fetched, in seconds since 1970.
     pub fetched_at: u64,
     /// The packages of the suite itself.
@@ -37,7 +47,58 @@ pub struct KernelPackages {
     pub headers: Result<Vec<Listed>, String>,
 }
 
+/// The packages that a kernel can be built from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePackages {
+    /// `linux-source-6.1`, with Debian's patches.
+    pub source: Listed,
+    /// `linux-config-6.1` of the same version.
+    pub config: Listed,
+}
+
 impl Index {
+    /// An index of what two lists hold.
+    pub(super) fn new(fetched_at: u64, own: Vec<Listed>, base: Vec<Listed>) -> Self {
+        Self {
+            kept: KEPT,
+            fetched_at,
+            own,
+            base,
+        }
+    }
+
+    /// The newest source of a kernel series such as `6.1`, with its configurations.
+    ///
+    /// # Errors
+    /// A sentence that says what the suite offers instead.
+    pub fn source(&self, series: &str) -> Result<SourcePackages, String> {
+        let source = self
+            .newest(&format!("{SOURCE}{series}"))
+            .ok_or_else(|| self.no_source(series))?;
+        let name = format!("{CONFIG}{series}");
+        let config = self.own.iter().find(|listed| {
+            listed.package.name == name && listed.package.version == source.package.version
+        });
+        Ok(SourcePackages {
+            config: config
+                .ok_or_else(|| format!("the suite has no {name} {}", source.package.version))?
+                .clone(),
+            source: source.clone(),
+        })
+    }
+
+    fn no_source(&self, series: &str) -> String {
+        let names = self.own.iter().map(|listed| listed.package.name.as_str());
+        let mut offered: Vec<_> = names.filter_map(|name| name.strip_prefix(SOURCE)).collect();
+        offered.sort_unstable();
+        offered.dedup();
+        let offered = match offered.as_slice() {
+            [] => "none".to_owned(),
+            some => some.join(", "),
+        };
+        format!("the suite has no source of Linux {series}; it has {offered}")
+    }
+
     /// The newest version of a package of the suite itself.
     #[must_use]
     pub fn newest(&self, name: &str) -> Option<&Listed> {
@@ -257,6 +318,7 @@ mod tests {
             listed("zlib1g", "1:1.3", ""),
         ];
         Index {
+            kept: KEPT,
             fetched_at: 0,
             own,
             base,

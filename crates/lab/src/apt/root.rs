@@ -57,11 +57,7 @@ impl PrivateRoot {
         self.write_file("updated", "")?;
         let own = self.listed(&sources.own, stop)?;
         let base = self.listed(&sources.base, stop)?;
-        Ok(Index {
-            fetched_at: seconds_since_1970(),
-            own,
-            base,
-        })
+        Ok(Index::new(seconds_since_1970(), own, base))
     }
 
     /// Fetches packages into an existing folder; apt checks them against its verified lists.

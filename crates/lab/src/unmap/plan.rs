@@ -3,12 +3,13 @@
 use pagetoll_bill::{Mechanism, Order, Route};
 
 /// What user space does with its memory: `guests/init/user_steps.c`.
-pub(super) const OPERATIONS: [&str; 5] = [
+pub(super) const OPERATIONS: [&str; 6] = [
     "touch-written",
     "touch-zero",
     "munmap-written",
     "munmap-zero",
     "dontneed-written",
+    "fork",
 ];
 /// Guest time in seconds that the kernel gets to finish its work after boot. Linux 7.2 takes 2, idle time is free.
 const SETTLE_LIMIT_S: u32 = 60;

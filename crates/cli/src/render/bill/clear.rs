@@ -34,7 +34,8 @@ fn table(bill: &Bill, operation: &str) -> Table {
         [] => "against before (not billed)".to_owned(),
         _ => "against before".to_owned(),
     };
-    let mut table = Table::new([
+    let several = rows.iter().any(|row| row.kernel.is_some());
+    let mut columns = vec![
         ("mechanism", Align::Left),
         ("role", Align::Left),
         ("batch", Align::Right),
@@ -42,13 +43,15 @@ fn table(bill: &Bill, operation: &str) -> Table {
         (against.as_str(), Align::Right),
         ("crossings/page", Align::Right),
         ("on SMP", Align::Left),
-    ]);
+    ];
+    columns.extend(several.then_some(("kernel", Align::Left)));
+    let mut table = Table::new(columns);
     for row in rows {
         let cost = match &row.unavailable {
             Some(reason) => table.unavailable(reason),
             None => figure::cost_of(row),
         };
-        table.row([
+        let mut cells = vec![
             row.mechanism.clone(),
             word(row.role),
             row.batch.to_string(),
@@ -57,7 +60,9 @@ fn table(bill: &Bill, operation: &str) -> Table {
             row.crossings_per_page
                 .map_or_else(|| "not counted".to_owned(), figure::count),
             safety::verdict(row),
-        ]);
+        ];
+        cells.extend(several.then(|| row.kernel.clone().unwrap_or_default()));
+        table.row(cells);
     }
     table
 }
@@ -67,7 +72,8 @@ fn relation(row: &Row, before: &[&Row]) -> String {
     if row.role == Role::Before {
         return "reference".to_owned();
     }
-    let on_same = before.iter().filter(|other| other.system == row.system);
+    let is_same = |other: &&&Row| other.system == row.system && other.kernel == row.kernel;
+    let on_same = before.iter().filter(is_same);
     let costs = on_same.filter_map(|other| Some((other.batch, other.cost_per_page?)));
     let reference = costs.min_by_key(|(batch, _)| (*batch != row.batch, *batch));
     match (row.cost_per_page, reference) {

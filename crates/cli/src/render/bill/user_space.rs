@@ -9,37 +9,87 @@ use super::super::table::{Align, Table};
 use super::{in_order, user_rows};
 use crate::words::word;
 
-/// The table of what user space sees.
+/// The table of what user space sees: one line for each operation and, where there are several, for each kernel.
 pub(super) fn section(bill: &Bill) -> Section {
-    let mut table = Table::new([
-        ("operation".to_owned(), Align::Left),
-        (word(System::Native), Align::Right),
-        (word(System::XenPvDom0), Align::Right),
-        ("toll".to_owned(), Align::Right),
-        ("toll's share".to_owned(), Align::Right),
-        ("traps/page".to_owned(), Align::Right),
-        ("hypercalls/page".to_owned(), Align::Right),
-    ]);
+    let kernels = in_order(user_rows(bill).map(kernel_of));
+    let several = kernels.iter().any(|kernel| !kernel.is_empty());
+    let mut table = Table::new(columns(several));
     for operation in in_order(user_rows(bill).map(|row| row.operation.as_str())) {
-        let on =
-            |system| user_rows(bill).find(|row| row.operation == operation && row.system == system);
-        let (native, xen) = (on(System::Native), on(System::XenPvDom0));
-        let costs = [native, xen].map(|row| cost(row, &mut table));
-        let [toll, share] = toll(native, xen);
-        let [traps, hypercalls] = crossings(xen);
-        let [native, xen] = costs;
-        table.row([
-            operation.to_owned(),
-            native,
-            xen,
-            toll,
-            share,
-            traps,
-            hypercalls,
-        ]);
+        let pair = |kernel: &str| Pair::of(bill, operation, kernel);
+        let first = kernels.first().map(|kernel| pair(kernel));
+        for kernel in &kernels {
+            let mut cells = vec![operation.to_owned()];
+            cells.extend(several.then(|| (*kernel).to_owned()));
+            cells.extend(pair(kernel).cells(&mut table));
+            cells.extend(
+                several
+                    .then(|| pair(kernel).against(first))
+                    .into_iter()
+                    .flatten(),
+            );
+            table.row(cells);
+        }
     }
     let unit = figure::unit_per_page(bill.unit);
     Section::table(format!("What user space sees, {unit}"), table)
+}
+
+fn columns(several: bool) -> Vec<(String, Align)> {
+    let right = |title: &str| (title.to_owned(), Align::Right);
+    let mut columns = vec![("operation".to_owned(), Align::Left)];
+    columns.extend(several.then(|| ("kernel".to_owned(), Align::Left)));
+    let systems = [System::Native, System::XenPvDom0].map(|system| right(&word(system)));
+    columns.extend(systems);
+    columns.extend(["toll", "toll's share", "traps/page", "hypercalls/page"].map(right));
+    if several {
+        columns.extend(["dom0 against first", "native against first"].map(right));
+    }
+    columns
+}
+
+fn kernel_of(row: &Row) -> &str {
+    row.kernel.as_deref().unwrap_or_default()
+}
+
+/// An operation on one kernel, without Xen and under it.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    native: Option<&'a Row>,
+    xen: Option<&'a Row>,
+}
+
+impl<'a> Pair<'a> {
+    fn of(bill: &'a Bill, operation: &str, kernel: &str) -> Self {
+        let on = |system| {
+            let mut rows = user_rows(bill).filter(|row| row.operation == operation);
+            rows.find(|row| row.system == system && kernel_of(row) == kernel)
+        };
+        Self {
+            native: on(System::Native),
+            xen: on(System::XenPvDom0),
+        }
+    }
+
+    fn cells(self, table: &mut Table) -> [String; 6] {
+        let [native, xen] = [self.native, self.xen].map(|row| cost(row, table));
+        let [toll, share] = toll(self.native, self.xen);
+        let [traps, hypercalls] = crossings(self.xen);
+        [native, xen, toll, share, traps, hypercalls]
+    }
+
+    /// Compared with the first kernel: how many times under Xen, by how much without it.
+    fn against(self, first: Option<Self>) -> [String; 2] {
+        let costs = |of: fn(Self) -> Option<&'a Row>| {
+            let cost = |pair: Self| of(pair).and_then(|row| row.cost_per_page);
+            Some((cost(self)?, cost(first?)?))
+        };
+        let none = || NONE.to_owned();
+        [
+            costs(|pair| pair.xen).map_or_else(none, |(cost, first)| figure::relation(cost, first)),
+            costs(|pair| pair.native)
+                .map_or_else(none, |(cost, first)| figure::change(cost, first)),
+        ]
+    }
 }
 
 fn cost(row: Option<&Row>, table: &mut Table) -> String {

@@ -1,0 +1,322 @@
+//! `pagetoll fix`: the kernel patches that pagetoll carries, listed, shown, built and checked.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use pagetoll_bill::Verdict;
+use pagetoll_fix::build::{Built, Order, build};
+use pagetoll_fix::catalogue::{self, Fix};
+use pagetoll_fix::check::{CheckOrder, Proof, check};
+use pagetoll_fix::spec::{PREFIX, Spec};
+use pagetoll_lab::host;
+use serde::Serialize;
+
+use super::{in_lab, pretty_json};
+use crate::args::{
+    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, ListFormat, Verbosity,
+};
+use crate::failure::{self, Failure, Outcome};
+use crate::output;
+use crate::render::document::{Document, Section};
+use crate::render::table::{Align, Table};
+use crate::render::text;
+use crate::request;
+use crate::words::word;
+
+/// Does what was asked.
+pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> {
+    match command {
+        FixCommand::List(args) => list(&args),
+        FixCommand::Show(args) => show(&args),
+        FixCommand::Build(args) => build_one(args, verbosity),
+        FixCommand::Check(args) => check_one(args, verbosity),
+    }
+}
+
+/// A fix as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    series: Vec<ListedSeries>,
+    checks: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ListedSeries {
+    linux: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suite: Option<&'static str>,
+    patches: usize,
+    broken_variants: usize,
+}
+
+impl Listed {
+    fn new(fix: &'static Fix) -> Self {
+        let series = fix.series.iter().map(|series| ListedSeries {
+            linux: &series.linux,
+            suite: series.suite.as_deref(),
+            patches: series.patches.len(),
+            broken_variants: series.broken.len(),
+        });
+        Self {
+            name: &fix.name,
+            summary: &fix.summary,
+            series: series.collect(),
+            checks: fix.checks.iter().map(|check| check.name.as_str()).collect(),
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> Result<Outcome> {
+    let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
+    output::print(&match args.format {
+        ListFormat::Text => text::document(&listing(&listed)),
+        ListFormat::Json => pretty_json(&listed)?,
+    })?;
+    Ok(Outcome::Success)
+}
+
+fn listing(listed: &[Listed]) -> Document {
+    let mut table = Table::new([
+        ("fix", Align::Left),
+        ("Linux", Align::Left),
+        ("source from", Align::Left),
+        ("patches", Align::Right),
+        ("checks", Align::Right),
+        ("broken variants", Align::Right),
+    ]);
+    for fix in listed {
+        for series in &fix.series {
+            table.row([
+                format!("{}@{}", fix.name, series.linux),
+                series.linux.to_owned(),
+                series.suite.unwrap_or("this system's suite").to_owned(),
+                series.patches.to_string(),
+                fix.checks.len().to_string(),
+                series.broken_variants.to_string(),
+            ]);
+        }
+    }
+    let summaries = listed
+        .iter()
+        .map(|fix| (fix.name.to_owned(), fix.summary.to_owned()));
+    Document {
+        title: "fixes: kernel patches that cut tolls".to_owned(),
+        sections: vec![
+            Section::facts("", summaries.collect()),
+            Section::table("Series", table),
+        ],
+    }
+}
+
+fn show(args: &FixShowArgs) -> Result<Outcome> {
+    let spec: Spec = args.name.parse()?;
+    let fix = named(&spec)?;
+    let patches = || -> String {
+        fix.patches(spec.series)
+            .iter()
+            .map(|patch| patch.text)
+            .collect()
+    };
+    output::print(&if args.patches {
+        patches()
+    } else {
+        fix.readme.to_owned()
+    })?;
+    Ok(Outcome::Success)
+}
+
+fn named(spec: &Spec) -> Result<&'static Fix, Failure> {
+    spec.fix.ok_or_else(|| {
+        Failure::BadInput(format!(
+            "fix {spec}: is a kernel without a fix; expected a fix's name"
+        ))
+    })
+}
+
+fn order(name: &str, args: BuildArgs) -> Result<Order> {
+    Ok(Order {
+        spec: name.parse()?,
+        source: args.source,
+        freshness: request::freshness(args.refresh),
+        jobs: args.jobs.unwrap_or_else(host::cpus),
+    })
+}
+
+fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let order = order(&args.name, args.build)?;
+    let began = Instant::now();
+    let built = in_lab::run(verbosity, |here| build(&order, here))?;
+    output::print(&text::document(&told(&order, &built, began.elapsed())))?;
+    Ok(Outcome::Success)
+}
+
+fn told(order: &Order, built: &Built, taken: Duration) -> Document {
+    let how = if built.cached {
+        "found in the cache"
+    } else {
+        "built"
+    };
+    let packages = built.kernel.packages.iter();
+    let mut facts = vec![
+        ("image".to_owned(), built.kernel.image.display().to_string()),
+        (how.to_owned(), format!("in {:.1} s", taken.as_secs_f64())),
+        (
+            "to bill it".to_owned(),
+            format!("pagetoll bill unmap --kernel {PREFIX}{}", order.spec),
+        ),
+    ];
+    if order.source.is_some() {
+        // A bill builds from Debian's source.
+        facts[2].1 = format!(
+            "pagetoll bill unmap --kernel {}",
+            built.kernel.image.display()
+        );
+    }
+    facts.extend(packages.map(|package| (package.name.clone(), package.version.clone())));
+    Document {
+        title: format!("{PREFIX}{}: Linux {}", order.spec, built.kernel.release),
+        sections: vec![Section::facts("", facts)],
+    }
+}
+
+fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
+    request::check_folder("--keep-logs", args.keep_logs.as_deref())?;
+    let order = CheckOrder {
+        build: order(&args.name, args.build)?,
+        xen: args.xen.parse()?,
+        keep_logs: args.keep_logs,
+    };
+    named(&order.build.spec)?;
+    let proof = in_lab::run(verbosity, |here| check(&order, here))?;
+    output::print(&match args.format {
+        ListFormat::Text => text::document(&proven(&order.build.spec, &proof)),
+        ListFormat::Json => pretty_json(&ProofJson::new(&order.build.spec, &proof))?,
+    })?;
+    Ok(deliver(&proof))
+}
+
+/// Tells on stderr what failed or proves nothing.
+fn deliver(proof: &Proof) -> Outcome {
+    for proved in &proof.proved {
+        let row = format!("{} on {} CPUs", proved.check.name, proved.cpus);
+        match proved.check.verdict {
+            Verdict::Pass => {}
+            Verdict::Inconclusive => failure::note(&format!("{row} is inconclusive, not passed")),
+            Verdict::Fail => {
+                failure::failed_check(&format!(
+                    "{row}: {} of {}",
+                    proved.check.failed, proved.check.tried
+                ));
+            }
+        }
+    }
+    for (cpus, count, first) in proof.warnings.iter().filter(|(_, count, _)| *count > 0) {
+        failure::failed_check(&format!(
+            "{count} warnings in the kernel's log on {cpus} CPUs: {first}"
+        ));
+    }
+    if proof.failed() {
+        Outcome::CheckFailed
+    } else {
+        Outcome::Success
+    }
+}
+
+fn proven(spec: &Spec, proof: &Proof) -> Document {
+    let mut table = Table::new([
+        ("check", Align::Left),
+        ("CPUs", Align::Right),
+        ("verdict", Align::Left),
+        ("failed", Align::Right),
+        ("tried", Align::Right),
+        ("negative control", Align::Left),
+        ("failed there", Align::Left),
+    ]);
+    for proved in &proof.proved {
+        table.row([
+            proved.check.name.clone(),
+            proved.cpus.to_string(),
+            word(proved.check.verdict),
+            proved.check.failed.to_string(),
+            proved.check.tried.to_string(),
+            proved.control.clone(),
+            proved.control_found.clone(),
+        ]);
+    }
+    let log = |(cpus, count, _): &(usize, u64, String)| {
+        (format!("log on {cpus} CPUs"), format!("{count} warnings"))
+    };
+    let mut facts = vec![(
+        "stack".to_owned(),
+        format!("linux {}, xen {}", proof.linux, proof.xen),
+    )];
+    facts.extend(proof.warnings.iter().map(log));
+    Document {
+        title: format!("{PREFIX}{spec}: checks, each beside a kernel broken so that it must fail"),
+        sections: vec![Section::facts("", facts), Section::table("Checks", table)],
+    }
+}
+
+/// A proof as programs read it.
+#[derive(Serialize)]
+struct ProofJson<'a> {
+    fix: String,
+    linux: &'a str,
+    xen: &'a str,
+    checks: Vec<ProvedJson<'a>>,
+    kernel_warnings: u64,
+}
+
+#[derive(Serialize)]
+struct ProvedJson<'a> {
+    #[serde(flatten)]
+    check: &'a pagetoll_bill::Check,
+    cpus: usize,
+    control: &'a str,
+    control_found: &'a str,
+}
+
+impl<'a> ProofJson<'a> {
+    fn new(spec: &Spec, proof: &'a Proof) -> Self {
+        let proved = proof.proved.iter().map(|proved| ProvedJson {
+            check: &proved.check,
+            cpus: proved.cpus,
+            control: &proved.control,
+            control_found: &proved.control_found,
+        });
+        Self {
+            fix: spec.to_string(),
+            linux: &proof.linux,
+            xen: &proof.xen,
+            checks: proved.collect(),
+            kernel_warnings: proof.warnings.iter().map(|(_, count, _)| count).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fix_is_listed_with_its_series() {
+        let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
+        let text = text::document(&listing(&listed));
+        assert!(text.contains("xen-pv-get-and-clear@6.1"), "{text}");
+    }
+
+    #[test]
+    fn none_has_nothing_to_show() {
+        let error = show(&FixShowArgs {
+            name: "none".into(),
+            patches: false,
+        })
+        .unwrap_err();
+        assert!(
+            error.to_string().contains("expected a fix's name"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! Builds kernels: configured, compiled, and kept by the content of everything that went into them.
+//!
+//! A kernel appears in the cache by a rename, whole. What is compiled from lies in a work folder under a name of its
+//! own, because kbuild writes paths into what it makes; it is used again only when the last build in it ended well, and
+//! goes as soon as nobody needs it to build a variant.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagetoll_lab::LabError;
+use pagetoll_lab::apt::Freshness;
+use pagetoll_lab::cache::{Cache, Lock, require_room};
+use pagetoll_lab::digest::sha256_of;
+use pagetoll_lab::kernel::KernelImage;
+use pagetoll_lab::process::{Run, run_to_end};
+use pagetoll_lab::tools::{self, Tool};
+use pagetoll_lab::unmap::Surroundings;
+
+use crate::catalogue::Patch;
+use crate::config::{self, WANTED};
+use crate::error::FixError;
+use crate::make::Make;
+use crate::source::{self, Source};
+use crate::spec::Spec;
+use crate::tree::{self, Changes};
+
+/// What a build takes beside its source: links to 90,000 files are 400 MiB of inodes and folders, objects 150 MiB.
+const BUILD_ROOM: u64 = 1 << 30;
+/// Raised when the same inputs are built in another way.
+const RECIPE: &str = "1";
+/// How long a compiler may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+/// Stands in a work folder while what it holds agrees with itself.
+const CONSISTENT: &str = "consistent";
+
+/// What is to be built, and from what.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The kernel.
+    pub spec: Spec,
+    /// The user's own tree; `None` is Debian's source.
+    pub source: Option<PathBuf>,
+    /// Whether package look-ups that were made before will do.
+    pub freshness: Freshness,
+    /// Compilers that run at the same time.
+    pub jobs: usize,
+}
+
+/// A kernel that is in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// For the lab.
+    pub kernel: KernelImage,
+    /// It was there already.
+    pub cached: bool,
+}
+
+/// Everything that a build is made from, before anything is compiled.
+pub(crate) struct Plan<'a> {
+    order: &'a Order,
+    surroundings: Surroundings<'a>,
+    source: Source,
+    changes: Changes,
+    compiler: String,
+}
+
+/// Builds a kernel unless it is in the cache.
+///
+/// # Errors
+/// [`LabError::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
+/// [`FixError::Build`]; [`LabError::NoSpace`]; [`LabError::Stopped`]. Nothing that is half built is ever used.
+pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
+    let plan = Plan::new(order, *surroundings)?;
+    let built = plan.base()?;
+    if order.spec.fix.is_none() {
+        plan.clear_work()?;
+    }
+    Ok(built)
+}
+
+impl<'a> Plan<'a> {
+    /// Obtains the source and applies the patches, in memory.
+    pub(crate) fn new(order: &'a Order, surroundings: Surroundings<'a>) -> Result<Self, FixError> {
+        tools::check_kernel_build()?;
+        let mut phase = surroundings.progress.begin("source", 2);
+        phase.step("unpack");
+        let source = source::obtain(
+            &order.spec,
+            order.source.as_deref(),
+            (order.freshness, surroundings),
+        )?;
+        phase.step("patch");
+        let spec = &order.spec;
+        let patches = spec
+            .fix
+            .map(|fix| fix.patches(spec.series))
+            .unwrap_or_default();
+        Ok(Self {
+            changes: tree::changes(&source, &Changes::new(), &patches)?,
+            compiler: compiler(surroundings)?,
+            order,
+            surroundings,
+            source,
+        })
+    }
+
+    /// The kernel that was ordered.
+    pub(crate) fn base(&self) -> Result<Built, FixError> {
+        self.kernel(&self.changes)
+    }
+
+    /// The same kernel, broken by one more patch.
+    pub(crate) fn variant(&self, broken: Patch) -> Result<Built, FixError> {
+        let changes = tree::changes(&self.source, &self.changes, &[broken])?;
+        self.kernel(&changes)
+    }
+
+    fn kernel(&self, changes: &Changes) -> Result<Built, FixError> {
+        let entry = format!("fix/kernels/{}", self.key(changes));
+        let place = self.cache().path(&entry);
+        let cached = place.exists();
+        if !cached {
+            let _working = self.lock_work()?;
+            if !place.exists() {
+                self.compile(changes, &place)?;
+            }
+        }
+        Ok(Built {
+            kernel: self.image(&place)?,
+            cached,
+        })
+    }
+
+    fn cache(&self) -> &Cache {
+        self.surroundings.cache
+    }
+
+    /// Everything that makes two kernels differ.
+    fn key(&self, changes: &Changes) -> String {
+        let config = config::trimmed(&self.source.config, WANTED);
+        let inputs = [&self.source.content, &config, &self.compiler, RECIPE];
+        sha256_of(format!("{inputs:?} {changes:?}").as_bytes())
+    }
+
+    /// Where it is compiled: one place for a kernel and its variants, which differ in few files.
+    fn work(&self) -> PathBuf {
+        self.cache()
+            .path(&format!("fix/work/{}", self.key(&self.changes)))
+    }
+
+    fn lock_work(&self) -> Result<Lock, LabError> {
+        let name = format!("fix/work/{}", self.key(&self.changes));
+        self.cache().lock(&name, self.surroundings.stop)
+    }
+
+    /// Removes what kernels are compiled from; the kernels stay.
+    pub(crate) fn clear_work(&self) -> Result<(), FixError> {
+        let _working = self.lock_work()?;
+        Ok(remove(&self.work())?)
+    }
+
+    /// Compiles a kernel and publishes it.
+    fn compile(&self, changes: &Changes, place: &Path) -> Result<(), FixError> {
+        let work = self.work();
+        let consistent = work.join(CONSISTENT);
+        if !consistent.exists() {
+            self.prepare(&work)?;
+        }
+        // From here until the end, whoever ends this process leaves a folder that nobody uses again.
+        let _absent = fs::remove_file(&consistent);
+        let tree = work.join("tree");
+        let differing = differing(changes, &self.changes);
+        tree::write(&tree, &differing)?;
+        let make = self.make(&work);
+        make.kernel(self.order.spec.series.build_lines)?;
+        self.publish(&make, place)?;
+        tree::restore(&self.source, &tree, &differing)?;
+        tree::write(&tree, &self.changes_of(&differing))?;
+        fs::write(&consistent, "").map_err(LabError::io("write", &consistent))?;
+        Ok(())
+    }
+
+    fn changes_of(&self, files: &Changes) -> Changes {
+        let of_base = self
+            .changes
+            .iter()
+            .filter(|(file, _)| files.contains_key(*file));
+        of_base
+            .map(|(file, text)| (file.clone(), text.clone()))
+            .collect()
+    }
+
+    /// A fresh tree, patched and configured.
+    fn prepare(&self, work: &Path) -> Result<(), FixError> {
+        remove(work)?;
+        fs::create_dir_all(work).map_err(LabError::io("create", work))?;
+        require_room(work, BUILD_ROOM, "build a kernel")?;
+        let tree = work.join("tree");
+        tree::mirror(&self.source, &tree)?;
+        tree::write(&tree, &self.changes)?;
+        let make = self.make(work);
+        make.configure(&config::trimmed(&self.source.config, WANTED))?;
+        let lacking = config::lacking(&make.config()?, WANTED);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        Err(FixError::Config {
+            release: self.source.version.clone(),
+            lacking,
+        })
+    }
+
+    fn make(&self, work: &Path) -> Make<'a> {
+        let name = self.key(&self.changes);
+        Make {
+            tree: work.join("tree"),
+            output: work.join("objects"),
+            log: self.cache().path(&format!(
+                "logs/fix-{}-{}.log",
+                self.order.spec.name(),
+                &name[..12]
+            )),
+            release: self.source.version.clone(),
+            jobs: self.order.jobs,
+            surroundings: self.surroundings,
+        }
+    }
+
+    /// Image, configuration, release and list of drivers, in one step.
+    fn publish(&self, make: &Make<'_>, place: &Path) -> Result<(), FixError> {
+        let scratch = self.cache().scratch();
+        let folder = scratch.create_dir()?;
+        let copy = |from: &str, to: &str| {
+            let from = make.output.join(from);
+            fs::copy(&from, folder.join(to)).map_err(LabError::io("copy", from))
+        };
+        copy("arch/x86/boot/bzImage", "bzImage")?;
+        copy(".config", "config")?;
+        copy("include/config/kernel.release", "release")?;
+        let drivers = folder.join("modules.builtin");
+        let privcmd = config::is_built_in(&make.config()?, "CONFIG_XEN_PRIVCMD");
+        let list = if privcmd {
+            "kernel/drivers/xen/xen-privcmd.ko\n"
+        } else {
+            ""
+        };
+        fs::write(&drivers, list).map_err(LabError::io("write", &drivers))?;
+        scratch.publish(place)?;
+        Ok(())
+    }
+
+    fn image(&self, place: &Path) -> Result<KernelImage, FixError> {
+        let path = place.join("release");
+        let release = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+        Ok(KernelImage {
+            image: place.join("bzImage"),
+            release: release.trim().to_owned(),
+            modules: Some(place.to_path_buf()),
+            headers: Err(format!(
+                "the kernel of fix:{} is built without modules",
+                self.order.spec
+            )),
+            packages: self.source.packages.clone(),
+        })
+    }
+}
+
+/// The changes that are not the same in `base`.
+fn differing(changes: &Changes, base: &Changes) -> Changes {
+    let other = changes
+        .iter()
+        .filter(|(file, text)| base.get(*file) != Some(text));
+    other
+        .map(|(file, text)| (file.clone(), text.clone()))
+        .collect()
+}
+
+fn remove(folder: &Path) -> Result<(), LabError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(LabError::io("remove", folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn compiler(surroundings: Surroundings<'_>) -> Result<String, LabError> {
+    let version = |tool: Tool| {
+        let ask = Run::new(tool.program()).arg("--version");
+        run_to_end(&ask, VERSION_LIMIT, surroundings.stop).map(|output| output.text())
+    };
+    Ok(version(Tool::Gcc)? + &version(Tool::Ld)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_differs_in_what_its_patch_changes() {
+        let changes = |pairs: &[(&str, &str)]| -> Changes {
+            pairs
+                .iter()
+                .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
+                .collect()
+        };
+        let base = changes(&[("a", "1"), ("b", "1")]);
+        let variant = changes(&[("a", "1"), ("b", "2"), ("c", "1")]);
+        assert_eq!(
+            differing(&variant, &base),
+            changes(&[("b", "2"), ("c", "1")])
+        );
+        assert!(differing(&base, &base).is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! The configuration that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
+//! asks for.
+//!
+//! Pure text; the kernel's own `olddefconfig` settles what follows from it, and [`lacking`] tells whether that went well.
+
+/// What is asked for, over Debian's configuration.
+pub(crate) const WANTED: &str = include_str!("../../../fixes/kernel.config");
+
+/// One line of [`WANTED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setting<'a> {
+    option: &'a str,
+    value: &'a str,
+}
+
+impl Setting<'_> {
+    /// `CONFIG_A=y`, or `# CONFIG_A is not set`, which says as much as n.
+    fn parse(line: &str) -> Option<Setting<'_>> {
+        let not_set = || {
+            let option = line.strip_prefix("# ")?.strip_suffix(" is not set")?;
+            Some((option, "n"))
+        };
+        let (option, value) = not_set().or_else(|| line.split_once('='))?;
+        option
+            .starts_with("CONFIG_")
+            .then_some(Setting { option, value })
+    }
+
+    fn is_off(self) -> bool {
+        self.value == "n"
+    }
+
+    /// Whether a whole configuration has it: what is off must not stand there, all else must, as it is.
+    fn stands_in(self, config: &str) -> bool {
+        let found = config
+            .lines()
+            .filter_map(Setting::parse)
+            .find(|found| found.option == self.option);
+        match found {
+            None => self.is_off(),
+            Some(found) => found.value == self.value,
+        }
+    }
+}
+
+fn settings(text: &str) -> impl Iterator<Item = Setting<'_>> {
+    text.lines().filter_map(Setting::parse)
+}
+
+/// Debian's configuration without modules and with what is wanted.
+pub(crate) fn trimmed(debian: &str, wanted: &str) -> String {
+    let overridden = |option| settings(wanted).any(|setting| setting.option == option);
+    let kept =
+        settings(debian).filter(|setting| setting.value != "m" && !overridden(setting.option));
+    let line = |setting: Setting<'_>| {
+        if setting.is_off() {
+            format!("# {} is not set\n", setting.option)
+        } else {
+            format!("{}={}\n", setting.option, setting.value)
+        }
+    };
+    kept.chain(settings(wanted)).map(line).collect()
+}
+
+/// What a finished configuration has not, although it was wanted.
+pub(crate) fn lacking(config: &str, wanted: &str) -> Vec<String> {
+    let absent = settings(wanted).filter(|setting| !setting.stands_in(config));
+    absent
+        .map(|setting| format!("{}={}", setting.option, setting.value))
+        .collect()
+}
+
+/// Whether a finished configuration has an option built in.
+pub(crate) fn is_built_in(config: &str, option: &str) -> bool {
+    settings(config).any(|setting| setting.option == option && setting.value == "y")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEBIAN: &str = "# comment\nCONFIG_A=y\nCONFIG_B=m\nCONFIG_C=y\nCONFIG_S=\"x\"\n# CONFIG_D is not set\n# CONFIG_E is not set\n";
+
+    #[test]
+    fn modules_go_and_wishes_win() {
+        let trimmed = trimmed(DEBIAN, "# why\nCONFIG_C=n\nCONFIG_D=y\n");
+        assert_eq!(
+            trimmed,
+            "CONFIG_A=y\nCONFIG_S=\"x\"\n# CONFIG_E is not set\n# CONFIG_C is not set\nCONFIG_D=y\n"
+        );
+    }
+
+    #[test]
+    fn what_was_not_granted_is_named() {
+        let wanted = "CONFIG_A=y\nCONFIG_C=n\nCONFIG_S=\"y\"\nCONFIG_E=y\nCONFIG_F=n\n";
+        assert_eq!(
+            lacking(DEBIAN, wanted),
+            ["CONFIG_C=n", "CONFIG_S=\"y\"", "CONFIG_E=y"]
+        );
+        assert!(is_built_in(DEBIAN, "CONFIG_A") && !is_built_in(DEBIAN, "CONFIG_B"));
+    }
+
+    #[test]
+    fn no_wish_is_made_twice() {
+        let mut options: Vec<_> = settings(WANTED).map(|setting| setting.option).collect();
+        let all = options.len();
+        options.sort_unstable();
+        options.dedup();
+        assert_eq!(options.len(), all);
+    }
+}

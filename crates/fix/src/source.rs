@@ -1,0 +1,336 @@
+//! The source that kernels are built from: Debian's `linux-source`, unpacked into the cache, or a tree of the user's own,
+//! which is read and never written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagetoll_bill::Package;
+use pagetoll_lab::LabError;
+use pagetoll_lab::apt::resolve::SourcePackages;
+use pagetoll_lab::apt::{Archive, Freshness};
+use pagetoll_lab::cache::{Cache, require_room};
+use pagetoll_lab::deb;
+use pagetoll_lab::digest::{sha256_of, sha256_of_file};
+use pagetoll_lab::process::{Run, run_to_end};
+use pagetoll_lab::stop::Stop;
+use pagetoll_lab::tools::Tool;
+use pagetoll_lab::unmap::Surroundings;
+
+use crate::error::FixError;
+use crate::spec::Spec;
+
+/// How long unpacking may take. Assumed: 15 s on an idle machine.
+const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// How long git may take to list a tree. Assumed: a second, with a cold disk a minute.
+const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
+const SOURCE_ROOM: u64 = 2200 << 20;
+/// Debian's configuration for ordinary machines.
+const CONFIG: &str = "config.amd64_none_amd64.xz";
+/// What a build leaves in a tree that it was done in.
+const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
+
+/// A kernel's source.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The tree.
+    pub(crate) tree: PathBuf,
+    /// The files of the tree, below it; all of them where this is `None`.
+    pub(crate) files: Option<Vec<PathBuf>>,
+    /// What stands in the tree, by its digest.
+    pub(crate) content: String,
+    /// As its Makefile has it, such as `6.1.192`.
+    pub(crate) version: String,
+    /// Debian's configuration for this series.
+    pub(crate) config: String,
+    /// Where tree and configuration came from.
+    pub(crate) packages: Vec<Package>,
+}
+
+/// Fetches and unpacks Debian's source, or reads the user's.
+pub(crate) fn obtain(
+    spec: &Spec,
+    own: Option<&Path>,
+    (freshness, surroundings): (Freshness, Surroundings<'_>),
+) -> Result<Source, FixError> {
+    let Surroundings { cache, stop, .. } = surroundings;
+    let own = own.map(|folder| of_user(folder, spec, stop)).transpose()?;
+    let archive = Archive::open(cache, spec.suite(), freshness, stop)?;
+    let packages = archive
+        .index()
+        .source(&spec.series.linux)
+        .map_err(|problem| FixError::BadInput {
+            what: "fix",
+            value: spec.to_string(),
+            problem: format!("{}: {problem}", archive.suite()),
+            expected: "a suite with the source of that series, after an @".into(),
+        })?;
+    let config = config(&archive, &packages, (cache, stop))?;
+    let mut source = match own {
+        Some(own) => own,
+        None => of_debian(&archive, &packages, (cache, stop))?,
+    };
+    source.packages.push(packages.config.package);
+    Ok(Source { config, ..source })
+}
+
+fn of_debian(
+    archive: &Archive<'_>,
+    packages: &SourcePackages,
+    (cache, stop): (&Cache, &Stop),
+) -> Result<Source, FixError> {
+    let package = &packages.source.package;
+    let tree = cache.entry(&format!("fix/source/{}", package.sha256), stop, |place| {
+        require_room(cache.root(), SOURCE_ROOM, "unpack a kernel's source")?;
+        let debs = archive.fetch(std::slice::from_ref(&packages.source), stop)?;
+        unpack(&debs, place, (cache, stop))
+    })?;
+    Ok(Source {
+        version: version(&tree)?,
+        tree,
+        files: None,
+        content: package.sha256.clone(),
+        config: String::new(),
+        packages: vec![package.clone()],
+    })
+}
+
+/// The package holds one archive, `usr/src/linux-source-6.1.tar.xz`, of one folder.
+fn unpack(debs: &[PathBuf], place: &Path, (cache, stop): (&Cache, &Stop)) -> Result<(), LabError> {
+    let scratch = cache.scratch();
+    deb::unpack_into(scratch.path(), debs, stop)?;
+    let sources = scratch.path().join("usr/src");
+    let archive = first_with_ending(&sources, ".tar.xz")?;
+    fs::create_dir(place).map_err(LabError::io("create", place))?;
+    let untar = Run::new(Tool::Tar.program()).arg("-xJf").arg(archive);
+    let untar = untar.args(["--strip-components=1", "-C"]).arg(place);
+    run_to_end(&untar, UNPACK_LIMIT, stop)
+        .map_err(|error| error.or_no_space("unpack a kernel's source to", place))
+        .map(drop)
+}
+
+fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, LabError> {
+    let entries = fs::read_dir(folder).map_err(LabError::io("read", folder))?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let ends = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
+    paths.find(ends).ok_or_else(|| LabError::Environment {
+        what: format!("{} holds no *{ending}", folder.display()),
+        remedy: "Debian's package has changed; give a tree by --source".into(),
+    })
+}
+
+fn config(
+    archive: &Archive<'_>,
+    packages: &SourcePackages,
+    (cache, stop): (&Cache, &Stop),
+) -> Result<String, FixError> {
+    let debs = archive.fetch(std::slice::from_ref(&packages.config), stop)?;
+    let deb = debs.first().map_or(Path::new(""), PathBuf::as_path);
+    let folder = deb::unpacked(cache, deb, &packages.config.package.sha256, stop)?;
+    let name = &packages.config.package.name;
+    let path = folder.join("usr/src").join(name).join(CONFIG);
+    let unpack = Run::new(Tool::Xz.program()).arg("-dc").arg(path);
+    Ok(run_to_end(&unpack, UNPACK_LIMIT, stop)?.text())
+}
+
+/// A tree of the user's. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
+fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
+    let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
+    let version = version(&tree)?;
+    let linux = &spec.series.linux;
+    if series_of(&version) != *linux {
+        let problem = format!("is Linux {version}, but {spec} has patches for Linux {linux}");
+        return Err(unusable(folder, problem));
+    }
+    let files = if tree.join(".git").exists() {
+        listed_by_git(&tree, stop)?
+    } else {
+        if let Some(left) = BUILT.iter().find(|left| tree.join(left).exists()) {
+            let problem = format!("something was built in it ({left}), and git does not tell what");
+            return Err(unusable(folder, problem));
+        }
+        all_files(&tree)?
+    };
+    Ok(Source {
+        content: digest_of(&tree, &files, stop)?,
+        files: Some(files),
+        version,
+        tree,
+        config: String::new(),
+        packages: Vec::new(),
+    })
+}
+
+fn unusable(folder: &Path, problem: String) -> FixError {
+    FixError::BadInput {
+        what: "--source",
+        value: folder.display().to_string(),
+        problem,
+        expected: "a clean source tree of Linux, or one that git knows".into(),
+    }
+}
+
+fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, LabError> {
+    // The user says that this tree is meant; whose it is makes no difference.
+    let list = Run::new("git")
+        .args(["-c", "safe.directory=*", "-C"])
+        .arg(tree);
+    let list = list.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let names = run_to_end(&list, LIST_LIMIT, stop)?.text();
+    let paths = names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from);
+    let mut files: Vec<_> = paths
+        .filter(|path| tree.join(path).symlink_metadata().is_ok())
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    Ok(files)
+}
+
+/// All files below a folder, by their paths below it, in order.
+pub(crate) fn all_files(tree: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let path = tree.join(&folder);
+        for entry in fs::read_dir(&path).map_err(LabError::io("read", &path))? {
+            let entry = entry.map_err(LabError::io("read", &path))?;
+            let kind = entry.file_type().map_err(LabError::io("read", &path))?;
+            let below = folder.join(entry.file_name());
+            if kind.is_dir() {
+                folders.push(below);
+            } else {
+                files.push(below);
+            }
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn digest_of(tree: &Path, files: &[PathBuf], stop: &Stop) -> Result<String, LabError> {
+    let mut lines = String::new();
+    for file in files {
+        stop.check()?;
+        let path = tree.join(file);
+        let digest = if path.is_file() {
+            sha256_of_file(&path)?
+        } else {
+            // A link to a folder, or to nothing.
+            fs::read_link(&path)
+                .unwrap_or_default()
+                .display()
+                .to_string()
+        };
+        lines += &format!("{digest} {}\n", file.display());
+    }
+    Ok(sha256_of(lines.as_bytes()))
+}
+
+/// `6.1` of `6.1.192`.
+fn series_of(version: &str) -> &str {
+    let second = version
+        .match_indices('.')
+        .nth(1)
+        .map_or(version.len(), |(at, _)| at);
+    &version[..second]
+}
+
+/// The version in a tree's Makefile.
+fn version(tree: &Path) -> Result<String, FixError> {
+    let path = tree.join("Makefile");
+    let text = fs::read_to_string(&path)
+        .map_err(|error| unusable(tree, format!("{}: {error}", path.display())))?;
+    version_in(&text).ok_or_else(|| {
+        unusable(
+            tree,
+            "its Makefile is not Linux's: it sets no VERSION".into(),
+        )
+    })
+}
+
+fn version_in(makefile: &str) -> Option<String> {
+    let value = |name: &str| {
+        let mut lines = makefile.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
+        value.map(str::trim)
+    };
+    let [version, patchlevel] = [value("VERSION")?, value("PATCHLEVEL")?];
+    let sublevel = value("SUBLEVEL").unwrap_or("0");
+    let extra = value("EXTRAVERSION").unwrap_or_default();
+    Some(format!("{version}.{patchlevel}.{sublevel}{extra}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAKEFILE: &str =
+        "# x\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\nNAME = Curry\n";
+
+    fn tree() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("Makefile"), MAKEFILE).unwrap();
+        fs::create_dir(folder.path().join("mm")).unwrap();
+        fs::write(folder.path().join("mm/memory.c"), "int x;\n").unwrap();
+        folder
+    }
+
+    fn spec() -> Spec {
+        "none@6.1".parse().unwrap()
+    }
+
+    #[test]
+    fn versions_are_read_from_the_makefile() {
+        assert_eq!(version_in(MAKEFILE).unwrap(), "6.1.192");
+        assert_eq!(series_of("6.1.192"), "6.1");
+        assert_eq!(series_of("7.3"), "7.3");
+        assert_eq!(version_in("all:\n"), None);
+    }
+
+    #[test]
+    fn a_tree_is_known_by_what_stands_in_it() {
+        let folder = tree();
+        let source = || of_user(folder.path(), &spec(), &Stop::new()).unwrap();
+        let first = source();
+        assert_eq!(first.files.as_ref().map(Vec::len), Some(2));
+        assert_eq!(source().content, first.content);
+        fs::write(folder.path().join("mm/memory.c"), "int y;\n").unwrap();
+        assert_ne!(source().content, first.content);
+    }
+
+    #[test]
+    fn trees_that_cannot_be_used_are_told_with_the_reason() {
+        let refused = |folder: &Path| {
+            of_user(folder, &spec(), &Stop::new())
+                .unwrap_err()
+                .to_string()
+        };
+        let folder = tree();
+        fs::write(folder.path().join(".config"), "").unwrap();
+        assert!(refused(folder.path()).contains("something was built in it (.config)"));
+        fs::write(
+            folder.path().join("Makefile"),
+            MAKEFILE.replace("= 6", "= 5"),
+        )
+        .unwrap();
+        let text = refused(folder.path());
+        assert!(
+            text.contains("is Linux 5.1.192, but none@6.1 has patches for Linux 6.1"),
+            "{text}"
+        );
+        assert!(
+            refused(Path::new("/no-such-folder"))
+                .contains("--source /no-such-folder: No such file")
+        );
+    }
+}

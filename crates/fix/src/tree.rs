@@ -1,0 +1,178 @@
+//! A patched tree beside the source: links to the source's files, and files of its own where patches change them.
+//!
+//! The source is never written, whoever's it is: kbuild gets its own output folder, and a patched file replaces its link.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use pagetoll_lab::LabError;
+
+use crate::catalogue::Patch;
+use crate::error::FixError;
+use crate::patch;
+use crate::source::{self, Source};
+
+/// The files that patches change or make, with their new text.
+pub(crate) type Changes = BTreeMap<String, String>;
+
+/// What patches, one after the other, make of a source; `base` is what earlier patches made of it.
+///
+/// # Errors
+/// [`FixError::Patch`] for the first hunk that does not apply.
+pub(crate) fn changes(
+    source: &Source,
+    base: &Changes,
+    patches: &[Patch],
+) -> Result<Changes, FixError> {
+    let mut changes = base.clone();
+    for patch in patches {
+        let refuse = |error| FixError::Patch {
+            patch: patch.file.to_owned(),
+            tree: format!("Linux {} in {}", source.version, source.tree.display()),
+            source: error,
+        };
+        for file in patch::parse(patch.text).map_err(refuse)? {
+            let old = match changes.remove(&file.path) {
+                Some(text) => Some(text),
+                None => text_in(&source.tree, &file.path)?,
+            };
+            let new = file.apply(old.as_deref()).map_err(refuse)?;
+            changes.insert(file.path, new);
+        }
+    }
+    Ok(changes)
+}
+
+fn text_in(tree: &Path, file: &str) -> Result<Option<String>, LabError> {
+    let path = tree.join(file);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LabError::io("read", path)(error)),
+    }
+}
+
+/// Makes a new folder with a link to every file of the source.
+pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), LabError> {
+    let listed;
+    let files = match &source.files {
+        Some(files) => files,
+        None => {
+            listed = source::all_files(&source.tree)?;
+            &listed
+        }
+    };
+    let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    for folder in folders {
+        let folder = place.join(folder);
+        fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
+    }
+    for file in files {
+        let link = place.join(file);
+        symlink(source.tree.join(file), &link).map_err(LabError::io("write", &link))?;
+    }
+    Ok(())
+}
+
+/// Puts changed files in the place of their links.
+pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), LabError> {
+    for (file, text) in changes {
+        let path = place.join(file);
+        let mode = fs::metadata(&path).map_or(0o644, |meta| meta.permissions().mode());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(LabError::io("create", folder))?;
+        }
+        // The link goes: writing through it would change the source.
+        let _absent = fs::remove_file(&path);
+        fs::write(&path, text).map_err(LabError::io("write", &path))?;
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&path, mode).map_err(LabError::io("write", &path))?;
+    }
+    Ok(())
+}
+
+/// Takes changed files away again: links to the source's, or nothing.
+pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), LabError> {
+    for file in changes.keys() {
+        let (path, original): (PathBuf, PathBuf) = (place.join(file), source.tree.join(file));
+        let _absent = fs::remove_file(&path);
+        if original.exists() {
+            symlink(original, &path).map_err(LabError::io("write", &path))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATCH: Patch = Patch {
+        file: "x/0001.patch",
+        text: "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1 @@\n-old\n+new\n--- /dev/null\n+++ b/mm/sub/b.c\n@@ -0,0 +1 @@\n+made\n",
+    };
+
+    fn source(folder: &Path) -> Source {
+        fs::create_dir_all(folder.join("mm")).unwrap();
+        fs::write(folder.join("mm/a.c"), "old\n").unwrap();
+        fs::write(folder.join("mm/same.c"), "same\n").unwrap();
+        Source {
+            tree: folder.to_path_buf(),
+            files: None,
+            content: String::new(),
+            version: "6.1.1".into(),
+            config: String::new(),
+            packages: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_patched_tree_leaves_the_source_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(&folder.path().join("source"));
+        let place = folder.path().join("tree");
+        let read = |root: &Path, file: &str| fs::read_to_string(root.join(file)).unwrap();
+        let changes = changes(&source, &Changes::new(), &[PATCH]).unwrap();
+        mirror(&source, &place).unwrap();
+        write(&place, &changes).unwrap();
+        assert_eq!(read(&place, "mm/a.c"), "new\n");
+        assert_eq!(read(&place, "mm/sub/b.c"), "made\n");
+        assert_eq!(read(&place, "mm/same.c"), "same\n");
+        assert_eq!(read(&source.tree, "mm/a.c"), "old\n");
+        assert!(!source.tree.join("mm/sub").exists());
+        restore(&source, &place, &changes).unwrap();
+        assert_eq!(read(&place, "mm/a.c"), "old\n");
+        assert!(!place.join("mm/sub/b.c").exists());
+    }
+
+    #[test]
+    fn a_misfit_names_patch_tree_file_and_hunk() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(folder.path());
+        fs::write(folder.path().join("mm/a.c"), "other\n").unwrap();
+        let error = changes(&source, &Changes::new(), &[PATCH]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "x/0001.patch does not apply to Linux 6.1.1 in {}: \
+                 mm/a.c: hunk 1 (line 1) does not apply: expected \"old\", found \"other\"",
+                folder.path().display()
+            )
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn patches_build_upon_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = source(folder.path());
+        let second = Patch {
+            file: "x/0002.patch",
+            text: "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1,2 @@\n new\n+newer\n",
+        };
+        let changes = changes(&source, &Changes::new(), &[PATCH, second]).unwrap();
+        assert_eq!(changes["mm/a.c"], "new\nnewer\n");
+    }
+}

@@ -1,0 +1,192 @@
+//! Checks of a kernel by what runs inside a guest: one boot of dom0, each check a step (`guests/init/checks.h`).
+//!
+//! What a check found is told, not judged: whether it proves anything is for whoever knows its negative control.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::apt::Freshness;
+use crate::boot::{self, Boot, Harvest};
+use crate::error::LabError;
+use crate::host;
+use crate::initramfs::{self, Member};
+use crate::kernel::KernelSource;
+use crate::machine::{Firmware, Machine, Mode};
+use crate::materials::{Materials, Sources};
+use crate::report::Report;
+use crate::unmap::Surroundings;
+use crate::xen::XenSource;
+
+/// Two disks of 64 MiB, and the files and areas of the checks.
+const PAGES_MIB: u64 = 384;
+
+/// The CPUs of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpus {
+    /// One; the run repeats to the bit.
+    One,
+    /// Two that run in parallel.
+    Two,
+}
+
+impl Cpus {
+    fn mode(self) -> Mode {
+        match self {
+            Self::One => Mode::Counting,
+            Self::Two => Mode::Race,
+        }
+    }
+}
+
+/// A check, and on how many pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name in `guests/init/checks.c`.
+    pub name: String,
+    /// Pages, or operations on pages.
+    pub pages: u32,
+}
+
+/// What is to be checked, and on what.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The name of the boot, for progress and logs.
+    pub name: String,
+    /// The kernel of dom0.
+    pub kernel: KernelSource,
+    /// The hypervisor.
+    pub xen: XenSource,
+    /// Its CPUs.
+    pub cpus: Cpus,
+    /// The checks, in order.
+    pub steps: Vec<Step>,
+    /// Where the console is kept; `None` keeps it only when something fails.
+    pub keep_logs: Option<PathBuf>,
+    /// A guest that reports nothing for so long is given up.
+    pub silence: Duration,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The check.
+    pub name: String,
+    /// Pages, or operations on pages, that were tried.
+    pub tried: u64,
+    /// Those that came out wrong.
+    pub failed: u64,
+}
+
+/// What a boot brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Xen's version.
+    pub xen: String,
+    /// The kernel's release.
+    pub linux: String,
+    /// For each check, in order.
+    pub findings: Vec<Finding>,
+    /// Lines in the kernel's log that a healthy kernel does not write.
+    pub warnings: u64,
+    /// The first of them.
+    pub first_warning: String,
+}
+
+/// Boots and runs the checks.
+///
+/// # Errors
+/// A machine that lacks something; [`LabError::Guest`] for a guest that does not come to the end, as one with a broken
+/// kernel may.
+pub fn run(request: &Request, surroundings: &Surroundings<'_>) -> Result<Ran, LabError> {
+    let sources = Sources {
+        kernel: &request.kernel,
+        xen: &request.xen,
+        freshness: Freshness::Cached,
+    };
+    sources.check_tools()?;
+    let machine = machine(request.cpus);
+    host::require_memory(machine.memory_mib(), "the checks")?;
+    let materials = sources.obtain(*surroundings)?;
+    let initramfs = initramfs(request, &materials, *surroundings)?;
+    let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(&request.name, steps + 2);
+    let boot = Boot {
+        name: &request.name,
+        machine,
+        xen: Some(&materials.xen.elf),
+        linux: &materials.vmlinux,
+        initramfs: &initramfs,
+        silence: request.silence,
+        keep_logs: request.keep_logs.as_deref(),
+    };
+    let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
+    understand(request, &harvest)
+}
+
+fn machine(cpus: Cpus) -> Machine {
+    Machine {
+        mode: cpus.mode(),
+        firmware: Firmware::Xen,
+        pages_mib: PAGES_MIB,
+    }
+}
+
+fn initramfs(
+    request: &Request,
+    materials: &Materials,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<u8>, LabError> {
+    let init = std::fs::read(&materials.init).map_err(LabError::io("read", &materials.init))?;
+    let step = |step: &Step| format!("check {} {}\n", step.name, step.pages);
+    let order: String = request.steps.iter().map(step).collect::<String>() + "kernel-log\n";
+    let members = [
+        Member {
+            name: "init",
+            mode: 0o755,
+            bytes: &init,
+        },
+        Member {
+            name: "order",
+            mode: 0o644,
+            bytes: order.as_bytes(),
+        },
+    ];
+    let place = surroundings.cache.root();
+    initramfs::assemble(&members).map_err(LabError::io("assemble an initramfs in", place))
+}
+
+fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
+    let mut ran = Ran {
+        xen: String::new(),
+        linux: String::new(),
+        findings: Vec::with_capacity(request.steps.len()),
+        warnings: 0,
+        first_warning: String::new(),
+    };
+    for report in &harvest.reports {
+        match report {
+            Report::Hello(hello) => {
+                ran.xen.clone_from(&hello.xen);
+                ran.linux.clone_from(&hello.release);
+            }
+            Report::Check(check) => ran.findings.push(Finding {
+                name: check.name.clone(),
+                tried: check.tried,
+                failed: check.failed,
+            }),
+            Report::KernelLog(log) => {
+                ran.warnings = log.warnings;
+                ran.first_warning.clone_from(&log.first);
+            }
+            _ => {}
+        }
+    }
+    let asked = request.steps.iter().map(|step| &step.name);
+    if asked.ne(ran.findings.iter().map(|finding| &finding.name)) {
+        return Err(LabError::Senseless {
+            boot: request.name.clone(),
+            problem: "it did not answer the checks that were asked for".to_owned(),
+        });
+    }
+    Ok(ran)
+}

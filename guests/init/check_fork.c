@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* What parent and child see of memory that fork() made common: each its own writes, and nothing of the other's. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "checks.h"
+#include "report.h"
+
+/* Pages that a thread goes on writing to while its process forks. */
+#define RACE_PAGES 1024
+
+static volatile uint64_t *word(volatile char *area, size_t page)
+{
+	return (volatile uint64_t *)(area + page * PAGE);
+}
+
+/* Runs `body` in a child; it gives what it found through memory that both share. */
+static uint64_t in_child(uint64_t (*body)(volatile char *area, uint32_t pages), volatile char *area, uint32_t pages)
+{
+	volatile uint64_t *answer = map_or_fail(-1, PAGE, MAP_SHARED | MAP_ANONYMOUS);
+	uint64_t found;
+	pid_t child = fork();
+	int status;
+
+	if (child < 0)
+		fail("fork");
+	if (child == 0) {
+		*answer = body(area, pages);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		fail("a child of a check died");
+	found = *answer;
+	munmap((void *)answer, PAGE);
+	return found;
+}
+
+/* The child finds 1 everywhere, and writes 2 to the even pages. */
+static uint64_t write_even(volatile char *area, uint32_t pages)
+{
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++) {
+		if (*word(area, page) != 1)
+			wrong++;
+		if (page % 2 == 0)
+			*word(area, page) = 2;
+	}
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != (page % 2 == 0 ? 2 : 1))
+			wrong++;
+	return wrong;
+}
+
+struct finding check_fork_contents(uint32_t pages)
+{
+	struct finding finding = { .tried = 3ull * pages };
+	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	for (size_t page = 0; page < pages; page++)
+		*word(area, page) = 1;
+	finding.failed = in_child(write_even, area, pages);
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != 1)
+			finding.failed++;
+	munmap((void *)area, pages * PAGE);
+	return finding;
+}
+
+struct writing {
+	volatile char *area;
+	uint64_t written[RACE_PAGES];
+	atomic_bool end;
+};
+
+static void *go_on_writing(void *argument)
+{
+	struct writing *writing = argument;
+
+	for (uint64_t value = 1; !atomic_load(&writing->end); value++)
+		for (size_t page = 0; page < RACE_PAGES; page++) {
+			*word(writing->area, page) = value;
+			writing->written[page] = value;
+		}
+	return NULL;
+}
+
+/* What the child sees must stand still, although its parent goes on writing. */
+static uint64_t watch(volatile char *area, uint32_t pages)
+{
+	static uint64_t seen[RACE_PAGES];
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		seen[page] = *word(area, page);
+	usleep(2000);
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != seen[page])
+			wrong++;
+	return wrong;
+}
+
+struct finding check_fork_race(uint32_t pages)
+{
+	static struct writing writing;
+	struct finding finding = { 0 };
+	pthread_t thread;
+
+	memset(&writing, 0, sizeof(writing));
+	writing.area = map_or_fail(-1, RACE_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (pthread_create(&thread, NULL, go_on_writing, &writing))
+		fail("start a writer");
+	while (finding.tried < pages) {
+		finding.failed += in_child(watch, writing.area, RACE_PAGES);
+		finding.tried += RACE_PAGES;
+	}
+	atomic_store(&writing.end, true);
+	pthread_join(thread, NULL);
+	for (size_t page = 0; page < RACE_PAGES; page++)
+		if (*word(writing.area, page) != writing.written[page])
+			finding.failed++;
+	munmap((void *)writing.area, RACE_PAGES * PAGE);
+	return finding;
+}

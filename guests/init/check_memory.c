@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* What the checks are made with: files, swap, and what the kernel tells of pages. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <unistd.h>
+
+#include "checks.h"
+#include "report.h"
+
+#define SWAP_DEVICE "/dev/ram1"
+
+int tmpfs_file(size_t size)
+{
+	int fd = memfd_create("check", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, size) < 0)
+		fail("make a tmpfs file");
+	return fd;
+}
+
+void *map_or_fail(int fd, size_t size, int flags)
+{
+	void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (addr == MAP_FAILED)
+		fail("map a check's pages");
+	madvise(addr, size, MADV_NOHUGEPAGE);
+	return addr;
+}
+
+void write_value(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		fail(path);
+	close(fd);
+}
+
+void drop_caches(void)
+{
+	sync();
+	write_value("/proc/sys/vm/drop_caches", "1");
+}
+
+/* One entry of /proc/self/pagemap: Documentation/admin-guide/mm/pagemap.rst. */
+uint64_t pagemap_entry(const volatile void *addr)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	off_t at = (uintptr_t)addr / PAGE * sizeof(uint64_t);
+	uint64_t entry;
+
+	if (fd < 0 || pread(fd, &entry, sizeof(entry), at) != sizeof(entry))
+		fail("read pagemap");
+	close(fd);
+	return entry;
+}
+
+/* Version 1 of the swap header: union swap_header in include/linux/swap.h. */
+static void make_swap(int fd, uint64_t size)
+{
+	unsigned char page[PAGE] = { 0 };
+	uint32_t version_and_last_page[2] = { 1, size / PAGE - 1 };
+
+	memcpy(page + 1024, version_and_last_page, sizeof(version_and_last_page));
+	memcpy(page + PAGE - 10, "SWAPSPACE2", 10);
+	if (pwrite(fd, page, sizeof(page), 0) != sizeof(page) || fsync(fd) < 0)
+		fail("make swap");
+}
+
+void use_swap(void)
+{
+	static bool used;
+	int fd;
+
+	if (used)
+		return;
+	fd = open(SWAP_DEVICE, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		fail(SWAP_DEVICE);
+	make_swap(fd, lseek(fd, 0, SEEK_END));
+	close(fd);
+	if (swapon(SWAP_DEVICE, 0) < 0)
+		fail("swapon");
+	used = true;
+}
+
+/* Pages that somebody holds for a moment, on a list of a CPU's own, are not taken: asks again. */
+void page_out(void *addr, size_t size)
+{
+	for (int attempt = 0; attempt < 3; attempt++)
+		if (madvise(addr, size, MADV_PAGEOUT) < 0)
+			fail("madvise PAGEOUT");
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Swap, and the soft-dirty bits that must survive it.
+ *
+ * A page that came back from swap by a read is clean, and its slot still holds what it was. When it is written, only
+ * its entry's dirty bit says that the slot is out of date.
+ */
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "checks.h"
+#include "report.h"
+
+static volatile uint64_t *word(volatile char *area, size_t page)
+{
+	return (volatile uint64_t *)(area + page * PAGE);
+}
+
+static void write_all_pages(volatile char *area, uint32_t pages, uint64_t value)
+{
+	for (size_t page = 0; page < pages; page++)
+		*word(area, page) = value + page;
+}
+
+static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
+{
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != value + page)
+			wrong++;
+	return wrong;
+}
+
+static void fork_once(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
+}
+
+static uint64_t count_swapped(volatile char *area, uint32_t pages)
+{
+	uint64_t swapped = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		if (pagemap_entry(area + page * PAGE) & PAGEMAP_SWAPPED)
+			swapped++;
+	return swapped;
+}
+
+static struct finding swap_twice(uint32_t pages, bool forking)
+{
+	struct finding finding = { 0 };
+	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	use_swap();
+	write_all_pages(area, pages, 1000);
+	page_out((void *)area, pages * PAGE);
+	finding.failed = count_wrong(area, pages, 1000);
+	write_all_pages(area, pages, 5000000);
+	if (forking)
+		fork_once();
+	page_out((void *)area, pages * PAGE);
+	/* What was not swapped out was not tried. */
+	finding.tried = count_swapped(area, pages);
+	finding.failed += count_wrong(area, pages, 5000000);
+	munmap((void *)area, pages * PAGE);
+	return finding;
+}
+
+struct finding check_swap(uint32_t pages)
+{
+	return swap_twice(pages, false);
+}
+
+struct finding check_swap_after_fork(uint32_t pages)
+{
+	return swap_twice(pages, true);
+}
+
+static uint64_t count_not_soft_dirty(volatile char *area, uint32_t pages)
+{
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++) {
+		bool found = pagemap_entry(area + page * PAGE) & PAGEMAP_SOFT_DIRTY;
+
+		if (found != (page % 2 == 0))
+			wrong++;
+	}
+	return wrong;
+}
+
+/* Even pages are written after the bits were cleared; what follows must not change what is told of either kind. */
+struct finding check_soft_dirty(uint32_t pages)
+{
+	struct finding finding = { .tried = 3ull * pages };
+	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	use_swap();
+	write_all_pages(area, pages, 1);
+	write_value("/proc/self/clear_refs", "4");
+	for (size_t page = 0; page < pages; page += 2)
+		*word(area, page) = 2;
+	finding.failed = count_not_soft_dirty(area, pages);
+	fork_once();
+	finding.failed += count_not_soft_dirty(area, pages);
+	page_out((void *)area, pages * PAGE);
+	finding.failed += count_not_soft_dirty(area, pages);
+	munmap((void *)area, pages * PAGE);
+	return finding;
+}
