@@ -51,8 +51,8 @@ Examples:
       What it is for, why it is safe, and how to send it upstream
   pagetoll fix build xen-pv-get-and-clear
       Builds the patched kernel into the cache: five minutes on two CPUs, nothing when it is there
-  pagetoll fix build xen-pv-get-and-clear@7.3 --source ~/linux
-      The series for Linux 7.3, on a tree of your own, which is not changed
+  pagetoll fix build xen-pv-get-and-clear@6.1 --source ~/linux
+      The series for Linux 6.1, on a tree of your own, which is not changed
   pagetoll fix check xen-pv-get-and-clear
       Runs its checks on the real thing, and on kernels that are broken on purpose, which they must catch";
 

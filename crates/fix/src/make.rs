@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_growing_log_is_read_once_and_by_whole_lines() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        write!(file, "old\n").unwrap();
+        writeln!(file, "old").unwrap();
         let mut tail = Tail::at_end_of(file.path());
         write!(file, "  CC a.o\n  CC").unwrap();
         assert_eq!(tail.lines(), ["  CC a.o"]);

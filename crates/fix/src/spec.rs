@@ -1,4 +1,4 @@
-//! Which kernel is meant: `xen-pv-get-and-clear`, `none@trixie-backports/7.3`, ...
+//! Which kernel is meant: `xen-pv-get-and-clear`, `none@bookworm/6.1`, ...
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub const PREFIX: &str = "fix:";
 /// The name of the kernel that is built in the same way from the same source, but not patched.
 pub const NONE: &str = "none";
 
-const EXPECTED: &str = "NAME, NAME@SERIES such as xen-pv-get-and-clear@7.3, or NAME@SUITE/SERIES";
+const EXPECTED: &str = "NAME, NAME@SERIES such as xen-pv-get-and-clear@6.1, or NAME@SUITE/SERIES";
 
 /// A kernel that can be built: a fix or none, on a series of Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
