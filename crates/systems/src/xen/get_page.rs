@@ -202,9 +202,7 @@ impl Xen {
         if !parent_fits || !child_fits || !self.frames.get_page(child, owner) {
             return Err(Errno::Einval);
         }
-        if let Some(frame) = self.frames.get_mut(child) {
-            frame.type_count += 1;
-        }
+        let _ = self.frames.update(child, |frame| frame.type_count += 1);
         self.count_linear(table, child, 1);
         Ok(())
     }

@@ -253,7 +253,9 @@ impl Xen {
         if !self.frames.get_page(mfn, owners.pages) {
             return Err(Errno::Einval);
         }
-        self.machine_to_phys.insert(mfn, request.val);
+        if let Ok(index) = usize::try_from(mfn.0) {
+            self.machine_to_phys.set(index, request.val.wrapping_add(1));
+        }
         self.frames.put_page(mfn);
         Ok(())
     }
