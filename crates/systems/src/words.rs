@@ -82,6 +82,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
+    #[inline]
     fn chunk(&self, number: usize) -> Option<&Chunk> {
         let block = self.blocks.get(number / BLOCK)?.as_ref()?;
         Some(&block[number % BLOCK])
@@ -106,13 +107,25 @@ impl Words {
     }
 
     /// A word.
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> u64 {
         let chunk = self.chunk(index / CHUNK);
         chunk.map_or(0, |chunk| chunk.word(index % CHUNK))
     }
 
     /// Stores a word.
+    #[inline]
     pub(crate) fn set(&mut self, index: usize, value: u64) {
+        let number = index / CHUNK;
+        if let Some(words) = self.words_mut(number) {
+            words[index % CHUNK] = value;
+            return;
+        }
+        self.set_in_rule(index, value);
+    }
+
+    #[cold]
+    fn set_in_rule(&mut self, index: usize, value: u64) {
         let number = index / CHUNK;
         match self.chunk_mut(number) {
             Chunk::Words(words) => words[index % CHUNK] = value,
@@ -125,10 +138,20 @@ impl Words {
         }
     }
 
+    #[inline]
+    fn words_mut(&mut self, number: usize) -> Option<&mut [u64; CHUNK]> {
+        let block = self.blocks.get_mut(number / BLOCK)?.as_mut()?;
+        match &mut block[number % BLOCK] {
+            Chunk::Words(words) => Some(words),
+            Chunk::Rule(_) => None,
+        }
+    }
+
     /// Changes a word; returns what `change` does.
+    #[inline]
     pub(crate) fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut u64) -> R) -> R {
         let number = index / CHUNK;
-        if let Chunk::Words(words) = self.chunk_mut(number) {
+        if let Some(words) = self.words_mut(number) {
             return change(&mut words[index % CHUNK]);
         }
         let mut word = self.get(index);

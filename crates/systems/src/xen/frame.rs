@@ -97,46 +97,41 @@ impl FrameTable {
         all.filter_map(|mfn| Some((mfn, self.get(mfn)?)))
     }
 
+    #[inline]
     fn index(&self, mfn: Mfn) -> Option<usize> {
         usize::try_from(mfn.0)
             .ok()
             .filter(|&index| index < self.length)
     }
 
-    fn unpacked(&self, mfn: Mfn, word: u64) -> Frame {
-        if word == ASIDE {
-            self.aside.get(&mfn).copied().unwrap_or_default()
-        } else {
-            unpack(word)
-        }
-    }
-
     /// What is known of a frame; `None` for one that does not exist (`mfn_valid`).
     #[must_use]
+    #[inline]
     pub fn get(&self, mfn: Mfn) -> Option<Frame> {
-        let word = self.words.get(self.index(mfn)?);
-        Some(self.unpacked(mfn, word))
+        match self.words.get(self.index(mfn)?) {
+            ASIDE => self.aside.get(&mfn).copied(),
+            word => Some(unpack(word)),
+        }
     }
 
     /// Changes what is known of a frame, and returns what `change` does; `None` for one that does not exist.
+    #[inline]
     pub fn update<R>(&mut self, mfn: Mfn, change: impl FnOnce(&mut Frame) -> R) -> Option<R> {
         let index = self.index(mfn)?;
-        let mut frame = self.unpacked(mfn, self.words.get(index));
-        let result = change(&mut frame);
-        self.set_at(index, mfn, frame);
-        Some(result)
-    }
-
-    fn set_at(&mut self, index: usize, mfn: Mfn, frame: Frame) {
-        let packed = pack(frame);
-        let before = self.words.update(index, |word| {
-            std::mem::replace(word, packed.unwrap_or(ASIDE))
+        let aside = &mut self.aside;
+        let result = self.words.update(index, |word| {
+            let mut frame = match *word {
+                ASIDE => aside.remove(&mfn).unwrap_or_default(),
+                word => unpack(word),
+            };
+            let result = change(&mut frame);
+            *word = pack(frame).unwrap_or_else(|| {
+                aside.insert(mfn, frame);
+                ASIDE
+            });
+            result
         });
-        if packed.is_none() {
-            self.aside.insert(mfn, frame);
-        } else if before == ASIDE {
-            self.aside.remove(&mfn);
-        }
+        Some(result)
     }
 
     /// Makes all frames of a range alike, as far as they exist.

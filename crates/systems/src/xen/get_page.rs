@@ -58,6 +58,9 @@ impl Xen {
             return Err(Errno::Einval);
         }
         let mfn = entry.mfn();
+        if self.take_known(entry, pg_owner) {
+            return Ok(entry);
+        }
         if self.is_io_memory(mfn) {
             let asked = if pg_owner == DomainId::IO {
                 l1e_owner
@@ -74,6 +77,24 @@ impl Xen {
             self.frames.put_page(mfn);
         }
         taken.map(|()| entry)
+    }
+
+    /// Takes a frame that is the asked domain's and, for a writable entry, writable already: what nearly all are.
+    fn take_known(&mut self, entry: PageTableEntry, owner: DomainId) -> bool {
+        let uses = u32::from(entry.has(Flags::WRITABLE));
+        let taken = self.frames.update(entry.mfn(), |frame| {
+            let fits = owner != DomainId::IO
+                && frame.owner == Some(owner)
+                && frame.references > 0
+                && !frame.xen_heap
+                && (uses == 0 || frame.page_type == PageType::Writable && frame.validated);
+            if fits {
+                frame.references += 1;
+                frame.type_count += uses;
+            }
+            fits
+        });
+        taken == Some(true)
     }
 
     fn take_ram(
@@ -122,13 +143,29 @@ impl Xen {
     /// Gives back the frame that an L1 entry maps.
     pub(super) fn put_page_from_l1e(&mut self, entry: PageTableEntry) {
         let mfn = entry.mfn();
-        if !entry.is_present() || self.is_io_memory(mfn) {
+        if !entry.is_present() || self.put_known(entry) || self.is_io_memory(mfn) {
             return;
         }
         if entry.has(Flags::WRITABLE) {
             self.put_page_type(mfn, None);
         }
         self.frames.put_page(mfn);
+    }
+
+    /// Gives back a frame that is writable, if it is, and that others still refer to: what nearly all are.
+    fn put_known(&mut self, entry: PageTableEntry) -> bool {
+        let uses = u32::from(entry.has(Flags::WRITABLE));
+        let put = self.frames.update(entry.mfn(), |frame| {
+            let fits = frame.owner != Some(DomainId::IO)
+                && frame.references > 1
+                && (uses == 0 || frame.page_type == PageType::Writable && frame.type_count > 0);
+            if fits {
+                frame.references -= 1;
+                frame.type_count -= uses;
+            }
+            fits
+        });
+        put == Some(true)
     }
 
     /// Whether a frame is not RAM (`is_iomem_page`).

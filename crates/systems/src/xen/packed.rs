@@ -21,7 +21,20 @@ const XEN_HEAP: u64 = VALIDATED << 2;
 /// The word of a frame that fits into none.
 pub(super) const ASIDE: u64 = VALIDATED << 3;
 
+/// Uses by their numbers; the last is no number of any.
+const TYPES: [PageType; 8] = [
+    PageType::None,
+    PageType::Table(Level::L1),
+    PageType::Table(Level::L2),
+    PageType::Table(Level::L3),
+    PageType::Table(Level::L4),
+    PageType::SegmentDescriptors,
+    PageType::Writable,
+    PageType::None,
+];
+
 /// A frame as a word; `None` for one whose counts are too great, or that is part of a linear page table.
+#[inline]
 pub(super) fn pack(frame: Frame) -> Option<u64> {
     let owner = frame.owner.map_or(0, |owner| u64::from(owner.0) + 1);
     let fits = frame.linear == 0
@@ -41,6 +54,7 @@ pub(super) fn pack(frame: Frame) -> Option<u64> {
 }
 
 /// The frame of a word.
+#[inline]
 #[allow(clippy::cast_possible_truncation, reason = "each part is masked")]
 pub(super) fn unpack(word: u64) -> Frame {
     let count = |shift: u32| (word >> shift) as u32 & (COUNT_END - 1);
@@ -49,7 +63,7 @@ pub(super) fn unpack(word: u64) -> Frame {
         owner: owner.checked_sub(1).map(DomainId),
         references: count(0),
         xen_heap: word & XEN_HEAP != 0,
-        page_type: page_type(word >> TYPE & 7),
+        page_type: TYPES[(word >> TYPE & 7) as usize],
         type_count: count(TYPE_COUNT),
         validated: word & VALIDATED != 0,
         pinned: word & PINNED != 0,
@@ -57,24 +71,13 @@ pub(super) fn unpack(word: u64) -> Frame {
     }
 }
 
+#[inline]
 const fn number(page_type: PageType) -> u64 {
     match page_type {
         PageType::None => 0,
         PageType::Table(level) => level as u64,
         PageType::SegmentDescriptors => 5,
         PageType::Writable => 6,
-    }
-}
-
-const fn page_type(number: u64) -> PageType {
-    match number {
-        1 => PageType::Table(Level::L1),
-        2 => PageType::Table(Level::L2),
-        3 => PageType::Table(Level::L3),
-        4 => PageType::Table(Level::L4),
-        5 => PageType::SegmentDescriptors,
-        6 => PageType::Writable,
-        _ => PageType::None,
     }
 }
 
@@ -88,7 +91,7 @@ mod tests {
         fn frame()(
             owner in prop::option::of(any::<u16>()),
             counts in (0..COUNT_END + 2, 0..COUNT_END + 2),
-            kind in 0..7u64,
+            kind in 0..7usize,
             flags in any::<[bool; 3]>(),
             linear in prop_oneof![9 => Just(0), 1 => any::<i16>()],
         ) -> Frame {
@@ -96,7 +99,7 @@ mod tests {
                 owner: owner.map(DomainId),
                 references: counts.0,
                 type_count: counts.1,
-                page_type: page_type(kind),
+                page_type: TYPES[kind],
                 validated: flags[0],
                 pinned: flags[1],
                 xen_heap: flags[2],
