@@ -165,7 +165,7 @@ impl Words {
         let mut index = range.start;
         while index < range.end {
             let value = first.wrapping_add(step.wrapping_mul((index - range.start) as u64));
-            if index % CHUNK == 0 && range.end - index >= CHUNK {
+            if index.is_multiple_of(CHUNK) && range.end - index >= CHUNK {
                 *self.chunk_mut(index / CHUNK) = Chunk::Rule(Rule::row(value, step));
                 index += CHUNK;
             } else {

@@ -81,7 +81,7 @@ impl Xen {
 
     /// Takes a frame that is the asked domain's and, for a writable entry, writable already: what nearly all are.
     fn take_known(&mut self, entry: PageTableEntry, owner: DomainId) -> bool {
-        let uses = u32::from(entry.has(Flags::WRITABLE));
+        let uses = u32::from(self.is_use(entry, owner));
         let taken = self.frames.update(entry.mfn(), |frame| {
             let fits = owner != DomainId::IO
                 && frame.owner == Some(owner)
@@ -108,7 +108,7 @@ impl Xen {
             return Err(Errno::Ebusy);
         }
         let mfn = entry.mfn();
-        let writable = entry.has(Flags::WRITABLE);
+        let writable = self.is_use(entry, real_owner);
         if writable {
             let taken = self.get_page_type(mfn, PageType::Writable);
             taken.map_err(|_| Errno::Ebusy)?;
@@ -146,15 +146,23 @@ impl Xen {
         if !entry.is_present() || self.put_known(entry) || self.is_io_memory(mfn) {
             return;
         }
-        if entry.has(Flags::WRITABLE) {
+        let owner = self.frames.get(mfn).and_then(|frame| frame.owner);
+        if owner.is_some_and(|owner| self.is_use(entry, owner)) {
             self.put_page_type(mfn, None);
         }
         self.frames.put_page(mfn);
     }
 
+    /// Whether an entry uses its frame as writable. Entries that map another domain's frames do not where Xen translates
+    /// that domain: its own tables are not of Xen's frame types.
+    fn is_use(&self, entry: PageTableEntry, owner: DomainId) -> bool {
+        entry.has(Flags::WRITABLE) && (owner == DomainId::DOM0 || self.p2m(owner).is_none())
+    }
+
     /// Gives back a frame that is writable, if it is, and that others still refer to: what nearly all are.
     fn put_known(&mut self, entry: PageTableEntry) -> bool {
-        let uses = u32::from(entry.has(Flags::WRITABLE));
+        let owner = self.frames.get(entry.mfn()).and_then(|frame| frame.owner);
+        let uses = u32::from(owner.is_some_and(|owner| self.is_use(entry, owner)));
         let put = self.frames.update(entry.mfn(), |frame| {
             let fits = frame.owner != Some(DomainId::IO)
                 && frame.references > 1

@@ -4,7 +4,7 @@
 //! writable but for the page tables. Source: xen/arch/x86/pv/dom0_build.c; xen/arch/x86/dom0_build.c,
 //! `dom0_setup_permissions`, 4.17.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pagetoll_units::{Mfn, Pages, VirtualAddress};
@@ -119,7 +119,8 @@ pub struct Xen {
     pub(super) shared_info: SharedInfo,
     /// Dom0's, which is the only guest that runs.
     pub(super) width: Width,
-    domains: BTreeSet<DomainId>,
+    /// Each with its p2m, where it is translated.
+    domains: BTreeMap<DomainId, Option<Range<Mfn>>>,
     next_free: Range<u64>,
 }
 
@@ -140,7 +141,7 @@ impl Xen {
             tolls: Tolls::default(),
             shared_info: SharedInfo::default(),
             width: layout.width,
-            domains: BTreeSet::from([DomainId::DOM0]),
+            domains: BTreeMap::from([(DomainId::DOM0, None)]),
             next_free: layout.dom0.start.0..layout.dom0.end.0,
         };
         xen.own(0..LOW_IO, DomainId::IO);
@@ -283,8 +284,19 @@ impl Xen {
 
     /// Adds a domain with frames that nobody owns yet, and no vCPU.
     pub fn add_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
-        self.domains.insert(domain);
+        self.domains.insert(domain, None);
         self.own(frames.start.0..frames.end.0, domain);
+    }
+
+    /// Adds an HVM or PVH domain: Xen translates its frame numbers, of which number 0 is the first of these frames.
+    pub fn add_translated_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
+        self.own(frames.start.0..frames.end.0, domain);
+        self.domains.insert(domain, Some(frames));
+    }
+
+    /// A domain's p2m, where it is translated (`paging_mode_translate`, `paging_mode_external`).
+    pub(super) fn p2m(&self, domain: DomainId) -> Option<&Range<Mfn>> {
+        self.domains.get(&domain)?.as_ref()
     }
 
     /// Shares a page of Xen's heap with dom0, as the shared info page is: writable in use from the start.
@@ -300,7 +312,7 @@ impl Xen {
     }
 
     pub(super) fn has_domain(&self, domain: DomainId) -> bool {
-        self.domains.contains(&domain)
+        self.domains.contains_key(&domain)
     }
 
     pub(super) fn vcpus_of(&self, domain: DomainId) -> Vec<VcpuId> {
