@@ -102,6 +102,8 @@ pub(crate) enum Command {
     Search(ListArgs),
     /// Makes a host table for the simulator from bills of the lab
     Calibrate(CalibrateArgs),
+    /// Sets published figures beside what the simulator makes of them
+    Validate(ListArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),

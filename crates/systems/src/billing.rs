@@ -10,6 +10,7 @@ mod checks;
 mod crossings;
 mod price;
 mod tariff;
+pub mod validate;
 
 use std::collections::BTreeMap;
 
@@ -109,7 +110,7 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
 }
 
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = cell.tariff();
+    let tariff = tariff::of(cell.operation, cell.mechanism.name);
     // A table that cannot price the cell is told before a terabyte is walked for it.
     price::check(&tariff, &request.host)?;
     let items = request.order.pages;

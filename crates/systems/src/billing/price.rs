@@ -31,7 +31,8 @@ pub(super) fn set(
     row.set_runs(vec![cost(middle)]);
     row.runs.clear();
     row.tolls.clone_from(middle);
-    row.interval = interval(&bills);
+    let mut costs: Vec<_> = bills.iter().map(|bill| cost(bill)).collect();
+    row.interval = Interval::of_middle(&mut costs);
     Ok(())
 }
 
@@ -59,14 +60,13 @@ fn cost(tolls: &[Toll]) -> f64 {
     tolls.iter().map(Toll::cost_per_page).sum()
 }
 
-/// Where the middle 90 % of sorted bills lie, by nearest rank; nothing for a single one.
-fn interval(sorted: &[Vec<Toll>]) -> Option<Interval> {
-    let last = sorted.len().checked_sub(1).filter(|last| *last > 0)?;
-    let beyond = sorted.len() / 20;
-    Some(Interval {
-        low: cost(&sorted[beyond]),
-        high: cost(&sorted[last - beyond]),
-    })
+/// What one item costs.
+pub(super) fn cost_of(
+    tariff: &[Item],
+    walked: &Walked,
+    prices: &Prices<'_>,
+) -> Result<f64, HostError> {
+    Ok(cost(&tolls(tariff, walked, prices)?))
 }
 
 /// A count for each item; both are far below 2^53.

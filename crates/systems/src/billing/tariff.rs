@@ -4,7 +4,7 @@
 
 use pagetoll_bill::host::CostKey;
 
-use super::cells::{Cell, Operation};
+use super::cells::Operation;
 use crate::linux::Walked;
 
 /// One item of a tariff.
@@ -39,15 +39,13 @@ const fn trap(key: CostKey) -> Item {
     item("trap-and-emulate", key, |w| w.tolls.emulations)
 }
 
-impl Cell {
-    /// What it pays for.
-    pub(super) fn tariff(self) -> Vec<Item> {
-        match self.operation {
-            Operation::Clear => clear(self.mechanism.name),
-            Operation::Set => set(self.mechanism.name),
-            Operation::Switch(_) => switch(self.mechanism.name),
-            Operation::EnableIdle | Operation::EnablePending => enable(self.mechanism.name),
-        }
+/// What an operation by a mechanism pays for.
+pub(super) fn of(operation: Operation, mechanism: &str) -> Vec<Item> {
+    match operation {
+        Operation::Clear => clear(mechanism),
+        Operation::Set => set(mechanism),
+        Operation::Switch(_) => switch(),
+        Operation::EnableIdle | Operation::EnablePending => enable(),
     }
 }
 
@@ -109,7 +107,7 @@ fn set(mechanism: &str) -> Vec<Item> {
     }
 }
 
-fn switch(_: &str) -> Vec<Item> {
+fn switch() -> Vec<Item> {
     vec![
         item("compare", CostKey::TLS_COMPARE, |w| w.items),
         ENTRY,
@@ -122,7 +120,7 @@ fn switch(_: &str) -> Vec<Item> {
     ]
 }
 
-fn enable(_: &str) -> Vec<Item> {
+fn enable() -> Vec<Item> {
     vec![
         item("check", CostKey::EVENT_CHECK, |w| w.items),
         item("xen_version", CostKey::XEN_VERSION, |w| w.tolls.xen_version),
