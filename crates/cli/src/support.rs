@@ -15,7 +15,8 @@ pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend:
 pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
-        (Route::Unmap, Backend::Lab | Backend::Sim) => Support::Yes,
+        (Route::Unmap, Backend::Lab) => Support::Yes,
+        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Sim) => Support::Yes,
         (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Live) => {
             no("this host's own kernel is no Xen PV guest that could be billed")
         }
@@ -83,7 +84,10 @@ mod tests {
     #[test]
     fn exact_counts_are_preferred() {
         assert_eq!(best(Route::Unmap), Some(Backend::Lab));
-        assert_eq!(billable(), "unmap on lab, unmap on sim");
+        assert_eq!(
+            billable(),
+            "unmap on lab, unmap on sim, fault on sim, switch on sim, irq on sim"
+        );
     }
 
     #[test]
