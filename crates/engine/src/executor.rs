@@ -6,10 +6,10 @@ use std::task::{Context, Waker};
 use crate::context::Cx;
 use crate::deadlock::Deadlock;
 use crate::error::{Misuse, RunError, SetupError, SpawnError};
-use crate::ids::{CoreId, NONE, TaskId, Toll};
+use crate::ids::{CoreId, TaskId, Toll};
 use crate::kernel::{Kernel, TaskFuture};
 use crate::node::Status;
-use crate::record::{Ledger, Record, Total};
+use crate::record::{Account, Keep, Ledger, Record, Total};
 use crate::time::Time;
 use crate::timers::QueueKind;
 
@@ -22,6 +22,8 @@ pub struct Setup {
     pub cores: u32,
     /// Records kept, at least one; 16 bytes each.
     pub records: usize,
+    /// What is kept besides.
+    pub keep: Keep,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
     /// The timer queue.
@@ -34,6 +36,7 @@ impl Default for Setup {
             tasks: 256,
             cores: 256,
             records: 1 << 16,
+            keep: Keep::default(),
             seed: 0,
             queue: QueueKind::Wheel,
         }
@@ -123,7 +126,7 @@ impl Engine {
         let &Setup { tasks, cores, .. } = setup;
         let bits = Ledger::toll_bits(tolls.0.len());
         let actors = u64::from(tasks) + u64::from(cores);
-        if tolls.0.len() > usize::from(u16::MAX) || (actors + 1) << bits >= u64::from(NONE - 1) {
+        if tolls.0.len() > usize::from(u16::MAX) || (actors + 1) << bits >= Account::LIMIT {
             return Err(SetupError::TooManyAccounts {
                 tasks,
                 cores,
@@ -206,11 +209,11 @@ impl Engine {
         let Some(Run { future, status }) = self.runs.get_mut(task as usize) else {
             return Ok(false);
         };
-        let future = future.as_mut();
-        kernel.begin_poll(task);
-        kernel.settle(status);
+        // Both looked up here, so that nothing has to be afterwards.
+        let (future, status): (_, &Status) = (future.as_mut(), status);
+        kernel.end_wait(status);
         let done = future.poll(context).is_ready();
-        if done || !kernel.suspended_well() {
+        if done || status.wait.get().is_running() {
             self.after_last_poll(task, done)?;
         }
         Ok(true)
@@ -225,6 +228,7 @@ impl Engine {
         task: u32,
         context: &mut Context<'_>,
     ) -> Result<(), RunError> {
+        self.refuse_after_misuse()?;
         if task >= kernel.capacity {
             kernel.interrupt(task - kernel.capacity);
             return self.refuse_after_misuse();
@@ -252,8 +256,9 @@ impl Engine {
         if !done {
             return Err(self.misuse(task, Misuse::ForeignFuture));
         }
-        self.runs[task as usize].future = Box::pin(std::future::pending());
-        if !self.handle.0.end_poll(task) {
+        let run = &mut self.runs[task as usize];
+        run.future = Box::pin(std::future::pending());
+        if !run.status.wait.get().is_running() {
             return Err(self.misuse(task, Misuse::TwoWaits));
         }
         self.handle.0.finish(task);
@@ -330,8 +335,9 @@ impl Engine {
     }
 
     /// A digest of every record ever made, in order: equal for equal runs, whatever the timer queue.
+    /// `None` unless the engine [keeps](Setup::keep) it.
     #[must_use]
-    pub fn trace_hash(&self) -> u64 {
+    pub fn trace_hash(&self) -> Option<u64> {
         self.handle.0.ledger.trace_hash()
     }
 

@@ -29,6 +29,8 @@ struct Inner {
     kind: &'static str,
     toll: Toll,
     costs: TicketCosts,
+    /// Whether all costs are zero.
+    is_instant: bool,
     wait: WaitFor,
     holder: Cell<u32>,
     waiters: WaitList,
@@ -58,6 +60,7 @@ impl SpinLock {
             name: name.to_owned(),
             kind,
             toll,
+            is_instant: costs.hand_off.is_none() && costs.refetch == Ticks::ZERO,
             costs,
             holder: Cell::new(NONE),
             waiters: WaitList::new(),
@@ -98,9 +101,18 @@ impl Inner {
     /// Queues the task and suspends it.
     #[inline(never)]
     fn queue(&self, cx: &Cx) {
-        if cx.is_of(&self.kernel, || self.title()) && cx.suspend_paying(self.wait, self.toll) {
-            self.waiters.push_back(&self.kernel.nodes, cx.index());
+        if !Rc::ptr_eq(&self.kernel, cx.kernel()) {
+            return self.refuse(cx);
         }
+        if cx.suspend_paying(self.wait, self.toll) {
+            self.waiters.push_back(&self.kernel.links, cx.index());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, cx: &Cx) {
+        cx.is_of(&self.kernel, || self.title());
     }
 
     #[inline]
@@ -115,11 +127,11 @@ impl Inner {
     /// Makes the first waiter the holder.
     #[inline(never)]
     fn hand_over(&self) {
-        let Some(next) = self.waiters.pop_front(&self.kernel.nodes) else {
+        let Some(next) = self.waiters.pop_front(&self.kernel.links) else {
             return;
         };
         let holder = self.holder.replace(next);
-        if self.costs.hand_off.is_none() && self.costs.refetch == Ticks::ZERO {
+        if self.is_instant {
             self.kernel.resume(next);
         } else {
             self.resume_later(holder, next);

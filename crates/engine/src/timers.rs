@@ -35,6 +35,8 @@ pub(crate) struct Timers {
     front: Front,
     wheel: Wheel,
     pub(crate) reference: Heap,
+    /// By id, when the timer set by [`Timers::insert`] is due, if that is not over.
+    set: Box<[Cell<Time>]>,
 }
 
 impl Timers {
@@ -50,12 +52,20 @@ impl Timers {
             front: Front::new(),
             wheel: Wheel::new(ids),
             reference: Heap::new(ids),
+            set: vec![Cell::new(Time::ZERO); ids].into(),
         }
     }
 
-    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
-    #[inline(never)]
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over, for
+    /// [`Timers::cancel`].
     pub(crate) fn insert(&self, id: u32, due: Time) {
+        self.set[id as usize].set(due);
+        self.start(id, due);
+    }
+
+    /// The same for [`Timers::take_out`]: whoever sets the timer remembers when it is due.
+    #[inline(never)]
+    pub(crate) fn start(&self, id: u32, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.insert_few(id, due),
             Place::Wheel => self.wheel.insert(id, due.0),
@@ -63,21 +73,19 @@ impl Timers {
         }
     }
 
-    /// Whether all timers are in the front.
-    #[inline]
-    pub(crate) fn are_few(&self) -> bool {
-        self.place.get() == Place::Front
+    /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
+    fn insert_few(&self, id: u32, due: Time) -> bool {
+        let due = Due { at: due.0, id };
+        if !self.front.has_room() && !self.front.slide_back() {
+            return self.spill(due);
+        }
+        self.front.insert(due)
     }
 
-    /// [`Timers::insert`] where they are few.
+    /// The front, if all timers are there.
     #[inline]
-    pub(crate) fn insert_few(&self, id: u32, due: Time) {
-        let due = Due { at: due.0, id };
-        if self.front.is_full() {
-            self.spill(due);
-        } else {
-            self.front.insert(due);
-        }
+    pub(crate) fn few(&self) -> Option<&Front> {
+        (self.place.get() == Place::Front).then_some(&self.front)
     }
 
     /// The wheel, if all timers are there.
@@ -89,19 +97,22 @@ impl Timers {
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Due) {
+    fn spill(&self, newest: Due) -> bool {
         self.place.set(Place::Wheel);
         self.wheel.start(self.now.get().0);
-        while let Some(due) = self.front.pop() {
+        for due in self.front.take_all() {
             self.wheel.insert(due.id, due.at);
         }
-        self.wheel.insert(newest.id, newest.at);
+        self.wheel.insert(newest.id, newest.at)
     }
 
-    /// Whether all timers are due later than `due`, where they are few.
-    #[inline]
-    pub(crate) fn few_after(&self, due: Time) -> bool {
-        self.front.is_after(due)
+    /// Whether all timers are due later than `due` for sure.
+    pub(crate) fn are_after(&self, due: Time) -> bool {
+        match self.place.get() {
+            Place::Front => self.front.is_after(due),
+            Place::Wheel => self.wheel.is_after(due.0),
+            Place::Reference => self.reference.is_after(due),
+        }
     }
 
     /// Whether no timer is set.
@@ -117,14 +128,21 @@ impl Timers {
     /// appends the others to `ready`, in the order in which they were set.
     #[inline]
     pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
-        let Some(first) = self.front.pop() else {
+        let Some((first, more)) = self.front.pop() else {
             return self.pop_elsewhere(ready);
         };
         self.now.set(Time(first.at));
-        while let Some(equal) = self.front.pop_at(first.at) {
-            ready.push(equal.id);
+        if more {
+            self.pop_equal(first.at, ready);
         }
         Some(first.id)
+    }
+
+    #[inline(never)]
+    fn pop_equal(&self, at: u64, ready: &Ready) {
+        while let Some(equal) = self.front.pop_at(at) {
+            ready.push(equal.id);
+        }
     }
 
     #[inline]
@@ -138,11 +156,17 @@ impl Timers {
         Some(first)
     }
 
-    /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
-    pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
+    /// Clears a timer set by [`Timers::insert`]; whether it was still set.
+    pub(crate) fn cancel(&self, id: u32) -> bool {
+        let due = self.set[id as usize].replace(Time::ZERO);
+        due > self.now.get() && self.take_out(id, due)
+    }
+
+    /// Clears a timer that was set to `due`, which must not be over; whether it was there.
+    pub(crate) fn take_out(&self, id: u32, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.front.remove(id),
-            Place::Wheel => self.wheel.cancel(id, self.now.get().0),
+            Place::Wheel => self.wheel.remove(id, due.0),
             Place::Reference => self.reference.cancel(id),
         }
     }
@@ -189,7 +213,7 @@ mod tests {
     #[derive(Debug, Default, PartialEq)]
     struct Log {
         popped: Vec<(Time, Vec<u32>)>,
-        cancelled: Vec<Option<Time>>,
+        cancelled: Vec<bool>,
     }
 
     struct Driver {
@@ -234,7 +258,7 @@ mod tests {
             let due = Time(self.now.0 + after);
             if !unless_next {
                 self.timers.insert(id, due);
-            } else if self.all_after(due) {
+            } else if self.timers.are_after(due) {
                 self.timers.now.set(due);
                 self.now = due;
                 self.set[id as usize] = false;
@@ -242,14 +266,6 @@ mod tests {
             } else {
                 self.timers.insert(id, due);
                 self.pop();
-            }
-        }
-
-        fn all_after(&self, due: Time) -> bool {
-            match self.timers.many() {
-                Some(wheel) => wheel.is_after(due.0),
-                None if self.timers.are_few() => self.timers.few_after(due),
-                None => self.timers.reference.is_after(due),
             }
         }
 
