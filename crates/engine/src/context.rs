@@ -182,14 +182,17 @@ impl Cx {
             if ready.is_empty() && front.is_after(due) {
                 return self.kernel().skip_to(due, ticks, account);
             }
-            if !front.has_room() {
+            let Some(room) = front.room() else {
                 return self.start_charge_rarely(ticks, account);
-            }
+            };
             self.status.compute(due, Paid::of(account, ticks.0));
-            return front.insert(Due {
-                at: due.0,
-                id: self.task,
-            });
+            return front.insert(
+                room,
+                Due {
+                    at: due.0,
+                    id: self.task,
+                },
+            );
         }
         let Some(wheel) = timers.many() else {
             return self.start_charge_rarely(ticks, account);
@@ -230,13 +233,13 @@ impl Cx {
             .start_rare_charge(self.task, &self.status, (ticks, Paid::NOTHING))
     }
 
-    /// Suspends the task for `wait`, and has the time until it is resumed recorded under `toll`;
-    /// `false` (and a fault) if it may not.
+    /// Suspends the task, which must be [running](WaitFor::is_running), for `wait`, and has the time
+    /// until it is resumed recorded under `toll`.
     #[inline]
-    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) -> bool {
-        let paid = Paid::open(self.accounts.of(toll));
-        self.kernel()
-            .suspend_paying(self.task, &self.status, (wait, paid))
+    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) {
+        self.status.wait.set(wait);
+        self.status.paid.set(Paid::open(self.accounts.of(toll)));
+        self.status.since.set(self.now());
     }
 
     /// Writes `ticks` that have passed into the ledger.

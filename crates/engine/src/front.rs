@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::time::Time;
 
 /// So many places; when the last is taken, timers move back to the first ones.
-const PLACES: usize = 64;
+const PLACES: usize = 256;
 /// So many timers are few when that happens.
 const FEW: usize = 16;
 
@@ -57,10 +57,10 @@ impl Front {
         self.head.get() == self.tail.get()
     }
 
-    /// Whether there is a place for another timer, once [`Front::slide_back`] was tried.
+    /// The place for another timer. If there is none, [`Front::slide_back`] may help.
     #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.tail.get() < PLACES
+    pub(crate) fn room(&self) -> Option<usize> {
+        Some(self.tail.get()).filter(|&place| place < PLACES)
     }
 
     /// Moves all timers to the first places; whether they are few.
@@ -79,15 +79,15 @@ impl Front {
         self.is_empty() || time.0 < self.get(self.head.get()).at
     }
 
-    /// Adds a timer behind all that are not due later. There must be room.
+    /// Adds a timer behind all that are not due later, where there is [room](Front::room). `false`,
+    /// like [`Timers::insert_few`](crate::timers::Timers::insert_few).
     #[inline]
-    pub(crate) fn insert(&self, due: Due) -> bool {
-        let tail = self.tail.get();
-        if self.due[tail % PLACES].get() > due.at {
-            return self.insert_before(tail, due);
+    pub(crate) fn insert(&self, room: usize, due: Due) -> bool {
+        if self.due[room % PLACES].get() > due.at {
+            return self.insert_before(room, due);
         }
-        self.set(tail, due);
-        self.tail.set(tail + 1);
+        self.set(room, due);
+        self.tail.set(room + 1);
         false
     }
 

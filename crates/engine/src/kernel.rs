@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256StarStar;
 
 use crate::cores::Core;
 use crate::deadlock::Resource;
-use crate::error::{Misuse, SpawnError};
+use crate::error::{Misuse, RunError, SpawnError};
 use crate::executor::Setup;
 use crate::ids::{CoreId, NONE, TaskId};
 use crate::ipi::Outstanding;
@@ -133,52 +133,37 @@ impl Kernel {
     /// Notes that `task` now waits; `false` (and a fault) if it may not.
     #[inline]
     pub(crate) fn suspend(&self, task: u32, wait: WaitFor) -> bool {
-        self.suspend_paying(task, self.status(task), (wait, Paid::NOTHING))
-    }
-
-    /// Like [`Kernel::suspend`], with something to record when the task is resumed.
-    #[inline]
-    pub(crate) fn suspend_paying(
-        &self,
-        task: u32,
-        status: &Status,
-        (wait, paid): (WaitFor, Paid),
-    ) -> bool {
-        if !status.wait.get().is_running() {
+        let status = self.status(task);
+        let may = status.wait.get().is_running();
+        if may {
+            status.wait.set(wait);
+            status.paid.set(Paid::NOTHING);
+        } else {
             self.fail(task, Misuse::TwoWaits);
-            return false;
         }
-        status.wait.set(wait);
-        status.paid.set(paid);
-        status.since.set(self.now());
-        true
+        may
     }
 
     /// Lets a task go on that is about to be polled, and records the wait that has just ended.
     #[inline]
     pub(crate) fn end_wait(&self, status: &Status) {
         status.wait.set(WaitFor::RUNNING);
-        let paid = status.paid.get();
-        if paid.is_known() {
-            self.ledger.record(self.now(), paid);
-        } else {
-            self.end_open_wait(status, paid);
+        let (now, mut paid) = (self.now(), status.paid.get());
+        if !paid.is_known() {
+            // Anything but a charge: the core may be busy with interrupts.
+            if status.stalled_until.get() > now {
+                status.wait.set(WaitFor::STALLED);
+            }
+            if paid.is_nothing() {
+                return;
+            }
+            let ticks = now - status.since.get();
+            if ticks.0 >= LONG {
+                return self.ledger.record_span(now, ticks, paid.account());
+            }
+            paid = Paid::of(paid.account(), ticks.0);
         }
-    }
-
-    /// [`Kernel::end_wait`] of anything but a charge; its core may be busy with interrupts.
-    #[inline(never)]
-    fn end_open_wait(&self, status: &Status, paid: Paid) {
-        let now = self.now();
-        status.stall(status.stalled_until.get(), now);
-        if paid.is_nothing() {
-            return;
-        }
-        let ticks = now - status.since.get();
-        if ticks.0 >= LONG {
-            return self.ledger.record_span(now, ticks, paid.account());
-        }
-        self.ledger.record(now, Paid::of(paid.account(), ticks.0));
+        self.ledger.record(now, paid);
     }
 
     /// Stops the run after the current poll, with the first misuse as its error.
@@ -189,6 +174,24 @@ impl Kernel {
             .borrow_mut()
             .get_or_insert((task, self.now(), misuse));
         self.ready.replace_first(FAULTED);
+    }
+
+    /// The first misuse, if there has been one.
+    pub(crate) fn misuse(&self) -> Option<RunError> {
+        let (task, at, misuse) = self.fault.borrow().clone()?;
+        let task = self.name(task);
+        Some(RunError::Misuse { task, at, misuse })
+    }
+
+    /// The first misuse; this one if there has been none.
+    #[cold]
+    pub(crate) fn refuse(&self, task: u32, misuse: Misuse) -> RunError {
+        self.fail(task, misuse.clone());
+        self.misuse().unwrap_or_else(|| RunError::Misuse {
+            task: self.name(task),
+            at: self.now(),
+            misuse,
+        })
     }
 
     /// Lets a suspended task go on now, after everything that is ready already.

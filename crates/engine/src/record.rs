@@ -67,7 +67,7 @@ impl Paid {
     #[inline]
     pub(crate) const fn of(account: Account, ticks: u64) -> Self {
         Self {
-            ticks: (ticks & u32::MAX as u64) as u32,
+            ticks: (ticks & 0xffff_ffff) as u32,
             account: account.0,
         }
     }
@@ -281,10 +281,10 @@ impl Sums {
             ticks[account] = ticks[account].wrapping_add(paid.ticks().0);
         };
         // Unrolled by hand: the compiler does not, as an account out of range would end the loop.
-        let eights = entries.chunks_exact(8);
-        let rest = eights.remainder();
-        for eight in eights {
-            eight.iter().for_each(&mut add);
+        let chunks = entries.chunks_exact(16);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            chunk.iter().for_each(&mut add);
         }
         rest.iter().for_each(add);
     }

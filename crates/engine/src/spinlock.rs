@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use crate::context::Cx;
 use crate::deadlock::Resource;
 use crate::distance::Distance;
+use crate::error::Misuse;
 use crate::executor::Handle;
 use crate::ids::{NONE, Toll};
 use crate::kernel::Kernel;
@@ -101,18 +102,20 @@ impl Inner {
     /// Queues the task and suspends it.
     #[inline(never)]
     fn queue(&self, cx: &Cx) {
-        if !Rc::ptr_eq(&self.kernel, cx.kernel()) {
+        let kernel = cx.kernel();
+        if !Rc::ptr_eq(&self.kernel, kernel) || !cx.status().wait.get().is_running() {
             return self.refuse(cx);
         }
-        if cx.suspend_paying(self.wait, self.toll) {
-            self.waiters.push_back(&self.kernel.links, cx.index());
-        }
+        cx.suspend_paying(self.wait, self.toll);
+        self.waiters.push_back(&kernel.links, cx.index());
     }
 
     #[cold]
     #[inline(never)]
     fn refuse(&self, cx: &Cx) {
-        cx.is_of(&self.kernel, || self.title());
+        if cx.is_of(&self.kernel, || self.title()) {
+            self.kernel.fail(cx.index(), Misuse::TwoWaits);
+        }
     }
 
     #[inline]
@@ -127,14 +130,12 @@ impl Inner {
     /// Makes the first waiter the holder.
     #[inline(never)]
     fn hand_over(&self) {
-        let Some(next) = self.waiters.pop_front(&self.kernel.links) else {
-            return;
-        };
-        let holder = self.holder.replace(next);
+        let next = self.waiters.take_front(&self.kernel.links);
         if self.is_instant {
+            self.holder.set(next);
             self.kernel.resume(next);
         } else {
-            self.resume_later(holder, next);
+            self.resume_later(self.holder.replace(next), next);
         }
     }
 

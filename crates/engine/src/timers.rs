@@ -32,6 +32,8 @@ pub(crate) struct Timers {
     /// The present: no timer is due before.
     pub(crate) now: Cell<Time>,
     place: Cell<Place>,
+    /// Whether they are in the front.
+    are_few: Cell<bool>,
     front: Front,
     wheel: Wheel,
     pub(crate) reference: Heap,
@@ -49,6 +51,7 @@ impl Timers {
         Self {
             now: Cell::new(Time::ZERO),
             place: Cell::new(place),
+            are_few: Cell::new(place == Place::Front),
             front: Front::new(),
             wheel: Wheel::new(ids),
             reference: Heap::new(ids),
@@ -76,16 +79,19 @@ impl Timers {
     /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
     fn insert_few(&self, id: u32, due: Time) -> bool {
         let due = Due { at: due.0, id };
-        if !self.front.has_room() && !self.front.slide_back() {
+        if self.front.room().is_none() && !self.front.slide_back() {
             return self.spill(due);
         }
-        self.front.insert(due)
+        match self.front.room() {
+            Some(place) => self.front.insert(place, due),
+            None => self.spill(due),
+        }
     }
 
     /// The front, if all timers are there.
     #[inline]
     pub(crate) fn few(&self) -> Option<&Front> {
-        (self.place.get() == Place::Front).then_some(&self.front)
+        self.are_few.get().then_some(&self.front)
     }
 
     /// The wheel, if all timers are there.
@@ -94,11 +100,16 @@ impl Timers {
         (self.place.get() == Place::Wheel).then_some(&self.wheel)
     }
 
+    fn move_to(&self, place: Place) {
+        self.place.set(place);
+        self.are_few.set(place == Place::Front);
+    }
+
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
     fn spill(&self, newest: Due) -> bool {
-        self.place.set(Place::Wheel);
+        self.move_to(Place::Wheel);
         self.wheel.start(self.now.get().0);
         for due in self.front.take_all() {
             self.wheel.insert(due.id, due.at);
@@ -148,7 +159,7 @@ impl Timers {
     #[inline]
     fn pop_elsewhere(&self, ready: &Ready) -> Option<u32> {
         let (due, first) = if self.place.get() == Place::Wheel {
-            self.wheel.pop(ready, || self.place.set(Place::Front))?
+            self.wheel.pop(ready, || self.move_to(Place::Front))?
         } else {
             self.reference.pop(ready)?
         };

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use crate::ids::NONE;
 
 pub(crate) struct WaitList {
+    /// Head and tail mean something only while the list is not empty.
     head: Cell<u32>,
-    /// Meaningful only if there is a head.
     tail: Cell<u32>,
     len: Cell<u32>,
 }
@@ -30,13 +30,13 @@ impl WaitList {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.get() == NONE
+        self.len.get() == 0
     }
 
     /// The task that has waited for longest.
     #[inline]
     pub(crate) fn front(&self) -> Option<u32> {
-        Some(self.head.get()).filter(|&id| id != NONE)
+        (!self.is_empty()).then(|| self.head.get())
     }
 
     /// Appends `id`, which must be in no list.
@@ -54,17 +54,22 @@ impl WaitList {
     /// Removes the task that has waited for longest.
     #[inline]
     pub(crate) fn pop_front(&self, links: &[Cell<u32>]) -> Option<u32> {
-        let id = self.front()?;
-        let last = id == self.tail.get();
-        self.head
-            .set(if last { NONE } else { links[id as usize].get() });
+        (!self.is_empty()).then(|| self.take_front(links))
+    }
+
+    /// The same where there is one.
+    #[inline]
+    pub(crate) fn take_front(&self, links: &[Cell<u32>]) -> u32 {
+        let id = self.head.get();
+        // Of the last one this is the link of some time before, and is not looked at.
+        self.head.set(links[id as usize].get());
         self.len.set(self.len.get() - 1);
-        Some(id)
+        id
     }
 
     /// Removes `id`, which must be in this list.
     pub(crate) fn remove(&self, links: &[Cell<u32>], id: u32) {
-        if self.head.get() == id {
+        if self.front() == Some(id) {
             self.pop_front(links);
             return;
         }

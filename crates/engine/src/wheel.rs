@@ -204,7 +204,7 @@ impl Wheel {
     fn near_slot(&self, due: u64, after: u64) -> Slot<'_> {
         Slot {
             held: &self.near[near_index(due)],
-            word: &self.ticks[(after / 64 % SLOTS as u64) as usize],
+            word: &self.ticks[(after / 64 & 0x3f) as usize],
             bit: (due % 64) as usize,
         }
     }
@@ -283,7 +283,7 @@ impl Wheel {
             self.advance();
             number -= HALF / 64;
         }
-        let word = &self.ticks[(number % SLOTS as u64) as usize];
+        let word = &self.ticks[(number & 0x3f) as usize];
         let ticks = word.get();
         let others = ticks & ticks.wrapping_sub(1);
         word.set(others);
