@@ -204,7 +204,7 @@ impl Wheel {
     fn near_slot(&self, due: u64, after: u64) -> Slot<'_> {
         Slot {
             held: &self.near[near_index(due)],
-            word: &self.ticks[(after / 64 & 0x3f) as usize],
+            word: &self.ticks[((after / 64) & 0x3f) as usize],
             bit: (due % 64) as usize,
         }
     }
