@@ -3,6 +3,7 @@
 //! The JSON form is `pagetoll.bill/1`, described in `docs/bill-schema.json`; it only ever gains fields.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pagetoll_units::Pages;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,16 @@ pub enum Backend {
     Sim,
 }
 
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lab => "lab",
+            Self::Live => "live",
+            Self::Sim => "sim",
+        })
+    }
+}
+
 /// What costs are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -42,6 +53,17 @@ pub enum Unit {
     Instructions,
     /// Nanoseconds.
     Nanoseconds,
+}
+
+impl Unit {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Nanoseconds => "nanoseconds",
+        }
+    }
 }
 
 /// How far a figure can be trusted.
@@ -85,6 +107,15 @@ impl Toll {
     }
 }
 
+/// The middle part of many samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// 5 % of the samples are below this.
+    pub low: f64,
+    /// 5 % of the samples are above this.
+    pub high: f64,
+}
+
 /// One line of the bill.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -105,6 +136,9 @@ pub struct Row {
     /// Standard deviation over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stddev: Option<f64>,
+    /// Where 90 % of the samples of a model's cost lie; absent where nothing was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
     /// The cost of one page in each run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<f64>,
@@ -125,6 +159,29 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row without figures yet, of one page or operation at a time, on a PV dom0.
+    #[must_use]
+    pub fn new(operation: &str, mechanism: &str, role: Role, pages: Pages) -> Self {
+        Self {
+            operation: operation.to_owned(),
+            mechanism: mechanism.to_owned(),
+            role,
+            batch: 1,
+            system: System::XenPvDom0,
+            pages,
+            cost_per_page: None,
+            stddev: None,
+            interval: None,
+            runs: Vec::new(),
+            crossings_per_page: None,
+            crossings: BTreeMap::new(),
+            smp_safe: None,
+            tolls: Vec::new(),
+            checks: Vec::new(),
+            unavailable: None,
+        }
+    }
+
     /// Sets the cost from the runs' costs; nothing when there are none.
     pub fn set_runs(&mut self, runs: Vec<f64>) {
         let spread = Spread::of(&runs);
@@ -188,21 +245,8 @@ mod tests {
 
     fn row(mechanism: &str, checks: Vec<Check>) -> Row {
         Row {
-            operation: "clear".into(),
-            mechanism: mechanism.into(),
-            role: Role::Alternative,
-            batch: 1,
-            system: System::XenPvDom0,
-            pages: Pages(4),
-            cost_per_page: None,
-            stddev: None,
-            runs: vec![],
-            crossings_per_page: None,
-            crossings: BTreeMap::new(),
-            smp_safe: None,
-            tolls: vec![],
             checks,
-            unavailable: None,
+            ..Row::new("clear", mechanism, Role::Alternative, Pages(4))
         }
     }
 

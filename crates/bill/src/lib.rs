@@ -8,6 +8,7 @@
 mod bill;
 mod check;
 pub mod crossing;
+pub mod host;
 mod itemise;
 mod order;
 mod provenance;
@@ -15,7 +16,7 @@ mod route;
 mod spread;
 mod support;
 
-pub use bill::{Backend, Bill, Evidence, Row, Schema, System, Toll, Unit};
+pub use bill::{Backend, Bill, Evidence, Interval, Row, Schema, System, Toll, Unit};
 pub use check::{Check, Verdict};
 pub use itemise::{Baselines, Measured, itemise};
 pub use order::{Limits, Order, OrderError};

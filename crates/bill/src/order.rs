@@ -4,6 +4,7 @@ use pagetoll_units::Pages;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::bill::Backend;
 use crate::route::{Mechanism, Route, UnknownMechanism};
 
 /// What a backend can take.
@@ -66,14 +67,18 @@ pub struct Order {
 }
 
 impl Order {
-    /// Validates an order. No mechanisms means all of the route's.
+    /// Validates an order. No mechanisms means all that the backend has of the route.
     ///
     /// # Errors
     /// A number out of `limits`, an unknown mechanism, or no batch at all.
-    pub fn new(route: Route, asked: Self, limits: Limits) -> Result<Self, OrderError> {
+    pub fn new(
+        (route, backend): (Route, Backend),
+        asked: Self,
+        limits: Limits,
+    ) -> Result<Self, OrderError> {
         check_numbers(&asked, limits)?;
         for name in &asked.mechanisms {
-            route.mechanism(name)?;
+            route.mechanism_on(backend, name)?;
         }
         let mut batches = asked.batches;
         batches.sort_unstable();
@@ -81,7 +86,7 @@ impl Order {
         let wanted = |m: &&Mechanism| {
             asked.mechanisms.is_empty() || asked.mechanisms.iter().any(|n| n == m.name)
         };
-        let mechanisms = route.mechanisms().iter().filter(wanted);
+        let mechanisms = route.mechanisms_on(backend).filter(wanted);
         Ok(Self {
             batches,
             mechanisms: mechanisms.map(|m| m.name.to_owned()).collect(),
@@ -119,6 +124,7 @@ fn check_numbers(asked: &Order, limits: Limits) -> Result<(), OrderError> {
 mod tests {
     use super::*;
 
+    const UNMAP: (Route, Backend) = (Route::Unmap, Backend::Lab);
     const LIMITS: Limits = Limits {
         pages: Pages(1 << 20),
         batch: 512,
@@ -136,9 +142,9 @@ mod tests {
 
     #[test]
     fn batches_are_sorted_and_no_mechanism_means_all() {
-        let order = Order::new(Route::Unmap, asked(), LIMITS).unwrap();
+        let order = Order::new(UNMAP, asked(), LIMITS).unwrap();
         assert_eq!(order.batches, [1, 32]);
-        assert_eq!(order.mechanisms.len(), Route::Unmap.mechanisms().len());
+        assert_eq!(order.mechanisms.len(), 6);
     }
 
     #[test]
@@ -148,17 +154,13 @@ mod tests {
             mechanisms: names,
             ..asked()
         };
-        let order = Order::new(Route::Unmap, order, LIMITS).unwrap();
+        let order = Order::new(UNMAP, order, LIMITS).unwrap();
         assert_eq!(order.mechanisms, ["emulate", "preserve-ad"]);
     }
 
     #[test]
     fn what_is_out_of_range_is_named_with_the_range() {
-        let refused = |order| {
-            Order::new(Route::Unmap, order, LIMITS)
-                .unwrap_err()
-                .to_string()
-        };
+        let refused = |order| Order::new(UNMAP, order, LIMITS).unwrap_err().to_string();
         let pages = |n| Order {
             pages: Pages(n),
             ..asked()

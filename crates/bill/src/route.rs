@@ -2,11 +2,19 @@
 //!
 //! Where each route comes from is told in `docs/terms.md`.
 
+mod fault;
+mod flush;
+mod irq;
+mod switch;
+mod unmap;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::bill::Backend;
 
 /// One hot path that a page travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,71 +65,36 @@ pub struct Mechanism {
     pub batched: bool,
     /// Whether it must not lose anything on SMP. The others are the negative controls of the safety checks.
     pub smp_safe: bool,
+    /// Where it can be travelled.
+    pub backends: &'static [Backend],
 }
 
 /// A name that is no mechanism of the route.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown mechanism '{name}' of route {route}: expected one of {}", expected(*.route))]
+#[error("unknown mechanism '{name}' of route {route}{}: expected one of {}", on(*.backend), expected(*.route, *.backend))]
 pub struct UnknownMechanism {
     /// The route that was asked.
     pub route: Route,
+    /// The backend that has to have it; `None`: any.
+    pub backend: Option<Backend>,
     /// The name as given.
     pub name: String,
 }
 
-fn expected(route: Route) -> String {
-    let names: Vec<_> = route.mechanisms().iter().map(|m| m.name).collect();
+fn on(backend: Option<Backend>) -> String {
+    backend.map_or_else(String::new, |backend| format!(" on {backend}"))
+}
+
+fn expected(route: Route, backend: Option<Backend>) -> String {
+    let has = |m: &&Mechanism| backend.is_none_or(|backend| m.backends.contains(&backend));
+    let all = route.mechanisms().iter().filter(has);
+    let names: Vec<_> = all.map(|m| m.name).collect();
     if names.is_empty() {
         "(none yet)".to_owned()
     } else {
         names.join(", ")
     }
 }
-
-const UNMAP: [Mechanism; 6] = [
-    Mechanism {
-        name: "emulate",
-        summary: "native xchg on the read-only page table; Xen traps and emulates it (ptwr)",
-        role: Role::Before,
-        batched: false,
-        smp_safe: true,
-    },
-    Mechanism {
-        name: "set-pte",
-        summary: "read, then the set_pte PV operation: one mmu_update hypercall each",
-        role: Role::Alternative,
-        batched: false,
-        smp_safe: false,
-    },
-    Mechanism {
-        name: "update-va",
-        summary: "read, then one update_va_mapping hypercall each",
-        role: Role::Alternative,
-        batched: false,
-        smp_safe: false,
-    },
-    Mechanism {
-        name: "lazy",
-        summary: "read, then set_pte in lazy MMU mode: the kernel gathers multicalls",
-        role: Role::Alternative,
-        batched: true,
-        smp_safe: false,
-    },
-    Mechanism {
-        name: "mmu-update",
-        summary: "read, then one mmu_update array of MMU_NORMAL_PT_UPDATE",
-        role: Role::Alternative,
-        batched: true,
-        smp_safe: false,
-    },
-    Mechanism {
-        name: "preserve-ad",
-        summary: "read, one mmu_update array of MMU_PT_UPDATE_PRESERVE_AD with 0, then read A and D back",
-        role: Role::After,
-        batched: true,
-        smp_safe: true,
-    },
-];
 
 impl Route {
     /// All routes, in the order in which they are listed.
@@ -167,8 +140,29 @@ impl Route {
     #[must_use]
     pub const fn mechanisms(self) -> &'static [Mechanism] {
         match self {
-            Self::Unmap => &UNMAP,
-            Self::Fault | Self::Switch | Self::Irq | Self::Flush | Self::Pin | Self::Demand => &[],
+            Self::Unmap => unmap::MECHANISMS,
+            Self::Fault => fault::MECHANISMS,
+            Self::Switch => switch::MECHANISMS,
+            Self::Irq => irq::MECHANISMS,
+            Self::Flush => flush::MECHANISMS,
+            Self::Pin | Self::Demand => &[],
+        }
+    }
+
+    /// The ways to travel the route that `backend` has.
+    pub fn mechanisms_on(self, backend: Backend) -> impl Iterator<Item = &'static Mechanism> {
+        let has = move |mechanism: &&Mechanism| mechanism.backends.contains(&backend);
+        self.mechanisms().iter().filter(has)
+    }
+
+    /// What the costs of the route are counted for: each page, or each operation where none is a page's.
+    #[must_use]
+    pub const fn item(self) -> &'static str {
+        match self {
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "page",
+            Self::Switch => "switch",
+            Self::Irq => "enable",
+            Self::Flush => "flush",
         }
     }
 
@@ -182,8 +176,26 @@ impl Route {
             .find(|mechanism| mechanism.name == name)
             .ok_or_else(|| UnknownMechanism {
                 route: self,
+                backend: None,
                 name: name.to_owned(),
             })
+    }
+
+    /// Finds a mechanism that `backend` has by its name.
+    ///
+    /// # Errors
+    /// The backend has no mechanism of that name.
+    pub fn mechanism_on(
+        self,
+        backend: Backend,
+        name: &str,
+    ) -> Result<&'static Mechanism, UnknownMechanism> {
+        let found = self.mechanisms_on(backend).find(|m| m.name == name);
+        found.ok_or_else(|| UnknownMechanism {
+            route: self,
+            backend: Some(backend),
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -245,10 +257,22 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_mechanism_is_named_with_what_there_is() {
-        let error = Route::Unmap.mechanism("xchg").unwrap_err().to_string();
+    fn a_mechanism_that_only_another_backend_has_is_unknown_here() {
+        assert!(Route::Unmap.mechanism_on(Backend::Sim, "xchg").is_ok());
+        let refused = Route::Unmap.mechanism_on(Backend::Lab, "xchg").unwrap_err();
+        let text = refused.to_string();
         assert!(
-            error.contains("'xchg'") && error.contains("preserve-ad"),
+            text.contains("'xchg' of route unmap on lab: expected one of emulate"),
+            "{text}"
+        );
+        assert!(!text.contains("cmpxchg8b"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_mechanism_is_named_with_what_there_is() {
+        let error = Route::Unmap.mechanism("swap").unwrap_err().to_string();
+        assert!(
+            error.contains("'swap'") && error.contains("preserve-ad"),
             "{error}"
         );
     }

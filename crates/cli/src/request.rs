@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use pagetoll_bill::{Backend, Order, Route, Support};
+use pagetoll_bill::{Backend, Limits, Order, Route, Support};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::unmap::{LIMITS, Request, silence};
@@ -14,13 +14,12 @@ use pagetoll_units::Pages;
 use crate::args::{BillArgs, Format, ImageArgs};
 use crate::failure::Failure;
 use crate::support::{self, BACKENDS};
-use crate::words::word;
 
 /// A bill that can be made, as far as can be told beforehand.
 #[derive(Debug)]
 pub(crate) struct BillRequest {
-    /// What the lab is to do.
-    pub(crate) lab: Request,
+    /// What is to be done, on which backend.
+    pub(crate) work: Work,
     /// Why this backend was chosen.
     pub(crate) backend_reason: String,
     /// How the bill is printed.
@@ -29,43 +28,57 @@ pub(crate) struct BillRequest {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// What a backend is to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Real systems are to be booted.
+    Lab(Box<Request>),
+}
+
 impl BillRequest {
     /// Validates what was said. `command` is how it was said.
     pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
-        let backend_reason = chosen(args.route, args.on)?;
-        let order = order(&args)?;
-        let silence = args.silence.unwrap_or_else(|| silence(order.pages));
+        let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
-        check_folder("--keep-logs", args.keep_logs.as_deref())?;
         Ok(Self {
-            lab: Request {
-                order,
-                kernel: kernel(&args.images)?,
-                xen: args.images.xen.parse::<XenSource>()?,
-                freshness: freshness(args.refresh),
-                keep_logs: args.keep_logs,
-                silence,
-                command,
-            },
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
-            output: args.output,
+            output: args.output.clone(),
+            work: match backend {
+                Backend::Lab => Work::Lab(Box::new(lab(args, command)?)),
+                Backend::Live | Backend::Sim => unreachable!("support() offers none of them"),
+            },
         })
     }
 }
 
-/// Why the lab is the backend, or why it cannot be.
-fn chosen(route: Route, on: Option<Backend>) -> Result<String, Failure> {
+fn lab(args: BillArgs, command: String) -> Result<Request> {
+    let order = order(&args, (Backend::Lab, LIMITS))?;
+    check_folder("--keep-logs", args.keep_logs.as_deref())?;
+    Ok(Request {
+        route: args.route,
+        silence: args.silence.unwrap_or_else(|| silence(order.pages)),
+        order,
+        kernel: kernel(&args.images)?,
+        xen: args.images.xen.parse::<XenSource>()?,
+        freshness: freshness(args.refresh),
+        keep_logs: args.keep_logs,
+        command,
+    })
+}
+
+/// The backend and why it is that, or why there is none.
+fn chosen(route: Route, on: Option<Backend>) -> Result<(Backend, String), Failure> {
     match (on, support::best(route)) {
         (_, None) => Err(refused(&format!("route {route}"), &support::reasons(route))),
         (Some(backend), _) => match support::support(route, backend) {
-            Support::Yes => Ok(format!("ordered by --on {}", word(backend))),
+            Support::Yes => Ok((backend, format!("ordered by --on {backend}"))),
             Support::No(reason) => Err(refused(
-                &format!("--on {} for route {route}", word(backend)),
+                &format!("--on {backend} for route {route}"),
                 &format!("\n  {reason}"),
             )),
         },
-        (None, Some(best)) => Ok(reason_for(route, best)),
+        (None, Some(best)) => Ok((best, reason_for(route, best))),
     }
 }
 
@@ -95,14 +108,15 @@ fn reason_for(route: Route, best: Backend) -> String {
     format!("{only}; {evidence}")
 }
 
-fn order(args: &BillArgs) -> Result<Order, Failure> {
+fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order, Failure> {
     let asked = Order {
         pages: Pages(args.pages),
         batches: args.batch.clone(),
         mechanisms: args.mechanism.clone(),
         runs: args.runs,
     };
-    Order::new(args.route, asked, LIMITS).map_err(|error| Failure::BadInput(error.to_string()))
+    Order::new((args.route, backend), asked, limits)
+        .map_err(|error| Failure::BadInput(error.to_string()))
 }
 
 /// The kernel, with the user's own headers where they were given.
@@ -203,8 +217,10 @@ mod tests {
     #[test]
     fn the_default_order_is_the_labs_and_says_why() {
         let request = request(&["unmap"]).unwrap();
-        assert_eq!(request.lab.order.pages, Pages(16_384));
-        assert_eq!(request.lab.order.mechanisms.len(), 6);
+        let Work::Lab(lab) = &request.work;
+        let order = &lab.order;
+        assert_eq!(order.pages, Pages(16_384));
+        assert_eq!(order.mechanisms.len(), 6);
         assert_eq!(
             request.backend_reason,
             "the only backend that bills unmap; its counts are exact"

@@ -76,7 +76,7 @@ mod tests {
     fn what_can_be_billed_has_mechanisms_and_what_cannot_has_a_reason() {
         for route in Route::ALL {
             let somewhere = best(route).is_some();
-            assert_eq!(somewhere, !route.mechanisms().is_empty(), "{route}");
+            assert!(!somewhere || !route.mechanisms().is_empty(), "{route}");
             assert!(somewhere || reasons(route).lines().count() == 1 + BACKENDS.len());
         }
     }

@@ -51,6 +51,8 @@ pub fn silence(pages: Pages) -> Duration {
 /// What is to be billed, and on what.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// The route.
+    pub route: Route,
     /// Pages, batches, mechanisms, runs.
     pub order: Order,
     /// The kernel, under Xen and without it.
@@ -109,7 +111,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
     let harvest = collect::collect(request, &materials, *surroundings, &clock)?;
     let bill = Bill {
         schema: Schema::V1,
-        route: Route::Unmap,
+        route: request.route,
         backend: Backend::Lab,
         backend_reason: String::new(),
         unit: Unit::Instructions,

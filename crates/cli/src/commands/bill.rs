@@ -12,20 +12,25 @@ use super::deliver::deliver;
 use super::in_lab;
 use crate::args::{BillArgs, Verbosity};
 use crate::failure::Outcome;
-use crate::request::{BillRequest, command_line};
+use crate::request::{BillRequest, Work, command_line};
 
 /// Makes a bill and prints it.
 pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
     let request = BillRequest::new(args, command_line(env::args_os()))?;
-    let mut billed = in_lab::run(verbosity, |surroundings| {
-        unmap::bill(&request.lab, surroundings)
-    })?;
+    let mut billed = make(&request.work, verbosity)?;
     complete(&mut billed.bill, &request.backend_reason);
     if verbosity != Verbosity::Quiet {
         // A closed stderr does not spoil a bill.
         let _ = io::stderr().write_all(summary(&billed).as_bytes());
     }
     deliver(&billed.bill, request.format, request.output.as_deref())
+}
+
+/// Makes the bill on its backend.
+fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
+    match work {
+        Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+    }
 }
 
 /// Adds what only the command line knows: why this backend, and the time.

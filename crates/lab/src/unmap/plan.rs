@@ -146,6 +146,7 @@ pub(super) fn race(order: &Order) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::Backend;
     use pagetoll_units::Pages;
 
     use super::*;
@@ -157,7 +158,7 @@ mod tests {
             mechanisms: mechanisms.iter().map(|&name| name.to_owned()).collect(),
             runs: 1,
         };
-        Order::new(Route::Unmap, asked, crate::unmap::LIMITS).unwrap()
+        Order::new((Route::Unmap, Backend::Lab), asked, crate::unmap::LIMITS).unwrap()
     }
 
     const ALL: Abilities = Abilities {

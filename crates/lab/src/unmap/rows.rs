@@ -52,26 +52,6 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-fn empty_row(operation: &str, mechanism: &str, role: Role, batch: u32, pages: Pages) -> Row {
-    Row {
-        operation: operation.to_owned(),
-        mechanism: mechanism.to_owned(),
-        role,
-        batch,
-        system: System::XenPvDom0,
-        pages,
-        cost_per_page: None,
-        stddev: None,
-        runs: Vec::new(),
-        crossings_per_page: None,
-        crossings: BTreeMap::new(),
-        smp_safe: None,
-        tolls: Vec::new(),
-        checks: Vec::new(),
-        unavailable: None,
-    }
-}
-
 /// An exact quotient of two counts; both are far below 2^53.
 #[expect(
     clippy::cast_precision_loss,
@@ -99,7 +79,8 @@ fn baseline_row(name: &str, findings: &Findings) -> Row {
     let clears: Vec<_> = untraced(&findings.dom0, name, None).collect();
     let pages = clears.first().map_or(0, |clear| clear.pages);
     let batch = clears.first().map_or(1, |clear| clear.batch);
-    let mut row = empty_row("baseline", name, Role::Baseline, batch, Pages(pages));
+    let mut row = Row::new("baseline", name, Role::Baseline, Pages(pages));
+    row.batch = batch;
     row.set_runs(
         clears
             .iter()
@@ -118,7 +99,8 @@ fn baselines(findings: &Findings) -> Option<Baselines> {
 }
 
 fn clear_row(mechanism: &Mechanism, batch: u32, order: &Order, findings: &Findings) -> Row {
-    let mut row = empty_row("clear", mechanism.name, mechanism.role, batch, order.pages);
+    let mut row = Row::new("clear", mechanism.name, mechanism.role, order.pages);
+    row.batch = batch;
     if let Some(reason) = &findings.no_probe {
         row.unavailable = Some(reason.clone());
         return row;
@@ -312,7 +294,7 @@ fn smp_verdict(checks: &[Check]) -> Option<bool> {
 }
 
 fn user_row(operation: &str, system: System, order: &Order, runs: &[Counted]) -> Row {
-    let mut row = empty_row(operation, "kernel", Role::Observed, 1, order.pages);
+    let mut row = Row::new(operation, "kernel", Role::Observed, order.pages);
     row.system = system;
     // The first of several was the warm-up.
     let untraced = |run: &Counted| {

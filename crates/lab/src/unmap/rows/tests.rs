@@ -1,4 +1,4 @@
-use pagetoll_bill::{Route, Verdict};
+use pagetoll_bill::{Backend, Route, Verdict};
 
 use super::*;
 use crate::report::Faults;
@@ -12,7 +12,7 @@ fn order() -> Order {
             .to_vec(),
         runs: 1,
     };
-    Order::new(Route::Unmap, asked, crate::unmap::LIMITS).unwrap()
+    Order::new((Route::Unmap, Backend::Lab), asked, crate::unmap::LIMITS).unwrap()
 }
 
 fn clear(mechanism: &str, batch: u32, cost: u64) -> Clear {
