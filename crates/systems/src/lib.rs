@@ -11,6 +11,7 @@ pub mod conformance;
 mod error;
 pub mod linux;
 pub mod search;
+mod words;
 pub mod x86;
 pub mod xen;
 
