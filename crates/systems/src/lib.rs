@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod billing;
 pub mod conformance;
 mod error;
 pub mod linux;
