@@ -10,6 +10,7 @@
 
 mod adjust;
 mod descriptor;
+mod direct_map;
 mod domain;
 mod errno;
 mod event_channel;
@@ -35,12 +36,13 @@ mod xchg;
 mod tests;
 
 pub use descriptor::Descriptor;
+pub use direct_map::DIRECT_MAP;
 pub use domain::{DomainId, ForeignDomain, Vcpu, VcpuId};
 pub use errno::Errno;
 pub use event_channel::{Port, SharedInfo, VcpuInfo};
 pub use flush::{FlushTargets, VcpuMask};
 pub use frame::{Frame, FrameTable, PageType};
-pub use machine::{DIRECT_MAP, IoMemory, Layout, Width, Xen};
+pub use machine::{IoMemory, Layout, Width, Xen};
 pub use mmu_update::{Batch, MMU_UPDATE_PREEMPTED, MmuCommand, MmuUpdate};
 pub(crate) use mod_entry::{exchange_preserving, swapped};
 pub(crate) use ptwr::exchanged;
