@@ -12,6 +12,7 @@ pub mod host;
 mod itemise;
 mod order;
 mod provenance;
+pub mod published;
 mod route;
 mod spread;
 mod support;

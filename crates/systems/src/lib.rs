@@ -7,10 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod billing;
 pub mod conformance;
 mod error;
 pub mod linux;
 pub mod search;
+mod words;
 pub mod x86;
 pub mod xen;
 

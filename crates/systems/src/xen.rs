@@ -26,6 +26,7 @@ mod mmuext_op;
 mod mod_entry;
 mod multicall;
 mod native;
+mod packed;
 mod page_type;
 mod ptwr;
 mod tolls;

@@ -60,6 +60,8 @@ tolls! {
     entries_revalidated,
     /// Entries that were changed in flags that need no validation.
     entries_fast,
+    /// Frame numbers of translated domains that were looked up.
+    p2m_lookups,
     /// Entries that the guest's kernel read by itself, without Xen.
     entries_read,
     /// Segment descriptors that were checked and written.
