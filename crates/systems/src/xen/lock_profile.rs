@@ -197,7 +197,7 @@ mod tests {
         );
         assert_eq!(
             LockProfile::read(&profile.to_string()).unwrap(),
-            [profile.clone()]
+            std::slice::from_ref(profile)
         );
     }
 
