@@ -79,18 +79,26 @@ impl Xen {
         taken.map(|()| entry)
     }
 
-    /// Takes a frame that is the asked domain's and, for a writable entry, writable already: what nearly all are.
+    /// Takes a frame that is the asked domain's and, for a writable entry, writable already or never used: what nearly all
+    /// are. A first use needs no flush while there is no CPU that could remember another.
     fn take_known(&mut self, entry: PageTableEntry, owner: DomainId) -> bool {
         let uses = u32::from(self.is_use(entry, owner));
+        let nobody_runs = self.vcpus.is_empty();
         let taken = self.frames.update(entry.mfn(), |frame| {
+            let is_known = frame.page_type == PageType::Writable && frame.validated;
+            let is_first = nobody_runs && frame.page_type == PageType::None;
             let fits = owner != DomainId::IO
                 && frame.owner == Some(owner)
                 && frame.references > 0
                 && !frame.xen_heap
-                && (uses == 0 || frame.page_type == PageType::Writable && frame.validated);
+                && (uses == 0 || is_known || is_first);
             if fits {
                 frame.references += 1;
                 frame.type_count += uses;
+            }
+            if fits && uses > 0 {
+                frame.page_type = PageType::Writable;
+                frame.validated = true;
             }
             fits
         });
@@ -161,10 +169,11 @@ impl Xen {
 
     /// Gives back a frame that is writable, if it is, and that others still refer to: what nearly all are.
     fn put_known(&mut self, entry: PageTableEntry) -> bool {
-        let owner = self.frames.get(entry.mfn()).and_then(|frame| frame.owner);
-        let uses = u32::from(owner.is_some_and(|owner| self.is_use(entry, owner)));
+        // Another domain's frames may be used otherwise.
+        let owner = self.vcpus.first().map(|vcpu| vcpu.domain);
+        let uses = u32::from(entry.has(Flags::WRITABLE));
         let put = self.frames.update(entry.mfn(), |frame| {
-            let fits = frame.owner != Some(DomainId::IO)
+            let fits = frame.owner == owner
                 && frame.references > 1
                 && (uses == 0 || frame.page_type == PageType::Writable && frame.type_count > 0);
             if fits {

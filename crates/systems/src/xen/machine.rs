@@ -225,6 +225,7 @@ impl Xen {
             guest_table: root,
             guest_table_user: None,
             gdt: Vec::new(),
+            guest_cr4: 0,
             info: VcpuInfo::default(),
             in_upcall: false,
             cpu: Cpu {

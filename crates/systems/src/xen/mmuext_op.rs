@@ -158,7 +158,7 @@ impl Xen {
             Command::Withdrawn => Err(Errno::Eopnotsupp),
             Command::Unknown => Err(Errno::Enosys),
             _ if caller.domain != caller.pages => Err(Errno::Eperm),
-            Command::NewBaseptr => self.new_baseptr(mfn, caller),
+            Command::NewBaseptr => self.new_guest_cr3(caller.vcpu, mfn),
             Command::NewUserBaseptr => self.new_user_baseptr(mfn, caller),
             Command::FlushCache => {
                 Self::permit(caller.domain, DomainId::IO).map_err(|_| Errno::Eacces)
@@ -194,14 +194,18 @@ impl Xen {
         Ok(())
     }
 
-    fn new_baseptr(&mut self, mfn: Mfn, caller: Caller) -> Result<(), Errno> {
-        let old = self.vcpus[caller.vcpu.0].guest_table;
+    /// Loads another root, for the hypercall and for an emulated `mov` to CR3.
+    pub(super) fn new_guest_cr3(&mut self, current: VcpuId, mfn: Mfn) -> Result<(), Errno> {
+        let (old, domain) = (
+            self.vcpus[current.0].guest_table,
+            self.vcpus[current.0].domain,
+        );
         if old != mfn {
-            self.get_page_and_type(mfn, PageType::Table(Level::L4), caller.domain)?;
-            self.vcpus[caller.vcpu.0].guest_table = mfn;
+            self.get_page_and_type(mfn, PageType::Table(Level::L4), domain)?;
+            self.vcpus[current.0].guest_table = mfn;
         }
         self.tolls.flushes_local += 1;
-        self.vcpus[caller.vcpu.0].cpu.load_root(mfn);
+        self.vcpus[current.0].cpu.load_root(mfn);
         if old != mfn {
             self.put_page_type(old, None);
             self.frames.put_page(old);

@@ -44,6 +44,8 @@ tolls! {
     set_gdt,
     /// Hypercalls `xen_version`, which do nothing but come back.
     xen_version,
+    /// Hypercalls `iret`, by which a 64-bit kernel ends an upcall.
+    iret,
     /// Hypercalls `pte_xchg`, the proposed one.
     pte_xchg,
     /// Calls within multicalls.
