@@ -88,7 +88,7 @@ static void expect(struct repeat *r, const struct thread *loaded)
 	r->req->wrong += !!memcmp(tls_of(r), loaded->tls, sizeof(loaded->tls));
 }
 
-/* The loops are inlined for each pair of mechanism and thread, as the kernel's own code would be. */
+/* A loop for each mechanism and thread: an indirect call would be timed with what it calls. */
 #define SWITCHES(name, load, differing)                                        \
 	static void name(struct repeat *r, unsigned int count)                 \
 	{                                                                      \

@@ -67,6 +67,9 @@ struct repeat {
 	struct xen_probe_repeat *req;
 	int cpu;
 	u64 start;
+	/* repeat.c: when a tick was seen, and how long a chunk takes. */
+	u64 tick;
+	u64 longest;
 	/* descriptors.c */
 	u64 loaded[3];
 	/* events.c */

@@ -65,7 +65,7 @@ fn ordered(order: &Order) -> Vec<(&'static str, XenOptions)> {
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
     let steps = Steps {
-        warm_up: Some(format!("call {}", OBSERVED[0])),
+        warm_up: None,
         baselines: baseline_steps(),
         mechanisms: OPERATIONS
             .map(|(operation, _)| format!("repeat {operation} {CALL}"))

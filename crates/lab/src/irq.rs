@@ -30,7 +30,7 @@ const REPEATED: Repeated = Repeated {
     work: "unmask-and-deliver",
     step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
     user_step: "call",
-    warm_up: Some("call pipe-byte"),
+    warm_up: None,
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {

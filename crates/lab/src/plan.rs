@@ -39,7 +39,7 @@ pub(crate) enum Privcmd {
 /// What is done for a route in each guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// What the first user of anything after boot pays once more than anybody after it.
+    /// What the first user of memory after boot pays once more than anybody after it.
     pub(crate) warm_up: Option<String>,
     /// What other figures are compared with, by the probe. Not traced.
     pub(crate) baselines: Vec<String>,

@@ -28,7 +28,7 @@ const REPEATED: Repeated = Repeated {
     work: "load-descriptors",
     step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
     user_step: "call",
-    warm_up: Some("call context-switch"),
+    warm_up: None,
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
