@@ -8,7 +8,7 @@ use pagetoll_units::{Mfn, VirtualAddress};
 use super::domain::{DomainId, VcpuId};
 use super::errno::Errno;
 use super::flush::{Extent, FlushTargets, VcpuMask};
-use super::frame::PageType;
+use super::frame::{Frame, PageType};
 use super::machine::Xen;
 use super::mmu_update::Batch;
 use super::tolls::Outcome;
@@ -117,7 +117,11 @@ impl Xen {
         batch: Batch<'_, MmuExtOp>,
         foreign: DomainId,
     ) -> Outcome {
-        self.hypercall(|xen| xen.do_mmuext_op(current, batch, foreign))
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.mmuext_op,
+            |xen| xen.do_mmuext_op(current, batch, foreign),
+        )
     }
 
     pub(super) fn do_mmuext_op(
@@ -167,23 +171,24 @@ impl Xen {
     /// Keeps a table checked while nothing refers to it.
     fn pin(&mut self, mfn: Mfn, level: Level, owner: DomainId) -> Result<(), Errno> {
         self.get_page_and_type(mfn, PageType::Table(level), owner)?;
-        match self.frames.get_mut(mfn) {
-            Some(frame) if !frame.pinned => {
-                frame.pinned = true;
-                Ok(())
-            }
-            _ => {
-                self.put_page_type(mfn, None);
-                self.frames.put_page(mfn);
-                Err(Errno::Einval)
-            }
+        let pin = |frame: &mut Frame| std::mem::replace(&mut frame.pinned, true);
+        if self.frames.update(mfn, pin) == Some(false) {
+            return Ok(());
         }
+        self.put_page_type(mfn, None);
+        self.frames.put_page(mfn);
+        Err(Errno::Einval)
     }
 
     fn unpin(&mut self, mfn: Mfn, owner: DomainId) -> Result<(), Errno> {
-        let frame = self.frames.get_mut(mfn);
-        let frame = frame.filter(|frame| frame.owner == Some(owner) && frame.pinned);
-        frame.ok_or(Errno::Einval)?.pinned = false;
+        let was_pinned = self.frames.update(mfn, |frame| {
+            let was_pinned = frame.owner == Some(owner) && frame.pinned;
+            frame.pinned &= !was_pinned;
+            was_pinned
+        });
+        if was_pinned != Some(true) {
+            return Err(Errno::Einval);
+        }
         self.put_page_type(mfn, None);
         self.frames.put_page(mfn);
         Ok(())

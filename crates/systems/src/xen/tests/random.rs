@@ -173,7 +173,12 @@ proptest! {
 fn the_oracle_sees_a_lost_count() {
     let mut bench = Bench::new();
     assert_eq!(oracle::check(&bench.xen), Ok(()));
-    bench.xen.frames.get_mut(bench.pages[0]).unwrap().type_count += 1;
+    let page = bench.pages[0];
+    bench
+        .xen
+        .frames
+        .update(page, |frame| frame.type_count += 1)
+        .unwrap();
     assert!(oracle::check(&bench.xen).is_err());
 }
 
@@ -181,7 +186,7 @@ fn the_oracle_sees_a_lost_count() {
 fn the_oracle_sees_a_writable_table() {
     let mut bench = Bench::new();
     let table = bench.pages[0];
-    let frame = bench.xen.frames.get_mut(table).unwrap();
-    frame.page_type = PageType::Table(crate::x86::Level::L1);
+    let make_table = |frame: &mut Frame| frame.page_type = PageType::Table(crate::x86::Level::L1);
+    bench.xen.frames.update(table, make_table).unwrap();
     assert!(oracle::check(&bench.xen).is_err());
 }
