@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::{Backend, Route};
-use pagetoll_lab::unmap::LIMITS;
+use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
 

@@ -7,8 +7,9 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::unmap::{LIMITS, Request, silence};
+use pagetoll_lab::request::silence;
 use pagetoll_lab::xen::XenSource;
+use pagetoll_lab::{LIMITS, Request};
 use pagetoll_systems::billing::{self, Samples};
 use pagetoll_units::Pages;
 
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        for route in ["flush", "pin", "demand"] {
+        for route in ["pin", "demand"] {
             let text = refusal(&[route]);
             assert!(text.starts_with(&format!("route {route}: cannot be billed")));
             assert!(text.contains("unmap on lab"), "{text}");

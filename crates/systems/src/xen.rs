@@ -9,15 +9,18 @@
 //! LDTs, the entries of Xen's own slots 256 to 271 in L4 tables.
 
 mod adjust;
+pub mod cr4;
 mod descriptor;
 mod direct_map;
 mod domain;
 mod errno;
 mod event_channel;
 mod flush;
+pub mod flush_area;
 mod frame;
 mod get_page;
 mod hypercall;
+pub mod lock_profile;
 mod machine;
 mod mmu_update;
 mod mmuext_op;

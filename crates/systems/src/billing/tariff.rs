@@ -18,7 +18,7 @@ pub(super) struct Item {
     pub(super) count: fn(&Walked) -> u64,
 }
 
-const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
+pub(super) const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
     Item { toll, key, count }
 }
 

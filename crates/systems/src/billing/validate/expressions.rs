@@ -8,8 +8,10 @@ use pagetoll_units::Pages;
 use super::super::BillingError;
 use super::super::cells::Operation;
 use super::super::price;
-use super::super::tariff::{self, Item};
-use crate::linux::{self, EnableEvents, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap};
+use super::super::tariff::{self, Item, item};
+use crate::linux::{
+    self, EnableEvents, ForeignMap, ForeignMapped, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap,
+};
 
 /// The tables that price comparisons.
 pub const HOSTS: [&str; 1] = [PV_DOM0];
@@ -75,35 +77,97 @@ impl Priced {
     }
 }
 
-fn unmapped(mechanism: GetAndClear, batch: u32) -> Result<Priced, BillingError> {
-    let walked = linux::unmap(Pages(ITEMS), Zap { mechanism, batch })?;
-    Ok(Priced::new((Operation::Clear, mechanism.name()), walked))
+/// Pages of the domain, and of one mapping of it: the program's second argument, which was not published. Assumed; from
+/// 64 on the result does not depend on it.
+const FOREIGN: (Pages, Pages) = (Pages(1 << 15), Pages(1024));
+
+/// Maps and unmaps a domain's memory.
+fn foreign(mechanism: GetAndClear, batch: u32) -> Result<ForeignMapped, BillingError> {
+    let (pages, mapping) = FOREIGN;
+    let zap = Zap { mechanism, batch };
+    let asked = ForeignMap {
+        pages,
+        batch: mapping,
+        zap,
+    };
+    Ok(linux::foreign_map(asked)?)
+}
+
+/// What mapping pays for.
+fn mapping() -> Vec<Item> {
+    vec![
+        item("hypercall-entry", CostKey::HYPERCALL_ENTRY, |w| {
+            w.tolls.hypercalls
+        }),
+        item("per-call", CostKey::MMU_UPDATE_CALL, |w| w.tolls.mmu_update),
+        item("map", CostKey::MMU_UPDATE_MAP_FOREIGN, |w| w.items),
+        item("map-rest", CostKey::MAP_REST, |w| w.items),
+    ]
+}
+
+/// What unmapping pays for, beside clearing entries.
+fn unmapping() -> Vec<Item> {
+    vec![
+        item("read-entry", CostKey::ENTRY_READ, |w| w.tolls.entries_read),
+        item("hypercall-entry", CostKey::HYPERCALL_ENTRY, |w| {
+            w.tolls.hypercalls
+        }),
+        item("unmap-rest", CostKey::MUNMAP_REST, |w| w.items),
+        item("trap-and-emulate", CostKey::PTWR_XCHG, |w| {
+            w.tolls.emulations
+        }),
+    ]
+}
+
+/// The same where the kernel clears through lazy MMU mode.
+fn unmapping_lazily() -> Vec<Item> {
+    let mut items = unmapping();
+    items.extend([
+        item("per-call", CostKey::LAZY_CALL, |w| w.tolls.mmu_update),
+        item("per-entry", CostKey::LAZY_CLEAR, |w| w.items),
+    ]);
+    items
 }
 
 /// The program of a domain's memory that is mapped and unmapped: native get-and-clear against `set_pte` in lazy mode,
 /// which is what the generic `ptep_get_and_clear` comes to there.
 fn foreign_map_unmap() -> Result<Model, BillingError> {
-    let before = unmapped(GetAndClear::Emulate, 1)?;
-    let after = unmapped(GetAndClear::Lazy, LAZY_BATCH)?;
+    let before = foreign(GetAndClear::Emulate, 1)?;
+    let after = foreign(GetAndClear::Lazy, LAZY_BATCH)?;
+    let program = |walked: ForeignMapped, tariff: Vec<Item>| {
+        let map = Priced {
+            tariff: mapping(),
+            walked: walked.map,
+        };
+        let unmap = Priced {
+            tariff,
+            walked: walked.unmap,
+        };
+        move |prices: &Prices<'_>| Ok::<_, HostError>(map.cost(prices)? + unmap.cost(prices)?)
+    };
+    let (before, after) = (
+        program(before, unmapping()),
+        program(after, unmapping_lazily()),
+    );
     Ok(Box::new(move |prices, _| {
-        let rest = foreign_map(prices, REMAP_BATCH)? + prices.of(CostKey::MUNMAP_REST)?;
-        Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
+        Ok(before(prices)? / after(prices)?)
     }))
 }
 
-/// Frames that Linux maps by one `mmu_update` (arch/x86/xen/mmu_pv.c, `REMAP_BATCH_SIZE`).
-const REMAP_BATCH: f64 = 16.0;
-
-/// Mapping one frame of another domain.
-fn foreign_map(prices: &Prices<'_>, batch: f64) -> Result<f64, HostError> {
-    let call = prices.of(CostKey::HYPERCALL_ENTRY)? + prices.of(CostKey::MMU_UPDATE_CALL)?;
-    let each = prices.of(CostKey::MAP_REST)? + prices.of(CostKey::MMU_UPDATE_MAP_FOREIGN)?;
-    Ok(each + call / batch)
-}
-
+/// Frames one by one, as privcmd mapped them before, against as many as one `mmu_update` takes now
+/// (arch/x86/xen/mmu_pv.c, `REMAP_BATCH_SIZE`).
 fn mmapbatch() -> Result<Model, BillingError> {
-    Ok(Box::new(|prices, _| {
-        Ok(foreign_map(prices, 1.0)? - foreign_map(prices, REMAP_BATCH)?)
+    let walked = foreign(GetAndClear::Emulate, 1)?.map;
+    let mut one_by_one = walked;
+    one_by_one.tolls.hypercalls = walked.items;
+    one_by_one.tolls.mmu_update = walked.items;
+    let priced = |walked| Priced {
+        tariff: mapping(),
+        walked,
+    };
+    let (before, after) = (priced(one_by_one), priced(walked));
+    Ok(Box::new(move |prices, _| {
+        Ok(before.cost(prices)? - after.cost(prices)?)
     }))
 }
 
