@@ -191,3 +191,112 @@ fn cr4_check(name: &str, flushes: Flushes, count: u64) -> Check {
     };
     Check::against_known("cr4-writes", count, flushes.cr4.abs_diff(expected))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pagetoll_bill::{Backend, Verdict};
+    use pagetoll_units::Pages;
+
+    use super::*;
+    use crate::report::Repeat;
+
+    fn order() -> Order {
+        let asked = Order {
+            pages: Pages(8),
+            batches: vec![1],
+            mechanisms: Vec::new(),
+            runs: 1,
+        };
+        Order::new((Route::Flush, Backend::Lab), asked, crate::LIMITS).unwrap()
+    }
+
+    fn repeat((operation, mechanism): (&str, &str), mark: i64, cost: u64) -> Repeat {
+        Repeat {
+            operation: operation.to_owned(),
+            mechanism: mechanism.to_owned(),
+            count: 8,
+            mark,
+            instructions: 8 * cost,
+            failed: BTreeMap::from([("accepted".to_owned(), 0)]),
+        }
+    }
+
+    /// A dom0 whose local flushes write CR4 so often, in all.
+    fn counted(xen: XenOptions, cost: u64, (cr3, cr4): (u64, u64)) -> Counted {
+        let cell = ("flush-local", CALL);
+        let flushes = Flushes {
+            cr3,
+            cr4,
+            ..Flushes::default()
+        };
+        Counted {
+            xen,
+            repeats: vec![
+                repeat(("baseline", "nothing"), -1, 3),
+                repeat(("baseline", "empty-hypercall"), -1, 344),
+                repeat(cell, -1, cost),
+                repeat(cell, 7, 2 * cost),
+            ],
+            flushes: BTreeMap::from([(7, flushes)]),
+            ..Counted::default()
+        }
+    }
+
+    fn local_rows(global: (u64, u64), none: (u64, u64)) -> Vec<Row> {
+        let findings = Findings {
+            dom0: vec![
+                counted(XenOptions::GlobalPages, 570, global),
+                counted(XenOptions::NoGlobalPages, 559, none),
+            ],
+            ..Findings::default()
+        };
+        let mut rows = rows(&order(), &findings);
+        rows.retain(|row| row.operation == "flush-local");
+        rows
+    }
+
+    #[test]
+    fn each_boot_is_told_its_mechanism_and_gives_its_rows() {
+        let told = jobs(&order(), Abilities::ALL);
+        let told: Vec<_> = told.iter().map(|job| job.machine.xen).collect();
+        assert_eq!(told, [XenOptions::GlobalPages, XenOptions::NoGlobalPages]);
+        let rows = local_rows((0, 16), (8, 0));
+        let costs: Vec<_> = rows.iter().map(|row| row.cost_per_page).collect();
+        assert_eq!(costs, [Some(570.0), Some(559.0)]);
+    }
+
+    #[test]
+    fn writes_are_tolls_of_one_instruction_and_the_sum_stays() {
+        let rows = local_rows((0, 16), (8, 0));
+        let of = |row: &Row, name: &str| {
+            let toll = row.tolls.iter().find(|toll| toll.name == name);
+            toll.map_or(0.0, |toll| toll.count_per_page)
+        };
+        assert_eq!(
+            (of(&rows[0], "cr3-write"), of(&rows[0], "cr4-write")),
+            (0.0, 2.0)
+        );
+        assert_eq!(
+            (of(&rows[1], "cr3-write"), of(&rows[1], "cr4-write")),
+            (1.0, 0.0)
+        );
+        for row in &rows {
+            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
+            assert!((sum - row.cost_per_page.unwrap()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_xen_that_does_not_do_as_told_fails_the_check() {
+        let verdicts = |rows: Vec<Row>| -> Vec<_> {
+            let check = |row: &Row| row.checks.iter().find(|c| c.name == "cr4-writes").cloned();
+            rows.iter().filter_map(check).map(|c| c.verdict).collect()
+        };
+        let pass = verdicts(local_rows((0, 16), (8, 0)));
+        assert_eq!(pass, [Verdict::Pass, Verdict::Pass]);
+        let fail = verdicts(local_rows((8, 0), (0, 16)));
+        assert_eq!(fail, [Verdict::Fail, Verdict::Fail]);
+    }
+}
