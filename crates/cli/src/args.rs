@@ -182,6 +182,16 @@ pub(crate) struct SimArgs {
     /// With --on sim: where the sequence of samples begins
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+    /// With --on sim: a system that differs from the real one in one thing
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) what_if: Option<WhatIf>,
+}
+
+/// What a simulated system does otherwise than the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhatIf {
+    /// flush: wait for flush_lock with interrupts off, against Xen's assertion
+    InterruptsOff,
 }
 
 /// More samples than any quantile that is printed needs.

@@ -20,7 +20,7 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [BuiltIn; 2] = built_in!["lab-xen-4.17", "xen-pv-dom0"];
+const BUILT_IN: [BuiltIn; 3] = built_in!["amd-pv-shim-32", "lab-xen-4.17", "xen-pv-dom0"];
 
 /// The names of the tables that come with pagetoll.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -43,8 +43,11 @@ pub(crate) fn built_in(name: &str) -> Host {
 }
 
 /// The table that comes closest to evidence.
-const fn default(_: Route) -> &'static str {
-    "lab-xen-4.17"
+const fn default(route: Route) -> &'static str {
+    match route {
+        Route::Flush => "amd-pv-shim-32",
+        _ => "lab-xen-4.17",
+    }
 }
 
 fn unreadable(asked: &str, error: &std::io::Error) -> Failure {

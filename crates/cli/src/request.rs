@@ -10,10 +10,10 @@ use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::request::silence;
 use pagetoll_lab::xen::XenSource;
 use pagetoll_lab::{LIMITS, Request};
-use pagetoll_systems::billing::{self, Samples};
+use pagetoll_systems::billing::{self, Samples, WaitsWith};
 use pagetoll_units::Pages;
 
-use crate::args::{BillArgs, Format, ImageArgs, MOST_SAMPLES};
+use crate::args::{BillArgs, Format, ImageArgs, MOST_SAMPLES, WhatIf};
 use crate::failure::Failure;
 use crate::hosts;
 use crate::support::{self, BACKENDS};
@@ -73,6 +73,10 @@ fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
         samples: Samples {
             count,
             seed: args.sim.seed,
+        },
+        waits: match args.sim.what_if {
+            Some(WhatIf::InterruptsOff) => WaitsWith::InterruptsOff,
+            None => WaitsWith::InterruptsOn,
         },
         command,
     })

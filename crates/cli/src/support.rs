@@ -16,7 +16,9 @@ pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
         (_, Backend::Lab) if pagetoll_lab::ROUTES.contains(&route) => Support::Yes,
-        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Sim) => Support::Yes,
+        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush, Backend::Sim) => {
+            Support::Yes
+        }
         (
             Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush,
             Backend::Live,

@@ -67,6 +67,11 @@ keys! {
     XEN_VERSION = "xen_version", Cost, "the hypercall that forces event delivery, entry included";
     UPCALL = "upcall", Cost, "Xen delivers an event to the guest, up to the return from its handler";
     IRQ_REST = "irq.rest", Cost, "a kernel operation beyond enabling events again";
+    FLUSH_HOLD_PGE_ON = "flush.hold.pge-on", Cost, "the mean time that flush_lock is held when a full flush toggles CR4.PGE";
+    FLUSH_HOLD_PGE_OFF = "flush.hold.pge-off", Cost, "the mean time that flush_lock is held when a full flush loads CR3";
+    FLUSH_HANDLE_CR3 = "flush.handle.cr3", Cost, "from a target's interrupt to its acknowledgement when it loads CR3";
+    FLUSH_COMPUTE = "flush.compute", Cost, "the mean time that a vCPU computes between two flushes";
+    FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";
     FAULT_REST = "fault.rest", Cost, "a page fault beyond setting its entry";
 }
 

@@ -22,7 +22,7 @@ pub(super) fn set(
     (host, samples): (&Host, Samples),
 ) -> Result<(), HostError> {
     let drawn = (0..u64::from(samples.count)).map(|index| {
-        let prices = prices(host, samples, index);
+        let prices = samples.prices(host, index);
         tolls(tariff, walked, &prices)
     });
     let mut bills = drawn.collect::<Result<Vec<_>, _>>()?;
@@ -34,15 +34,6 @@ pub(super) fn set(
     let mut costs: Vec<_> = bills.iter().map(|bill| cost(bill)).collect();
     row.interval = Interval::of_middle(&mut costs);
     Ok(())
-}
-
-/// A single sample is the table's own values.
-fn prices(host: &Host, samples: Samples, index: u64) -> Prices<'_> {
-    if samples.count == 1 {
-        host.prices()
-    } else {
-        host.sample(samples.seed, index)
-    }
 }
 
 fn tolls(tariff: &[Item], walked: &Walked, prices: &Prices<'_>) -> Result<Vec<Toll>, HostError> {

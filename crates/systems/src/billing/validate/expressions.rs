@@ -5,18 +5,22 @@ use std::num::NonZeroU64;
 use pagetoll_bill::host::{CostKey, HostError, Prices};
 use pagetoll_units::Pages;
 
-use super::super::BillingError;
 use super::super::cells::Operation;
 use super::super::price;
 use super::super::tariff::{self, Item, item};
+use super::super::{BillingError, flush};
 use crate::linux::{
     self, EnableEvents, ForeignMap, ForeignMapped, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap,
 };
+use crate::xen::cr4::FullFlush;
+use crate::xen::flush_area::WaitsWith;
+use crate::xen::lock_profile::LockProfile;
 
 /// The tables that price comparisons.
-pub const HOSTS: [&str; 1] = [PV_DOM0];
+pub const HOSTS: [&str; 2] = [PV_DOM0, PV_SHIM];
 
 const PV_DOM0: &str = "xen-pv-dom0";
+const PV_SHIM: &str = "amd-pv-shim-32";
 
 /// Pages, switches or enables that a comparison travels: enough that no table or batch is cut.
 const ITEMS: u64 = 4096;
@@ -43,13 +47,33 @@ const fn on_pv_dom0(id: &'static str, prepare: fn() -> Result<Model, BillingErro
     }
 }
 
-const EXPRESSIONS: [Expression; 6] = [
+const fn on_pv_shim(id: &'static str, prepare: fn() -> Result<Model, BillingError>) -> Expression {
+    Expression {
+        id,
+        host: PV_SHIM,
+        prepare,
+    }
+}
+
+const EXPRESSIONS: [Expression; 10] = [
     on_pv_dom0("foreign-map-unmap.ratio", foreign_map_unmap),
     on_pv_dom0("mmapbatch-v2.saved", mmapbatch),
     on_pv_dom0("tls-descriptors.lat_ctx", tls_descriptors),
     on_pv_dom0("tls-descriptors.lat_pipe", tls_descriptors),
     on_pv_dom0("fault-32bit.ratio", fault_32bit),
     on_pv_dom0("xen-version.ratio", xen_version),
+    on_pv_shim("flush-lock.block.pge-on", || {
+        flush_lock(FullFlush::Cr4Toggle, mean_block)
+    }),
+    on_pv_shim("flush-lock.block.pge-off", || {
+        flush_lock(FullFlush::Cr3Write, mean_block)
+    }),
+    on_pv_shim("flush-lock.blocked.pge-on", || {
+        flush_lock(FullFlush::Cr4Toggle, LockProfile::share_blocked)
+    }),
+    on_pv_shim("flush-lock.blocked.pge-off", || {
+        flush_lock(FullFlush::Cr3Write, LockProfile::share_blocked)
+    }),
 ];
 
 /// The expression for a published figure.
@@ -217,5 +241,24 @@ fn xen_version() -> Result<Model, BillingError> {
     Ok(Box::new(move |prices, _| {
         let rest = prices.of(CostKey::IRQ_REST)?;
         Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
+    }))
+}
+
+/// Flushes of a run: a few hundred for each vCPU. The published profiles are of two million.
+const FLUSHES: u64 = 8192;
+
+fn mean_block(profile: &LockProfile) -> f64 {
+    profile.block.mean()
+}
+
+/// Something that the profile of `flush_lock` says.
+fn flush_lock(flush: FullFlush, says: fn(&LockProfile) -> f64) -> Result<Model, BillingError> {
+    let setting = flush::Setting {
+        flush,
+        flushes: FLUSHES,
+        waits: WaitsWith::InterruptsOn,
+    };
+    Ok(Box::new(move |prices, seed| {
+        Ok(says(&flush::profile(prices, setting, seed)?))
     }))
 }
