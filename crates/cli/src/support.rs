@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(
             billable(),
             "unmap on lab, unmap on sim, fault on lab, fault on sim, switch on lab, switch on sim, irq on lab, \
-             irq on sim, flush on lab"
+             irq on sim, flush on lab, flush on sim"
         );
     }
 
