@@ -47,6 +47,8 @@ static const struct shape shapes[] = {
 	{ "2M-again", "2M", 0, 0, true },
 	/* One page an ioctl, of a large page: what an ioctl and a run cost. */
 	{ "2M-single", "2M", 0, PAGE, false },
+	/* The same folios, found by one entry for each 4 KiB. */
+	{ "2M-entries", "2M-entries", 0, 0, false },
 	{ "file", "file", 0, 0, false },
 };
 

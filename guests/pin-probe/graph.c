@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -17,6 +18,10 @@
 #define BUFFER_KIB "98304"
 /* Bytes of text that can be handed over: the device's memory, less some. */
 #define TEXT_LIMIT (60ul << 20)
+
+/* All traces, one after the other. */
+static char *text;
+static size_t used;
 
 static void set(const char *name, const char *value)
 {
@@ -63,19 +68,24 @@ void graph_begin(void)
 
 void graph_end(const char *name)
 {
-	char *text = malloc(TEXT_LIMIT);
-	size_t used = 0;
 	ssize_t got;
 	int fd;
 
 	set("tracing_on", "0");
+	if (!text)
+		text = malloc(TEXT_LIMIT);
 	fd = open(TRACING "trace", O_RDONLY | O_CLOEXEC);
 	if (!text || fd < 0)
 		fail("read the trace");
+	used += snprintf(text + used, TEXT_LIMIT - used, "# shape: %s\n", name);
 	while (used < TEXT_LIMIT && (got = read(fd, text + used, TEXT_LIMIT - used)) > 0)
 		used += got;
 	close(fd);
 	set("current_tracer", "nop");
-	shared_memory_put(name, text, used);
-	free(text);
+}
+
+void graph_hand_over(void)
+{
+	if (used)
+		shared_memory_put("function-graph", text, used);
 }

@@ -7,7 +7,9 @@
 #define PAGETOLL_GRAPH_H
 
 void graph_begin(void);
-/* Ends the trace and hands its text over. */
+/* Ends the trace; its text begins with the line "# shape: NAME". */
 void graph_end(const char *name);
+/* Hands the text of all traces over. */
+void graph_hand_over(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../init/report.h"
+#include "graph.h"
 #include "steps.h"
 #include "vfio.h"
 
@@ -58,5 +59,6 @@ int main(int argc, char **argv)
 			run_step(line);
 	}
 	fclose(order);
+	graph_hand_over();
 	return 0;
 }

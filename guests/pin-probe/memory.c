@@ -67,6 +67,22 @@ static void set_mthp(const char *value)
 	close(fd);
 }
 
+/* khugepaged would make large pages of small ones while they are billed. */
+static void keep_folios(const struct memory *memory)
+{
+	madvise(memory->addr, memory->pages * PAGE, MADV_NOHUGEPAGE);
+}
+
+/* Large pages, each mapped by 512 entries: a change of protection splits the entry, not the folio. */
+static void map_by_entries(const struct memory *memory)
+{
+	keep_folios(memory);
+	for (uint64_t page = 1; page < memory->pages; page += 512) {
+		mprotect(memory->addr + page * PAGE, PAGE, PROT_READ);
+		mprotect(memory->addr + page * PAGE, PAGE, PROT_READ | PROT_WRITE);
+	}
+}
+
 /* The next larger size would be taken where it is allowed, so that only this one is. */
 static void small_folios(struct memory *memory)
 {
@@ -77,6 +93,7 @@ static void small_folios(struct memory *memory)
 		fail(all);
 	set_mthp("always");
 	anonymous(memory, MADV_HUGEPAGE);
+	keep_folios(memory);
 	set_mthp("never");
 	if (write(fd, "inherit", 7) < 0)
 		fail(all);
@@ -142,7 +159,10 @@ struct memory memory_get(const char *shape, uint64_t pages)
 		small_folios(&memory);
 	else if (!strcmp(shape, "THP"))
 		anonymous(&memory, MADV_HUGEPAGE);
-	else if (!strcmp(shape, "2M"))
+	else if (!strcmp(shape, "2M-entries")) {
+		anonymous(&memory, MADV_HUGEPAGE);
+		map_by_entries(&memory);
+	} else if (!strcmp(shape, "2M"))
 		fill(&memory, MAP_PRIVATE | MAP_ANONYMOUS | HUGETLB(21), -1);
 	else if (!strcmp(shape, "2M-split"))
 		split(&memory);

@@ -6,6 +6,7 @@
  *   64K       anonymous, in folios of 64 KiB (Linux 6.8 or later)
  *   THP       anonymous, in transparent large pages
  *   2M, 1G    hugetlb
+ *   2M-entries  transparent large pages, each mapped by 512 entries of 4 KiB
  *   2M-split  hugetlb of 2 MiB, faulted so that neighbours are not contiguous
  *   file      a shared mapping of a file in memory, in pages of 4 KiB
  *   read-only anonymous, written and then made read-only

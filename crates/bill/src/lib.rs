@@ -15,7 +15,7 @@ mod route;
 mod spread;
 mod support;
 
-pub use bill::{Backend, Bill, Evidence, Interval, Row, Schema, System, Toll, Unit};
+pub use bill::{Backend, Bill, Evidence, Interval, Layout, Row, Schema, System, Toll, Unit};
 pub use check::{Check, Verdict};
 pub use itemise::{Baselines, Measured, itemise};
 pub use order::{Limits, Order, OrderError};
