@@ -212,6 +212,10 @@ fn next_after(report: &Report) -> String {
         Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
         Report::User(user) => user.operation.clone(),
         Report::Case(case) => format!("case {}", case.index),
+        Report::Pin(pin) => pin.shape.clone(),
+        Report::PinTraced(traced) => format!("trace {}", traced.shape),
+        Report::PinUnavailable(shape) => shape.shape.clone(),
+        Report::PinCase(case) => format!("case {}", case.index),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

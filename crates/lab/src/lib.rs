@@ -21,6 +21,8 @@ mod initramfs;
 pub mod kernel;
 mod machine;
 mod materials;
+mod modules;
+pub mod pin;
 pub mod process;
 pub mod progress;
 mod report;
