@@ -55,6 +55,17 @@ pub enum Unit {
     Nanoseconds,
 }
 
+impl Unit {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Nanoseconds => "nanoseconds",
+        }
+    }
+}
+
 /// How far a figure can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

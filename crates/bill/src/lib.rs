@@ -8,9 +8,11 @@
 mod bill;
 mod check;
 pub mod crossing;
+pub mod host;
 mod itemise;
 mod order;
 mod provenance;
+pub mod published;
 mod route;
 mod spread;
 mod support;

@@ -100,6 +100,8 @@ pub(crate) enum Command {
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
     Search(ListArgs),
+    /// Makes a host table for the simulator from bills of the lab
+    Calibrate(CalibrateArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -145,6 +147,8 @@ pub(crate) struct BillArgs {
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
     pub(crate) runs: u32,
     #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
     #[arg(long)]
@@ -162,6 +166,24 @@ pub(crate) struct BillArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
+
+/// What the simulator is to reckon with.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
+    pub(crate) samples: Option<u32>,
+    /// With --on sim: where the sequence of samples begins
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+}
+
+/// More samples than any quantile that is printed needs.
+pub(crate) const MOST_SAMPLES: u32 = 100_000;
 
 /// What the lab shall boot.
 #[derive(Debug, Args)]
@@ -247,6 +269,17 @@ pub(crate) enum ConformanceSystems {
     Sim,
     /// Both
     Both,
+}
+
+/// What `calibrate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Bills of the lab in JSON, of different routes on the same machine
+    #[arg(required = true)]
+    pub(crate) bills: Vec<PathBuf>,
+    /// What the table is to be called
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub(crate) name: String,
 }
 
 /// What `generate` was told.

@@ -1,6 +1,7 @@
 //! One module for each command: what it does between the arguments and the output.
 
 mod bill;
+mod calibrate;
 mod conformance;
 mod deliver;
 mod doctor;
@@ -32,6 +33,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Trace(args) => trace::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

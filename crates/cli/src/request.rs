@@ -9,10 +9,12 @@ use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::unmap::{LIMITS, Request, silence};
 use pagetoll_lab::xen::XenSource;
+use pagetoll_systems::billing::{self, Samples};
 use pagetoll_units::Pages;
 
-use crate::args::{BillArgs, Format, ImageArgs};
+use crate::args::{BillArgs, Format, ImageArgs, MOST_SAMPLES};
 use crate::failure::Failure;
+use crate::hosts;
 use crate::support::{self, BACKENDS};
 
 /// A bill that can be made, as far as can be told beforehand.
@@ -33,6 +35,8 @@ pub(crate) struct BillRequest {
 pub(crate) enum Work {
     /// Real systems are to be booted.
     Lab(Box<Request>),
+    /// Simulated systems are to be travelled.
+    Sim(Box<billing::Request>),
 }
 
 impl BillRequest {
@@ -46,10 +50,31 @@ impl BillRequest {
             output: args.output.clone(),
             work: match backend {
                 Backend::Lab => Work::Lab(Box::new(lab(args, command)?)),
-                Backend::Live | Backend::Sim => unreachable!("support() offers none of them"),
+                Backend::Sim => Work::Sim(Box::new(sim(args, command)?)),
+                Backend::Live => unreachable!("support() offers nothing live"),
             },
         })
     }
+}
+
+fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
+    let order = order(&args, (Backend::Sim, billing::LIMITS))?;
+    let count = args.sim.samples.unwrap_or(billing::DEFAULT_SAMPLES);
+    if !(1..=MOST_SAMPLES).contains(&count) {
+        return Err(
+            Failure::BadInput(format!("--samples {count}: expected 1 to {MOST_SAMPLES}")).into(),
+        );
+    }
+    Ok(billing::Request {
+        route: args.route,
+        order,
+        host: hosts::find(args.sim.host.as_deref(), args.route)?,
+        samples: Samples {
+            count,
+            seed: args.sim.seed,
+        },
+        command,
+    })
 }
 
 fn lab(args: BillArgs, command: String) -> Result<Request> {
@@ -217,7 +242,9 @@ mod tests {
     #[test]
     fn the_default_order_is_the_labs_and_says_why() {
         let request = request(&["unmap"]).unwrap();
-        let Work::Lab(lab) = &request.work;
+        let Work::Lab(lab) = &request.work else {
+            panic!("not the lab's");
+        };
         let order = &lab.order;
         assert_eq!(order.pages, Pages(16_384));
         assert_eq!(order.mechanisms.len(), 6);

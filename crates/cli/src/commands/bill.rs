@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use pagetoll_bill::Bill;
 use pagetoll_lab::unmap::{self, Billed};
+use pagetoll_systems::billing;
 
 use super::deliver::deliver;
 use super::in_lab;
@@ -30,6 +31,10 @@ pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
 fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
     match work {
         Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+        Work::Sim(request) => Ok(Billed {
+            bill: billing::bill(request)?,
+            timings: Vec::new(),
+        }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! How figures are written: always with the same number of decimals, whatever the locale.
 
-use pagetoll_bill::{Row, Unit};
+use pagetoll_bill::{Interval, Row, Unit};
 
 /// What stands where a figure cannot be.
 pub(super) const NONE: &str = "-";
@@ -35,12 +35,15 @@ pub(super) fn relation(cost: f64, reference: f64) -> String {
     }
 }
 
-/// A row's cost with its deviation, where there is one.
+/// A row's cost with its deviation or interval, where there is one.
 pub(super) fn cost_of(row: &Row) -> String {
-    match (row.cost_per_page, row.stddev) {
-        (Some(mean), Some(stddev)) => format!("{} +- {}", cost(mean), cost(stddev)),
-        (Some(mean), None) => cost(mean),
-        (None, _) => NONE.to_owned(),
+    match (row.cost_per_page, row.stddev, row.interval) {
+        (Some(mean), Some(stddev), _) => format!("{} +- {}", cost(mean), cost(stddev)),
+        (Some(median), None, Some(Interval { low, high })) => {
+            format!("{} ({} to {})", cost(median), cost(low), cost(high))
+        }
+        (Some(mean), None, None) => cost(mean),
+        (None, _, _) => NONE.to_owned(),
     }
 }
 

@@ -23,6 +23,12 @@ const fn word_of(address: MachineAddress) -> usize {
     (address.offset() / 8) as usize
 }
 
+/// The words of a frame from this one on.
+fn following(from: MachineAddress) -> impl Iterator<Item = MachineAddress> {
+    let offsets = (from.offset() & !7..4096).step_by(8);
+    offsets.map(move |offset| from.mfn().address(offset))
+}
+
 impl Memory {
     /// The aligned word that holds this byte.
     #[must_use]
@@ -40,12 +46,33 @@ impl Memory {
         frame.or_insert_with(|| Box::new([0; ENTRIES]))[word_of(address)] = value;
     }
 
+    /// Consecutive words of one frame. What lies beyond its end reads as zero.
+    pub fn read_words(&self, from: MachineAddress, words: &mut [u64]) {
+        for (word, address) in words.iter_mut().zip(following(from)) {
+            *word = self.read(address);
+        }
+    }
+
+    /// Stores consecutive words of one frame, as far as there are any before its end.
+    pub fn write_words(&mut self, to: MachineAddress, words: impl Iterator<Item = u64>) {
+        for (address, word) in following(to).zip(words) {
+            self.write(address, word);
+        }
+    }
+
     /// Stores `new` where `old` is, as one step; returns what was there.
     pub fn compare_exchange(&mut self, address: MachineAddress, old: u64, new: u64) -> u64 {
         let found = self.read(address);
         if found == old {
             self.write(address, new);
         }
+        found
+    }
+
+    /// Stores a value, as one step with the load of what was there.
+    pub fn exchange(&mut self, address: MachineAddress, new: u64) -> u64 {
+        let found = self.read(address);
+        self.write(address, new);
         found
     }
 

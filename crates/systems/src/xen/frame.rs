@@ -17,6 +17,8 @@ pub enum PageType {
     None,
     /// A page table of this level.
     Table(Level),
+    /// Descriptors of a GDT or LDT (`PGT_seg_desc_page`).
+    SegmentDescriptors,
     /// Something mapped writable.
     Writable,
 }

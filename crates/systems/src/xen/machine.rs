@@ -11,8 +11,9 @@ use pagetoll_units::{Mfn, Pages, VirtualAddress};
 
 use super::domain::{DomainId, Vcpu, VcpuId};
 use super::errno::Errno;
+use super::event_channel::{SharedInfo, VcpuInfo};
 use super::frame::{Frame, FrameTable, PageType};
-use super::tolls::{Outcome, Tolls};
+use super::tolls::Tolls;
 use crate::x86::{Cpu, ENTRIES, Flags, Level, Memory, PageTableEntry, slot};
 
 /// Where the direct map begins: Linux's `__PAGE_OFFSET_BASE_L4` (arch/x86/include/asm/page_64_types.h, 6.1).
@@ -51,6 +52,17 @@ impl IoMemory {
     }
 }
 
+/// What kind of PV guest it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// A 64-bit kernel.
+    #[default]
+    Bits64,
+    /// A 32-bit kernel with PAE. It differs in what Xen adds to its L1 entries, in ptwr, and in descriptors; its tables
+    /// have four levels here, as Xen's own view of them has.
+    Pae32,
+}
+
 /// The machine to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -60,6 +72,8 @@ pub struct Layout {
     pub dom0: Range<Mfn>,
     /// Dom0's vCPUs, each on a CPU of its own.
     pub vcpus: usize,
+    /// Dom0's width.
+    pub width: Width,
     /// Frames beyond RAM.
     pub io: IoMemory,
 }
@@ -72,6 +86,7 @@ impl Default for Layout {
             frames: Pages(0x400),
             dom0: Mfn(0x200)..Mfn(0x400),
             vcpus: 1,
+            width: Width::Bits64,
             io: IoMemory {
                 end: Mfn(1 << 28),
                 denied: vec![Mfn(0xf_ee00)..Mfn(0xf_ef00)],
@@ -93,6 +108,9 @@ pub struct Xen {
     pub(super) machine_to_phys: BTreeMap<Mfn, u64>,
     pub(super) io: IoMemory,
     pub(super) tolls: Tolls,
+    pub(super) shared_info: SharedInfo,
+    /// Dom0's, which is the only guest that runs.
+    pub(super) width: Width,
     domains: BTreeSet<DomainId>,
     next_free: Range<u64>,
 }
@@ -112,6 +130,8 @@ impl Xen {
             machine_to_phys: BTreeMap::new(),
             io: layout.io,
             tolls: Tolls::default(),
+            shared_info: SharedInfo::default(),
+            width: layout.width,
             domains: BTreeSet::from([DomainId::DOM0]),
             next_free: layout.dom0.start.0..layout.dom0.end.0,
         };
@@ -192,6 +212,9 @@ impl Xen {
             domain: DomainId::DOM0,
             guest_table: root,
             guest_table_user: None,
+            gdt: Vec::new(),
+            info: VcpuInfo::default(),
+            in_upcall: false,
             cpu: Cpu {
                 root,
                 ..Cpu::default()
@@ -206,6 +229,20 @@ impl Xen {
     pub fn allocate(&mut self) -> Mfn {
         let next = self.next_free.next();
         Mfn(next.unwrap_or_else(|| panic!("dom0 has used up its frames")))
+    }
+
+    /// So many frames of dom0's that follow each other and that nobody uses yet; the first of them.
+    ///
+    /// # Panics
+    /// When dom0 has not as many.
+    pub fn allocate_row(&mut self, frames: Pages) -> Mfn {
+        let first = self.next_free.start;
+        assert!(
+            frames.get() <= self.next_free.end - first,
+            "dom0 has used up its frames"
+        );
+        self.next_free.start = first + frames.get();
+        Mfn(first)
     }
 
     /// Where dom0's direct map has a frame.
@@ -259,21 +296,6 @@ impl Xen {
         let all = self.vcpus.iter().enumerate();
         let own = all.filter(|(_, vcpu)| vcpu.domain == domain);
         own.map(|(index, _)| VcpuId(index)).collect()
-    }
-
-    /// One crossing from the guest: counts it, and what comes of it.
-    pub(super) fn hypercall(
-        &mut self,
-        call: impl FnOnce(&mut Self) -> (Result<(), Errno>, u32),
-    ) -> Outcome {
-        let before = self.tolls;
-        self.tolls.hypercalls += 1;
-        let (result, done) = call(self);
-        Outcome {
-            result,
-            done,
-            tolls: self.tolls - before,
-        }
     }
 
     /// The slots of a table that hold a present entry.

@@ -117,7 +117,11 @@ impl Xen {
         batch: Batch<'_, MmuExtOp>,
         foreign: DomainId,
     ) -> Outcome {
-        self.hypercall(|xen| xen.do_mmuext_op(current, batch, foreign))
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.mmuext_op,
+            |xen| xen.do_mmuext_op(current, batch, foreign),
+        )
     }
 
     pub(super) fn do_mmuext_op(

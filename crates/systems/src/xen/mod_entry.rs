@@ -67,6 +67,15 @@ pub(crate) fn exchange_preserving(
     }
 }
 
+/// Exchanges an entry, as one step; returns the old one.
+pub(crate) fn swapped(
+    memory: &mut Memory,
+    place: MachineAddress,
+    new: PageTableEntry,
+) -> PageTableEntry {
+    PageTableEntry(memory.exchange(place, new.0))
+}
+
 impl Xen {
     /// Replaces an entry of a table of any level.
     ///
@@ -83,7 +92,7 @@ impl Xen {
             if level != Level::L1 && new.flags().intersects(UPPER_DISALLOWED) {
                 return Err(Errno::Einval);
             }
-            new = adjust(new, level);
+            new = adjust(new, level, self.width);
             if is_similar(old, new) {
                 self.tolls.entries_fast += 1;
                 update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
@@ -95,6 +104,21 @@ impl Xen {
         update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
         self.put_page_from_entry(old, (place.mfn(), level));
         Ok(())
+    }
+
+    /// Exchanges an L1 entry for another, and returns the old one.
+    ///
+    /// # Errors
+    /// Why the guest may not have the new entry; the old one is as it was then.
+    pub(super) fn exchange_entry(&mut self, asked: Replacement) -> Result<PageTableEntry, Errno> {
+        let mut new = asked.wanted;
+        if new.is_present() {
+            new = self.take_for(adjust(new, Level::L1, self.width), Level::L1, asked)?;
+        }
+        self.tolls.entries_revalidated += 1;
+        let old = swapped(&mut self.memory, asked.place, new);
+        self.put_page_from_l1e(old);
+        Ok(old)
     }
 
     fn take_for(

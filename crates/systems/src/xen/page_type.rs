@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use pagetoll_units::Mfn;
+use pagetoll_units::{MachineAddress, Mfn};
 
 use super::adjust::adjust;
 use super::domain::DomainId;
@@ -48,17 +48,22 @@ impl Xen {
             self.flush_for_type_change(owner);
         }
         match (validated, wanted) {
-            (false, PageType::Table(level)) => self.validate(mfn, level),
+            (false, PageType::Table(_) | PageType::SegmentDescriptors) => {
+                self.validate(mfn, wanted)
+            }
             _ => Ok(()),
         }
     }
 
-    fn validate(&mut self, mfn: Mfn, level: Level) -> Result<(), Errno> {
+    fn validate(&mut self, mfn: Mfn, wanted: PageType) -> Result<(), Errno> {
         let frame = self.frames.get_mut(mfn).ok_or(Errno::Einval)?;
         frame.linear = 0;
         let owner = frame.owner.ok_or(Errno::Einval)?;
         self.tolls.promotions += 1;
-        let checked = self.promote(mfn, level, owner);
+        let checked = match wanted {
+            PageType::Table(level) => self.promote(mfn, level, owner),
+            _ => self.validate_descriptors(mfn),
+        };
         if let Some(frame) = self.frames.get_mut(mfn) {
             match checked {
                 Ok(()) => frame.validated = true,
@@ -79,7 +84,10 @@ impl Xen {
                 continue;
             }
             match self.get_page_from_entry(entry, (table, level), owner) {
-                Ok(taken) => self.memory.set_entry(table, slot, adjust(taken, level)),
+                Ok(taken) => {
+                    let adjusted = adjust(taken, level, self.width);
+                    self.memory.set_entry(table, slot, adjusted);
+                }
                 Err(errno) => {
                     self.release(table, level, slot);
                     return Err(errno);
@@ -142,6 +150,12 @@ impl Xen {
     pub(super) fn locked_type(&self, mfn: Mfn) -> Option<PageType> {
         let frame = self.frames.get(mfn)?;
         (frame.validated && frame.type_count > 0).then_some(frame.page_type)
+    }
+
+    /// The entry at an address, as the guest sees it.
+    #[must_use]
+    pub fn entry_at(&self, place: MachineAddress) -> PageTableEntry {
+        PageTableEntry(self.memory.read(place))
     }
 
     /// A table's entry as the guest sees it.

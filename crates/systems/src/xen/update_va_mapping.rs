@@ -52,7 +52,11 @@ pub(super) const fn is_guest_address(address: VirtualAddress) -> bool {
 impl Xen {
     /// `update_va_mapping`.
     pub fn update_va_mapping(&mut self, current: VcpuId, asked: VaMapping) -> Outcome {
-        self.hypercall(|xen| (xen.do_update_va_mapping(current, asked), 0))
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.update_va_mapping,
+            |xen| (xen.do_update_va_mapping(current, asked), 0),
+        )
     }
 
     pub(super) fn do_update_va_mapping(
