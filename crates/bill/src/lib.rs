@@ -8,6 +8,7 @@
 mod bill;
 mod check;
 pub mod crossing;
+pub mod diff;
 pub mod host;
 mod itemise;
 mod order;

@@ -15,7 +15,7 @@ pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend:
 pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
-        (Route::Unmap, Backend::Lab | Backend::Sim) => Support::Yes,
+        (Route::Unmap, Backend::Lab | Backend::Sim) | (Route::Pin, _) => Support::Yes,
         (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Live) => {
             no("this host's own kernel is no Xen PV guest that could be billed")
         }

@@ -7,7 +7,10 @@ use std::time::SystemTime;
 use anyhow::Result;
 use pagetoll_bill::Bill;
 use pagetoll_lab::unmap::{self, Billed};
+use pagetoll_lab::pin;
+use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
+use pagetoll_systems::vfio::billing as sim_pin;
 
 use super::deliver::deliver;
 use super::in_lab;
@@ -33,6 +36,15 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
         Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
         Work::Sim(request) => Ok(Billed {
             bill: billing::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::Pin(request) => in_lab::run(verbosity, |here| pin::bill(request, here)),
+        Work::PinSim(request) => Ok(Billed {
+            bill: sim_pin::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::PinLive(request) => Ok(Billed {
+            bill: live_pin::bill(request),
             timings: Vec::new(),
         }),
     }
