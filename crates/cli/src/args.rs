@@ -14,7 +14,7 @@ use pagetoll_lab::unmap::LIMITS;
 
 use crate::support::BACKENDS;
 
-pub(crate) use diff::DiffArgs;
+pub(crate) use diff::{DiffArgs, DiffFormat};
 pub(crate) use pin::PinArgs;
 
 const LONG_ABOUT: &str = "\

@@ -18,6 +18,8 @@ macro_rules! scripts {
 
 const SCRIPTS: [(&str, &str); 5] = scripts!["map", "access", "unmap", "limit", "folio"];
 
+const RECORDED: &str = include_str!("../../../conformance/vfio/recorded-linux.txt");
+
 /// All cases, in the scripts' order.
 ///
 /// # Errors
@@ -28,6 +30,17 @@ pub fn all() -> Result<Vec<Case>, ScriptError> {
         cases.extend(parse(name, text)?);
     }
     Ok(cases)
+}
+
+/// What a real kernel answered to a case when it was last recorded, a line for each step.
+#[must_use]
+pub fn recorded(case: &str) -> Option<Vec<String>> {
+    let mut lines = RECORDED
+        .lines()
+        .skip_while(|line| line.strip_prefix("case ") != Some(case));
+    lines.next()?;
+    let answers = lines.take_while(|line| line.starts_with("  "));
+    Some(answers.map(|line| line.trim().to_owned()).collect())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! Not here: dirty tracking, `VFIO_DMA_MAP_FLAG_VADDR`, v1 containers, several devices, device assignment itself.
 
 mod batch;
+pub mod billing;
 mod case;
 mod container;
 mod dma_map;

@@ -42,6 +42,9 @@ pub(crate) enum DiffFormat {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|value| (0.0..=100.0).contains(value));
+    let parsed = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=100.0).contains(value));
     parsed.ok_or_else(|| "expected a number from 0 to 100".to_owned())
 }

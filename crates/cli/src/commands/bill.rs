@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
-use pagetoll_lab::unmap::{self, Billed};
 use pagetoll_lab::pin;
+use pagetoll_lab::unmap::{self, Billed};
 use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
 use pagetoll_systems::vfio::billing as sim_pin;

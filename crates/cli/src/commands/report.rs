@@ -22,7 +22,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
 }
 
 /// Reads a saved bill; `-` is standard input.
-pub(super) /// Reads a saved bill.
 pub(super) fn read(path: &Path) -> Result<Bill, Failure> {
     let mut bytes = Vec::new();
     let name = name_of(path);
