@@ -20,7 +20,12 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [BuiltIn; 2] = built_in!["lab-xen-4.17", "xen-pv-dom0"];
+const BUILT_IN: [BuiltIn; 4] = built_in![
+    "lab-xen-4.17",
+    "xen-pv-dom0",
+    "lab-vfio-6.17",
+    "lab-vfio-6.18"
+];
 
 /// The names of the tables that come with pagetoll.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -38,8 +43,11 @@ pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<Host, Failure> {
 }
 
 /// The table that comes closest to evidence.
-const fn default(_: Route) -> &'static str {
-    "lab-xen-4.17"
+const fn default(route: Route) -> &'static str {
+    match route {
+        Route::Pin => "lab-vfio-6.18",
+        _ => "lab-xen-4.17",
+    }
 }
 
 fn unreadable(asked: &str, error: &std::io::Error) -> Failure {

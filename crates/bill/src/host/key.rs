@@ -76,7 +76,8 @@ keys! {
     PIN_FOLIO = "pin.folio", Cost, "several pages checked for contiguity and accounted at once";
     PIN_RUN = "pin.run", Cost, "one contiguous run: locked_vm, and mapping it in the IOMMU";
     UNPIN_IOCTL = "unpin.ioctl", Cost, "one VFIO_IOMMU_UNMAP_DMA beyond its runs";
-    UNPIN_TRANSLATION = "unpin.translation", Cost, "looking one page's translation up (iommu_iova_to_phys)";
+    UNPIN_TRANSLATION = "unpin.translation", Cost, "looking one page's translation up (iommu_iova_to_phys) beyond the tables that it reads";
+    UNPIN_LEVEL = "unpin.level", Cost, "one table of the IOMMU read by such a look-up";
     UNPIN_RUN = "unpin.run", Cost, "one contiguous run: unmapping it in the IOMMU, and locked_vm";
     UNPIN_PAGE = "unpin.page", Cost, "one page unpinned alone (put_pfn)";
     UNPIN_FOLIO = "unpin.folio", Cost, "one folio unpinned at once (unpin_user_page_range_dirty_lock)";

@@ -179,6 +179,7 @@ const OPERATIONS: [Operation; 2] = [
             ("translation", CostKey::UNPIN_TRANSLATION, |t| {
                 t.translations
             }),
+            ("level", CostKey::UNPIN_LEVEL, |t| t.levels),
             ("run", CostKey::UNPIN_RUN, |t| t.runs_unmapped),
             ("page", CostKey::UNPIN_PAGE, |t| t.pages_unpinned),
             ("folio", CostKey::UNPIN_FOLIO, |t| t.folios_unpinned),

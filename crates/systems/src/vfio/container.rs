@@ -244,17 +244,21 @@ impl Container {
 
     /// The contiguous run that an address begins: a look-up for each page.
     fn contiguous(&mut self, iova: u64, most: u64) -> Option<Run> {
-        self.tolls.translations += 1;
-        let pfn = self.domain.iova_to_pfn(iova)?;
+        let pfn = self.look_up(iova)?;
         let mut pages = 1;
         while pages < most {
-            self.tolls.translations += 1;
-            if self.domain.iova_to_pfn(iova + pages * PAGE) != Some(pfn + pages) {
+            if self.look_up(iova + pages * PAGE) != Some(pfn + pages) {
                 break;
             }
             pages += 1;
         }
         Some(Run { pfn, pages })
+    }
+
+    fn look_up(&mut self, iova: u64) -> Option<u64> {
+        self.tolls.translations += 1;
+        self.tolls.levels += self.domain.levels(iova);
+        self.domain.iova_to_pfn(iova)
     }
 
     /// A driver pins a page of a mapping for itself: `vfio_iommu_type1_pin_pages`. It is already accounted.

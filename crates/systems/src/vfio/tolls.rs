@@ -21,6 +21,8 @@ pub struct Tolls {
     pub runs: u64,
     /// Look-ups of one page's translation: `iommu_iova_to_phys`.
     pub translations: u64,
+    /// Tables of the IOMMU that these look-ups read: three down to an entry of 4 KiB, one to an entry of 1 GiB.
+    pub levels: u64,
     /// Runs unmapped: `iommu_unmap`.
     pub runs_unmapped: u64,
     /// Pages unpinned one at a time: `put_pfn`.
@@ -39,6 +41,7 @@ impl AddAssign for Tolls {
         self.folios_checked += other.folios_checked;
         self.runs += other.runs;
         self.translations += other.translations;
+        self.levels += other.levels;
         self.runs_unmapped += other.runs_unmapped;
         self.pages_unpinned += other.pages_unpinned;
         self.folios_unpinned += other.folios_unpinned;

@@ -1,4 +1,4 @@
-//! Durations as function_graph prints them: `0.762 us`, `+ 17.969 us`, `# 6219.500 us`.
+//! Durations as function_graph prints them: `0.762 us`, `+ 17.969 us`, `* 14824.24 us`: long ones have fewer decimals.
 
 use pagetoll_units::Nanos;
 
@@ -28,6 +28,7 @@ mod tests {
             ("0.762 us", 762),
             ("+ 17.969 us  ", 17_969),
             (" # 6219.500 us", 6_219_500),
+            ("* 14824.24 us", 14_824_240),
             ("$ 2000000.001 us", 2_000_000_001),
         ] {
             assert_eq!(read(text), Some(Nanos(nanos)), "{text}");
@@ -36,7 +37,8 @@ mod tests {
             "",
             "us",
             "1 us",
-            "1.5 us",
+            "1. us",
+            "1.5555 us",
             "18446744073709551615.000 us",
             "x.000 us",
         ] {
