@@ -12,13 +12,14 @@ mod descriptor;
 mod loops;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::Duration;
 
 use pagetoll_bill::{
     Backend, Bill, Check, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System,
     Toll, Unit,
 };
 use pagetoll_units::Pages;
+use rustix::time::{ClockId, clock_gettime};
 
 use self::descriptor::Memory;
 use self::loops::{Mechanism, Pinned};
@@ -110,6 +111,7 @@ pub fn bill(request: &Request) -> Bill {
         order: request.order.clone(),
         notes: vec![
             "the loops alone, over descriptors of 64 bytes: no page-table walk, no IOMMU, no system call".to_owned(),
+            "CPU time of the thread; document 002: 33,814 us and 15,635 us for 8 GiB of 2 MiB pages, 2.16x, of all of vfio_pin_map_dma".to_owned(),
         ],
         provenance: Provenance {
             command: request.command.clone(),
@@ -130,9 +132,9 @@ fn row((mechanism, folio, runs): (Mechanism, Folio, u32), memory: &mut Memory) -
     let mut costs = Vec::new();
     let (mut wrong, mut last) = (0, Pinned::default());
     for run in 0..WARM_UP + runs {
-        let began = Instant::now();
+        let began = cpu_time();
         last = mechanism.pin(memory);
-        let taken = began.elapsed();
+        let taken = cpu_time().saturating_sub(began);
         wrong += memory.wrong_after(mechanism, last);
         memory.release();
         if run >= WARM_UP {
@@ -144,6 +146,13 @@ fn row((mechanism, folio, runs): (Mechanism, Folio, u32), memory: &mut Memory) -
     row.checks = vec![Check::against_known("pin-counts", tried, wrong)];
     row.tolls = tolls(row.cost_per_page.unwrap_or_default(), last, pages);
     row
+}
+
+/// Time that this thread has run for: what others take of the CPU meanwhile is not in it.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// One toll: the turns of the loop.
