@@ -15,6 +15,7 @@
  *   conformance FILE
  *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
  *   trace-end                              hand the capture over
+ *   run PROGRAM FILE                       a program with one argument, which reports lines of its own
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../xen-probe/xen_probe_abi.h"
@@ -125,6 +127,25 @@ static void step_trace_end(void)
 	shared_memory_put("xentrace", data, size);
 }
 
+/* A program that fails has said why, or ended without a word. */
+static void step_run(char *program, char *file)
+{
+	char *const arguments[] = { program, file, NULL };
+	int status;
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (!child) {
+		execv(program, arguments);
+		fail(program);
+	}
+	if (waitpid(child, &status, 0) < 0 || status) {
+		errno = ECHILD;
+		fail(program);
+	}
+}
+
 static uint32_t mark(void)
 {
 	return state.tracing ? state.step : NO_MARK;
@@ -147,7 +168,7 @@ void mark_end(uint32_t id)
 /* Takes one line of the order apart and carries it out. */
 static void run_step(const char *line)
 {
-	char word[64], other[64], a[256];
+	char word[64], other[64], a[256], b[256];
 	unsigned int x, y;
 	unsigned long long n;
 
@@ -171,6 +192,8 @@ static void run_step(const char *line)
 		step_call(word, state.pages, mark());
 	else if (sscanf(line, "conformance %255s", a) == 1)
 		step_conformance(a);
+	else if (sscanf(line, "run %255s %255s", a, b) == 2)
+		step_run(a, b);
 	else if (sscanf(line, "trace-begin %u", &x) == 1)
 		step_trace_begin(x);
 	else if (!strcmp(line, "release"))

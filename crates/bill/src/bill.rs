@@ -130,6 +130,17 @@ impl Interval {
     }
 }
 
+/// What physical memory the pages of a row were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Runs of physically contiguous pages.
+    pub runs: u64,
+    /// Folios; a page of its own is one.
+    pub folios: u64,
+    /// Pages of 4 KiB of the largest folio.
+    pub largest_folio: u64,
+}
+
 /// One line of the bill.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -143,6 +154,15 @@ pub struct Row {
     pub batch: u32,
     /// The system that it was billed on.
     pub system: System,
+    /// The version of the kernel, where a bill has several or the route depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The shape of the memory: `4K`, `THP`, `2M`, `1G`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folio: Option<String>,
+    /// What physical memory that was in fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
     /// Pages that were billed.
     pub pages: Pages,
     /// The cost of one page in the bill's unit, the mean over the runs; absent when `unavailable` says why.
@@ -182,6 +202,9 @@ impl Row {
             role,
             batch: 1,
             system: System::XenPvDom0,
+            kernel: None,
+            folio: None,
+            layout: None,
             pages,
             cost_per_page: None,
             stddev: None,
@@ -234,12 +257,12 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// Whether `check` says something of other rows only: the race of a mechanism that is a negative control, because
-    /// nobody says that it is safe on SMP. That it loses bits is what it is there for.
+    /// Whether `check` says something of other rows only: that of a mechanism which is a negative control, because
+    /// nobody says that it is safe. That it fails is what it is there for.
     #[must_use]
     pub fn is_of_control(&self, row: &Row, check: &Check) -> bool {
         let known = self.route.mechanism(&row.mechanism);
-        check.is_race() && !known.is_ok_and(|mechanism| mechanism.smp_safe)
+        check.needs_control() && !known.is_ok_and(|mechanism| mechanism.smp_safe)
     }
 
     /// The checks with this verdict that say something of the row that they stand in.

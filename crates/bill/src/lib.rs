@@ -8,6 +8,7 @@
 mod bill;
 mod check;
 pub mod crossing;
+pub mod diff;
 pub mod host;
 mod itemise;
 mod order;
@@ -17,7 +18,7 @@ mod route;
 mod spread;
 mod support;
 
-pub use bill::{Backend, Bill, Evidence, Interval, Row, Schema, System, Toll, Unit};
+pub use bill::{Backend, Bill, Evidence, Interval, Layout, Row, Schema, System, Toll, Unit};
 pub use check::{Check, Verdict};
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use order::{Limits, Order, OrderError};

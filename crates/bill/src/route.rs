@@ -5,6 +5,7 @@
 mod fault;
 mod flush;
 mod irq;
+mod pin;
 mod switch;
 mod unmap;
 
@@ -145,7 +146,8 @@ impl Route {
             Self::Switch => switch::MECHANISMS,
             Self::Irq => irq::MECHANISMS,
             Self::Flush => flush::MECHANISMS,
-            Self::Pin | Self::Demand => &[],
+            Self::Pin => pin::MECHANISMS,
+            Self::Demand => &[],
         }
     }
 

@@ -1,5 +1,8 @@
 //! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
 
+mod diff;
+mod pin;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,6 +13,9 @@ use pagetoll_bill::{Backend, Route};
 use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
+
+pub(crate) use diff::{DiffArgs, DiffFormat};
+pub(crate) use pin::PinArgs;
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -34,6 +40,8 @@ Examples:
       On the newest kernel of another suite
   pagetoll bill unmap --kernel arch/x86/boot/bzImage --headers . --xen xen/xen.gz
       On a kernel and a Xen of your own
+  pagetoll bill pin --kernel debian:trixie-backports/6.17 --kernel debian:trixie-backports/6.18
+      Mapping memory for DMA, a column for each kernel
   pagetoll bill unmap --runs 5 --format csv
       Five independent boots, with the deviation between them
 
@@ -90,6 +98,9 @@ pub(crate) enum Command {
     Bill(BillArgs),
     /// Prints a saved bill as its run would have printed it
     Report(ReportArgs),
+    /// Compares two bills of a route: what got dearer, and what cheaper
+    #[command(after_long_help = diff::EXAMPLES)]
+    Diff(DiffArgs),
     /// Lists what can be billed, by which mechanism, on which backend, here
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest
@@ -121,15 +132,10 @@ pub(crate) struct BillArgs {
     /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
     #[arg(long, value_name = "M,..", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
-    /// Pages billed in each row
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "16384",
-        allow_negative_numbers = true
-    )]
+    /// Pages billed in each row [default: 16384; 65536 for route pin, 2097152 for it with --on live]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
-    pub(crate) pages: u64,
+    pub(crate) pages: Option<u64>,
     /// Pages taken at once, by the mechanisms that take several
     #[arg(
         long,
@@ -150,6 +156,8 @@ pub(crate) struct BillArgs {
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) sim: SimArgs,
+    #[command(flatten)]
+    pub(crate) pin: PinArgs,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
@@ -200,9 +208,9 @@ pub(crate) const MOST_SAMPLES: u32 = 100_000;
 /// What the lab shall boot.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux
+    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, or the path of a bzImage or vmlinux; several, where a route takes them, are set side by side
     #[arg(long, value_name = "SRC", default_value = "debian")]
-    pub(crate) kernel: String,
+    pub(crate) kernel: Vec<String>,
     /// The folder to build modules in for a kernel given by its path
     #[arg(long, value_name = "DIR")]
     pub(crate) headers: Option<PathBuf>,
@@ -253,7 +261,10 @@ pub(crate) struct TraceArgs {
 /// What `conformance` was told.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// Which systems answer; one alone is compared with the answers that were recorded on Xen 4.17
+    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA
+    #[arg(long, value_name = "SUITE", default_value = "xen")]
+    pub(crate) suite: ConformanceSuite,
+    /// Which systems answer; one alone is compared with the answers that were recorded on a real one
     #[arg(long, value_name = "SYSTEM", default_value = "both")]
     pub(crate) on: ConformanceSystems,
     /// How the answers are printed
@@ -262,7 +273,7 @@ pub(crate) struct ConformanceArgs {
     /// Only the cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) case: String,
-    /// Writes the real Xen's answers to this file, as conformance/ keeps them
+    /// Writes the real system's answers to this file, as conformance/ keeps them
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
@@ -272,12 +283,21 @@ pub(crate) struct ConformanceArgs {
     pub(crate) keep_logs: Option<PathBuf>,
 }
 
+/// Which conformance cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConformanceSuite {
+    /// Xen's page-table updates
+    Xen,
+    /// VFIO's maps and unmaps
+    Vfio,
+}
+
 /// Who answers the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real Xen
+    /// The real one
     Lab,
-    /// The simulated Xen
+    /// The simulated one
     Sim,
     /// Both
     Both,
@@ -380,7 +400,7 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        assert_eq!((bill.pages, bill.runs), (16_384, 1));
+        assert_eq!((bill.pages, bill.runs), (None, 1));
         assert_eq!(bill.batch, [1, 8, 32, 128, 512]);
         assert!(bill.mechanism.is_empty() && bill.on.is_none());
     }

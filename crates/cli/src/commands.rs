@@ -4,6 +4,7 @@ mod bill;
 mod calibrate;
 mod conformance;
 mod deliver;
+mod diff;
 mod doctor;
 mod generate;
 mod in_lab;
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Bill(args) => bill::run(args, verbosity),
         Command::Report(args) => report::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),

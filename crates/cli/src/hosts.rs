@@ -20,7 +20,13 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [BuiltIn; 3] = built_in!["amd-pv-shim-32", "lab-xen-4.17", "xen-pv-dom0"];
+const BUILT_IN: [BuiltIn; 5] = built_in![
+    "amd-pv-shim-32",
+    "lab-vfio-6.17",
+    "lab-vfio-6.18",
+    "lab-xen-4.17",
+    "xen-pv-dom0"
+];
 
 /// The names of the tables that come with pagetoll.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -46,6 +52,7 @@ pub(crate) fn built_in(name: &str) -> Host {
 const fn default(route: Route) -> &'static str {
     match route {
         Route::Flush => "amd-pv-shim-32",
+        Route::Pin => "lab-vfio-6.18",
         _ => "lab-xen-4.17",
     }
 }

@@ -1,5 +1,7 @@
 //! From what the user said to a validated order: nothing is started before this has succeeded.
 
+mod pin;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +9,7 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::request::silence;
+use pagetoll_lab::request::{DEFAULT_PAGES, silence};
 use pagetoll_lab::xen::XenSource;
 use pagetoll_lab::{LIMITS, Request};
 use pagetoll_systems::billing::{self, Samples, WaitsWith};
@@ -38,6 +40,12 @@ pub(crate) enum Work {
     Lab(Box<Request>),
     /// Simulated systems are to be travelled.
     Sim(Box<billing::Request>),
+    /// Real kernels are to map memory.
+    Pin(Box<pagetoll_lab::pin::Request>),
+    /// The model of VFIO is to map memory.
+    PinSim(Box<pagetoll_systems::vfio::billing::Request>),
+    /// This machine is to run the pinning loops.
+    PinLive(Box<pagetoll_live::pin::Request>),
 }
 
 impl BillRequest {
@@ -49,10 +57,13 @@ impl BillRequest {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
             output: args.output.clone(),
-            work: match backend {
-                Backend::Lab => Work::Lab(Box::new(lab(args, command)?)),
-                Backend::Sim => Work::Sim(Box::new(sim(args, command)?)),
-                Backend::Live => unreachable!("support() offers nothing live"),
+            work: match (args.route, backend) {
+                (Route::Pin, Backend::Lab) => Work::Pin(Box::new(pin::lab(args, command)?)),
+                (Route::Pin, Backend::Sim) => Work::PinSim(Box::new(pin::sim(&args, command)?)),
+                (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
+                (_, Backend::Lab) => Work::Lab(Box::new(lab(args, command)?)),
+                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?)),
+                (_, Backend::Live) => unreachable!("support() offers nothing else live"),
             },
         })
     }
@@ -140,7 +151,7 @@ fn reason_for(route: Route, best: Backend) -> String {
 
 fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order, Failure> {
     let asked = Order {
-        pages: Pages(args.pages),
+        pages: args.pages.map_or(DEFAULT_PAGES, Pages),
         batches: args.batch.clone(),
         mechanisms: args.mechanism.clone(),
         runs: args.runs,
@@ -149,13 +160,29 @@ fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order,
         .map_err(|error| Failure::BadInput(error.to_string()))
 }
 
-/// The kernel, with the user's own headers where they were given.
+/// The only kernel, with the user's own headers where they were given.
 pub(crate) fn kernel(images: &ImageArgs) -> Result<KernelSource> {
-    let kernel = images.kernel.parse::<KernelSource>()?;
-    Ok(match &images.headers {
-        Some(folder) => kernel.with_headers(folder.clone())?,
-        None => kernel,
-    })
+    let several = images.kernel.len() > 1;
+    match kernels(images)?.pop().filter(|_| !several) {
+        Some(kernel) => Ok(kernel),
+        None => {
+            let given = images.kernel.join(", ");
+            let problem = format!("--kernel {given}: expected one kernel here");
+            Err(Failure::BadInput(problem).into())
+        }
+    }
+}
+
+/// All kernels, with the user's own headers where they were given.
+pub(crate) fn kernels(images: &ImageArgs) -> Result<Vec<KernelSource>> {
+    let source = |given: &String| {
+        let kernel = given.parse::<KernelSource>()?;
+        Ok(match &images.headers {
+            Some(folder) => kernel.with_headers(folder.clone())?,
+            None => kernel,
+        })
+    };
+    images.kernel.iter().map(source).collect()
 }
 
 fn freshness(refresh: bool) -> Freshness {

@@ -15,6 +15,7 @@ pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend:
 pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
+        (Route::Pin, _) => Support::Yes,
         (_, Backend::Lab) if pagetoll_lab::ROUTES.contains(&route) => Support::Yes,
         (Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush, Backend::Sim) => {
             Support::Yes

@@ -81,7 +81,7 @@ fn stack(hello: &Hello, stop: &Stop) -> Result<BTreeMap<String, String>, LabErro
 }
 
 /// Debian's release says 6.1.0-56-amd64 of Linux 6.1.192; its banner has the version.
-fn linux_version(hello: &Hello) -> String {
+pub(crate) fn linux_version(hello: &Hello) -> String {
     let debian = hello.version.split_once("Debian ").map(|(_, rest)| rest);
     let version = debian.unwrap_or(&hello.release);
     let end = version.find(['-', ' ', '+', '~']).unwrap_or(version.len());

@@ -234,6 +234,10 @@ fn next_after(report: &Report) -> String {
         Report::Repeat(repeat) => format!("{} {}", repeat.operation, repeat.mechanism),
         Report::User(user) => user.operation.clone(),
         Report::Case(case) => format!("case {}", case.index),
+        Report::Pin(pin) => pin.shape.clone(),
+        Report::PinTraced(traced) => format!("trace {}", traced.shape),
+        Report::PinUnavailable(shape) => shape.shape.clone(),
+        Report::PinCase(case) => format!("case {}", case.index),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

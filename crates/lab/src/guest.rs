@@ -52,6 +52,26 @@ const INIT: Sources = sources![
     "xen-probe/xen_probe_abi.h",
 ];
 
+const PIN_PROBE: Sources = sources![
+    "init/clock.h",
+    "init/report.c",
+    "init/report.h",
+    "init/shared_memory.c",
+    "init/shared_memory.h",
+    "pin-probe/bill.c",
+    "pin-probe/conformance.c",
+    "pin-probe/edu.c",
+    "pin-probe/edu.h",
+    "pin-probe/graph.c",
+    "pin-probe/graph.h",
+    "pin-probe/main.c",
+    "pin-probe/memory.c",
+    "pin-probe/memory.h",
+    "pin-probe/steps.h",
+    "pin-probe/vfio.c",
+    "pin-probe/vfio.h",
+];
+
 const XEN_PROBE: Sources = sources![
     "xen-probe/Kbuild",
     "xen-probe/conformance.c",
@@ -73,12 +93,24 @@ const XEN_PROBE: Sources = sources![
 /// # Errors
 /// [`LabError::Process`] when it does not compile; those of the cache.
 pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    let key = sha256_of(format!("{INIT:?} {}", compiler(stop)?).as_bytes());
-    cache.entry(&format!("guests/init-{key}"), stop, |place| {
+    program("init", INIT, cache, stop)
+}
+
+/// The static program that maps memory for DMA.
+///
+/// # Errors
+/// As [`init`].
+pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    program("pin-probe", PIN_PROBE, cache, stop)
+}
+
+fn program(name: &str, sources: Sources, cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    let key = sha256_of(format!("{sources:?} {}", compiler(stop)?).as_bytes());
+    cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
-        write_sources(folder, INIT)?;
-        let units = INIT.iter().filter(|(name, _)| name.ends_with(".c"));
+        write_sources(folder, sources)?;
+        let units = sources.iter().filter(|(name, _)| name.ends_with(".c"));
         let compile = Run::new(Tool::Gcc.program())
             .current_dir(folder)
             .args(["-static", "-O2", "-Wall", "-pthread", "-o"])

@@ -29,6 +29,8 @@ mod irq;
 pub mod kernel;
 mod machine;
 mod materials;
+mod modules;
+pub mod pin;
 mod plan;
 pub mod process;
 pub mod progress;

@@ -25,6 +25,11 @@ const GUEST_BASE_MIB: u64 = 448;
 /// What Xen itself needs: 256 MiB leaves room for trace buffers and heap.
 const XEN_BASE_MIB: u64 = 256;
 
+/// Memory of a q35 below its devices, when it has more than that.
+pub(crate) const LOW_MIB: u64 = 2048;
+/// Where the guest finds the device behind the IOMMU.
+pub(crate) const DMA_DEVICE: &str = "0000:00:05.0";
+
 /// Whether instructions are counted or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -41,6 +46,17 @@ pub(crate) enum Firmware {
     Xen,
     /// Linux alone.
     Linux,
+    /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
+    LinuxWithIommu(HugePages),
+}
+
+/// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HugePages {
+    /// Pages of 2 MiB.
+    pub(crate) two_mib: u64,
+    /// Pages of 1 GiB.
+    pub(crate) one_gib: u64,
 }
 
 /// What Xen is told beyond what every boot tells it.
@@ -98,6 +114,8 @@ impl Machine {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
             Firmware::Linux => self.guest_mib(),
+            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on.
+            Firmware::LinuxWithIommu(huge) => LOW_MIB + 1024 * huge.one_gib,
         }
     }
 
@@ -114,7 +132,8 @@ impl Machine {
                 "none",
                 "-no-reboot",
             ])
-            .args(["-cpu", "Nehalem", "-m"])
+            .args(self.board())
+            .arg("-m")
             .arg(format!("{}M", self.memory_mib()))
             .args(self.accelerator())
             .args([
@@ -129,6 +148,23 @@ impl Machine {
             ))
             .args(["-device", "ivshmem-plain,memdev=shared"]);
         self.boot(run)
+    }
+
+    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that moves words when told to.
+    fn board(self) -> &'static [&'static str] {
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux => &["-cpu", "Nehalem"],
+            Firmware::LinuxWithIommu(_) => &[
+                "-machine",
+                "q35",
+                "-cpu",
+                "Nehalem,+pdpe1gb",
+                "-device",
+                "intel-iommu",
+                "-device",
+                "edu,addr=5,dma_mask=0xffffffffffffffff",
+            ],
+        }
     }
 
     fn accelerator(self) -> Vec<&'static str> {
@@ -154,7 +190,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux => run
+            Firmware::Linux | Firmware::LinuxWithIommu(_) => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -172,10 +208,16 @@ impl Machine {
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
-            Firmware::Linux => "ttyS0",
+            Firmware::Linux | Firmware::LinuxWithIommu(_) => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
-        format!("console={console} panic=-1 loglevel=4")
+        let common = format!("console={console} panic=-1 loglevel=4");
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux => common,
+            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }) => format!(
+                "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
+            ),
+        }
     }
 }
 

@@ -22,6 +22,14 @@ pub(crate) enum Report {
     User(User),
     /// A case of a `conformance` step.
     Case(CaseRun),
+    /// A `bill` step of pin-probe.
+    Pin(Pin),
+    /// A `trace` step of pin-probe.
+    PinTraced(PinTraced),
+    /// Memory of a shape that this guest cannot make.
+    PinUnavailable(PinUnavailable),
+    /// A case of pin-probe's `conformance` step.
+    PinCase(PinCase),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -31,7 +39,7 @@ pub(crate) enum Report {
 }
 
 /// Who is up.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Hello {
     /// `uname -v`, which names Debian's version of the kernel.
     pub(crate) version: String,
@@ -124,6 +132,57 @@ pub(crate) struct CaseRun {
     pub(crate) frames: Vec<u64>,
     /// Return value, done counter and value found, for each step.
     pub(crate) answers: Vec<(i64, u32, u64)>,
+}
+
+/// Memory was mapped for a device and unmapped, several times.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Pin {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) pages: u64,
+    /// Calls to map all of it.
+    pub(crate) ioctls: u64,
+    /// Instructions of the first time.
+    pub(crate) first_map: u64,
+    /// Instructions of each time, after the first two.
+    pub(crate) map: Vec<u64>,
+    pub(crate) unmap: Vec<u64>,
+    /// Physically contiguous runs, folios, pages of the largest folio.
+    pub(crate) runs: u64,
+    pub(crate) folios: u64,
+    pub(crate) largest: u64,
+    /// Pages that were locked while it was mapped, and after it was unmapped.
+    pub(crate) locked: u64,
+    pub(crate) left: u64,
+    /// Pages that the device was asked to read, and those where it found something else.
+    pub(crate) tried: u64,
+    pub(crate) misplaced: u64,
+}
+
+/// Memory was mapped and unmapped under function_graph.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinTraced {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) pages: u64,
+    pub(crate) map: u64,
+    pub(crate) unmap: u64,
+}
+
+/// Why there is no such memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinUnavailable {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) reason: String,
+}
+
+/// A case of mapping memory was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinCase {
+    pub(crate) index: usize,
+    /// errno, value and pages locked, for each step.
+    pub(crate) answers: Vec<(i32, u64, u64)>,
 }
 
 /// What lies in the shared memory.

@@ -4,6 +4,8 @@
 //! [`xentrace`] reads the binary stream of Xen's `xentrace`: it counts the traps, emulated
 //! page-table writes and hypercalls of each vcpu, and those between two markers.
 //!
+//! [`ftrace`] reads the text of Linux's function_graph: what each function itself took.
+//!
 //! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
 //! the Perfetto viewer.
 //!
@@ -12,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod folded;
+pub mod ftrace;
 pub mod perfetto;
 pub mod spans;
 pub mod xentrace;

@@ -73,6 +73,19 @@ keys! {
     FLUSH_COMPUTE = "flush.compute", Cost, "the mean time that a vCPU computes between two flushes";
     FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";
     FAULT_REST = "fault.rest", Cost, "a page fault beyond setting its entry";
+    PIN_IOCTL = "pin.ioctl", Cost, "one VFIO_IOMMU_MAP_DMA beyond its batches and runs";
+    PIN_BATCH = "pin.batch", Cost, "filling a batch of page pointers (vaddr_get_pfns) beyond what is in it";
+    PIN_ENTRY = "pin.entry", Cost, "one page-table entry found and pinned when a batch is filled";
+    PIN_POINTER = "pin.pointer", Cost, "one page pointer written into a batch";
+    PIN_PAGE = "pin.page", Cost, "one page checked for contiguity and accounted alone";
+    PIN_FOLIO = "pin.folio", Cost, "several pages checked for contiguity and accounted at once";
+    PIN_RUN = "pin.run", Cost, "one contiguous run: locked_vm, and mapping it in the IOMMU";
+    UNPIN_IOCTL = "unpin.ioctl", Cost, "one VFIO_IOMMU_UNMAP_DMA beyond its runs";
+    UNPIN_TRANSLATION = "unpin.translation", Cost, "looking one page's translation up (iommu_iova_to_phys) beyond the tables that it reads";
+    UNPIN_LEVEL = "unpin.level", Cost, "one table of the IOMMU read by such a look-up";
+    UNPIN_RUN = "unpin.run", Cost, "one contiguous run: unmapping it in the IOMMU, and locked_vm";
+    UNPIN_PAGE = "unpin.page", Cost, "one page unpinned alone (put_pfn)";
+    UNPIN_FOLIO = "unpin.folio", Cost, "one folio unpinned at once (unpin_user_page_range_dirty_lock)";
 }
 
 impl CostKey {

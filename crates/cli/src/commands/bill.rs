@@ -6,8 +6,10 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
-use pagetoll_lab::Billed;
+use pagetoll_lab::{Billed, pin};
+use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
+use pagetoll_systems::vfio::billing as sim_pin;
 
 use super::deliver::deliver;
 use super::in_lab;
@@ -33,6 +35,15 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
         Work::Lab(request) => in_lab::run(verbosity, |here| pagetoll_lab::bill(request, here)),
         Work::Sim(request) => Ok(Billed {
             bill: billing::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::Pin(request) => in_lab::run(verbosity, |here| pin::bill(request, here)),
+        Work::PinSim(request) => Ok(Billed {
+            bill: sim_pin::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::PinLive(request) => Ok(Billed {
+            bill: live_pin::bill(request),
             timings: Vec::new(),
         }),
     }

@@ -2,12 +2,13 @@
 
 mod checks;
 mod clear;
+mod pin;
 mod provenance;
 mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Bill, Evidence, Role, Row, Unit};
+use pagetoll_bill::{Bill, Evidence, Role, Route, Row, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -17,9 +18,13 @@ use crate::words::word;
 /// The bill as a document.
 pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
     let mut sections = vec![Section::facts("", header(bill))];
-    sections.extend(clear::sections(bill));
-    sections.push(user_space::section(bill));
-    sections.push(tolls::section(bill, detail));
+    if bill.route == Route::Pin {
+        sections.extend(pin::sections(bill, detail));
+    } else {
+        sections.extend(clear::sections(bill));
+        sections.push(user_space::section(bill));
+        sections.push(tolls::section(bill, detail));
+    }
     sections.push(Section::facts("Baselines", baselines(bill)));
     sections.push(checks::section(bill));
     sections.push(Section::list("Notes", bill.notes.clone()));
