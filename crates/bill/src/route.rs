@@ -2,6 +2,7 @@
 //!
 //! Where each route comes from is told in `docs/terms.md`.
 
+mod demand;
 mod fault;
 mod flush;
 mod irq;
@@ -145,7 +146,8 @@ impl Route {
             Self::Switch => switch::MECHANISMS,
             Self::Irq => irq::MECHANISMS,
             Self::Flush => flush::MECHANISMS,
-            Self::Pin | Self::Demand => &[],
+            Self::Pin => &[],
+            Self::Demand => demand::MECHANISMS,
         }
     }
 

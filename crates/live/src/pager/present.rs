@@ -55,12 +55,16 @@ impl PresentUnits {
     }
 
     fn each_word(&self, units: Range<usize>, change: impl Fn(&AtomicU64, u64)) {
-        for unit in units.start / 64..units.end.min(self.count).div_ceil(64) {
-            let first = unit * 64;
+        let end = units.end.min(self.count);
+        if units.start >= end {
+            return;
+        }
+        for index in units.start / 64..end.div_ceil(64) {
+            let first = index * 64;
             let from = units.start.saturating_sub(first);
-            let to = (units.end.min(self.count) - first).min(64);
+            let to = (end - first).min(64);
             let mask = (u64::MAX >> (64 - (to - from))) << from;
-            change(&self.words[unit], mask);
+            change(&self.words[index], mask);
         }
     }
 }
