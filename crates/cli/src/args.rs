@@ -1,5 +1,7 @@
 //! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
 
+pub(crate) mod demand;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,6 +38,10 @@ Examples:
       On a kernel and a Xen of your own
   pagetoll bill unmap --runs 5 --format csv
       Five independent boots, with the deviation between them
+  pagetoll bill demand
+      Demand paging on this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
+  pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
+      Minor faults of shared memory, with a reader on the CPU of each vCPU
 
 CSV has one line for each row and one column for each scalar, named as in JSON: first the bill's own, then the row's \
 (runs separated by semicolons), then crossings.NAME, tolls.NAME.count_per_page, tolls.NAME.cost_each, and \
@@ -117,7 +123,7 @@ pub(crate) struct BillArgs {
     /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
     #[arg(long, value_name = "M,..", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
-    /// Pages billed in each row
+    /// Pages billed in each row; of demand, pages of each vCPU
     #[arg(
         long,
         value_name = "N",
@@ -126,24 +132,16 @@ pub(crate) struct BillArgs {
     )]
     #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
     pub(crate) pages: u64,
-    /// Pages taken at once, by the mechanisms that take several
-    #[arg(
-        long,
-        value_name = "B,..",
-        default_value = "1,8,32,128,512",
-        value_delimiter = ','
-    )]
+    /// Pages taken at once, by the mechanisms that take several [default: 1,8,32,128,512; of demand 1,16,64]
+    #[arg(long, value_name = "B,..", value_delimiter = ',')]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.batch.into()), allow_negative_numbers = true)]
-    pub(crate) batch: Vec<u32>,
-    /// Independent repetitions, each from a fresh boot
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true
-    )]
+    pub(crate) batch: Option<Vec<u32>>,
+    /// Independent repetitions, each from a fresh boot [default: 1; of demand 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
-    pub(crate) runs: u32,
+    pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) demand: demand::DemandArgs,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
@@ -335,9 +333,9 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        assert_eq!((bill.pages, bill.runs), (16_384, 1));
-        assert_eq!(bill.batch, [1, 8, 32, 128, 512]);
+        assert_eq!((bill.pages, bill.runs, bill.batch), (16_384, None, None));
         assert!(bill.mechanism.is_empty() && bill.on.is_none());
+        assert!(bill.demand.are_absent());
     }
 
     #[test]

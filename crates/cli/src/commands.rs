@@ -6,6 +6,7 @@ mod deliver;
 mod doctor;
 mod generate;
 mod in_lab;
+mod on_this_host;
 mod report;
 mod routes;
 mod search;

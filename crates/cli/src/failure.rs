@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use pagetoll_lab::LabError;
+use pagetoll_live::LiveError;
 use thiserror::Error;
 
 use crate::words::harmless;
@@ -70,6 +71,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref().map(Failure::exit_code);
         own.or_else(|| cause.downcast_ref().map(LabError::exit_code))
+            .or_else(|| cause.downcast_ref().map(LiveError::exit_code))
     };
     error.chain().find_map(of_cause).unwrap_or(1)
 }

@@ -1,5 +1,7 @@
 //! From what the user said to a validated order: nothing is started before this has succeeded.
 
+mod demand;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +35,8 @@ pub(crate) struct BillRequest {
 pub(crate) enum Work {
     /// Real systems are to be booted.
     Lab(Box<Request>),
+    /// Memory is to be paged in on this host.
+    Demand(Box<pagetoll_live::demand::Request>),
 }
 
 impl BillRequest {
@@ -40,17 +44,33 @@ impl BillRequest {
     pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
         let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
+        check_options(&args)?;
         Ok(Self {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
             output: args.output.clone(),
             work: match backend {
                 Backend::Lab => Work::Lab(Box::new(lab(args, command)?)),
-                Backend::Live | Backend::Sim => unreachable!("support() offers none of them"),
+                Backend::Live => Work::Demand(Box::new(demand::live(&args, command)?)),
+                Backend::Sim => unreachable!("support() offers none of them"),
             },
         })
     }
 }
+
+/// Options of one route must not be ignored silently by another.
+fn check_options(args: &BillArgs) -> Result<(), Failure> {
+    match args.route {
+        Route::Demand => Ok(()),
+        _ if args.demand.are_absent() => Ok(()),
+        other => Err(Failure::BadInput(format!(
+            "route {other} has none of the options of demand (--vcpus, --readers, --memory, ...)"
+        ))),
+    }
+}
+
+/// Batches that show per-call and per-entry costs apart, in pages.
+const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
 
 fn lab(args: BillArgs, command: String) -> Result<Request> {
     let order = order(&args, (Backend::Lab, LIMITS))?;
@@ -111,9 +131,9 @@ fn reason_for(route: Route, best: Backend) -> String {
 fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order, Failure> {
     let asked = Order {
         pages: Pages(args.pages),
-        batches: args.batch.clone(),
+        batches: args.batch.clone().unwrap_or(BATCHES.to_vec()),
         mechanisms: args.mechanism.clone(),
-        runs: args.runs,
+        runs: args.runs.unwrap_or(1),
     };
     Order::new((args.route, backend), asked, limits)
         .map_err(|error| Failure::BadInput(error.to_string()))
@@ -217,7 +237,9 @@ mod tests {
     #[test]
     fn the_default_order_is_the_labs_and_says_why() {
         let request = request(&["unmap"]).unwrap();
-        let Work::Lab(lab) = &request.work;
+        let Work::Lab(lab) = &request.work else {
+            panic!("not the lab");
+        };
         let order = &lab.order;
         assert_eq!(order.pages, Pages(16_384));
         assert_eq!(order.mechanisms.len(), 6);
@@ -230,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        for route in ["fault", "switch", "irq", "flush", "pin", "demand"] {
+        for route in ["fault", "switch", "irq", "flush", "pin"] {
             let text = refusal(&[route]);
             assert!(text.starts_with(&format!("route {route}: cannot be billed")));
             assert!(text.contains("unmap on lab"), "{text}");
@@ -240,6 +262,20 @@ mod tests {
             assert!(text.starts_with(&format!("--on {backend} for route unmap")));
             assert!(text.contains("unmap on lab"), "{text}");
         }
+    }
+
+    #[test]
+    fn demand_is_billed_on_this_host_with_its_own_defaults() {
+        let Work::Demand(demand) = request(&["demand"]).unwrap().work else {
+            panic!("not this host");
+        };
+        assert_eq!(demand.vcpus, [1, 2, 4]);
+        assert_eq!((demand.order.batches.as_slice(), demand.order.runs), ([1, 16, 64].as_slice(), 5));
+        assert_eq!(demand.order.mechanisms.len(), 5);
+        let text = refusal(&["demand", "--vcpus", "0"]);
+        assert_eq!(text, "--vcpus 0: expected 1 to 64");
+        assert!(refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options"));
+        assert!(refusal(&["demand", "--on", "lab"]).contains("demand on live"));
     }
 
     #[test]

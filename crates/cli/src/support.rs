@@ -1,9 +1,8 @@
 //! What can be billed where: the one table that `bill` and `routes` both read.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use pagetoll_bill::{Backend, Route, Support};
-use pagetoll_lab::LabError;
 use pagetoll_lab::tools::{self, Images};
 
 use crate::words::word;
@@ -15,7 +14,7 @@ pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend:
 pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
-        (Route::Unmap, Backend::Lab) => Support::Yes,
+        (Route::Unmap, Backend::Lab) | (Route::Demand, Backend::Live) => Support::Yes,
         (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Live) => {
             no("this host's own kernel is no Xen PV guest that could be billed")
         }
@@ -30,11 +29,12 @@ pub(crate) fn support(route: Route, backend: Backend) -> Support {
 pub(crate) fn support_here(route: Route, backend: Backend) -> Support {
     match (support(route, backend), backend) {
         (Support::Yes, Backend::Lab) => from_check(tools::check_lab(Images::Debian)),
+        (Support::Yes, Backend::Live) => from_check(pagetoll_live::host::check()),
         (other, _) => other,
     }
 }
 
-fn from_check(check: Result<(), LabError>) -> Support {
+fn from_check<E: Display>(check: Result<(), E>) -> Support {
     check.map_or_else(|error| Support::No(error.to_string()), |()| Support::Yes)
 }
 
@@ -70,6 +70,8 @@ pub(crate) fn reasons(route: Route) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_lab::LabError;
+
     use super::*;
 
     #[test]
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn exact_counts_are_preferred() {
         assert_eq!(best(Route::Unmap), Some(Backend::Lab));
-        assert_eq!(billable(), "unmap on lab");
+        assert_eq!(billable(), "unmap on lab, demand on live");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pagetoll_bill::Bill;
 use pagetoll_lab::unmap::{self, Billed};
 
 use super::deliver::deliver;
-use super::in_lab;
+use super::{in_lab, on_this_host};
 use crate::args::{BillArgs, Verbosity};
 use crate::failure::Outcome;
 use crate::request::{BillRequest, Work, command_line};
@@ -30,6 +30,7 @@ pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
 fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
     match work {
         Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+        Work::Demand(request) => on_this_host::demand(request, verbosity),
     }
 }
 
