@@ -217,4 +217,6 @@ fn stack() -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod tests;

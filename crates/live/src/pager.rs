@@ -84,6 +84,7 @@ mod ranges;
 mod reader;
 mod resolver;
 mod source;
+mod tables;
 mod userfaultfd;
 mod walk;
 

@@ -2,12 +2,13 @@
 
 mod checks;
 mod clear;
+mod demand;
 mod provenance;
 mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Bill, Evidence, Role, Row, Unit};
+use pagetoll_bill::{Bill, Evidence, Role, Route, Row, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -17,10 +18,10 @@ use crate::words::word;
 /// The bill as a document.
 pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
     let mut sections = vec![Section::facts("", header(bill))];
-    sections.extend(clear::sections(bill));
-    sections.push(user_space::section(bill));
-    sections.push(tolls::section(bill, detail));
-    sections.push(Section::facts("Baselines", baselines(bill)));
+    match bill.route {
+        Route::Demand => sections.extend(demand::sections(bill)),
+        _ => sections.extend(costs(bill, detail)),
+    }
     sections.push(checks::section(bill));
     sections.push(Section::list("Notes", bill.notes.clone()));
     sections.extend(provenance::sections(bill, detail));
@@ -33,6 +34,15 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
         ),
         sections,
     }
+}
+
+/// What is paid, of the routes whose figures are costs alone.
+fn costs(bill: &Bill, detail: Detail) -> Vec<Section> {
+    let mut sections = clear::sections(bill);
+    sections.push(user_space::section(bill));
+    sections.push(tolls::section(bill, detail));
+    sections.push(Section::facts("Baselines", baselines(bill)));
+    sections
 }
 
 fn header(bill: &Bill) -> Vec<(String, String)> {
@@ -51,6 +61,10 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         Evidence::Measured => "measured, with a spread",
         Evidence::Modelled => "modelled: computed, not run",
     };
+    let pages = match bill.route {
+        Route::Demand => "pages of each vCPU",
+        _ => "pages",
+    };
     let fact = |name: &str, value: String| (name.to_owned(), value);
     vec![
         fact(
@@ -60,7 +74,7 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         fact("evidence", evidence.to_owned()),
         fact("figures", figures.to_owned()),
         fact("stack", stack.join(", ")),
-        fact("pages", bill.order.pages.get().to_string()),
+        fact(pages, bill.order.pages.get().to_string()),
         fact("batches", batches.join(", ")),
         fact("runs", bill.order.runs.to_string()),
     ]

@@ -32,6 +32,8 @@ pub(super) struct Crew<'a> {
     pub(super) orders: &'a [Vec<u64>],
     pub(super) ring: Ring,
     pub(super) pinning: Pinning,
+    /// Who gets the vCPUs out of the guest.
+    pub(super) kicker: &'a Kicker,
     /// Somebody asks to stop.
     pub(super) stop: &'a AtomicBool,
 }
@@ -58,16 +60,15 @@ impl Crew<'_> {
         entries: Vec<Entry<'p>>,
         sound: &dyn Fn() -> bool,
     ) -> Result<Vec<Touched>, LiveError> {
-        let kicker = Kicker::new()?;
         let (barrier, cancelled) = (Barrier::new(vcpus.len()), AtomicBool::new(false));
-        let watch = Watch { barrier: &barrier, cancelled: &cancelled, kicker: &kicker };
+        let watch = Watch { barrier: &barrier, cancelled: &cancelled };
         let count = vcpus.len();
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
             for (number, (vcpu, entry)) in vcpus.into_iter().zip(entries).enumerate() {
                 let (sender, watch): (Sender<Ended>, _) = (sender.clone(), &watch);
                 scope.spawn(move || {
-                    let _enlisted = watch.kicker.enlist();
+                    let _enlisted = self.kicker.enlist();
                     let mut member = Member { crew: self, watch, number, vcpu, entry };
                     // Who waits for it gave up only where it is no longer wanted.
                     let _ = sender.send((number, member.work()));
@@ -106,7 +107,7 @@ impl Crew<'_> {
                     failure = Some(self.hung(vcpus, patience));
                 }
                 watch.cancelled.store(true, Ordering::SeqCst);
-                watch.kicker.kick();
+                self.kicker.kick();
             }
         }
         let touched: Option<Vec<Touched>> = results.into_iter().collect();
@@ -129,7 +130,6 @@ impl Crew<'_> {
 struct Watch<'a> {
     barrier: &'a Barrier,
     cancelled: &'a AtomicBool,
-    kicker: &'a Kicker,
 }
 
 /// A vCPU thread.

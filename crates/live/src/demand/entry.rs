@@ -5,13 +5,12 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use super::gmem::GmemSlots;
 use super::guest::DONE_PORT;
 use crate::LiveError;
-use crate::pager::{Counts, FaultHandler, MemorySource, Ran};
+use crate::pager::{Counts, FaultHandler, PageSource, Ran};
 
 /// Where the content of a bench's pages comes from.
-pub(super) type Source<'c> = MemorySource<&'c [u8]>;
+pub(super) type Source<'c> = &'c dyn PageSource;
 
 /// One thread's way into the guest.
-#[derive(Debug)]
 pub(super) enum Entry<'p> {
     /// Nobody but the kernel, or a reader, resolves faults.
     Plain,

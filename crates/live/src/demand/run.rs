@@ -8,9 +8,10 @@ use vm_memory::GuestAddress;
 use super::backing::Backing;
 use super::content::Content;
 use super::crew::{Crew, Touched};
-use super::entry::Entry;
+use super::entry::{Entry, Source};
 use super::folios::{self, Folios};
 use super::gmem::GmemSlots;
+use super::kick::Kicker;
 use super::machine::{Machine, Slots};
 use super::order::Request;
 use super::place::{self, Role};
@@ -98,7 +99,9 @@ impl Setup<'_> {
     ) -> Result<(Vec<Touched>, Counts), LiveError> {
         let vcpus: Result<Vec<_>, _> = (0..self.vcpus).map(|number| machine.vcpu(number)).collect();
         let mut vcpus = vcpus?;
-        let crew = self.crew(machine, orders);
+        let kicker = Kicker::new()?;
+        let crew = self.crew(machine, (orders, &kicker));
+        let source = MemorySource(self.bytes(machine));
         let nobody = Counts::default();
         match self.mechanism {
             Mechanism::Populated | Mechanism::Kernel => {
@@ -106,7 +109,7 @@ impl Setup<'_> {
                 Ok((crew.run(vcpus, entries, &|| true)?, nobody))
             }
             Mechanism::Exit => {
-                let pager = self.pager(machine, Delivery::Error)?;
+                let pager = self.pager(machine, (&source, Delivery::Error))?;
                 vcpus.iter_mut().try_for_each(|vcpu| pager.attach(vcpu))?;
                 let entries = vcpus.iter().map(|_| Entry::Exit(Box::new(pager.handler()))).collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, nobody))
@@ -117,14 +120,18 @@ impl Setup<'_> {
                 Ok((crew.run(vcpus, entries, &|| true)?, nobody))
             }
             Mechanism::Uffd => {
-                let pager = self.pager(machine, Delivery::Message)?;
+                let pager = self.pager(machine, (&source, Delivery::Message))?;
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
             }
         }
     }
 
-    fn crew<'b>(&'b self, machine: &Machine, orders: &'b [Vec<u64>]) -> Crew<'b> {
+    fn crew<'b>(
+        &'b self,
+        machine: &Machine,
+        (orders, kicker): (&'b [Vec<u64>], &'b Kicker),
+    ) -> Crew<'b> {
         Crew {
             mechanism: self.mechanism.name(),
             layout: machine.backing.layout,
@@ -132,15 +139,16 @@ impl Setup<'_> {
             orders,
             ring: self.request.ring,
             pinning: self.request.pinning,
+            kicker,
             stop: self.stop,
         }
     }
 
     fn pager<'b>(
-        &'b self,
-        machine: &'b Machine,
-        delivery: Delivery,
-    ) -> Result<Pager<MemorySource<&'b [u8]>>, LiveError> {
+        &self,
+        machine: &Machine,
+        (source, delivery): (Source<'b>, Delivery),
+    ) -> Result<Pager<Source<'b>>, LiveError> {
         let layout = machine.backing.layout;
         let part = |vcpu| GuestRange {
             start: GuestAddress(layout.data_of(vcpu)),
@@ -155,14 +163,13 @@ impl Setup<'_> {
             sharing: self.request.sharing,
             ..Options::default()
         };
-        let source = MemorySource(self.bytes(machine));
         Ok(Pager::new(machine.backing.memory.clone(), &parts, source, options)?)
     }
 
     /// Does `work` while readers serve; returns what they did beside it.
     fn with_readers<T>(
         &self,
-        pager: &Pager<MemorySource<&[u8]>>,
+        pager: &Pager<Source<'_>>,
         work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, LiveError>,
     ) -> Result<(T, Counts), LiveError> {
         let (end, failed) = (EndOfReading::new()?, AtomicBool::new(false));
@@ -195,7 +202,7 @@ impl Setup<'_> {
 
     fn read(
         &self,
-        pager: &Pager<MemorySource<&[u8]>>,
+        pager: &Pager<Source<'_>>,
         number: usize,
         end: &EndOfReading,
     ) -> Result<Counts, LiveError> {

@@ -102,6 +102,10 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         }
     }
 
+    pub(super) const fn pager(&self) -> &'p Pager<S> {
+        self.pager
+    }
+
     /// What was done so far.
     #[must_use]
     pub const fn counts(&self) -> &Counts {

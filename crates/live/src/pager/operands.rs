@@ -139,7 +139,3 @@ const fn access(access: OpAccess) -> Option<Access> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-#[path = "operands/tests.rs"]
-mod tests;

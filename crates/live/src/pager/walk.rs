@@ -72,7 +72,7 @@ impl Paging {
         }
     }
 
-    const fn levels(self) -> u32 {
+    pub(super) const fn levels(self) -> u32 {
         match self {
             Self::Off => 0,
             Self::Legacy => 2,
@@ -106,7 +106,7 @@ impl Paging {
         address >> self.shift(level) & ((1 << bits) - 1)
     }
 
-    const fn root(self, cr3: u64) -> u64 {
+    pub(super) const fn root(self, cr3: u64) -> u64 {
         match self {
             Self::Legacy => cr3 & 0xffff_f000,
             // The four entries of PAE need not be at a page's start.
@@ -115,8 +115,21 @@ impl Paging {
         }
     }
 
+    /// The table that an entry refers to.
+    pub(super) const fn table(self, entry: u64) -> u64 {
+        entry & ADDRESS
+    }
+
+    /// How long a table is; PAE's top one has four entries and need not be at a page's start.
+    pub(super) const fn table_bytes(self, level: u32) -> usize {
+        match self {
+            Self::Pae if level == 3 => 32,
+            _ => 4096,
+        }
+    }
+
     /// Whether this entry maps a page, rather than a table.
-    const fn is_leaf(self, level: u32, entry: u64, cr4: u64) -> bool {
+    pub(super) const fn is_leaf(self, level: u32, entry: u64, cr4: u64) -> bool {
         let large = match (self, level) {
             (_, 1) => return true,
             (Self::Legacy, 2) => cr4 & CR4_PSE != 0,
@@ -153,7 +166,7 @@ pub(super) fn walk(
             let offset = address & ((1 << paging.shift(level)) - 1);
             return Ok(GuestAddress(paging.page(level, entry) | offset));
         }
-        table = entry & ADDRESS;
+        table = paging.table(entry);
     }
     // Paging is off: such addresses have 32 bits.
     Ok(GuestAddress(address & u64::from(u32::MAX)))
@@ -176,4 +189,4 @@ fn read_entry(memory: &impl GuestPages, at: GuestAddress, paging: Paging) -> Res
 
 #[cfg(test)]
 #[path = "walk/tests.rs"]
-mod tests;
+pub(super) mod tests;
