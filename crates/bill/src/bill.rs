@@ -310,10 +310,16 @@ mod tests {
     fn rates_have_a_deviation_of_their_own() {
         let mut row = row("emulate", vec![]);
         row.set_rates(&[100.0]);
-        assert_eq!((row.pages_per_second, row.pages_per_second_stddev), (Some(100.0), None));
+        assert_eq!(
+            (row.pages_per_second, row.pages_per_second_stddev),
+            (Some(100.0), None)
+        );
         row.set_rates(&[100.0, 102.0]);
         assert_eq!(row.pages_per_second, Some(101.0));
-        assert!(row.pages_per_second_stddev.is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9));
+        assert!(
+            row.pages_per_second_stddev
+                .is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9)
+        );
     }
 
     #[test]

@@ -270,11 +270,16 @@ mod tests {
             panic!("not this host");
         };
         assert_eq!(demand.vcpus, [1, 2, 4]);
-        assert_eq!((demand.order.batches.as_slice(), demand.order.runs), ([1, 16, 64].as_slice(), 5));
+        assert_eq!(
+            (demand.order.batches.as_slice(), demand.order.runs),
+            ([1, 16, 64].as_slice(), 5)
+        );
         assert_eq!(demand.order.mechanisms.len(), 5);
         let text = refusal(&["demand", "--vcpus", "0"]);
         assert_eq!(text, "--vcpus 0: expected 1 to 64");
-        assert!(refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options"));
+        assert!(
+            refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options")
+        );
         assert!(refusal(&["demand", "--on", "lab"]).contains("demand on live"));
     }
 

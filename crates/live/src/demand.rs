@@ -68,7 +68,9 @@ impl Mechanism {
     }
 
     fn is_batched(self) -> bool {
-        Route::Demand.mechanism(self.name()).is_ok_and(|known| known.batched)
+        Route::Demand
+            .mechanism(self.name())
+            .is_ok_and(|known| known.batched)
     }
 }
 
@@ -118,7 +120,10 @@ pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveEr
     host::require_memory(pages * (2 * 4096 + 8))?;
     let content = Content::WORDS.bytes(pages);
     let outcomes = run_all(request, here, (&lines, &content))?;
-    let rows = rows::rows(request, &lines.iter().copied().zip(outcomes).collect::<Vec<_>>());
+    let rows = rows::rows(
+        request,
+        &lines.iter().copied().zip(outcomes).collect::<Vec<_>>(),
+    );
     Ok(Billed {
         bill: bill_of(request, rows),
         timings: vec![("billing this host".into(), began.elapsed())],
@@ -128,7 +133,11 @@ pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveEr
 /// The lines in the order in which they are listed.
 fn lines(request: &Request) -> Vec<Line> {
     let wanted = |mechanism: &Mechanism| {
-        request.order.mechanisms.iter().any(|name| name == mechanism.name())
+        request
+            .order
+            .mechanisms
+            .iter()
+            .any(|name| name == mechanism.name())
     };
     let mut lines = Vec::new();
     for mechanism in Mechanism::ALL.into_iter().filter(wanted) {
@@ -137,7 +146,11 @@ fn lines(request: &Request) -> Vec<Line> {
             false => vec![1],
         };
         for vcpus in &request.vcpus {
-            lines.extend(batches.iter().map(|batch| Line { mechanism, vcpus: *vcpus, batch: *batch }));
+            lines.extend(batches.iter().map(|batch| Line {
+                mechanism,
+                vcpus: *vcpus,
+                batch: *batch,
+            }));
         }
     }
     lines
@@ -156,7 +169,12 @@ fn run_all(
             if here.stop.load(Ordering::SeqCst) {
                 return Err(LiveError::Stopped);
             }
-            let what = format!("{} on {} vCPUs, batch {}", line.mechanism.name(), line.vcpus, line.batch);
+            let what = format!(
+                "{} on {} vCPUs, batch {}",
+                line.mechanism.name(),
+                line.vcpus,
+                line.batch
+            );
             (here.progress)(run * lines.len() + index, runs * lines.len(), &what);
             let setup = Setup {
                 request,
@@ -208,7 +226,9 @@ fn stack() -> BTreeMap<String, String> {
     let kernel = rustix::system::uname();
     let release = kernel.release().to_string_lossy().into_owned();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let mut stack = BTreeMap::from([("linux".to_owned(), release)]);
     if let Some((_, model)) = model {
         stack.insert("cpu".to_owned(), model.to_owned());

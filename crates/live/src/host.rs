@@ -40,11 +40,21 @@ pub struct Capability {
 
 impl Capability {
     fn works(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, level: Level::Works, detail: detail.into(), remedy: String::new() }
+        Self {
+            name,
+            level: Level::Works,
+            detail: detail.into(),
+            remedy: String::new(),
+        }
     }
 
     fn lacks(name: &'static str, level: Level, detail: &str, remedy: &str) -> Self {
-        Self { name, level, detail: detail.into(), remedy: remedy.into() }
+        Self {
+            name,
+            level,
+            detail: detail.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 
@@ -138,7 +148,12 @@ fn userfaultfd() -> Capability {
 /// What its optional features allow.
 fn features(name: &'static str) -> Capability {
     let Ok(features) = Features::of_this_host() else {
-        return Capability::lacks(name, Level::Missing, "UFFDIO_API fails", "use Linux 4.11 or later");
+        return Capability::lacks(
+            name,
+            Level::Missing,
+            "UFFDIO_API fails",
+            "use Linux 4.11 or later",
+        );
     };
     let named = [
         ("SIGBUS (Linux 4.14), for exit", features.sigbus()),
@@ -147,12 +162,24 @@ fn features(name: &'static str) -> Capability {
         ("MINOR_SHMEM (5.14)", features.minor_shmem()),
         ("MINOR_HUGETLBFS (5.13)", features.minor_hugetlbfs()),
     ];
-    let absent: Vec<_> = named.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
+    let absent: Vec<_> = named
+        .iter()
+        .filter(|(_, has)| !has)
+        .map(|(name, _)| *name)
+        .collect();
     if absent.is_empty() {
-        return Capability::works(name, "SIGBUS; missing and minor faults of all kinds of memory");
+        return Capability::works(
+            name,
+            "SIGBUS; missing and minor faults of all kinds of memory",
+        );
     }
     let detail = format!("without {}", absent.join(", "));
-    Capability::lacks(name, Level::Limited, &detail, "use a later kernel for the orders that need these")
+    Capability::lacks(
+        name,
+        Level::Limited,
+        &detail,
+        "use a later kernel for the orders that need these",
+    )
 }
 
 fn sync_regs(kvm: &Kvm) -> Capability {
@@ -161,7 +188,12 @@ fn sync_regs(kvm: &Kvm) -> Capability {
     const NEEDED: i32 = 0x3;
     match kvm.check_extension_int(Cap::SyncRegs) & NEEDED {
         NEEDED => Capability::works(NAME, "registers come with each exit"),
-        _ => Capability::lacks(NAME, Level::Limited, "absent", "use Linux 4.17 or later for exit"),
+        _ => Capability::lacks(
+            NAME,
+            Level::Limited,
+            "absent",
+            "use Linux 4.17 or later for exit",
+        ),
     }
 }
 
@@ -187,7 +219,8 @@ fn guest_memfd(kvm: &Kvm) -> Capability {
 
 fn transparent_huge_pages() -> Capability {
     const NAME: &str = "transparent huge pages";
-    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let text =
+        fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let chosen = text.split(['[', ']']).nth(1).unwrap_or("absent");
     match chosen {
         "always" | "madvise" => Capability::works(NAME, chosen),
@@ -208,21 +241,36 @@ fn hugetlb(kind: Memory) -> Capability {
     match free_hugepages(kind) {
         Some(free) if free > 0 => Capability::works(name, format!("{free} free")),
         Some(_) => {
-            let remedy = format!("echo N > {}/nr_hugepages, for --memory {kind}", folder(kind));
+            let remedy = format!(
+                "echo N > {}/nr_hugepages, for --memory {kind}",
+                folder(kind)
+            );
             Capability::lacks(name, Level::Limited, "none free", &remedy)
         }
-        None => Capability::lacks(name, Level::Limited, "the kernel has none of this size", "use a CPU and kernel that have"),
+        None => Capability::lacks(
+            name,
+            Level::Limited,
+            "the kernel has none of this size",
+            "use a CPU and kernel that have",
+        ),
     }
 }
 
 fn folder(kind: Memory) -> String {
-    format!("/sys/kernel/mm/hugepages/hugepages-{}kB", kind.page_size() / 1024)
+    format!(
+        "/sys/kernel/mm/hugepages/hugepages-{}kB",
+        kind.page_size() / 1024
+    )
 }
 
 /// hugetlb pages that are neither used nor promised; `None` where there is no such size.
 fn free_hugepages(kind: Memory) -> Option<u64> {
     let read = |file: &str| -> Option<u64> {
-        fs::read_to_string(Path::new(&folder(kind)).join(file)).ok()?.trim().parse().ok()
+        fs::read_to_string(Path::new(&folder(kind)).join(file))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     };
     Some(read("free_hugepages")?.saturating_sub(read("resv_hugepages")?))
 }
@@ -234,7 +282,10 @@ pub(crate) fn require_hugepages(kind: Memory, bytes: u64) -> Result<(), LiveErro
         Some(free) if free >= needed => Ok(()),
         Some(free) => Err(LiveError::environment(
             format!("{needed} hugetlb pages are needed for --memory {kind}, {free} are free"),
-            format!("echo N > {}/nr_hugepages with at least {needed} more than are used, as root", folder(kind)),
+            format!(
+                "echo N > {}/nr_hugepages with at least {needed} more than are used, as root",
+                folder(kind)
+            ),
         )),
         None => Err(LiveError::environment(
             format!("the kernel has no hugetlb pages for --memory {kind}"),
@@ -248,7 +299,11 @@ pub(crate) fn require_memory(bytes: u64) -> Result<(), LiveError> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match available(&meminfo) {
         Some(available) if available < bytes => Err(LiveError::environment(
-            format!("{} MiB of memory are needed, {} MiB are available", bytes >> 20, available >> 20),
+            format!(
+                "{} MiB of memory are needed, {} MiB are available",
+                bytes >> 20,
+                available >> 20
+            ),
             "order fewer --pages or --vcpus",
         )),
         _ => Ok(()),
@@ -257,7 +312,9 @@ pub(crate) fn require_memory(bytes: u64) -> Result<(), LiveError> {
 
 /// `MemAvailable` in bytes (proc_meminfo(5)).
 fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -269,7 +326,11 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_a_remedy() {
         for found in examine() {
-            assert_eq!(found.level == Level::Works, found.remedy.is_empty(), "{found:?}");
+            assert_eq!(
+                found.level == Level::Works,
+                found.remedy.is_empty(),
+                "{found:?}"
+            );
         }
     }
 
@@ -282,7 +343,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_both_figures() {
-        assert_eq!(available("MemTotal: 1 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
+        assert_eq!(
+            available("MemTotal: 1 kB\nMemAvailable:   2048 kB\n"),
+            Some(2 << 20)
+        );
         let error = require_memory(1 << 60).unwrap_err();
         assert!(error.to_string().contains("--pages"), "{error}");
         assert_eq!(error.exit_code(), 3);
@@ -291,7 +355,9 @@ mod tests {
     #[test]
     fn hugetlb_pages_that_are_not_there_are_refused_with_the_way_to_get_them() {
         let error = require_hugepages(Memory::Hugetlb2m, 1 << 60).unwrap_err();
-        assert!(error.to_string().contains("nr_hugepages") || error.to_string().contains("no hugetlb"));
+        assert!(
+            error.to_string().contains("nr_hugepages") || error.to_string().contains("no hugetlb")
+        );
         assert_eq!(error.exit_code(), 3);
     }
 }

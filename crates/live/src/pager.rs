@@ -17,9 +17,10 @@
 //!
 //! Memory that is given back (ballooning, `MADV_DONTNEED`) has to be told by [`Pager::forget`].
 //!
-//! On a host whose KVM has no hardware paging (shadow paging), KVM itself walks the guest's tables, and takes a
-//! missing page of a table for a guest that has none mapped. There, page tables and what else KVM reads by itself
-//! have to be brought in before the guest is entered ([`FaultHandler::bring_in_tables`]).
+//! On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
+//! emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
+//! There, page tables, descriptor tables and the task state have to be brought in before the guest is entered
+//! ([`FaultHandler::bring_in_tables`]).
 //!
 //! # Example
 //!
@@ -196,13 +197,26 @@ impl<S: PageSource> Pager<S> {
                 userfaultfds.push(Arc::new(new.map_err(PagerError::system("userfaultfd"))?));
             }
             let userfaultfd = Arc::clone(&userfaultfds[userfaultfds.len() - 1]);
-            let range = paged_range(&memory, *range, (source_offset, options.page_size), userfaultfd)?;
+            let range = paged_range(
+                &memory,
+                *range,
+                (source_offset, options.page_size),
+                userfaultfd,
+            )?;
             source_offset += range.guest.bytes;
             paged.push(range);
         }
-        let paged = PagedMemory { memory, ranges: paged };
+        let paged = PagedMemory {
+            memory,
+            ranges: paged,
+        };
         paged.register(options.mode)?;
-        Ok(Self { paged, userfaultfds, source, options })
+        Ok(Self {
+            paged,
+            userfaultfds,
+            source,
+            options,
+        })
     }
 
     /// Prepares a vCPU: its registers are synced at each exit.
@@ -240,7 +254,12 @@ impl<S: PageSource> Pager<S> {
         end: &EndOfReading,
         waiting: Waiting,
     ) -> Result<Counts, PagerError> {
-        reader::serve(self.handler(), &self.userfaultfds[userfaultfd], end, waiting)
+        reader::serve(
+            self.handler(),
+            &self.userfaultfds[userfaultfd],
+            end,
+            waiting,
+        )
     }
 
     /// The pages of a range have been given back; whole ones only, and the caller has to see to it that nobody brings

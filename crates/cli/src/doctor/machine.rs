@@ -15,12 +15,7 @@ const CACHE_BYTES: u64 = 2 * GIB;
 
 /// Everything but programs.
 pub(super) fn findings() -> Vec<Finding> {
-    vec![
-        architecture(),
-        cores(),
-        memory(),
-        cache(),
-    ]
+    vec![architecture(), cores(), memory(), cache()]
 }
 
 fn architecture() -> Finding {

@@ -46,7 +46,11 @@ pub(super) struct Backing {
 impl Backing {
     /// Maps memory for a guest of this many vCPUs and pages for each.
     pub(super) fn new(kind: Memory, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
-        let mut layout = Layout { vcpus, pages, data: guest::DATA };
+        let mut layout = Layout {
+            vcpus,
+            pages,
+            data: guest::DATA,
+        };
         let file = file_for(kind, layout.data_bytes())?;
         let data = map_data(kind, layout, file.as_ref())?;
         // Guest and host addresses are alike modulo a huge page. Where there is room, the paged memory begins at one.
@@ -63,7 +67,12 @@ impl Backing {
         let [boot, data] = regions;
         let memory = GuestMemoryMmap::from_regions(vec![boot?, data?])
             .map_err(|error| LiveError::BadOrder(error.to_string()))?;
-        let backing = Self { memory, layout, kind, file };
+        let backing = Self {
+            memory,
+            layout,
+            kind,
+            file,
+        };
         backing.advise()?;
         layout.write(&backing.memory)?;
         Ok(backing)
@@ -83,8 +92,12 @@ impl Backing {
             Memory::Shmem | Memory::Hugetlb2m | Memory::Hugetlb1g => return Ok(()),
         };
         let data = GuestAddress(self.layout.data);
-        let start = self.memory.get_host_address(data).map_err(|error| unwritable(&error))?;
-        let length = usize::try_from(self.layout.data_bytes()).map_err(|_| too_large(self.layout))?;
+        let start = self
+            .memory
+            .get_host_address(data)
+            .map_err(|error| unwritable(&error))?;
+        let length =
+            usize::try_from(self.layout.data_bytes()).map_err(|_| too_large(self.layout))?;
         // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
         match unsafe { rustix::mm::madvise(start.cast(), length, advice) } {
             // A kernel without transparent huge pages has none to avoid.
@@ -103,10 +116,14 @@ impl Backing {
     /// Fills the page cache behind shared memory, and leaves the guest's mapping empty.
     pub(super) fn fill_page_cache(&self, content: &[u8]) -> Result<(), LiveError> {
         let Some(file) = &self.file else {
-            return Err(LiveError::BadOrder(format!("{} has no page cache", self.kind)));
+            return Err(LiveError::BadOrder(format!(
+                "{} has no page cache",
+                self.kind
+            )));
         };
         let other = build(Some(file), content.len() as u64, map::SHARED)?;
-        let other = GuestRegionMmap::new(other, GuestAddress(0)).ok_or_else(|| too_large(self.layout))?;
+        let other =
+            GuestRegionMmap::new(other, GuestAddress(0)).ok_or_else(|| too_large(self.layout))?;
         other
             .write_slice(content, vm_memory::MemoryRegionAddress(0))
             .map_err(|error| unwritable(&error))
@@ -115,13 +132,20 @@ impl Backing {
     /// The regions with their addresses in this process, as memslots need them.
     pub(super) fn regions(&self) -> impl Iterator<Item = (GuestAddress, u64, u64)> {
         self.memory.iter().map(|region| {
-            (region.start_addr(), region.len(), region.as_ptr().addr() as u64)
+            (
+                region.start_addr(),
+                region.len(),
+                region.as_ptr().addr() as u64,
+            )
         })
     }
 }
 
 fn too_large(layout: Layout) -> LiveError {
-    LiveError::BadOrder(format!("{} B of guest memory are too many", layout.data_bytes()))
+    LiveError::BadOrder(format!(
+        "{} B of guest memory are too many",
+        layout.data_bytes()
+    ))
 }
 
 fn file_for(kind: Memory, bytes: u64) -> Result<Option<File>, LiveError> {
@@ -143,9 +167,11 @@ fn map_data(kind: Memory, layout: Layout, file: Option<&File>) -> Result<MmapReg
     let bytes = layout.data_bytes();
     match kind {
         // Room to begin at a huge page.
-        Memory::Anonymous | Memory::Thp => {
-            build(None, bytes + HUGE, map::PRIVATE | map::ANONYMOUS | map::NORESERVE)
-        }
+        Memory::Anonymous | Memory::Thp => build(
+            None,
+            bytes + HUGE,
+            map::PRIVATE | map::ANONYMOUS | map::NORESERVE,
+        ),
         Memory::Shmem => build(file, bytes, map::SHARED | map::NORESERVE),
         // With a reservation: what is mapped can be had.
         Memory::Hugetlb2m | Memory::Hugetlb1g => build(file, bytes, map::SHARED),
@@ -171,7 +197,10 @@ fn build_with(
         operation: format!("mmap of {bytes} B"),
         source: std::io::Error::other(error.to_string()),
     };
-    let file = file.map(File::try_clone).transpose().map_err(|error| failed(&error))?;
+    let file = file
+        .map(File::try_clone)
+        .transpose()
+        .map_err(|error| failed(&error))?;
     let file = file.map(|file| FileOffset::new(file, 0));
     let size = usize::try_from(bytes).map_err(|error| failed(&error))?;
     MmapRegion::build(file, size, protection, flags).map_err(|error| failed(&error))

@@ -28,7 +28,9 @@ impl Content {
 
     /// The content as bytes.
     pub(super) fn bytes(self, pages: u64) -> Vec<u8> {
-        (0..pages * 512).flat_map(|number| self.word(number).to_le_bytes()).collect()
+        (0..pages * 512)
+            .flat_map(|number| self.word(number).to_le_bytes())
+            .collect()
     }
 
     /// What a guest reads when it reads the first word of each page of its order that it does not write.
@@ -51,7 +53,9 @@ impl Content {
         for entry in order {
             let offset = entry & !1;
             let address = GuestAddress(layout.data_of(vcpu) + offset);
-            memory.read_slice(&mut bytes, address).map_err(|error| unwritable(&error))?;
+            memory
+                .read_slice(&mut bytes, address)
+                .map_err(|error| unwritable(&error))?;
             if !self.is_right(&bytes, first_page * 512 + offset / 8, *entry) {
                 wrong += 1;
             }
@@ -61,10 +65,17 @@ impl Content {
 
     fn is_right(self, page: &[u8; 4096], first_word: u64, entry: u64) -> bool {
         let (words, _) = page.as_chunks::<8>();
-        (first_word..).zip(words).enumerate().all(|(index, (number, word))| {
-            let expected = if index == 1 && entry & 1 == 1 { entry } else { self.word(number) };
-            u64::from_le_bytes(*word) == expected
-        })
+        (first_word..)
+            .zip(words)
+            .enumerate()
+            .all(|(index, (number, word))| {
+                let expected = if index == 1 && entry & 1 == 1 {
+                    entry
+                } else {
+                    self.word(number)
+                };
+                u64::from_le_bytes(*word) == expected
+            })
     }
 }
 
@@ -84,22 +95,33 @@ mod tests {
             torn[byte] ^= 1;
             assert!(!Content::WORDS.is_right(&torn, 0, 0), "byte {byte}");
         }
-        assert!(!Content::WORDS.is_right(&page(), 512, 0), "another page's content");
+        assert!(
+            !Content::WORDS.is_right(&page(), 512, 0),
+            "another page's content"
+        );
     }
 
     #[test]
     fn a_written_page_holds_what_was_written() {
         let mut written = page();
-        assert!(!Content::WORDS.is_right(&written, 0, 0x5001), "a lost write");
+        assert!(
+            !Content::WORDS.is_right(&written, 0, 0x5001),
+            "a lost write"
+        );
         written[8..16].copy_from_slice(&0x5001_u64.to_le_bytes());
         assert!(Content::WORDS.is_right(&written, 0, 0x5001));
-        assert!(!Content::WORDS.is_right(&written, 0, 0x5000), "a write that nobody made");
+        assert!(
+            !Content::WORDS.is_right(&written, 0, 0x5000),
+            "a write that nobody made"
+        );
     }
 
     #[test]
     fn only_reads_are_summed() {
         let order = [0, 4096 | 1, 8192];
-        let sum = Content::WORDS.word(512).wrapping_add(Content::WORDS.word(512 + 1024));
+        let sum = Content::WORDS
+            .word(512)
+            .wrapping_add(Content::WORDS.word(512 + 1024));
         assert_eq!(Content::WORDS.sum_read(&order, 1), sum);
     }
 }

@@ -61,7 +61,10 @@ impl Crew<'_> {
         sound: &dyn Fn() -> bool,
     ) -> Result<Vec<Touched>, LiveError> {
         let (barrier, cancelled) = (Barrier::new(vcpus.len()), AtomicBool::new(false));
-        let watch = Watch { barrier: &barrier, cancelled: &cancelled };
+        let watch = Watch {
+            barrier: &barrier,
+            cancelled: &cancelled,
+        };
         let count = vcpus.len();
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
@@ -69,7 +72,13 @@ impl Crew<'_> {
                 let (sender, watch): (Sender<Ended>, _) = (sender.clone(), &watch);
                 scope.spawn(move || {
                     let _enlisted = self.kicker.enlist();
-                    let mut member = Member { crew: self, watch, number, vcpu, entry };
+                    let mut member = Member {
+                        crew: self,
+                        watch,
+                        number,
+                        vcpu,
+                        entry,
+                    };
                     // Who waits for it gave up only where it is no longer wanted.
                     let _ = sender.send((number, member.work()));
                 });
@@ -179,9 +188,14 @@ impl Member<'_, '_> {
     }
 
     fn set_ring(&mut self, ring: Ring) -> Result<(), LiveError> {
-        let fresh = self.vcpu.get_sregs().map_err(LiveError::system("KVM_GET_SREGS"))?;
+        let fresh = self
+            .vcpu
+            .get_sregs()
+            .map_err(LiveError::system("KVM_GET_SREGS"))?;
         let sregs = guest::long_mode(fresh, ring);
-        self.vcpu.set_sregs(&sregs).map_err(LiveError::system("KVM_SET_SREGS"))
+        self.vcpu
+            .set_sregs(&sregs)
+            .map_err(LiveError::system("KVM_SET_SREGS"))
     }
 
     /// Runs a program to its end; returns its result.
@@ -202,7 +216,9 @@ impl Member<'_, '_> {
             first: content.word(first_page * 512),
         };
         let regs = guest::registers(program, parameters);
-        self.vcpu.set_regs(&regs).map_err(LiveError::system("KVM_SET_REGS"))
+        self.vcpu
+            .set_regs(&regs)
+            .map_err(LiveError::system("KVM_SET_REGS"))
     }
 
     fn until_done(&mut self) -> Result<(), LiveError> {
@@ -224,15 +240,21 @@ impl Member<'_, '_> {
         let entered = self.entry.enter(&mut self.vcpu);
         self.vcpu.set_kvm_immediate_exit(0);
         entered?;
-        let regs = self.vcpu.get_regs().map_err(LiveError::system("KVM_GET_REGS"))?;
+        let regs = self
+            .vcpu
+            .get_regs()
+            .map_err(LiveError::system("KVM_GET_REGS"))?;
         Ok(regs.rbx)
     }
 
+    /// Tells where the guest stood; CR2 is the address of its last page fault.
     fn ended_badly(&self, how: String) -> LiveError {
+        let rip = self.vcpu.get_regs().map_or(0, |regs| regs.rip);
+        let cr2 = self.vcpu.get_sregs().map_or(0, |sregs| sregs.cr2);
         LiveError::Guest {
             mechanism: self.crew.mechanism.to_owned(),
             vcpu: self.number,
-            how,
+            how: format!("{how} at rip {rip:#x}, cr2 {cr2:#x}"),
         }
     }
 }

@@ -13,16 +13,29 @@ pub(super) fn mapped_at(address: u64) -> Folios {
 }
 
 fn in_smaps(smaps: &str, address: u64) -> Folios {
-    let lines = smaps.lines().skip_while(|line| !holds(line, address)).skip(1);
+    let lines = smaps
+        .lines()
+        .skip_while(|line| !holds(line, address))
+        .skip(1);
     // The flags are the last line of each mapping.
-    let fields = lines.take_while(|line| !line.starts_with("VmFlags")).filter_map(field);
+    let fields = lines
+        .take_while(|line| !line.starts_with("VmFlags"))
+        .filter_map(field);
     let fields: BTreeMap<&str, u64> = fields.collect();
     let kib = |name: &str| fields.get(name).copied().unwrap_or(0);
     let huge = kib("AnonHugePages") + kib("ShmemPmdMapped") + kib("FilePmdMapped");
     let hugetlb = kib("Shared_Hugetlb") + kib("Private_Hugetlb");
-    let hugetlb_size = if kib("KernelPageSize") >= 1 << 20 { "1G" } else { "2M" };
+    let hugetlb_size = if kib("KernelPageSize") >= 1 << 20 {
+        "1G"
+    } else {
+        "2M"
+    };
     let mut folios = Folios::new();
-    for (size, kib) in [("4K", kib("Rss").saturating_sub(huge)), ("2M", huge), (hugetlb_size, hugetlb)] {
+    for (size, kib) in [
+        ("4K", kib("Rss").saturating_sub(huge)),
+        ("2M", huge),
+        (hugetlb_size, hugetlb),
+    ] {
         if kib > 0 {
             *folios.entry(size.to_owned()).or_default() += kib / 4;
         }
@@ -39,7 +52,10 @@ fn field(line: &str) -> Option<(&str, u64)> {
 
 /// Whether a line is the head of the mapping that holds the address: `START-END rw-p ...`.
 fn holds(line: &str, address: u64) -> bool {
-    let range = line.split_ascii_whitespace().next().and_then(|range| range.split_once('-'));
+    let range = line
+        .split_ascii_whitespace()
+        .next()
+        .and_then(|range| range.split_once('-'));
     let number = |text| u64::from_str_radix(text, 16).ok();
     range.is_some_and(|(start, end)| match (number(start), number(end)) {
         (Some(start), Some(end)) => (start..end).contains(&address),
@@ -72,7 +88,10 @@ Shared_Hugetlb:  1048576 kB
     fn sizes_are_those_of_the_mapping_at_the_address() {
         let at = |address| in_smaps(SMAPS, address).into_iter().collect::<Vec<_>>();
         assert_eq!(at(0x7f00_0000_1000), [("4K".into(), 1)]);
-        assert_eq!(at(0x7f00_0020_0000), [("2M".into(), 2048), ("4K".into(), 512)]);
+        assert_eq!(
+            at(0x7f00_0020_0000),
+            [("2M".into(), 2048), ("4K".into(), 512)]
+        );
         assert_eq!(at(0x7f00_4000_0000), [("1G".into(), 262_144)]);
         assert_eq!(at(0x1000), []);
     }

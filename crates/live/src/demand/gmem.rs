@@ -17,9 +17,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use kvm_bindings::{
-    KVM_MEM_GUEST_MEMFD, kvm_create_guest_memfd, kvm_userspace_memory_region2,
-};
+use kvm_bindings::{KVM_MEM_GUEST_MEMFD, kvm_create_guest_memfd, kvm_userspace_memory_region2};
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress, MmapRegion};
 
@@ -56,7 +54,11 @@ pub(crate) fn check(vm: &VmFd) -> Result<(), LiveError> {
 }
 
 fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
-    let fd = vm.create_guest_memfd(kvm_create_guest_memfd { size, flags: FLAGS, ..Default::default() });
+    let fd = vm.create_guest_memfd(kvm_create_guest_memfd {
+        size,
+        flags: FLAGS,
+        ..Default::default()
+    });
     let fd = fd.map_err(|error| {
         LiveError::environment(
             format!("KVM has no guest_memfd for ordinary memory here ({error})"),
@@ -69,14 +71,21 @@ fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
 
 impl<'m> GmemSlots<'m> {
     /// Slots of `batch` pages for all paged memory.
-    pub(super) fn new(machine: &'m Machine, batch: u32, content: &'m [u8]) -> Result<Self, LiveError> {
+    pub(super) fn new(
+        machine: &'m Machine,
+        batch: u32,
+        content: &'m [u8],
+    ) -> Result<Self, LiveError> {
         let layout = machine.backing.layout;
         let slot_bytes = u64::from(batch) * 4096;
         let count = layout.data_bytes() / slot_bytes;
         check_count(machine, count)?;
-        if layout.pages % u64::from(batch) != 0 {
+        if !layout.pages.is_multiple_of(u64::from(batch)) {
             return Err(LiveError::environment(
-                format!("{} pages do not divide into memslots of {batch}", layout.pages),
+                format!(
+                    "{} pages do not divide into memslots of {batch}",
+                    layout.pages
+                ),
                 "order a number of pages that the batches divide",
             ));
         }
@@ -103,7 +112,11 @@ impl<'m> GmemSlots<'m> {
 
     fn place(&self, index: u64) -> (u64, u64, u64) {
         let offset = index * self.slot_bytes;
-        (self.machine.backing.layout.data + offset, self.slot_bytes, self.host + offset)
+        (
+            self.machine.backing.layout.data + offset,
+            self.slot_bytes,
+            self.host + offset,
+        )
     }
 
     fn bind(&self, index: u64, file: &OwnedFd) -> Result<(), LiveError> {
@@ -123,7 +136,9 @@ impl<'m> GmemSlots<'m> {
         // SAFETY: nobody can read or write what is behind the address, and the slots are swapped or never entered
         // again before it goes.
         let set = unsafe { self.machine.vm.set_user_memory_region2(region) };
-        set.map_err(LiveError::system("KVM_SET_USER_MEMORY_REGION2 with a guest_memfd"))
+        set.map_err(LiveError::system(
+            "KVM_SET_USER_MEMORY_REGION2 with a guest_memfd",
+        ))
     }
 
     /// Enters the guest until it leaves for another reason than a missing page.
@@ -135,14 +150,18 @@ impl<'m> GmemSlots<'m> {
                     self.bring_in(gpa, counts)?;
                     counts.completed += 1;
                     let memory = &self.machine.backing.memory;
-                    memory.read_slice(data, GuestAddress(gpa)).map_err(|e| unwritable(&e))?;
+                    memory
+                        .read_slice(data, GuestAddress(gpa))
+                        .map_err(|e| unwritable(&e))?;
                     continue;
                 }
                 Ok(VcpuExit::MmioWrite(gpa, data)) if self.index(gpa).is_some() => {
                     self.bring_in(gpa, counts)?;
                     counts.completed += 1;
                     let memory = &self.machine.backing.memory;
-                    memory.write_slice(data, GuestAddress(gpa)).map_err(|e| unwritable(&e))?;
+                    memory
+                        .write_slice(data, GuestAddress(gpa))
+                        .map_err(|e| unwritable(&e))?;
                     continue;
                 }
                 Ok(other) => return Ok(judge(&other)),
@@ -177,7 +196,8 @@ impl<'m> GmemSlots<'m> {
         let filled = Instant::now();
         counts.reading += filled - began;
         let (guest, _, host) = place;
-        self.machine.set_slot(Self::number(index), (guest, 0, host))?;
+        self.machine
+            .set_slot(Self::number(index), (guest, 0, host))?;
         self.machine.set_slot(Self::number(index), place)?;
         counts.installing += filled.elapsed();
         counts.calls += 2;
@@ -188,9 +208,14 @@ impl<'m> GmemSlots<'m> {
 
     fn fill(&self, index: u64, guest: u64) -> Result<(), LiveError> {
         let range = |at: u64| usize::try_from(at * self.slot_bytes).unwrap_or(usize::MAX);
-        let content = self.content.get(range(index)..range(index + 1)).unwrap_or_default();
+        let content = self
+            .content
+            .get(range(index)..range(index + 1))
+            .unwrap_or_default();
         let memory = &self.machine.backing.memory;
-        memory.write_slice(content, GuestAddress(guest)).map_err(|error| unwritable(&error))
+        memory
+            .write_slice(content, GuestAddress(guest))
+            .map_err(|error| unwritable(&error))
     }
 }
 

@@ -93,7 +93,10 @@ pub(super) fn write(
     address: u64,
     numbers: &[u64],
 ) -> Result<(), LiveError> {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let bytes: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
     memory
         .write_slice(&bytes, GuestAddress(address))
         .map_err(|error| unwritable(&error))

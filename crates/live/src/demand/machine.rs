@@ -31,10 +31,17 @@ impl Machine {
     /// A VM over this memory; slot 0 is the guest's own, slot 1 what is paged.
     pub(super) fn new(backing: Backing, slots: Slots) -> Result<Self, LiveError> {
         let kvm = host::open_kvm()?;
-        let vm = kvm.create_vm().map_err(LiveError::system("KVM_CREATE_VM"))?;
+        let vm = kvm
+            .create_vm()
+            .map_err(LiveError::system("KVM_CREATE_VM"))?;
         // Intel without unrestricted guests needs three pages that the guest does not use (KVM api.rst, 4.36).
-        vm.set_tss_address(0xfffb_d000).map_err(LiveError::system("KVM_SET_TSS_ADDR"))?;
-        let machine = Self { cpuid: cpuid(&kvm)?, vm, backing };
+        vm.set_tss_address(0xfffb_d000)
+            .map_err(LiveError::system("KVM_SET_TSS_ADDR"))?;
+        let machine = Self {
+            cpuid: cpuid(&kvm)?,
+            vm,
+            backing,
+        };
         for (slot, (guest, bytes, host)) in (0..).zip(machine.backing.regions()) {
             if slot == 0 || slots == Slots::All {
                 machine.set_slot(slot, (guest.0, bytes, host))?;
@@ -58,14 +65,17 @@ impl Machine {
         };
         // SAFETY: the address is of `backing`, which outlives the VM; nobody holds references into guest memory.
         let set = unsafe { self.vm.set_user_memory_region(region) };
-        set.map_err(LiveError::system(format!("KVM_SET_USER_MEMORY_REGION of slot {slot}")))
+        set.map_err(LiveError::system(format!(
+            "KVM_SET_USER_MEMORY_REGION of slot {slot}"
+        )))
     }
 
     /// A new vCPU.
     pub(super) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
         let vcpu = self.vm.create_vcpu(number as u64);
         let vcpu = vcpu.map_err(LiveError::system(format!("KVM_CREATE_VCPU {number}")))?;
-        vcpu.set_cpuid2(&self.cpuid).map_err(LiveError::system("KVM_SET_CPUID2"))?;
+        vcpu.set_cpuid2(&self.cpuid)
+            .map_err(LiveError::system("KVM_SET_CPUID2"))?;
         Ok(vcpu)
     }
 }

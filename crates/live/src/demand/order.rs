@@ -175,10 +175,14 @@ impl Request {
         self.vcpus.dedup();
         let range = |name: &str, given: usize, most: usize| match given {
             n if (1..=most).contains(&n) => Ok(()),
-            n => Err(LiveError::BadOrder(format!("{name} {n}: expected 1 to {most}"))),
+            n => Err(LiveError::BadOrder(format!(
+                "{name} {n}: expected 1 to {most}"
+            ))),
         };
         if self.vcpus.is_empty() {
-            return Err(LiveError::BadOrder("nothing ordered: --vcpus is empty".into()));
+            return Err(LiveError::BadOrder(
+                "nothing ordered: --vcpus is empty".into(),
+            ));
         }
         for vcpus in &self.vcpus {
             range("--vcpus", *vcpus, MOST_VCPUS)?;
@@ -190,7 +194,12 @@ impl Request {
     }
 
     fn check_batches(&self) -> Result<(), LiveError> {
-        match self.order.batches.iter().find(|batch| !batch.is_power_of_two()) {
+        match self
+            .order
+            .batches
+            .iter()
+            .find(|batch| !batch.is_power_of_two())
+        {
             Some(batch) => Err(LiveError::BadOrder(format!(
                 "--batch {batch}: expected a power of two, as pages are brought in by aligned blocks"
             ))),
@@ -201,7 +210,7 @@ impl Request {
     fn check_memory(&self) -> Result<(), LiveError> {
         let bytes = self.order.pages.get() * 4096;
         let size = self.memory.page_size();
-        if bytes % size != 0 {
+        if !bytes.is_multiple_of(size) {
             return Err(LiveError::BadOrder(format!(
                 "--pages {}: expected a multiple of {} with --memory {}",
                 self.order.pages.get(),

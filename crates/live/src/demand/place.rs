@@ -19,7 +19,9 @@ pub(super) fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else {
         return vec![0];
     };
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect()
 }
 
 /// The CPU that a thread is to run on; `None` where it may run anywhere.
@@ -51,7 +53,10 @@ pub(super) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
 pub(super) fn describe(vcpus: usize, readers: usize, pinning: Pinning) -> String {
     let allowed = allowed_cpus();
     let of = |name: &str, roles: Vec<Role>| {
-        let cpus: Option<Vec<_>> = roles.iter().map(|role| cpu_for(*role, pinning, &allowed)).collect();
+        let cpus: Option<Vec<_>> = roles
+            .iter()
+            .map(|role| cpu_for(*role, pinning, &allowed))
+            .collect();
         match cpus {
             None => format!("{name} unpinned"),
             Some(cpus) => {
@@ -65,7 +70,9 @@ pub(super) fn describe(vcpus: usize, readers: usize, pinning: Pinning) -> String
     if readers == 0 {
         return placed;
     }
-    let reader_roles = (0..readers).map(|number| Role::Reader(number, vcpus)).collect();
+    let reader_roles = (0..readers)
+        .map(|number| Role::Reader(number, vcpus))
+        .collect();
     format!("{placed}, {}", of("readers", reader_roles))
 }
 
@@ -87,13 +94,18 @@ mod tests {
     #[test]
     fn a_pinned_thread_is_where_it_should_be() {
         for cpu in allowed_cpus() {
-            std::thread::spawn(move || pin(Some(cpu)).unwrap()).join().unwrap();
+            std::thread::spawn(move || pin(Some(cpu)).unwrap())
+                .join()
+                .unwrap();
         }
     }
 
     #[test]
     fn placement_is_told() {
-        assert_eq!(describe(2, 1, Pinning::None), "vCPUs unpinned, readers unpinned");
+        assert_eq!(
+            describe(2, 1, Pinning::None),
+            "vCPUs unpinned, readers unpinned"
+        );
         assert!(describe(1, 1, Pinning::Vcpus).starts_with("vCPUs on CPU "));
         assert!(!describe(1, 0, Pinning::Together).contains("readers"));
     }

@@ -78,7 +78,10 @@ fn fill(row: &mut Row, runs: &[Measured], context: (Option<f64>, &Request)) {
     row.set_runs(costs(request, runs));
     let rates: Vec<f64> = runs.iter().map(|run| pages * 1e9 / run.wall).collect();
     row.set_rates(&rates);
-    row.folios = runs.last().map(|run| run.folios.clone()).unwrap_or_default();
+    row.folios = runs
+        .last()
+        .map(|run| run.folios.clone())
+        .unwrap_or_default();
     let counts = sum(runs);
     let tried = pages * runs.len() as f64;
     row.crossings = crossings(row, &counts, tried);
@@ -98,7 +101,11 @@ fn sum(runs: &[Measured]) -> Counts {
 
 /// How the faults of a page were delivered, by kind; kinds that did not occur are left out.
 fn crossings(row: &Row, counts: &Counts, pages: f64) -> BTreeMap<String, f64> {
-    let messages = if row.readers.is_some() { counts.faults } else { 0 };
+    let messages = if row.readers.is_some() {
+        counts.faults
+    } else {
+        0
+    };
     let kinds = [
         ("uffd-message", messages),
         ("exit-reported", counts.reported),
@@ -107,7 +114,9 @@ fn crossings(row: &Row, counts: &Counts, pages: f64) -> BTreeMap<String, f64> {
         ("in-vain", counts.in_vain),
     ];
     let occurred = kinds.into_iter().filter(|(_, count)| *count > 0);
-    occurred.map(|(kind, count)| (kind.to_owned(), count as f64 / pages)).collect()
+    occurred
+        .map(|(kind, count)| (kind.to_owned(), count as f64 / pages))
+        .collect()
 }
 
 /// The cost item by item; the last item is what is left. `context` is what touching costs, and the pages of all runs.
@@ -119,16 +128,31 @@ fn tolls(row: &Row, counts: &Counts, (touching, pages): (Option<f64>, f64)) -> V
     let item = |name: &str, count: u64, time: Duration| Toll {
         name: name.to_owned(),
         count_per_page: count as f64 / pages,
-        cost_each: if count == 0 { 0.0 } else { time.as_secs_f64() * 1e9 / count as f64 },
+        cost_each: if count == 0 {
+            0.0
+        } else {
+            time.as_secs_f64() * 1e9 / count as f64
+        },
     };
     let mut tolls = vec![
-        item("find-page", counts.reported + counts.decoded, counts.resolving),
+        item(
+            "find-page",
+            counts.reported + counts.decoded,
+            counts.resolving,
+        ),
         item("read-source", counts.calls, counts.reading),
         item("install", counts.calls, counts.installing),
     ];
     tolls.retain(|toll| toll.cost_per_page() > 0.0);
     if let Some(touching) = touching.filter(|_| row.mechanism != Mechanism::Populated.name()) {
-        tolls.insert(0, Toll { name: "touch".into(), count_per_page: 1.0, cost_each: touching });
+        tolls.insert(
+            0,
+            Toll {
+                name: "touch".into(),
+                count_per_page: 1.0,
+                cost_each: touching,
+            },
+        );
     }
     let rest = cost - tolls.iter().map(Toll::cost_per_page).sum::<f64>();
     let (name, count) = match row.mechanism.as_str() {
@@ -138,7 +162,11 @@ fn tolls(row: &Row, counts: &Counts, (touching, pages): (Option<f64>, f64)) -> V
         _ => ("exit-and-enter", faults),
     };
     let count = if count > 0.0 { count } else { 1.0 };
-    tolls.push(Toll { name: name.into(), count_per_page: count, cost_each: rest / count });
+    tolls.push(Toll {
+        name: name.into(),
+        count_per_page: count,
+        cost_each: rest / count,
+    });
     tolls
 }
 
@@ -155,19 +183,21 @@ fn checks(runs: &[Measured], row: &Row) -> Vec<Check> {
 
 /// What a reader of the bill should know.
 pub(super) fn notes(request: &Request) -> Vec<String> {
-    let mut notes = vec![format!(
-        "{} memory, {:?} touches in {:?} order (seed {}), guest in ring {}; {} faults",
-        request.memory,
-        request.touch,
-        request.sequence,
-        request.seed,
-        request.ring.number(),
-        match request.mode {
-            crate::pager::Mode::Missing => "missing",
-            crate::pager::Mode::Minor => "minor",
-        }
-    )
-    .to_lowercase()];
+    let mut notes = vec![
+        format!(
+            "{} memory, {:?} touches in {:?} order (seed {}), guest in ring {}; {} faults",
+            request.memory,
+            request.touch,
+            request.sequence,
+            request.seed,
+            request.ring.number(),
+            match request.mode {
+                crate::pager::Mode::Missing => "missing",
+                crate::pager::Mode::Minor => "minor",
+            }
+        )
+        .to_lowercase(),
+    ];
     if request.ring == Ring::Zero {
         notes.push(
             "in ring 0, a host without hardware virtualisation emulates each of the guest's instructions".into(),

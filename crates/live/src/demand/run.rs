@@ -55,7 +55,9 @@ impl Setup<'_> {
     pub(super) fn run(&self) -> Result<Measured, LiveError> {
         let pages = self.request.order.pages.get();
         let backing = Backing::new(self.request.memory, self.vcpus, pages)?;
-        let orders: Vec<_> = (0..self.vcpus).map(|vcpu| order_of(self.request, vcpu)).collect();
+        let orders: Vec<_> = (0..self.vcpus)
+            .map(|vcpu| order_of(self.request, vcpu))
+            .collect();
         for (vcpu, order) in orders.iter().enumerate() {
             guest::write(&backing.memory, backing.layout.order_of(vcpu), order)?;
         }
@@ -72,7 +74,10 @@ impl Setup<'_> {
     /// The content of this run's pages.
     fn bytes(&self, machine: &Machine) -> &[u8] {
         let length = usize::try_from(machine.backing.layout.data_bytes());
-        length.ok().and_then(|length| self.content.get(..length)).unwrap_or_default()
+        length
+            .ok()
+            .and_then(|length| self.content.get(..length))
+            .unwrap_or_default()
     }
 
     const fn content(&self) -> Content {
@@ -87,7 +92,9 @@ impl Setup<'_> {
         let bytes = self.bytes(machine);
         match (self.mechanism, self.request.mode) {
             (Mechanism::Populated, _) => machine.backing.populate(bytes),
-            (Mechanism::Uffd | Mechanism::Exit, Mode::Minor) => machine.backing.fill_page_cache(bytes),
+            (Mechanism::Uffd | Mechanism::Exit, Mode::Minor) => {
+                machine.backing.fill_page_cache(bytes)
+            }
             _ => Ok(()),
         }
     }
@@ -111,7 +118,10 @@ impl Setup<'_> {
             Mechanism::Exit => {
                 let pager = self.pager(machine, (&source, Delivery::Error))?;
                 vcpus.iter_mut().try_for_each(|vcpu| pager.attach(vcpu))?;
-                let entries = vcpus.iter().map(|_| Entry::Exit(Box::new(pager.handler()))).collect();
+                let entries = vcpus
+                    .iter()
+                    .map(|_| Entry::Exit(Box::new(pager.handler())))
+                    .collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, nobody))
             }
             Mechanism::ExitGmem => {
@@ -163,7 +173,12 @@ impl Setup<'_> {
             sharing: self.request.sharing,
             ..Options::default()
         };
-        Ok(Pager::new(machine.backing.memory.clone(), &parts, source, options)?)
+        Ok(Pager::new(
+            machine.backing.memory.clone(),
+            &parts,
+            source,
+            options,
+        )?)
     }
 
     /// Does `work` while readers serve; returns what they did beside it.
@@ -175,14 +190,16 @@ impl Setup<'_> {
         let (end, failed) = (EndOfReading::new()?, AtomicBool::new(false));
         thread::scope(|scope| {
             let readers: Vec<_> = (0..self.readers(pager.userfaultfds()))
-                .map(|number| scope.spawn({
-                    let (end, failed) = (&end, &failed);
-                    move || {
-                        let served = self.read(pager, number, end);
-                        failed.fetch_or(served.is_err(), Ordering::SeqCst);
-                        served
-                    }
-                }))
+                .map(|number| {
+                    scope.spawn({
+                        let (end, failed) = (&end, &failed);
+                        move || {
+                            let served = self.read(pager, number, end);
+                            failed.fetch_or(served.is_err(), Ordering::SeqCst);
+                            served
+                        }
+                    })
+                })
                 .collect();
             let done = work(&|| !failed.load(Ordering::SeqCst));
             end.request();
@@ -222,10 +239,13 @@ impl Setup<'_> {
         let backing = &machine.backing;
         let folios = folios::mapped_at(backing.data_address()?);
         let wrong_in_host = orders.iter().enumerate().map(|(vcpu, order)| {
-            self.content().wrong_pages(&backing.memory, backing.layout, (vcpu, order))
+            self.content()
+                .wrong_pages(&backing.memory, backing.layout, (vcpu, order))
         });
         let mut by_vcpus = Counts::default();
-        touched.iter().for_each(|touched| by_vcpus.add(&touched.counts));
+        touched
+            .iter()
+            .for_each(|touched| by_vcpus.add(&touched.counts));
         Ok(Measured {
             wall: wall(&touched),
             by_vcpus,

@@ -12,7 +12,7 @@ pub(super) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
     if request.sequence == Sequence::Random {
         shuffle(&mut pages, &mut random);
     }
-    let entry = |page: u64| page * 4096 | u64::from(is_written(request.touch, &mut random));
+    let entry = |page: u64| (page * 4096) | u64::from(is_written(request.touch, &mut random));
     pages.into_iter().map(entry).collect()
 }
 
@@ -40,7 +40,12 @@ mod tests {
     use crate::demand::tests::request;
 
     fn order(touch: Touch, sequence: Sequence, seed: u64) -> Vec<u64> {
-        let request = Request { touch, sequence, seed, ..request(100) };
+        let request = Request {
+            touch,
+            sequence,
+            seed,
+            ..request(100)
+        };
         order_of(&request, 1)
     }
 
@@ -48,7 +53,8 @@ mod tests {
     fn every_page_once_whatever_the_order() {
         for sequence in [Sequence::Sequential, Sequence::Random] {
             for touch in [Touch::Read, Touch::Write, Touch::Mixed] {
-                let pages: BTreeSet<u64> = order(touch, sequence, 7).iter().map(|e| e & !1).collect();
+                let pages: BTreeSet<u64> =
+                    order(touch, sequence, 7).iter().map(|e| e & !1).collect();
                 let all: BTreeSet<u64> = (0..100).map(|page| page * 4096).collect();
                 assert_eq!(pages, all);
             }

@@ -40,7 +40,13 @@ impl<S> Trouble<S> {
     fn with(source: S) -> Self {
         let random = Mutex::new(SplitMix64::seed_from_u64(3));
         let [errors, short, late] = [(); 3].map(|()| AtomicU64::new(0));
-        Self { source, random, errors, short, late }
+        Self {
+            source,
+            random,
+            errors,
+            short,
+            late,
+        }
     }
 }
 
@@ -50,7 +56,11 @@ impl<S: PageSource> PageSource for Trouble<S> {
         match dice % 100 {
             0..5 => {
                 self.errors.fetch_add(1, Ordering::Relaxed);
-                let errors = [io::ErrorKind::TimedOut, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionReset];
+                let errors = [
+                    io::ErrorKind::TimedOut,
+                    io::ErrorKind::Interrupted,
+                    io::ErrorKind::ConnectionReset,
+                ];
                 Err(errors[usize::try_from(dice >> 32).unwrap() % 3].into())
             }
             5..20 => {
@@ -102,8 +112,15 @@ fn unruly_peer(mut stream: UnixStream, content: &[u8]) -> io::Result<u64> {
 }
 
 fn options(batch: u32) -> Options {
-    let retry = Retry { attempts: 100, pause: Duration::from_micros(20) };
-    Options { batch, retry, ..Options::default() }
+    let retry = Retry {
+        attempts: 100,
+        pause: Duration::from_micros(20),
+    };
+    Options {
+        batch,
+        retry,
+        ..Options::default()
+    }
 }
 
 /// Two vCPUs touch `pages` each, brought in from `source`, and are kicked meanwhile. Returns the faults.
@@ -115,11 +132,17 @@ fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
     }
     let machine = Machine::new(backing, Slots::All).unwrap();
     let layout = machine.backing.layout;
-    let all = [GuestRange { start: GuestAddress(layout.data), bytes: layout.data_bytes() }];
+    let all = [GuestRange {
+        start: GuestAddress(layout.data),
+        bytes: layout.data_bytes(),
+    }];
     let pager = Pager::new(machine.backing.memory.clone(), &all, source, options(batch)).unwrap();
     let touched = drive(request, &machine, (&orders, &pager));
     drop(pager);
-    assert!(touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread), "{touched:?}");
+    assert!(
+        touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread),
+        "{touched:?}"
+    );
     for (vcpu, order) in orders.iter().enumerate() {
         let wrong = Content::WORDS.wrong_pages(&machine.backing.memory, layout, (vcpu, order));
         assert_eq!(wrong.unwrap(), 0);
@@ -143,9 +166,16 @@ fn drive(
         kicker: &kicker,
         stop: &AtomicBool::new(false),
     };
-    let mut vcpus: Vec<_> = (0..orders.len()).map(|number| machine.vcpu(number).unwrap()).collect();
-    vcpus.iter_mut().for_each(|vcpu| pager.attach(vcpu).unwrap());
-    let entries = vcpus.iter().map(|_| Entry::Exit(Box::new(pager.handler()))).collect();
+    let mut vcpus: Vec<_> = (0..orders.len())
+        .map(|number| machine.vcpu(number).unwrap())
+        .collect();
+    vcpus
+        .iter_mut()
+        .for_each(|vcpu| pager.attach(vcpu).unwrap());
+    let entries = vcpus
+        .iter()
+        .map(|_| Entry::Exit(Box::new(pager.handler())))
+        .collect();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
@@ -161,7 +191,12 @@ fn drive(
 
 fn stormy(pages: u64, ring: Ring) -> Request {
     let (touch, sequence) = (Touch::Mixed, Sequence::Random);
-    Request { touch, sequence, ring, ..request(pages) }
+    Request {
+        touch,
+        sequence,
+        ring,
+        ..request(pages)
+    }
 }
 
 /// Whether this host cannot do it, which is told.
@@ -224,9 +259,19 @@ fn a_guest_of_which_nothing_is_there_runs() {
     memory.read_slice(&mut content, GuestAddress(0)).unwrap();
     let boot = memory.get_host_address(GuestAddress(0)).unwrap();
     // SAFETY: the range is the guest's own memory, which nobody refers to and the pager brings in again.
-    unsafe { rustix::mm::madvise(boot.cast(), content.len(), rustix::mm::Advice::LinuxDontNeed) }.unwrap();
+    unsafe {
+        rustix::mm::madvise(
+            boot.cast(),
+            content.len(),
+            rustix::mm::Advice::LinuxDontNeed,
+        )
+    }
+    .unwrap();
     let parts = [(0, layout.boot_bytes()), (layout.data, layout.data_bytes())];
-    let parts = parts.map(|(start, bytes)| GuestRange { start: GuestAddress(start), bytes });
+    let parts = parts.map(|(start, bytes)| GuestRange {
+        start: GuestAddress(start),
+        bytes,
+    });
     content.extend(Content::WORDS.bytes(600));
     let content = MemorySource(content);
     let source: Source<'_> = &content;
@@ -238,8 +283,16 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let sregs = guest::long_mode(vcpu.get_sregs().unwrap(), Ring::Three);
     let regs = vcpu.get_regs().unwrap();
     let mut handler = pager.handler();
-    handler.bring_in_tables(CpuState { regs: &regs, sregs: &sregs }).unwrap();
-    assert!(handler.counts().pages >= 7, "PML4, PDPT, and a directory for each of five GiB");
+    handler
+        .bring_in_tables(CpuState {
+            regs: &regs,
+            sregs: &sregs,
+        })
+        .unwrap();
+    assert!(
+        handler.counts().pages >= 7,
+        "PML4, PDPT, and a directory for each of five GiB"
+    );
     let touched = drive(&request, &machine, (&orders, &pager));
     assert!(touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread));
 }

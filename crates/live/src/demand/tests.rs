@@ -12,7 +12,9 @@ pub(super) fn request(pages: u64) -> Request {
         order: Order {
             pages: Pages(pages),
             batches: vec![1, 16],
-            mechanisms: Mechanism::ALL.map(|mechanism| mechanism.name().to_owned()).to_vec(),
+            mechanisms: Mechanism::ALL
+                .map(|mechanism| mechanism.name().to_owned())
+                .to_vec(),
             runs: 1,
         },
         vcpus: vec![1, 2],
@@ -32,7 +34,10 @@ pub(super) fn request(pages: u64) -> Request {
 
 /// Bills, or says why not and returns nothing.
 fn billed(name: &str, request: Request) -> Option<Bill> {
-    let here = Surroundings { stop: &AtomicBool::new(false), progress: &|_, _, _| {} };
+    let here = Surroundings {
+        stop: &AtomicBool::new(false),
+        progress: &|_, _, _| {},
+    };
     match bill(&request.validated().unwrap(), &here) {
         Ok(billed) => Some(billed.bill),
         Err(LiveError::Environment { what, .. }) => {
@@ -45,14 +50,24 @@ fn billed(name: &str, request: Request) -> Option<Bill> {
 
 fn assert_sound(name: &str, request: Request) {
     let lines = lines(&request).len();
-    let Some(bill) = billed(name, request) else { return };
+    let Some(bill) = billed(name, request) else {
+        return;
+    };
     assert_eq!(bill.rows.len(), lines);
     for row in &bill.rows {
         if let Some(reason) = &row.unavailable {
-            eprintln!("skipped: {name}: {} at batch {}: {reason}", row.mechanism, row.batch);
+            eprintln!(
+                "skipped: {name}: {} at batch {}: {reason}",
+                row.mechanism, row.batch
+            );
             continue;
         }
-        assert!(row.checks.iter().all(|check| check.verdict == Verdict::Pass), "{row:#?}");
+        assert!(
+            row.checks
+                .iter()
+                .all(|check| check.verdict == Verdict::Pass),
+            "{row:#?}"
+        );
         assert!(row.pages_per_second.is_some_and(|rate| rate > 0.0));
     }
 }
@@ -64,18 +79,31 @@ fn every_mechanism_brings_every_page_in() {
 
 #[test]
 fn ring_0_loses_no_write() {
-    assert_sound("ring 0", Request { ring: Ring::Zero, ..request(256) });
+    assert_sound(
+        "ring 0",
+        Request {
+            ring: Ring::Zero,
+            ..request(256)
+        },
+    );
 }
 
 #[test]
 fn minor_faults_of_shared_memory_are_continued() {
-    let request = Request { memory: Memory::Shmem, mode: Mode::Minor, ..request(512) };
+    let request = Request {
+        memory: Memory::Shmem,
+        mode: Mode::Minor,
+        ..request(512)
+    };
     assert_sound("minor faults", request);
 }
 
 #[test]
 fn several_readers_and_userfaultfds_serve_together() {
-    for (waiting, sharing) in [(Waiting::Epoll, Sharing::One), (Waiting::Poll, Sharing::PerRange)] {
+    for (waiting, sharing) in [
+        (Waiting::Epoll, Sharing::One),
+        (Waiting::Poll, Sharing::PerRange),
+    ] {
         let request = Request {
             waiting,
             sharing,
@@ -91,15 +119,27 @@ fn several_readers_and_userfaultfds_serve_together() {
 #[test]
 fn transparent_and_hugetlb_pages_are_paged_too() {
     for memory in [Memory::Thp, Memory::Hugetlb2m] {
-        assert_sound(memory.name(), Request { memory, ..request(1024) });
+        assert_sound(
+            memory.name(),
+            Request {
+                memory,
+                ..request(1024)
+            },
+        );
     }
 }
 
 #[test]
 fn a_stop_ends_a_bill() {
-    let here = Surroundings { stop: &AtomicBool::new(true), progress: &|_, _, _| {} };
+    let here = Surroundings {
+        stop: &AtomicBool::new(true),
+        progress: &|_, _, _| {},
+    };
     let ended = bill(&request(64).validated().unwrap(), &here);
-    assert!(matches!(ended, Err(LiveError::Stopped | LiveError::Environment { .. })));
+    assert!(matches!(
+        ended,
+        Err(LiveError::Stopped | LiveError::Environment { .. })
+    ));
 }
 
 #[test]

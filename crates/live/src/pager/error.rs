@@ -37,7 +37,9 @@ pub enum PagerError {
         source: io::Error,
     },
     /// `KVM_RUN` fails with `EFAULT`, but nothing that the instruction may touch is missing.
-    #[error("KVM_RUN fails with EFAULT at rip {rip:#x}, and no page is missing that the instruction may touch")]
+    #[error(
+        "KVM_RUN fails with EFAULT at rip {rip:#x}, and no page is missing that the instruction may touch"
+    )]
     Unexplained {
         /// Where the guest stands.
         rip: u64,

@@ -286,10 +286,20 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
             Some(content) => content,
             None => {
                 self.buffer.resize(length, 0);
-                let fill = Fill { source: &pager.source, options: &pager.options };
-                let address = range.guest.start.unchecked_add(offset - range.source_offset);
+                let fill = Fill {
+                    source: &pager.source,
+                    options: &pager.options,
+                };
+                let address = range
+                    .guest
+                    .start
+                    .unchecked_add(offset - range.source_offset);
                 fill.exactly(offset, &mut self.buffer)
-                    .map_err(|(attempts, source)| PagerError::Source { address, attempts, source })?;
+                    .map_err(|(attempts, source)| PagerError::Source {
+                        address,
+                        attempts,
+                        source,
+                    })?;
                 &self.buffer
             }
         };
@@ -342,7 +352,10 @@ impl<S: PageSource> Fill<'_, S> {
     fn exactly(&self, offset: u64, buffer: &mut [u8]) -> Result<(), (u32, io::Error)> {
         let (mut done, mut failed) = (0, 0);
         while done < buffer.len() {
-            match self.source.read_at(offset + done as u64, &mut buffer[done..]) {
+            match self
+                .source
+                .read_at(offset + done as u64, &mut buffer[done..])
+            {
                 Ok(0) => return Err((failed + 1, io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => {
                     done += length;
@@ -368,7 +381,3 @@ impl<S: PageSource> Fill<'_, S> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "handler/tests.rs"]
-mod tests;

@@ -1,6 +1,9 @@
 //! The parts of `struct kvm_run` that are unions in C.
 
-#![allow(unsafe_code, reason = "kvm_run is shared with the kernel, and has unions")]
+#![allow(
+    unsafe_code,
+    reason = "kvm_run is shared with the kernel, and has unions"
+)]
 
 use kvm_bindings::{kvm_run, kvm_run__bindgen_ty_1__bindgen_ty_27, kvm_sync_regs};
 

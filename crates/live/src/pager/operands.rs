@@ -34,7 +34,10 @@ impl CpuState<'_> {
     /// Bits of an address and of an operand where the code runs: 64, 32 or 16.
     pub(super) const fn bitness(&self) -> u32 {
         const EFER_LMA: u64 = 1 << 10;
-        match (self.sregs.efer & EFER_LMA != 0 && self.sregs.cs.l == 1, self.sregs.cs.db) {
+        match (
+            self.sregs.efer & EFER_LMA != 0 && self.sregs.cs.l == 1,
+            self.sregs.cs.db,
+        ) {
             (true, _) => 64,
             (false, 1) => 32,
             (false, _) => 16,
@@ -67,7 +70,11 @@ impl CpuState<'_> {
             bytes => bytes,
         };
         Some(Touched {
-            address: if self.bitness() == 64 { address } else { address & u64::from(u32::MAX) },
+            address: if self.bitness() == 64 {
+                address
+            } else {
+                address & u64::from(u32::MAX)
+            },
             bytes,
             access: access(memory.access())?,
         })
@@ -132,10 +139,9 @@ impl CpuState<'_> {
 const fn access(access: OpAccess) -> Option<Access> {
     Some(match access {
         OpAccess::Read | OpAccess::CondRead => Access::Read,
-        OpAccess::Write
-        | OpAccess::CondWrite
-        | OpAccess::ReadWrite
-        | OpAccess::ReadCondWrite => Access::Write,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
+            Access::Write
+        }
         _ => return None,
     })
 }

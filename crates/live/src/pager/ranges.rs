@@ -5,7 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vm_memory::{
+    Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+};
 
 use super::error::PagerError;
 use super::present::PresentUnits;
@@ -96,17 +98,26 @@ pub(super) fn host_range(
     unit: u64,
 ) -> Result<HostRange, PagerError> {
     let bad = |why| PagerError::BadRange { range, why };
-    if range.bytes == 0 || range.bytes % unit != 0 {
+    if range.bytes == 0 || !range.bytes.is_multiple_of(unit) {
         return Err(bad("is not a multiple of the page size"));
     }
-    let region = memory.find_region(range.start).ok_or(bad("is no guest memory"))?;
-    let start = region.to_region_addr(range.start).ok_or(bad("is no guest memory"))?;
+    let region = memory
+        .find_region(range.start)
+        .ok_or(bad("is no guest memory"))?;
+    let start = region
+        .to_region_addr(range.start)
+        .ok_or(bad("is no guest memory"))?;
     if region.len() - start.raw_value() < range.bytes {
         return Err(bad("is longer than its region"));
     }
-    let host = region.get_host_address(start).map_err(|_| bad("is not mapped"))?;
+    let host = region
+        .get_host_address(start)
+        .map_err(|_| bad("is not mapped"))?;
     match host.addr() as u64 {
-        host if host % unit == 0 => Ok(HostRange { start: host, bytes: range.bytes }),
+        host if host % unit == 0 => Ok(HostRange {
+            start: host,
+            bytes: range.bytes,
+        }),
         _ => Err(bad("is not aligned in this process")),
     }
 }

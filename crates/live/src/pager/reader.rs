@@ -82,7 +82,8 @@ impl<'a> Wait<'a> {
         if waiting == Waiting::Poll {
             return Ok(Self::Poll(descriptors));
         }
-        let set = epoll::create(CreateFlags::CLOEXEC).map_err(PagerError::system("epoll_create1"))?;
+        let set =
+            epoll::create(CreateFlags::CLOEXEC).map_err(PagerError::system("epoll_create1"))?;
         let [fault, end] = descriptors;
         let of_fault = EventFlags::IN | EventFlags::EXCLUSIVE;
         for (descriptor, data, flags) in [(fault, FAULT, of_fault), (end, END, EventFlags::IN)] {
@@ -96,14 +97,20 @@ impl<'a> Wait<'a> {
     fn has_fault(&self) -> Result<bool, PagerError> {
         match self {
             Self::Poll([fault, end]) => {
-                let mut polled = [fault, end].map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+                let mut polled =
+                    [fault, end].map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
                 interrupted(poll(&mut polled, None), "poll")?;
                 Ok(polled[1].revents().is_empty())
             }
             Self::Epoll(set) => {
                 let mut events = Vec::with_capacity(2);
-                interrupted(epoll::wait(set, spare_capacity(&mut events), None), "epoll_wait")?;
-                Ok(!events.iter().any(|event: &epoll::Event| event.data.u64() == END))
+                interrupted(
+                    epoll::wait(set, spare_capacity(&mut events), None),
+                    "epoll_wait",
+                )?;
+                Ok(!events
+                    .iter()
+                    .any(|event: &epoll::Event| event.data.u64() == END))
             }
         }
     }

@@ -88,6 +88,14 @@ impl ExitResolver {
         reported.or_else(|| self.missing_page(state, memory))
     }
 
+    /// A missing page that the delivery of an interrupt needs, wherever the vCPU stands.
+    pub(super) fn missing_for_delivery(
+        cpu: CpuState<'_>,
+        memory: &impl GuestPages,
+    ) -> Option<MissingPage> {
+        Search { cpu, memory }.delivery()
+    }
+
     /// The page that a vCPU in this state wants and does not have; `None` when it has all that it may touch.
     pub fn missing_page(
         &mut self,
@@ -98,7 +106,9 @@ impl ExitResolver {
         match search.code(&mut self.factory) {
             Err(missing) => Some(missing),
             Ok(touched) => {
-                let operands = touched.into_iter().find_map(|touched| search.operand(touched));
+                let operands = touched
+                    .into_iter()
+                    .find_map(|touched| search.operand(touched));
                 operands.or_else(|| search.delivery())
             }
         }
@@ -178,7 +188,9 @@ impl<M: GuestPages> Search<'_, M> {
     }
 
     fn range(&self, touched: Touched, found: Found) -> Option<MissingPage> {
-        let last = touched.address.wrapping_add(touched.bytes.saturating_sub(1));
+        let last = touched
+            .address
+            .wrapping_add(touched.bytes.saturating_sub(1));
         let pages = (touched.address / PAGE..=last / PAGE).map(|page| page * PAGE);
         let starts = pages.map(|page| page.max(touched.address));
         let mut missing = starts.map(|address| self.lookup(address, touched.access, found));
@@ -192,7 +204,11 @@ impl<M: GuestPages> Search<'_, M> {
         access: Access,
         found: Found,
     ) -> Result<Option<GuestAddress>, MissingPage> {
-        let missing = |address, access, found| MissingPage { address, access, found };
+        let missing = |address, access, found| MissingPage {
+            address,
+            access,
+            found,
+        };
         match walk(self.memory, self.cpu.sregs, address) {
             // The CPU sets A and D in tables.
             Err(Stop::Missing(table)) => Err(missing(table, Access::Write, Found::PageTable)),
@@ -208,14 +224,20 @@ impl<M: GuestPages> Search<'_, M> {
     /// What the CPU touches when it delivers an interrupt or an exception in front of the instruction.
     fn delivery(&self) -> Option<MissingPage> {
         let sregs = self.cpu.sregs;
-        let table = |base, limit: u32, access| Touched { address: base, bytes: u64::from(limit) + 1, access };
+        let table = |base, limit: u32, access| Touched {
+            address: base,
+            bytes: u64::from(limit) + 1,
+            access,
+        };
         let tables = [
             table(sregs.idt.base, sregs.idt.limit.into(), Access::Read),
             // Loading a segment sets its accessed bit.
             table(sregs.gdt.base, sregs.gdt.limit.into(), Access::Write),
             table(sregs.tr.base, sregs.tr.limit, Access::Read),
         ];
-        let table = tables.into_iter().find_map(|table| self.range(table, Found::Delivery));
+        let table = tables
+            .into_iter()
+            .find_map(|table| self.range(table, Found::Delivery));
         table.or_else(|| {
             let mut stacks = self.stacks().into_iter();
             stacks.find_map(|stack| self.range(stack, Found::Delivery))
@@ -230,11 +252,17 @@ impl<M: GuestPages> Search<'_, M> {
         const FRAME: u64 = 64;
         let mut tops = vec![self.cpu.regs.rsp];
         if self.cpu.bitness() == 64 {
-            let pointers = POINTERS.step_by(8).map(|offset| self.cpu.sregs.tr.base + offset);
+            let pointers = POINTERS
+                .step_by(8)
+                .map(|offset| self.cpu.sregs.tr.base + offset);
             tops.extend(pointers.filter_map(|pointer| self.read_u64(pointer)));
         }
         let frame = |top: &u64| *top >= FRAME;
-        let below = |top: u64| Touched { address: top - FRAME, bytes: FRAME, access: Access::Write };
+        let below = |top: u64| Touched {
+            address: top - FRAME,
+            bytes: FRAME,
+            access: Access::Write,
+        };
         tops.into_iter().filter(frame).map(below).collect()
     }
 

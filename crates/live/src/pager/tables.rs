@@ -1,19 +1,20 @@
-//! All page tables of a guest at once, for hosts whose KVM walks them itself.
+//! All system tables of a guest at once, for hosts whose KVM reads them itself.
 
 use vm_memory::{Bytes, GuestAddress};
 
 use super::error::PagerError;
 use super::handler::FaultHandler;
-use super::resolver::CpuState;
+use super::resolver::{CpuState, ExitResolver};
 use super::source::PageSource;
 use super::userfaultfd::Wake;
 use super::walk::{GuestPages, PageState, Paging};
 
 impl<S: PageSource> FaultHandler<'_, S> {
-    /// Brings in the page tables that a vCPU uses now. They are found by reading them from the root down.
+    /// Brings in the page tables that a vCPU uses now, its descriptor tables, its task state and its stacks.
     ///
-    /// Needed where KVM has no hardware paging, before the guest is entered for the first time: there, KVM takes a
-    /// missing page of a table for an address that the guest has not mapped, and tells the guest of a page fault.
+    /// Needed where KVM has no hardware virtualisation, before the guest is entered for the first time. There, KVM
+    /// walks tables and emulates instructions itself. It takes what it cannot read for what the guest has not mapped
+    /// or does not allow, and tells the guest of a fault instead of leaving it: a port access reads the task state.
     ///
     /// # Errors
     /// A page could not be brought in.
@@ -32,6 +33,9 @@ impl<S: PageSource> FaultHandler<'_, S> {
             below.sort_unstable();
             below.dedup();
             level_tables = below;
+        }
+        while let Some(missing) = ExitResolver::missing_for_delivery(cpu, &self.pager().paged) {
+            self.bring_in(missing.address, Wake::Nobody)?;
         }
         Ok(())
     }
@@ -58,7 +62,10 @@ impl<S: PageSource> FaultHandler<'_, S> {
             .map_err(|_| PagerError::Elsewhere(table))?;
         let size = if paging == Paging::Legacy { 4 } else { 8 };
         let entries = bytes.chunks_exact(size).map(|entry| {
-            entry.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+            entry
+                .iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte))
         });
         Ok(entries.filter(|entry| entry & PRESENT != 0).collect())
     }

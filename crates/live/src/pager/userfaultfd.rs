@@ -254,7 +254,11 @@ const IOC_NEW: Opcode = rustix::ioctl::opcode::none(0xAA, 0);
 
 fn open_by_device() -> rustix::io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
-    let device = open("/dev/userfaultfd", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let device = open(
+        "/dev/userfaultfd",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     // SAFETY: the opcode takes flags by value and returns a new descriptor.
     unsafe { ioctl(&device, NewUserfaultfd) }
 }

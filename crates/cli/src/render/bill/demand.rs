@@ -11,8 +11,14 @@ use crate::words::word;
 /// The rates, and the tolls of every row.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     vec![
-        Section::table("Pages paged in for each second, all vCPUs together", rates(bill)),
-        Section::table("Where threads ran, and what the memory became", places(bill)),
+        Section::table(
+            "Pages paged in for each second, all vCPUs together",
+            rates(bill),
+        ),
+        Section::table(
+            "Where threads ran, and what the memory became",
+            places(bill),
+        ),
         Section::table(
             format!("Tolls, {} of a vCPU", figure::unit_per_page(bill.unit)),
             tolls(bill),
@@ -93,8 +99,16 @@ fn places(bill: &Bill) -> Table {
     ]);
     let mut groups: Vec<([String; 3], Vec<String>)> = Vec::new();
     for row in bill.rows.iter().filter(|row| row.unavailable.is_none()) {
-        let folios: Vec<_> = row.folios.iter().map(|(size, pages)| format!("{size}: {pages}")).collect();
-        let key = [optional(row.vcpus), optional(row.placement.clone()), folios.join(", ")];
+        let folios: Vec<_> = row
+            .folios
+            .iter()
+            .map(|(size, pages)| format!("{size}: {pages}"))
+            .collect();
+        let key = [
+            optional(row.vcpus),
+            optional(row.placement.clone()),
+            folios.join(", "),
+        ];
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, names)) => names.push(row.mechanism.clone()),
             None => groups.push((key, vec![row.mechanism.clone()])),
@@ -109,19 +123,39 @@ fn places(bill: &Bill) -> Table {
 
 fn tolls(bill: &Bill) -> Table {
     let rows = || bill.rows.iter().filter(|row| !row.tolls.is_empty());
-    let names = in_order(rows().flat_map(|row| &row.tolls).map(|toll| toll.name.as_str()));
-    let mut columns = vec![("mechanism", Align::Left), ("vCPUs", Align::Right), ("batch", Align::Right)];
+    let names = in_order(
+        rows()
+            .flat_map(|row| &row.tolls)
+            .map(|toll| toll.name.as_str()),
+    );
+    let mut columns = vec![
+        ("mechanism", Align::Left),
+        ("vCPUs", Align::Right),
+        ("batch", Align::Right),
+    ];
     columns.extend(names.iter().map(|name| (*name, Align::Right)));
     columns.push(("sum", Align::Right));
     let mut table = Table::new(columns);
     for row in rows() {
-        let labels = [row.mechanism.clone(), optional(row.vcpus), row.batch.to_string()];
+        let labels = [
+            row.mechanism.clone(),
+            optional(row.vcpus),
+            row.batch.to_string(),
+        ];
         let item = |name: &&str| {
             let toll = row.tolls.iter().find(|toll| toll.name == **name);
-            toll.map_or_else(|| NONE.to_owned(), |toll| figure::cost(toll.cost_per_page()))
+            toll.map_or_else(
+                || NONE.to_owned(),
+                |toll| figure::cost(toll.cost_per_page()),
+            )
         };
         let sum = figure::cost(row.tolls.iter().map(Toll::cost_per_page).sum());
-        table.row(labels.into_iter().chain(names.iter().map(item)).chain([sum]));
+        table.row(
+            labels
+                .into_iter()
+                .chain(names.iter().map(item))
+                .chain([sum]),
+        );
     }
     table
 }
@@ -134,7 +168,11 @@ mod tests {
     use super::*;
 
     fn row(mechanism: &str, role: Role, rate: f64) -> Row {
-        let mut row = Row { vcpus: Some(2), ring: Some(3), ..Row::new("page-in", mechanism, role, Pages(8)) };
+        let mut row = Row {
+            vcpus: Some(2),
+            ring: Some(3),
+            ..Row::new("page-in", mechanism, role, Pages(8))
+        };
         row.set_rates(&[rate, rate]);
         row
     }
@@ -154,11 +192,14 @@ mod tests {
     fn rates_stand_beside_the_ceiling_and_beside_what_is_done_today() {
         let table = rates(&sample());
         let figures: Vec<_> = table.rows.iter().map(|row| row[6..].join(" | ")).collect();
-        assert_eq!(figures, [
-            "400000 +- 0 | 100.0 % | 40.00x",
-            "10000 +- 0 | 2.5 % | 1.00x",
-            "300000 +- 0 | 75.0 % | 30.00x",
-        ]);
+        assert_eq!(
+            figures,
+            [
+                "400000 +- 0 | 100.0 % | 40.00x",
+                "10000 +- 0 | 2.5 % | 1.00x",
+                "300000 +- 0 | 75.0 % | 30.00x",
+            ]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Guests made of bytes: what is missing is known, and has to be found.
 
 use iced_x86::code_asm::{
-    CodeAssembler, byte_ptr, cl, eax, qword_ptr, r8, r9, rax, rbp, rbx, rcx, rdi, rsi, rsp,
-    xmm0, xmmword_ptr,
+    CodeAssembler, byte_ptr, cl, eax, qword_ptr, r8, r9, rax, rbp, rbx, rcx, rdi, rsi, rsp, xmm0,
+    xmmword_ptr,
 };
 use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
 use proptest::prelude::*;
@@ -37,7 +37,11 @@ fn memory() -> Pages {
 }
 
 fn sregs() -> kvm_sregs {
-    let at = |base| kvm_segment { base: BASE + base, limit: 0x67, ..kvm_segment::default() };
+    let at = |base| kvm_segment {
+        base: BASE + base,
+        limit: 0x67,
+        ..kvm_segment::default()
+    };
     let mut sregs = kvm_sregs {
         cr0: 0x8000_0001,
         cr3: TABLES[0],
@@ -55,11 +59,21 @@ fn sregs() -> kvm_sregs {
 }
 
 fn regs() -> kvm_regs {
-    kvm_regs { rip: BASE + CODE, rsp: BASE + STACK, ..kvm_regs::default() }
+    kvm_regs {
+        rip: BASE + CODE,
+        rsp: BASE + STACK,
+        ..kvm_regs::default()
+    }
 }
 
 fn find(pages: &Pages, regs: &kvm_regs) -> Option<MissingPage> {
-    ExitResolver::new().missing_page(CpuState { regs, sregs: &sregs() }, pages)
+    ExitResolver::new().missing_page(
+        CpuState {
+            regs,
+            sregs: &sregs(),
+        },
+        pages,
+    )
 }
 
 /// A guest that is about to execute one instruction.
@@ -72,14 +86,19 @@ fn about_to(instruction: impl FnOnce(&mut CodeAssembler)) -> Pages {
 }
 
 type Write = fn(&mut CodeAssembler);
+type Case = (&'static str, Write, kvm_regs, Vec<(u64, Access)>);
 
 /// Instructions with the registers that they use, and what they touch: offsets from `DATA` unless told otherwise.
-fn cases() -> Vec<(&'static str, Write, kvm_regs, Vec<(u64, Access)>)> {
+fn cases() -> Vec<Case> {
     use Access::{Read, Write as Writes};
     let at = |offset| BASE + DATA + offset;
     let stack = |offset: i64| STACK.wrapping_add_signed(offset);
     let data = |offset| DATA + offset;
-    let with = |change: fn(&mut kvm_regs)| { let mut r = regs(); change(&mut r); r };
+    let with = |change: fn(&mut kvm_regs)| {
+        let mut r = regs();
+        change(&mut r);
+        r
+    };
     let [a, b, c] = [0x1000_u64, 0x3000, 0x5000];
     let mut two = regs();
     (two.rsi, two.rdi, two.rcx) = (at(a), at(b), 2);
@@ -88,34 +107,169 @@ fn cases() -> Vec<(&'static str, Write, kvm_regs, Vec<(u64, Access)>)> {
     let mut based = with(|r| r.rax = 0);
     (based.rbx, based.rbp, based.r8, based.r9) = (at(a), at(b), at(c), 0x10);
     vec![
-        ("load", |a| a.mov(rax, qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read)]),
-        ("store", |a| a.mov(qword_ptr(rbp - 8), rax).unwrap(), based, vec![(data(b) - 8, Writes)]),
-        ("scaled", |a| a.mov(cl, byte_ptr(rbx + rcx * 4 + 0x400)).unwrap(), indexed, vec![(data(a), Read)]),
-        ("two registers", |a| a.add(rax, qword_ptr(r8 + r9)).unwrap(), based, vec![(data(c) + 0x10, Read)]),
-        ("push", |a| a.push(rax).unwrap(), regs(), vec![(stack(-8), Writes)]),
-        ("pop", |a| a.pop(rax).unwrap(), regs(), vec![(stack(0), Read)]),
-        ("push from memory", |a| a.push(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read), (stack(-8), Writes)]),
-        ("pop to memory", |a| a.pop(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Writes), (stack(0), Read)]),
-        ("call through memory", |a| a.call(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Read), (stack(-8), Writes)]),
+        (
+            "load",
+            |a| a.mov(rax, qword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Read)],
+        ),
+        (
+            "store",
+            |a| a.mov(qword_ptr(rbp - 8), rax).unwrap(),
+            based,
+            vec![(data(b) - 8, Writes)],
+        ),
+        (
+            "scaled",
+            |a| a.mov(cl, byte_ptr(rbx + rcx * 4 + 0x400)).unwrap(),
+            indexed,
+            vec![(data(a), Read)],
+        ),
+        (
+            "two registers",
+            |a| a.add(rax, qword_ptr(r8 + r9)).unwrap(),
+            based,
+            vec![(data(c) + 0x10, Read)],
+        ),
+        (
+            "push",
+            |a| a.push(rax).unwrap(),
+            regs(),
+            vec![(stack(-8), Writes)],
+        ),
+        (
+            "pop",
+            |a| a.pop(rax).unwrap(),
+            regs(),
+            vec![(stack(0), Read)],
+        ),
+        (
+            "push from memory",
+            |a| a.push(qword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Read), (stack(-8), Writes)],
+        ),
+        (
+            "pop to memory",
+            |a| a.pop(qword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Writes), (stack(0), Read)],
+        ),
+        (
+            "call through memory",
+            |a| a.call(qword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Read), (stack(-8), Writes)],
+        ),
         ("ret", |a| a.ret().unwrap(), regs(), vec![(stack(0), Read)]),
-        ("leave", |a| a.leave().unwrap(), based, vec![(data(b), Read)]),
-        ("movs", |a| a.movsq().unwrap(), two, vec![(data(a), Read), (data(b), Writes)]),
-        ("rep movs", |a| a.rep().movsb().unwrap(), two, vec![(data(a), Read), (data(b), Writes)]),
-        ("rep stos", |a| a.rep().stosq().unwrap(), two, vec![(data(b), Writes)]),
-        ("cmps", |a| a.cmpsb().unwrap(), two, vec![(data(a), Read), (data(b), Read)]),
-        ("xchg", |a| a.xchg(qword_ptr(rbx), rax).unwrap(), based, vec![(data(a), Writes)]),
-        ("lock cmpxchg", |a| a.lock().cmpxchg(qword_ptr(rbx), rcx).unwrap(), based, vec![(data(a), Writes)]),
-        ("lock xadd", |a| a.lock().xadd(qword_ptr(rbp), rax).unwrap(), based, vec![(data(b), Writes)]),
-        ("cmpxchg16b", |a| a.cmpxchg16b(xmmword_ptr(r8)).unwrap(), based, vec![(data(c), Writes)]),
-        ("not", |a| a.not(qword_ptr(rbx)).unwrap(), based, vec![(data(a), Writes)]),
-        ("SSE load", |a| a.movups(xmm0, xmmword_ptr(rbx)).unwrap(), based, vec![(data(a), Read)]),
-        ("SSE store", |a| a.movaps(xmmword_ptr(r8), xmm0).unwrap(), based, vec![(data(c), Writes)]),
-        ("fs", |a| a.mov(rax, qword_ptr(0x1000).fs()).unwrap(), regs(), vec![(data(0x1000), Read)]),
-        ("gs", |a| a.mov(eax, iced_x86::code_asm::dword_ptr(rax).gs()).unwrap(), regs(), vec![(data(0x8000), Read)]),
-        ("rip-relative", |a| a.mov(rax, qword_ptr(BASE + DATA + 0x6000)).unwrap(), regs(), vec![(data(0x6000), Read)]),
-        ("FXSAVE", |a| a.fxsave(iced_x86::code_asm::ptr(rbx)).unwrap(), based, vec![(data(a), Writes)]),
-        ("nothing", |a| a.lea(rax, qword_ptr(rbx)).unwrap(), based, vec![]),
-        ("a register", |a| a.mov(rsp, rsi).and_then(|()| a.mov(rdi, rsi)).unwrap(), regs(), vec![]),
+        (
+            "leave",
+            |a| a.leave().unwrap(),
+            based,
+            vec![(data(b), Read)],
+        ),
+        (
+            "movs",
+            |a| a.movsq().unwrap(),
+            two,
+            vec![(data(a), Read), (data(b), Writes)],
+        ),
+        (
+            "rep movs",
+            |a| a.rep().movsb().unwrap(),
+            two,
+            vec![(data(a), Read), (data(b), Writes)],
+        ),
+        (
+            "rep stos",
+            |a| a.rep().stosq().unwrap(),
+            two,
+            vec![(data(b), Writes)],
+        ),
+        (
+            "cmps",
+            |a| a.cmpsb().unwrap(),
+            two,
+            vec![(data(a), Read), (data(b), Read)],
+        ),
+        (
+            "xchg",
+            |a| a.xchg(qword_ptr(rbx), rax).unwrap(),
+            based,
+            vec![(data(a), Writes)],
+        ),
+        (
+            "lock cmpxchg",
+            |a| a.lock().cmpxchg(qword_ptr(rbx), rcx).unwrap(),
+            based,
+            vec![(data(a), Writes)],
+        ),
+        (
+            "lock xadd",
+            |a| a.lock().xadd(qword_ptr(rbp), rax).unwrap(),
+            based,
+            vec![(data(b), Writes)],
+        ),
+        (
+            "cmpxchg16b",
+            |a| a.cmpxchg16b(xmmword_ptr(r8)).unwrap(),
+            based,
+            vec![(data(c), Writes)],
+        ),
+        (
+            "not",
+            |a| a.not(qword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Writes)],
+        ),
+        (
+            "SSE load",
+            |a| a.movups(xmm0, xmmword_ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Read)],
+        ),
+        (
+            "SSE store",
+            |a| a.movaps(xmmword_ptr(r8), xmm0).unwrap(),
+            based,
+            vec![(data(c), Writes)],
+        ),
+        (
+            "fs",
+            |a| a.mov(rax, qword_ptr(0x1000).fs()).unwrap(),
+            regs(),
+            vec![(data(0x1000), Read)],
+        ),
+        (
+            "gs",
+            |a| a.mov(eax, iced_x86::code_asm::dword_ptr(rax).gs()).unwrap(),
+            regs(),
+            vec![(data(0x8000), Read)],
+        ),
+        (
+            "rip-relative",
+            |a| a.mov(rax, qword_ptr(BASE + DATA + 0x6000)).unwrap(),
+            regs(),
+            vec![(data(0x6000), Read)],
+        ),
+        (
+            "FXSAVE",
+            |a| a.fxsave(iced_x86::code_asm::ptr(rbx)).unwrap(),
+            based,
+            vec![(data(a), Writes)],
+        ),
+        (
+            "nothing",
+            |a| a.lea(rax, qword_ptr(rbx)).unwrap(),
+            based,
+            vec![],
+        ),
+        (
+            "a register",
+            |a| a.mov(rsp, rsi).and_then(|()| a.mov(rdi, rsi)).unwrap(),
+            regs(),
+            vec![],
+        ),
     ]
 }
 
@@ -141,9 +295,15 @@ fn an_operand_across_two_pages_needs_both() {
     let mut regs = regs();
     regs.rbx = BASE + DATA + 0xffc;
     let mut pages = about_to(|a| a.mov(rax, qword_ptr(rbx)).unwrap());
-    for (page, address) in [(DATA >> 12, DATA + 0xffc), ((DATA >> 12) + 1, DATA + 0x1000)] {
+    for (page, address) in [
+        (DATA >> 12, DATA + 0xffc),
+        ((DATA >> 12) + 1, DATA + 0x1000),
+    ] {
         pages.missing = [page].into();
-        assert_eq!(find(&pages, &regs).map(|page| page.address.0), Some(address));
+        assert_eq!(
+            find(&pages, &regs).map(|page| page.address.0),
+            Some(address)
+        );
     }
 }
 
@@ -153,12 +313,22 @@ fn code_across_two_pages_needs_both() {
     // mov rax, [rbx], whose last byte is on the next page.
     let start = CODE + 0xffe;
     pages.write(start, &[0x48, 0x8b, 0x03]);
-    let mut regs = kvm_regs { rip: BASE + start, ..regs() };
+    let mut regs = kvm_regs {
+        rip: BASE + start,
+        ..regs()
+    };
     regs.rbx = BASE + DATA;
-    for (missing, expected) in [(start, Found::Code), (start + 2, Found::Code), (DATA, Found::Operand)] {
+    for (missing, expected) in [
+        (start, Found::Code),
+        (start + 2, Found::Code),
+        (DATA, Found::Operand),
+    ] {
         pages.missing = [missing >> 12].into();
         let page = find(&pages, &regs).unwrap();
-        assert_eq!((page.address.0 >> 12, page.found), (missing >> 12, expected));
+        assert_eq!(
+            (page.address.0 >> 12, page.found),
+            (missing >> 12, expected)
+        );
     }
     // A short instruction at the end of a page needs nothing of the next.
     pages.write(CODE + 0xfff, &[0x90]);
@@ -175,7 +345,10 @@ fn missing_tables_come_before_what_they_map() {
     for table in TABLES {
         pages.missing = [table >> 12, CODE >> 12, DATA >> 12].into();
         let page = find(&pages, &regs).unwrap();
-        assert_eq!((page.address.0 >> 12, page.found), (table >> 12, Found::PageTable));
+        assert_eq!(
+            (page.address.0 >> 12, page.found),
+            (table >> 12, Found::PageTable)
+        );
     }
 }
 
@@ -185,7 +358,10 @@ fn what_an_interrupt_needs_is_found_where_the_instruction_lacks_nothing() {
     for missing in [IDT, GDT, TASK, KERNEL_STACK, STACK - 0x1000] {
         pages.missing = [missing >> 12].into();
         let page = find(&pages, &regs()).unwrap();
-        assert_eq!((page.address.0 >> 12, page.found), (missing >> 12, Found::Delivery));
+        assert_eq!(
+            (page.address.0 >> 12, page.found),
+            (missing >> 12, Found::Delivery)
+        );
     }
 }
 
@@ -205,10 +381,28 @@ fn segments_of_32_bit_code_have_bases() {
     // add [ebx], eax
     pages.write(CODE, &[0x01, 0x03]);
     pages.missing = [DATA >> 12].into();
-    let segment = |base| kvm_segment { base, db: 1, ..kvm_segment::default() };
-    let sregs = kvm_sregs { cr0: 1, cs: segment(CODE), ds: segment(DATA - 0x20), ..kvm_sregs::default() };
-    let regs = kvm_regs { rbx: 0xdead_0000_0000_0020, ..kvm_regs::default() };
-    let found = ExitResolver::new().missing_page(CpuState { regs: &regs, sregs: &sregs }, &pages);
+    let segment = |base| kvm_segment {
+        base,
+        db: 1,
+        ..kvm_segment::default()
+    };
+    let sregs = kvm_sregs {
+        cr0: 1,
+        cs: segment(CODE),
+        ds: segment(DATA - 0x20),
+        ..kvm_sregs::default()
+    };
+    let regs = kvm_regs {
+        rbx: 0xdead_0000_0000_0020,
+        ..kvm_regs::default()
+    };
+    let found = ExitResolver::new().missing_page(
+        CpuState {
+            regs: &regs,
+            sregs: &sregs,
+        },
+        &pages,
+    );
     let page = found.unwrap();
     assert_eq!((page.address.0, page.access), (DATA, Access::Write));
 }
@@ -216,13 +410,20 @@ fn segments_of_32_bit_code_have_bases() {
 #[test]
 fn a_report_is_believed_as_long_as_its_page_is_missing() {
     let mut pages = about_to(|a| a.mov(rax, qword_ptr(rbx)).unwrap());
-    let mut run = kvm_run { exit_reason: KVM_EXIT_MEMORY_FAULT, ..kvm_run::default() };
+    let mut run = kvm_run {
+        exit_reason: KVM_EXIT_MEMORY_FAULT,
+        ..kvm_run::default()
+    };
     run.__bindgen_anon_1.memory_fault.gpa = DATA;
     run.s.regs.sregs = sregs();
     run.s.regs.regs = regs();
     run.s.regs.regs.rbx = BASE + DATA + 0x2000;
     pages.missing = [DATA >> 12, (DATA >> 12) + 2].into();
-    let found = |pages: &Pages| ExitResolver::new().of_run(&run, pages).map(|p| (p.address.0, p.found));
+    let found = |pages: &Pages| {
+        ExitResolver::new()
+            .of_run(&run, pages)
+            .map(|p| (p.address.0, p.found))
+    };
     assert_eq!(found(&pages), Some((DATA, Found::Reported)));
     pages.missing = [(DATA >> 12) + 2].into();
     assert_eq!(found(&pages), Some((DATA + 0x2000, Found::Operand)));

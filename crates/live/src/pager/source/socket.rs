@@ -134,7 +134,10 @@ fn receive(mut stream: UnixStream, waiting: &Waiting) {
             tracing::debug!(number, "a page reply that nobody waits for");
             continue;
         };
-        if answer.as_ref().is_ok_and(|bytes| bytes.len() > length as usize) {
+        if answer
+            .as_ref()
+            .is_ok_and(|bytes| bytes.len() > length as usize)
+        {
             break;
         }
         // Whoever asked may have lost patience.
@@ -195,10 +198,13 @@ pub fn read_request(stream: &mut UnixStream) -> io::Result<Option<Request>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let [number, offset, length] =
-        [&bytes[..8], &bytes[8..16], &bytes[16..]].map(little_endian);
+    let [number, offset, length] = [&bytes[..8], &bytes[8..16], &bytes[16..]].map(little_endian);
     match u32::try_from(length) {
-        Ok(length) if length <= MOST => Ok(Some(Request { number, offset, length })),
+        Ok(length) if length <= MOST => Ok(Some(Request {
+            number,
+            offset,
+            length,
+        })),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
@@ -207,7 +213,11 @@ pub fn read_request(stream: &mut UnixStream) -> io::Result<Option<Request>> {
 ///
 /// # Errors
 /// The connection broke.
-pub fn write_reply(stream: &mut UnixStream, number: u64, answer: Result<&[u8], i32>) -> io::Result<()> {
+pub fn write_reply(
+    stream: &mut UnixStream,
+    number: u64,
+    answer: Result<&[u8], i32>,
+) -> io::Result<()> {
     let (status, bytes) = match answer {
         Ok(bytes) => (0, bytes),
         Err(errno) => (errno, &[][..]),
@@ -279,7 +289,12 @@ mod tests {
             let second = read_request(&mut theirs).unwrap().unwrap();
             write_reply(&mut theirs, 77, Ok(b"nobody's")).unwrap();
             for request in [second, second, first, first] {
-                write_reply(&mut theirs, request.number, Ok(&request.offset.to_le_bytes())).unwrap();
+                write_reply(
+                    &mut theirs,
+                    request.number,
+                    Ok(&request.offset.to_le_bytes()),
+                )
+                .unwrap();
             }
             for asked in asked {
                 let (length, content, offset) = asked.join().unwrap();

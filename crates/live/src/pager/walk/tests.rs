@@ -51,7 +51,11 @@ fn span(paging: Paging, level: u32) -> u64 {
 
 /// Where in its table the entry of an address is.
 fn place(paging: Paging, level: u32, address: u64) -> u64 {
-    let (entries, size) = if paging == Paging::Legacy { (1024, 4) } else { (512, 8) };
+    let (entries, size) = if paging == Paging::Legacy {
+        (1024, 4)
+    } else {
+        (512, 8)
+    };
     address / span(paging, level) % entries * size
 }
 
@@ -70,7 +74,12 @@ impl Tables {
     fn new(paging: Paging) -> Self {
         let mut pages = Pages::default();
         pages.write(ROOT, &[0]);
-        Self { pages, paging, next: ROOT + 0x1000, tables: BTreeMap::new() }
+        Self {
+            pages,
+            paging,
+            next: ROOT + 0x1000,
+            tables: BTreeMap::new(),
+        }
     }
 
     /// Maps `address` at `level` to `target`; returns the pages of its tables from the root down.
@@ -110,16 +119,28 @@ fn registers(paging: Paging) -> kvm_sregs {
     };
     // PWT and PCD, which are no part of an address; PAE takes all but the lowest five bits.
     let cr3 = ROOT | 0x18;
-    kvm_sregs { cr0, cr4, efer, cr3, ..kvm_sregs::default() }
+    kvm_sregs {
+        cr0,
+        cr4,
+        efer,
+        cr3,
+        ..kvm_sregs::default()
+    }
 }
 
 /// A paging mode with a level that may map pages in it.
 fn shapes() -> impl Strategy<Value = (Paging, u32)> {
     prop::sample::select(vec![
-        (Paging::Legacy, 1), (Paging::Legacy, 2),
-        (Paging::Pae, 1), (Paging::Pae, 2),
-        (Paging::Long(4), 1), (Paging::Long(4), 2), (Paging::Long(4), 3),
-        (Paging::Long(5), 1), (Paging::Long(5), 2), (Paging::Long(5), 3),
+        (Paging::Legacy, 1),
+        (Paging::Legacy, 2),
+        (Paging::Pae, 1),
+        (Paging::Pae, 2),
+        (Paging::Long(4), 1),
+        (Paging::Long(4), 2),
+        (Paging::Long(4), 3),
+        (Paging::Long(5), 1),
+        (Paging::Long(5), 2),
+        (Paging::Long(5), 3),
     ])
 }
 
