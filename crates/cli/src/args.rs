@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::{Backend, Route};
-use pagetoll_lab::unmap::LIMITS;
+use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
 
@@ -106,6 +106,10 @@ pub(crate) enum Command {
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
     Search(ListArgs),
+    /// Makes a host table for the simulator from bills of the lab
+    Calibrate(CalibrateArgs),
+    /// Sets published figures beside what the simulator makes of them
+    Validate(ListArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -143,6 +147,8 @@ pub(crate) struct BillArgs {
     #[command(flatten)]
     pub(crate) demand: demand::DemandArgs,
     #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
     #[arg(long)]
@@ -160,6 +166,34 @@ pub(crate) struct BillArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
+
+/// What the simulator is to reckon with.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
+    pub(crate) samples: Option<u32>,
+    /// With --on sim: where the sequence of samples begins
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// With --on sim: a system that differs from the real one in one thing
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) what_if: Option<WhatIf>,
+}
+
+/// What a simulated system does otherwise than the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhatIf {
+    /// flush: wait for flush_lock with interrupts off, against Xen's assertion
+    InterruptsOff,
+}
+
+/// More samples than any quantile that is printed needs.
+pub(crate) const MOST_SAMPLES: u32 = 100_000;
 
 /// What the lab shall boot.
 #[derive(Debug, Args)]
@@ -245,6 +279,17 @@ pub(crate) enum ConformanceSystems {
     Sim,
     /// Both
     Both,
+}
+
+/// What `calibrate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Bills of the lab in JSON, of different routes on the same machine
+    #[arg(required = true)]
+    pub(crate) bills: Vec<PathBuf>,
+    /// What the table is to be called
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub(crate) name: String,
 }
 
 /// What `generate` was told.

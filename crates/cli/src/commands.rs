@@ -1,6 +1,7 @@
 //! One module for each command: what it does between the arguments and the output.
 
 mod bill;
+mod calibrate;
 mod conformance;
 mod deliver;
 mod doctor;
@@ -11,6 +12,7 @@ mod report;
 mod routes;
 mod search;
 mod trace;
+mod validate;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,6 +35,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Trace(args) => trace::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

@@ -103,13 +103,20 @@ struct Line {
 }
 
 /// What became of a line: its runs, or why it has none.
-type Outcome = Result<Vec<Measured>, String>;
+type Outcome = Result<Vec<Measured>, Lacking>;
+
+/// What the host lacks, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lacking {
+    what: String,
+    remedy: String,
+}
 
 /// Bills the route on this host.
 ///
 /// # Errors
 /// The order cannot be carried out, the host lacks something that all of it needs, a guest failed, or somebody asked
-/// to stop. What only some rows lack is told in these rows.
+/// to stop. What only some rows lack is told in these rows; where all do, it is an error.
 pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check()?;
@@ -120,6 +127,7 @@ pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveEr
     host::require_memory(pages * (2 * 4096 + 8))?;
     let content = Content::WORDS.bytes(pages);
     let outcomes = run_all(request, here, (&lines, &content))?;
+    require_any(&outcomes)?;
     let rows = rows::rows(
         request,
         &lines.iter().copied().zip(outcomes).collect::<Vec<_>>(),
@@ -190,12 +198,23 @@ fn run_all(
     Ok(outcomes)
 }
 
+/// A bill has at least one line with figures.
+fn require_any(outcomes: &[Outcome]) -> Result<(), LiveError> {
+    let lacking = outcomes.first().and_then(|first| first.as_ref().err());
+    match lacking {
+        Some(Lacking { what, remedy }) if outcomes.iter().all(Result::is_err) => {
+            Err(LiveError::environment(what, remedy))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Adds a run to a line, unless the host cannot do it, which ends the line and not the bill.
 fn run_once(setup: Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
     let Ok(measured) = outcome else { return Ok(()) };
     match setup.run() {
         Ok(run) => measured.push(run),
-        Err(LiveError::Environment { what, remedy }) => *outcome = Err(format!("{what}; {remedy}")),
+        Err(LiveError::Environment { what, remedy }) => *outcome = Err(Lacking { what, remedy }),
         Err(other) => return Err(other),
     }
     Ok(())

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
-use pagetoll_lab::unmap::{self, Billed};
+use pagetoll_lab::Billed;
+use pagetoll_systems::billing;
 
 use super::deliver::deliver;
 use super::{in_lab, on_this_host};
@@ -29,7 +30,11 @@ pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
 /// Makes the bill on its backend.
 fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
     match work {
-        Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+        Work::Lab(request) => in_lab::run(verbosity, |here| pagetoll_lab::bill(request, here)),
+        Work::Sim(request) => Ok(Billed {
+            bill: billing::bill(request)?,
+            timings: Vec::new(),
+        }),
         Work::Demand(request) => on_this_host::demand(request, verbosity),
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use anyhow::{Context, Result};
-use pagetoll_lab::unmap::Billed;
+use pagetoll_lab::Billed;
 use pagetoll_live::LiveError;
 use pagetoll_live::demand::{self, Request, Surroundings};
 

@@ -2,26 +2,36 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 
 /// Pages of 4 KiB by the size of the page that they are part of: `4K`, `2M`, `1G`.
 pub(super) type Folios = BTreeMap<String, u64>;
 
-/// The sizes of the pages mapped at an address of this process; empty where that cannot be told.
-pub(super) fn mapped_at(address: u64) -> Folios {
+/// The sizes of the pages mapped in a range of this process; empty where that cannot be told.
+pub(super) fn mapped_in(range: &Range<u64>) -> Folios {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    in_smaps(&smaps, address)
+    in_smaps(&smaps, range)
 }
 
-fn in_smaps(smaps: &str, address: u64) -> Folios {
-    let lines = smaps
-        .lines()
-        .skip_while(|line| !holds(line, address))
-        .skip(1);
-    // The flags are the last line of each mapping.
-    let fields = lines
-        .take_while(|line| !line.starts_with("VmFlags"))
-        .filter_map(field);
-    let fields: BTreeMap<&str, u64> = fields.collect();
+/// The kernel may keep the range as several mappings.
+fn in_smaps(smaps: &str, range: &Range<u64>) -> Folios {
+    let mut folios = Folios::new();
+    let mut lines = smaps.lines();
+    while let Some(head) = lines.next() {
+        // The flags are the last line of each mapping.
+        let fields = lines
+            .by_ref()
+            .take_while(|line| !line.starts_with("VmFlags"));
+        let fields: BTreeMap<&str, u64> = fields.filter_map(field).collect();
+        if is_within(head, range) {
+            add(&mut folios, &fields);
+        }
+    }
+    folios
+}
+
+/// Adds the pages of a mapping.
+fn add(folios: &mut Folios, fields: &BTreeMap<&str, u64>) {
     let kib = |name: &str| fields.get(name).copied().unwrap_or(0);
     let huge = kib("AnonHugePages") + kib("ShmemPmdMapped") + kib("FilePmdMapped");
     let hugetlb = kib("Shared_Hugetlb") + kib("Private_Hugetlb");
@@ -30,17 +40,12 @@ fn in_smaps(smaps: &str, address: u64) -> Folios {
     } else {
         "2M"
     };
-    let mut folios = Folios::new();
-    for (size, kib) in [
-        ("4K", kib("Rss").saturating_sub(huge)),
-        ("2M", huge),
-        (hugetlb_size, hugetlb),
-    ] {
+    let small = kib("Rss").saturating_sub(huge);
+    for (size, kib) in [("4K", small), ("2M", huge), (hugetlb_size, hugetlb)] {
         if kib > 0 {
             *folios.entry(size.to_owned()).or_default() += kib / 4;
         }
     }
-    folios
 }
 
 /// A line such as `Rss:   4 kB`.
@@ -50,15 +55,13 @@ fn field(line: &str) -> Option<(&str, u64)> {
     Some((name, kib.trim().parse().ok()?))
 }
 
-/// Whether a line is the head of the mapping that holds the address: `START-END rw-p ...`.
-fn holds(line: &str, address: u64) -> bool {
-    let range = line
-        .split_ascii_whitespace()
-        .next()
-        .and_then(|range| range.split_once('-'));
+/// Whether a head such as `START-END rw-p ...` is that of a mapping that lies in the range, at least in part.
+fn is_within(head: &str, range: &Range<u64>) -> bool {
+    let mapped = head.split_ascii_whitespace().next();
+    let mapped = mapped.and_then(|mapped| mapped.split_once('-'));
     let number = |text| u64::from_str_radix(text, 16).ok();
-    range.is_some_and(|(start, end)| match (number(start), number(end)) {
-        (Some(start), Some(end)) => (start..end).contains(&address),
+    mapped.is_some_and(|(start, end)| match (number(start), number(end)) {
+        (Some(start), Some(end)) => start < range.end && range.start < end,
         _ => false,
     })
 }
@@ -85,14 +88,20 @@ Shared_Hugetlb:  1048576 kB
 ";
 
     #[test]
-    fn sizes_are_those_of_the_mapping_at_the_address() {
-        let at = |address| in_smaps(SMAPS, address).into_iter().collect::<Vec<_>>();
-        assert_eq!(at(0x7f00_0000_1000), [("4K".into(), 1)]);
+    fn sizes_are_those_of_all_mappings_in_the_range() {
+        let within = |range| in_smaps(SMAPS, &range).into_iter().collect::<Vec<_>>();
+        let (small, mixed) = (0x7f00_0000_0000, 0x7f00_0020_0000);
+        assert_eq!(within(small..small + 4096), [("4K".into(), 1)]);
         assert_eq!(
-            at(0x7f00_0020_0000),
+            within(mixed..mixed + 4096),
             [("2M".into(), 2048), ("4K".into(), 512)]
         );
-        assert_eq!(at(0x7f00_4000_0000), [("1G".into(), 262_144)]);
-        assert_eq!(at(0x1000), []);
+        assert_eq!(
+            within(small..mixed + 1),
+            [("2M".into(), 2048), ("4K".into(), 513)]
+        );
+        let gibibyte = 0x7f00_4000_0000;
+        assert_eq!(within(gibibyte..gibibyte + 1), [("1G".into(), 262_144)]);
+        assert_eq!(within(0..small), []);
     }
 }

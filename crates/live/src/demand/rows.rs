@@ -12,7 +12,7 @@ use pagetoll_units::Pages;
 use super::order::{Memory, Request, Ring};
 use super::place;
 use super::run::Measured;
-use super::{Line, Mechanism, Outcome};
+use super::{Lacking, Line, Mechanism, Outcome};
 use crate::pager::{Counts, Sharing};
 
 const OPERATION: &str = "page-in";
@@ -23,7 +23,7 @@ pub(super) fn rows(request: &Request, lines: &[(Line, Outcome)]) -> Vec<Row> {
         let mut row = empty_row(request, *line);
         match outcome {
             Ok(runs) => fill(&mut row, runs, (touching(request, lines, *line), request)),
-            Err(reason) => row.unavailable = Some(reason.clone()),
+            Err(Lacking { what, remedy }) => row.unavailable = Some(format!("{what}; {remedy}")),
         }
         row
     };
@@ -124,37 +124,15 @@ fn tolls(row: &Row, counts: &Counts, (touching, pages): (Option<f64>, f64)) -> V
     let Some(cost) = row.cost_per_page else {
         return Vec::new();
     };
-    let faults = counts.faults as f64 / pages;
-    let item = |name: &str, count: u64, time: Duration| Toll {
-        name: name.to_owned(),
-        count_per_page: count as f64 / pages,
-        cost_each: if count == 0 {
-            0.0
-        } else {
-            time.as_secs_f64() * 1e9 / count as f64
-        },
-    };
-    let mut tolls = vec![
-        item(
-            "find-page",
-            counts.reported + counts.decoded,
-            counts.resolving,
-        ),
-        item("read-source", counts.calls, counts.reading),
-        item("install", counts.calls, counts.installing),
-    ];
-    tolls.retain(|toll| toll.cost_per_page() > 0.0);
-    if let Some(touching) = touching.filter(|_| row.mechanism != Mechanism::Populated.name()) {
-        tolls.insert(
-            0,
-            Toll {
-                name: "touch".into(),
-                count_per_page: 1.0,
-                cost_each: touching,
-            },
-        );
-    }
+    let touching = touching.filter(|_| row.mechanism != Mechanism::Populated.name());
+    let touch = touching.map(|cost_each| Toll {
+        name: "touch".into(),
+        count_per_page: 1.0,
+        cost_each,
+    });
+    let mut tolls: Vec<Toll> = touch.into_iter().chain(timed(counts, pages)).collect();
     let rest = cost - tolls.iter().map(Toll::cost_per_page).sum::<f64>();
+    let faults = counts.faults as f64 / pages;
     let (name, count) = match row.mechanism.as_str() {
         "populated" => ("touch", 1.0),
         "kernel" => ("fault", 1.0),
@@ -168,6 +146,25 @@ fn tolls(row: &Row, counts: &Counts, (touching, pages): (Option<f64>, f64)) -> V
         cost_each: rest / count,
     });
     tolls
+}
+
+/// What handlers have timed; what took no time is left out.
+fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
+    let found = counts.reported + counts.decoded;
+    let items = [
+        ("find-page", found, counts.resolving),
+        ("read-source", counts.calls, counts.reading),
+        ("install", counts.calls, counts.installing),
+    ];
+    let took_time = |item: &(&str, u64, Duration)| item.1 > 0 && !item.2.is_zero();
+    items
+        .into_iter()
+        .filter(took_time)
+        .map(move |(name, count, time)| Toll {
+            name: name.to_owned(),
+            count_per_page: count as f64 / pages,
+            cost_each: time.as_secs_f64() * 1e9 / count as f64,
+        })
 }
 
 fn checks(runs: &[Measured], row: &Row) -> Vec<Check> {

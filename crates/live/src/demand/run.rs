@@ -237,7 +237,8 @@ impl Setup<'_> {
         (touched, by_readers): (Vec<Touched>, Counts),
     ) -> Result<Measured, LiveError> {
         let backing = &machine.backing;
-        let folios = folios::mapped_at(backing.data_address()?);
+        let start = backing.data_address()?;
+        let folios = folios::mapped_in(&(start..start + backing.layout.data_bytes()));
         let wrong_in_host = orders.iter().enumerate().map(|(vcpu, order)| {
             self.content()
                 .wrong_pages(&backing.memory, backing.layout, (vcpu, order))

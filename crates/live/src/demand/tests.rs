@@ -143,6 +143,22 @@ fn a_stop_ends_a_bill() {
 }
 
 #[test]
+fn a_bill_of_which_every_line_lacks_something_is_an_error() {
+    let lacking = || {
+        Err(Lacking {
+            what: "no pages".into(),
+            remedy: "get some".into(),
+        })
+    };
+    assert!(require_any(&[lacking(), Ok(vec![])]).is_ok());
+    let error = require_any(&[lacking(), lacking()]).unwrap_err();
+    assert_eq!(
+        (error.to_string().as_str(), error.exit_code()),
+        ("no pages; get some", 3)
+    );
+}
+
+#[test]
 fn what_cannot_be_ordered_is_told() {
     let refused = |request: Request| request.validated().unwrap_err().to_string();
     let with = |change: fn(&mut Request)| {

@@ -12,7 +12,7 @@ use super::error::PagerError;
 use super::ranges::PagedRange;
 use super::resolver::{ExitResolver, Found};
 use super::source::PageSource;
-use super::userfaultfd::{Installed, Mode, Wake};
+use super::userfaultfd::{HostRange, Installed, Mode, Wake};
 use super::walk::{GuestPages, PageState};
 use super::{Options, Pager};
 
@@ -272,43 +272,57 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
     ) -> Result<Installed, PagerError> {
         let host = range.host_range(units);
         self.counts.calls += 1;
-        if self.pager.options.mode == Mode::Minor {
-            let began = Instant::now();
-            let installed = range.userfaultfd.resume(host, wake);
-            self.counts.installing += began.elapsed();
-            return installed.map_err(PagerError::system("UFFDIO_CONTINUE"));
-        }
-        let began = Instant::now();
-        let pager = self.pager;
-        let offset = range.source_offset + (host.start - range.host.start);
-        let length = usize::try_from(host.bytes).unwrap_or(usize::MAX);
-        let content = match pager.source.borrow(offset, length) {
-            Some(content) => content,
-            None => {
-                self.buffer.resize(length, 0);
-                let fill = Fill {
-                    source: &pager.source,
-                    options: &pager.options,
-                };
-                let address = range
-                    .guest
-                    .start
-                    .unchecked_add(offset - range.source_offset);
-                fill.exactly(offset, &mut self.buffer)
-                    .map_err(|(attempts, source)| PagerError::Source {
-                        address,
-                        attempts,
-                        source,
-                    })?;
-                &self.buffer
+        match self.pager.options.mode {
+            Mode::Missing => self.copy(range, host, wake),
+            Mode::Minor => {
+                let began = Instant::now();
+                let installed = range.userfaultfd.resume(host, wake);
+                self.counts.installing += began.elapsed();
+                installed.map_err(PagerError::system("UFFDIO_CONTINUE"))
             }
-        };
+        }
+    }
+
+    fn copy(
+        &mut self,
+        range: &PagedRange,
+        host: HostRange,
+        wake: Wake,
+    ) -> Result<Installed, PagerError> {
+        let began = Instant::now();
+        let content = content(self.pager, &mut self.buffer, (range, host))?;
         let ready = Instant::now();
-        self.counts.reading += ready - began;
         let installed = range.userfaultfd.copy(host.start, content, wake);
+        self.counts.reading += ready - began;
         self.counts.installing += ready.elapsed();
         installed.map_err(PagerError::system("UFFDIO_COPY"))
     }
+}
+
+/// The content of a part of a range: the source's own bytes, or as they were read into the buffer.
+fn content<'b, S: PageSource>(
+    pager: &'b Pager<S>,
+    buffer: &'b mut Vec<u8>,
+    (range, host): (&PagedRange, HostRange),
+) -> Result<&'b [u8], PagerError> {
+    let start = host.start - range.host.start;
+    let offset = range.source_offset + start;
+    let length = usize::try_from(host.bytes).unwrap_or(usize::MAX);
+    if let Some(content) = pager.source.borrow(offset, length) {
+        return Ok(content);
+    }
+    buffer.resize(length, 0);
+    let fill = Fill {
+        source: &pager.source,
+        options: &pager.options,
+    };
+    fill.exactly(offset, buffer)
+        .map_err(|(attempts, source)| PagerError::Source {
+            address: range.guest.start.unchecked_add(start),
+            attempts,
+            source,
+        })?;
+    Ok(buffer)
 }
 
 /// The data of an access that KVM left to user space.

@@ -4,7 +4,7 @@
 use pagetoll_units::MachineAddress;
 
 use crate::x86::{Cpu, Flags, Memory, PageTableEntry};
-use crate::xen::{exchange_preserving, exchanged};
+use crate::xen::{exchange_preserving, exchanged, swapped};
 
 use super::race::{PAGES, address, place};
 
@@ -187,8 +187,7 @@ impl Clearing {
             }
             Action::Preserve(page) => self.preserve(page, memory),
             Action::Swap(page) => {
-                let found = entry(memory, place(page));
-                memory.write(place(page), 0);
+                let found = swapped(memory, place(page), PageTableEntry::EMPTY);
                 self.returned[page] = found;
                 format!("Xen exchanges entry {page} for 0: {}", told(found))
             }

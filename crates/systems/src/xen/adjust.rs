@@ -1,6 +1,7 @@
 //! What Xen adds to the entries that a guest asks for. Source: xen/arch/x86/pv/mm.h, `adjust_guest_l1e` to
-//! `adjust_guest_l4e`, 4.17, for 64-bit guests.
+//! `adjust_guest_l4e`, 4.17; above L1 for 64-bit guests.
 
+use super::machine::Width;
 use crate::x86::{Flags, Level, PageTableEntry};
 
 /// Flags that a guest may change in an L1 entry without validation (mm.c, `FASTPATH_FLAG_WHITELIST`); an upper entry
@@ -20,11 +21,12 @@ pub(super) const CACHE_ATTRIBUTES: Flags = Flags::PAT
 pub(super) const UPPER_DISALLOWED: Flags = CACHE_ATTRIBUTES.union(Flags::GLOBAL);
 
 /// The entry as Xen stores it. One that is not present is stored as it is.
-pub(super) fn adjust(entry: PageTableEntry, level: Level) -> PageTableEntry {
+pub(super) fn adjust(entry: PageTableEntry, level: Level, width: Width) -> PageTableEntry {
     if !entry.is_present() {
         return entry;
     }
     match level {
+        Level::L1 if width == Width::Pae32 => entry,
         Level::L1 => adjust_l1(entry),
         Level::L2 | Level::L3 => entry.with(Flags::USER),
         Level::L4 => entry.with(Flags::USER | Flags::ACCESSED),
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     fn adjusted(flags: Flags, level: Level) -> Flags {
-        adjust(PageTableEntry::new(Mfn(1), flags), level).flags()
+        adjust(PageTableEntry::new(Mfn(1), flags), level, Width::Bits64).flags()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use pagetoll_units::Mfn;
 
 use super::errno::Errno;
+use super::event_channel::VcpuInfo;
 use super::machine::Xen;
 use crate::x86::Cpu;
 
@@ -62,6 +63,14 @@ pub struct Vcpu {
     pub guest_table: Mfn,
     /// The user's L4 table.
     pub guest_table_user: Option<Mfn>,
+    /// The frames of its GDT.
+    pub gdt: Vec<Mfn>,
+    /// What the guest has chosen of CR4.
+    pub(super) guest_cr4: u64,
+    /// What it shares with Xen about events.
+    pub info: VcpuInfo,
+    /// The event callback was entered, and the guest does not know it yet.
+    pub(super) in_upcall: bool,
     /// The CPU that it runs on.
     pub cpu: Cpu,
 }

@@ -8,7 +8,7 @@ use super::errno::Errno;
 use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
-use super::mod_entry::{AccessedDirty, Replacement};
+use super::mod_entry::{AccessedDirty, Replacement, Translation};
 use super::tolls::Outcome;
 use crate::x86::{Level, PageTableEntry};
 
@@ -102,17 +102,17 @@ impl<'a, T: Copy> Batch<'a, T> {
 
 /// What becomes of the done counter when nothing is carried out.
 #[derive(Clone, Copy, Debug)]
-enum Counter {
+pub(super) enum Counter {
     Written,
     Untouched,
 }
 
 /// Whose tables, and whose frames.
 #[derive(Clone, Copy, Debug)]
-struct Owners {
-    caller: DomainId,
-    tables: DomainId,
-    pages: DomainId,
+pub(super) struct Owners {
+    pub(super) caller: DomainId,
+    pub(super) tables: DomainId,
+    pub(super) pages: DomainId,
 }
 
 impl Xen {
@@ -123,7 +123,11 @@ impl Xen {
         batch: Batch<'_, MmuUpdate>,
         foreign: ForeignDomain,
     ) -> Outcome {
-        self.hypercall(|xen| xen.do_mmu_update(current, batch, foreign))
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.mmu_update,
+            |xen| xen.do_mmu_update(current, batch, foreign),
+        )
     }
 
     pub(super) fn do_mmu_update(
@@ -150,7 +154,11 @@ impl Xen {
     }
 
     /// Who is concerned; else why not, and whether the done counter is written then.
-    fn owners(&self, current: VcpuId, foreign: ForeignDomain) -> Result<Owners, (Errno, Counter)> {
+    pub(super) fn owners(
+        &self,
+        current: VcpuId,
+        foreign: ForeignDomain,
+    ) -> Result<Owners, (Errno, Counter)> {
         let caller = self.vcpus[current.0].domain;
         let tables = foreign.table_owner().unwrap_or(caller);
         if !self.has_domain(tables) {
@@ -174,16 +182,14 @@ impl Xen {
         owners: Owners,
         flush: &mut bool,
     ) -> Result<(), Errno> {
-        let accessed_dirty = match MmuCommand::of(request.ptr) {
+        let command = MmuCommand::of(request.ptr);
+        let accessed_dirty = match command {
             MmuCommand::Unknown => return Err(Errno::Enosys),
             MmuCommand::MachphysUpdate => return self.machphys_update(request, owners),
             MmuCommand::PtUpdatePreserveAd => AccessedDirty::Preserve,
             MmuCommand::NormalPtUpdate | MmuCommand::PtUpdateNoTranslate => AccessedDirty::Replace,
         };
-        if owners.pages != DomainId::IO {
-            Self::permit(owners.caller, owners.pages)?;
-        }
-        Self::permit(owners.caller, owners.tables)?;
+        Self::permit_update(owners)?;
         let place = MachineAddress(request.ptr & !7);
         if !self.frames.get_page(place.mfn(), owners.tables) {
             return Err(Errno::Einval);
@@ -192,12 +198,24 @@ impl Xen {
             place,
             wanted: PageTableEntry(request.val),
             accessed_dirty,
+            translation: match command {
+                MmuCommand::PtUpdateNoTranslate => Translation::Machine,
+                _ => Translation::Guest,
+            },
             table_owner: owners.tables,
             page_owner: owners.pages,
         };
         let result = self.update_frame(asked, flush);
         self.frames.put_page(place.mfn());
         result
+    }
+
+    /// Whether the caller may map these frames in these tables.
+    pub(super) fn permit_update(owners: Owners) -> Result<(), Errno> {
+        if owners.pages != DomainId::IO {
+            Self::permit(owners.caller, owners.pages)?;
+        }
+        Self::permit(owners.caller, owners.tables)
     }
 
     /// Writes into a frame, as what it is used for demands.
@@ -216,6 +234,7 @@ impl Xen {
                 self.memory.write(asked.place, asked.wanted.0);
                 Ok(())
             }
+            Some(PageType::SegmentDescriptors) => Err(Errno::Einval),
             Some(PageType::None) | None => self.write_unused(mfn, asked),
         }
     }
@@ -239,7 +258,9 @@ impl Xen {
         if !self.frames.get_page(mfn, owners.pages) {
             return Err(Errno::Einval);
         }
-        self.machine_to_phys.insert(mfn, request.val);
+        if let Ok(index) = usize::try_from(mfn.0) {
+            self.machine_to_phys.set(index, request.val.wrapping_add(1));
+        }
         self.frames.put_page(mfn);
         Ok(())
     }

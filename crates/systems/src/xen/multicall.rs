@@ -2,8 +2,12 @@
 //!
 //! A call that fails does not end the others; each has a result of its own.
 
+use pagetoll_units::MachineAddress;
+
+use super::descriptor::Descriptor;
 use super::domain::{DomainId, ForeignDomain, VcpuId};
 use super::errno::Errno;
+use super::hypercall::Own;
 use super::machine::Xen;
 use super::mmu_update::{Batch, MmuUpdate};
 use super::mmuext_op::MmuExtOp;
@@ -19,6 +23,8 @@ pub enum Call<'a> {
     UpdateVaMapping(VaMapping),
     /// `mmuext_op`.
     MmuExtOp(Batch<'a, MmuExtOp>, DomainId),
+    /// `update_descriptor`.
+    UpdateDescriptor(MachineAddress, Descriptor),
     /// A number that is no hypercall.
     Unknown,
 }
@@ -27,7 +33,8 @@ impl Xen {
     /// `multicall`: how it ended, and how each call did, with its own done count and tolls.
     pub fn multicall(&mut self, current: VcpuId, calls: &[Call<'_>]) -> (Outcome, Vec<Outcome>) {
         let mut outcomes = Vec::with_capacity(calls.len());
-        let whole = self.hypercall(|xen| {
+        let own: Own = |tolls| &mut tolls.multicall;
+        let whole = self.hypercall(current, own, |xen| {
             for call in calls {
                 let before = xen.tolls;
                 xen.tolls.subcalls += 1;
@@ -48,6 +55,9 @@ impl Xen {
             Call::MmuUpdate(batch, foreign) => self.do_mmu_update(current, batch, foreign),
             Call::UpdateVaMapping(asked) => (self.do_update_va_mapping(current, asked), 0),
             Call::MmuExtOp(batch, domain) => self.do_mmuext_op(current, batch, domain),
+            Call::UpdateDescriptor(place, descriptor) => {
+                (self.do_update_descriptor(current, place, descriptor), 0)
+            }
             Call::Unknown => (Err(Errno::Enosys), 0),
         }
     }

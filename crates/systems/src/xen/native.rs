@@ -1,10 +1,10 @@
 //! A guest kernel's own loads and stores: through its CPU's TLB and tables, and through Xen's page-fault handler when
 //! they fault. Source: xen/arch/x86/traps.c, `do_page_fault` and `fixup_page_fault`, 4.17.
 
-use pagetoll_units::VirtualAddress;
+use pagetoll_units::{MachineAddress, VirtualAddress};
 
 use super::domain::VcpuId;
-use super::machine::Xen;
+use super::machine::{Width, Xen};
 use super::ptwr::{Emulated, Operand};
 use super::tolls::Tolls;
 use crate::x86::{Access, PageFault, Privilege};
@@ -17,6 +17,16 @@ pub enum Native {
     Done(u64),
     /// The guest got a page fault.
     Fault(PageFault),
+}
+
+impl Width {
+    /// How a guest's kernel counts for the page walk: a 64-bit one runs in ring 3, a 32-bit one in ring 1.
+    const fn privilege(self) -> Privilege {
+        match self {
+            Self::Bits64 => Privilege::User,
+            Self::Pae32 => Privilege::Supervisor,
+        }
+    }
 }
 
 impl Xen {
@@ -64,6 +74,50 @@ impl Xen {
         self.native(current, to, (Operand::new(bytes), Some(emulated)))
     }
 
+    /// Loads of consecutive aligned words of one page, up to the page's end at most: one translation serves them all.
+    ///
+    /// # Errors
+    /// The fault that the guest gets at the first of them.
+    pub fn load_words(
+        &mut self,
+        current: VcpuId,
+        address: VirtualAddress,
+        words: &mut [u64],
+    ) -> Result<(), PageFault> {
+        let request = (Access::Read, self.width.privilege());
+        let place = self.translate(current, address, request)?;
+        self.memory.read_words(place, words);
+        Ok(())
+    }
+
+    /// Stores to consecutive aligned words of one page that the guest can write, up to the page's end at most.
+    ///
+    /// # Errors
+    /// The fault that the guest gets at the first of them. Nothing is emulated.
+    pub fn store_words(
+        &mut self,
+        current: VcpuId,
+        address: VirtualAddress,
+        words: impl Iterator<Item = u64>,
+    ) -> Result<(), PageFault> {
+        let request = (Access::Write, self.width.privilege());
+        let place = self.translate(current, address, request)?;
+        self.memory.write_words(place, words);
+        Ok(())
+    }
+
+    fn translate(
+        &mut self,
+        current: VcpuId,
+        address: VirtualAddress,
+        request: (Access, Privilege),
+    ) -> Result<MachineAddress, PageFault> {
+        let cpu = &mut self.vcpus[current.0].cpu;
+        let place = cpu.access(&mut self.memory, address, request);
+        self.tolls.page_faults += u64::from(place.is_err());
+        place
+    }
+
     fn native(
         &mut self,
         current: VcpuId,
@@ -77,8 +131,7 @@ impl Xen {
             Access::Read
         };
         let cpu = &mut self.vcpus[current.0].cpu;
-        // A 64-bit PV kernel runs in ring 3.
-        let place = cpu.access(&mut self.memory, address, (access, Privilege::User));
+        let place = cpu.access(&mut self.memory, address, (access, self.width.privilege()));
         let ended = match (place, emulated) {
             (Ok(place), None) => {
                 Native::Done(operand.extract(self.memory.read(place), place.offset()))
@@ -99,6 +152,7 @@ impl Xen {
                     .and_then(|emulated| {
                         self.pv_ro_page_fault(current, address, (operand, emulated))
                     });
+                self.test_events(current);
                 fixed.map_or(Native::Fault(fault), Native::Done)
             }
         };

@@ -9,7 +9,7 @@ use pagetoll_units::{MachineAddress, VirtualAddress};
 use super::adjust::adjust;
 use super::domain::VcpuId;
 use super::frame::PageType;
-use super::machine::Xen;
+use super::machine::{Width, Xen};
 use crate::x86::{Flags, Level, Memory, PageTableEntry};
 
 /// The size of an instruction's operand in memory.
@@ -70,6 +70,8 @@ impl Emulated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Store {
     Plain,
+    /// The upper half of a 32-bit guest's entry, plainly.
+    PlainUpperHalf,
     CompareExchange,
 }
 
@@ -93,7 +95,7 @@ impl Xen {
         let place = mapping.mfn().address(address.offset());
         let emulated = self.emulate(place, (operand, emulated), domain);
         self.frames.put_page(mapping.mfn());
-        self.tolls.emulations += u32::from(emulated.is_some());
+        self.tolls.emulations += u64::from(emulated.is_some());
         emulated
     }
 
@@ -114,6 +116,7 @@ impl Xen {
                 return Some(found);
             };
             let store = match emulated {
+                Emulated::Move(_) if self.is_upper_half(operand, place) => Store::PlainUpperHalf,
                 Emulated::Move(_) => Store::Plain,
                 // The emulator writes nothing back that has not changed.
                 _ if value == found => return Some(found),
@@ -126,6 +129,10 @@ impl Xen {
         }
     }
 
+    fn is_upper_half(&self, operand: Operand, place: MachineAddress) -> bool {
+        self.width == Width::Pae32 && operand.bytes == 4 && place.0 & 4 != 0
+    }
+
     /// Checks and stores an L1 entry. Says whether it was stored; `None`: the guest may not have it.
     fn ptwr_emulated_update(
         &mut self,
@@ -135,12 +142,17 @@ impl Xen {
     ) -> Option<bool> {
         let mut new = wanted;
         if new.is_present() {
-            new = self.get_page_from_l1e(new, domain, domain).ok()?;
+            new = match self.get_page_from_l1e(new, domain, domain) {
+                Ok(taken) => taken,
+                // Xen takes it that the guest has the two writes the wrong way round, and lets it write the lower half.
+                Err(_) if store == Store::PlainUpperHalf => new.without(Flags::PRESENT),
+                Err(_) => return None,
+            };
         }
-        new = adjust(new, Level::L1);
+        new = adjust(new, Level::L1, self.width);
         self.tolls.entries_revalidated += 1;
         let old = match store {
-            Store::Plain => {
+            Store::Plain | Store::PlainUpperHalf => {
                 let old = PageTableEntry(self.memory.read(place));
                 self.memory.write(place, new.0);
                 old

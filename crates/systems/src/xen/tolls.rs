@@ -1,36 +1,89 @@
 //! What an entry into Xen involved, counted so that costs can be attached later.
 
-use std::ops::{AddAssign, Sub};
+use std::ops::{Add, AddAssign, Sub};
 
 use super::errno::Errno;
 
-/// Counts of what was crossed and done. All are events, none is a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tolls {
+macro_rules! tolls {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counts of what was crossed and done. All are events, none is a time.
+        ///
+        /// A hypercall counts in `hypercalls` and under its own name; a call within a multicall in `subcalls` alone.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Tolls {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Tolls {
+            fn each_with(&mut self, other: &Self, change: fn(&mut u64, u64)) {
+                $(change(&mut self.$name, other.$name);)*
+            }
+
+            /// Each count with its name, in the order of the fields.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+tolls! {
     /// Hypercalls made by the guest; a multicall is one.
-    pub hypercalls: u32,
+    hypercalls,
+    /// Hypercalls `mmu_update`.
+    mmu_update,
+    /// Hypercalls `update_va_mapping` and `update_va_mapping_otherdomain`.
+    update_va_mapping,
+    /// Hypercalls `mmuext_op`.
+    mmuext_op,
+    /// Hypercalls `multicall`.
+    multicall,
+    /// Hypercalls `update_descriptor`.
+    update_descriptor,
+    /// Hypercalls `set_gdt`.
+    set_gdt,
+    /// Hypercalls `xen_version`, which do nothing but come back.
+    xen_version,
+    /// Hypercalls `iret`, by which a 64-bit kernel ends an upcall.
+    iret,
+    /// Hypercalls `pte_xchg`, the proposed one.
+    pte_xchg,
     /// Calls within multicalls.
-    pub subcalls: u32,
-    /// Requests of `mmu_update` and `mmuext_op` arrays that were taken up.
-    pub requests: u32,
+    subcalls,
+    /// Requests of `mmu_update`, `mmuext_op` and `pte_xchg` arrays that were taken up.
+    requests,
     /// Page faults that reached Xen.
-    pub page_faults: u32,
+    page_faults,
     /// Instructions that ptwr emulated.
-    pub emulations: u32,
+    emulations,
+    /// Privileged instructions that Xen emulated.
+    privileged,
     /// Entries whose frame was validated anew, or released.
-    pub entries_revalidated: u32,
+    entries_revalidated,
     /// Entries that were changed in flags that need no validation.
-    pub entries_fast: u32,
+    entries_fast,
+    /// Frame numbers of translated domains that were looked up.
+    p2m_lookups,
+    /// Entries that the guest's kernel read by itself, without Xen.
+    entries_read,
+    /// Segment descriptors that were checked and written.
+    descriptors,
     /// Tables that were promoted to a type, all 512 entries read.
-    pub promotions: u32,
+    promotions,
     /// Tables that lost their type, all 512 entries read.
-    pub demotions: u32,
+    demotions,
+    /// Events that became pending for a vCPU.
+    events,
+    /// Event upcalls delivered to the guest on its way out of Xen.
+    upcalls,
+    /// CPUs that were interrupted to look at events.
+    kicks,
     /// Flushes of the own CPU's whole TLB.
-    pub flushes_local: u32,
+    flushes_local,
     /// INVLPG on the own CPU.
-    pub invlpg_local: u32,
+    invlpg_local,
     /// Other CPUs that a flush or INVLPG was sent to.
-    pub flush_targets: u32,
+    flush_targets,
 }
 
 impl AddAssign for Tolls {
@@ -39,28 +92,19 @@ impl AddAssign for Tolls {
     }
 }
 
+impl Add for Tolls {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
 impl Sub for Tolls {
     type Output = Self;
     fn sub(mut self, other: Self) -> Self {
         self.each_with(&other, |own, other| *own -= other);
         self
-    }
-}
-
-impl Tolls {
-    fn each_with(&mut self, other: &Self, change: fn(&mut u32, u32)) {
-        change(&mut self.hypercalls, other.hypercalls);
-        change(&mut self.subcalls, other.subcalls);
-        change(&mut self.requests, other.requests);
-        change(&mut self.page_faults, other.page_faults);
-        change(&mut self.emulations, other.emulations);
-        change(&mut self.entries_revalidated, other.entries_revalidated);
-        change(&mut self.entries_fast, other.entries_fast);
-        change(&mut self.promotions, other.promotions);
-        change(&mut self.demotions, other.demotions);
-        change(&mut self.flushes_local, other.flushes_local);
-        change(&mut self.invlpg_local, other.invlpg_local);
-        change(&mut self.flush_targets, other.flush_targets);
     }
 }
 
@@ -106,5 +150,6 @@ mod tests {
         };
         after += more;
         assert_eq!(after - before, more);
+        assert_eq!(after.named().map(|(_, count)| count).sum::<u64>(), 12);
     }
 }

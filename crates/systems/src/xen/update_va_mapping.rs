@@ -9,7 +9,7 @@ use super::errno::Errno;
 use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
-use super::mod_entry::{AccessedDirty, Replacement};
+use super::mod_entry::{AccessedDirty, Replacement, Translation};
 use super::tolls::Outcome;
 use crate::x86::{Flags, Level, PageTableEntry, slot};
 
@@ -52,7 +52,11 @@ pub(super) const fn is_guest_address(address: VirtualAddress) -> bool {
 impl Xen {
     /// `update_va_mapping`.
     pub fn update_va_mapping(&mut self, current: VcpuId, asked: VaMapping) -> Outcome {
-        self.hypercall(|xen| (xen.do_update_va_mapping(current, asked), 0))
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.update_va_mapping,
+            |xen| (xen.do_update_va_mapping(current, asked), 0),
+        )
     }
 
     pub(super) fn do_update_va_mapping(
@@ -78,6 +82,7 @@ impl Xen {
                     place,
                     wanted: asked.value,
                     accessed_dirty: AccessedDirty::Replace,
+                    translation: Translation::Guest,
                     table_owner: caller,
                     page_owner,
                 };

@@ -20,7 +20,7 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
             places(bill),
         ),
         Section::table(
-            format!("Tolls, {} of a vCPU", figure::unit_per_page(bill.unit)),
+            format!("Tolls, {} of a vCPU", figure::unit_per_item(bill)),
             tolls(bill),
         ),
     ]

@@ -44,7 +44,10 @@ fn billed() -> Vec<Row> {
         ),
         (
             line(Mechanism::ExitGmem, 16),
-            Err("no guest_memfd; get one".to_owned()),
+            Err(Lacking {
+                what: "no guest_memfd".into(),
+                remedy: "get one".into(),
+            }),
         ),
     ];
     rows(&request(100), &lines)

@@ -1,0 +1,149 @@
+//! The keys of figures in host tables: the one place where they are named.
+
+use std::fmt;
+
+/// What a figure is, beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// A cost in the table's unit.
+    Cost,
+    /// A number without a unit.
+    Number,
+}
+
+struct Entry {
+    name: &'static str,
+    dimension: Dimension,
+    summary: &'static str,
+}
+
+/// Which figure of a table. Ordered and compared by its place in the list of all keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CostKey(usize);
+
+macro_rules! keys {
+    ($($constant:ident = $name:literal, $dimension:ident, $summary:literal;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "only numbers the constants below")]
+        #[derive(Clone, Copy)]
+        enum Index { $($constant,)* }
+
+        const ENTRIES: &[Entry] = &[
+            $(Entry { name: $name, dimension: Dimension::$dimension, summary: $summary },)*
+        ];
+
+        impl CostKey {
+            $(#[doc = concat!("`", $name, "`: ", $summary, ".")]
+            pub const $constant: Self = Self(Index::$constant as usize);)*
+        }
+    };
+}
+
+keys! {
+    ENTRY_READ = "entry.read", Cost, "the guest reads one page-table entry";
+    HYPERCALL_ENTRY = "hypercall.entry", Cost, "into Xen and back by a hypercall that does nothing";
+    MMU_UPDATE_CALL = "mmu_update.call", Cost, "one mmu_update beyond entry and requests";
+    MMU_UPDATE_CLEAR = "mmu_update.clear", Cost, "one MMU_NORMAL_PT_UPDATE request that clears an L1 entry, guest's share included";
+    MMU_UPDATE_CLEAR_PRESERVE_AD_CALL = "mmu_update.clear.preserve-ad.call", Cost, "one mmu_update of MMU_PT_UPDATE_PRESERVE_AD beyond entry and requests";
+    MMU_UPDATE_CLEAR_PRESERVE_AD = "mmu_update.clear.preserve-ad", Cost, "one MMU_PT_UPDATE_PRESERVE_AD request that clears an L1 entry, and reading A and D back";
+    MMU_UPDATE_SET = "mmu_update.set", Cost, "one MMU_NORMAL_PT_UPDATE request that makes an L1 entry present, guest's share included";
+    MMU_UPDATE_MAP_FOREIGN = "mmu_update.map-foreign", Cost, "one request that maps another domain's frame, guest's share included";
+    SET_PTE_CALL = "set_pte.call", Cost, "Linux's set_pte PV operation beyond entry and request, outside of lazy mode";
+    LAZY_CALL = "lazy.call", Cost, "issuing one gathered mmu_update in lazy MMU mode beyond entry and requests";
+    LAZY_CLEAR = "lazy.clear", Cost, "one entry cleared through lazy MMU mode: gathering and request";
+    UPDATE_VA_MAPPING_CLEAR = "update_va_mapping.clear", Cost, "one update_va_mapping that clears an entry, beyond entry";
+    PTWR_XCHG = "ptwr.xchg", Cost, "a trapped and emulated 64-bit xchg that clears an L1 entry, trap and return included";
+    PTWR_HALF = "ptwr.half", Cost, "a trapped and emulated 32-bit store or xchg to half of a PAE entry, trap and return included";
+    PTWR_CMPXCHG8B = "ptwr.cmpxchg8b", Cost, "a trapped and emulated cmpxchg8b of a PAE entry, trap and return included";
+    PTWR_STORE = "ptwr.store", Cost, "a trapped and emulated 64-bit store that makes an L1 entry present, trap and return included";
+    XCHG_CALL = "xchg.call", Cost, "one call of the proposed exchange hypercall beyond entry and requests";
+    XCHG_CLEAR = "xchg.clear", Cost, "one entry cleared by the proposed exchange hypercall";
+    MUNMAP_REST = "munmap.rest", Cost, "unmapping a page of another domain, beyond clearing its entry";
+    MAP_REST = "map.rest", Cost, "mapping a page of another domain, beyond the mmu_update";
+    SWITCH_MULTICALL = "switch.multicall", Cost, "one multicall at a context switch beyond entry and its calls, guest's share included";
+    UPDATE_DESCRIPTOR = "update_descriptor", Cost, "one update_descriptor within a multicall";
+    TLS_COMPARE = "tls.compare", Cost, "comparing one TLS descriptor with the one that is loaded";
+    SWITCH_REST = "switch.rest", Cost, "a context switch beyond its TLS descriptors";
+    EVENT_CHECK = "event.check", Cost, "the guest looks whether an event is pending when it enables events";
+    XEN_VERSION = "xen_version", Cost, "the hypercall that forces event delivery, entry included";
+    UPCALL = "upcall", Cost, "Xen delivers an event to the guest, up to the return from its handler";
+    IRQ_REST = "irq.rest", Cost, "a kernel operation beyond enabling events again";
+    FLUSH_HOLD_PGE_ON = "flush.hold.pge-on", Cost, "the mean time that flush_lock is held when a full flush toggles CR4.PGE";
+    FLUSH_HOLD_PGE_OFF = "flush.hold.pge-off", Cost, "the mean time that flush_lock is held when a full flush loads CR3";
+    FLUSH_HANDLE_CR3 = "flush.handle.cr3", Cost, "from a target's interrupt to its acknowledgement when it loads CR3";
+    FLUSH_COMPUTE = "flush.compute", Cost, "the mean time that a vCPU computes between two flushes";
+    FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";
+    FAULT_REST = "fault.rest", Cost, "a page fault beyond setting its entry";
+}
+
+impl CostKey {
+    /// All keys.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..ENTRIES.len()).map(Self)
+    }
+
+    /// The key as a table spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        ENTRIES[self.0].name
+    }
+
+    /// What the figure is.
+    #[must_use]
+    pub const fn dimension(self) -> Dimension {
+        ENTRIES[self.0].dimension
+    }
+
+    /// What the figure stands for, in one line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        ENTRIES[self.0].summary
+    }
+
+    /// The key that a table spells so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|key| key.name() == name)
+    }
+
+    /// The keys that are spelled most like `name`, for messages.
+    pub(super) fn nearest(name: &str) -> Vec<&'static str> {
+        let mut all: Vec<_> = Self::all().map(Self::name).collect();
+        all.sort_by_key(|known| strsim::damerau_levenshtein(known, name));
+        all.truncate(3);
+        all
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Debug for CostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for CostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_found_by_its_name_and_no_two_share_one() {
+        for key in CostKey::all() {
+            assert_eq!(CostKey::named(key.name()), Some(key));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_has_the_right_one_nearest() {
+        assert_eq!(CostKey::nearest("hypercal.entry")[0], "hypercall.entry");
+        assert_eq!(CostKey::named("hypercal.entry"), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! From the text of a host table to a [`Host`], or to the line that is wrong.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::HostError;
+use super::key::{CostKey, Dimension};
+use super::{Figure, Host, Kind};
+use crate::bill::Unit;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawHost {
+    name: String,
+    summary: String,
+    unit: Unit,
+    figure: BTreeMap<Spanned<String>, RawFigure>,
+}
+
+/// Fields that must be there are optional here, so that their absence is told with the figure's own line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFigure {
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    kind: Option<Kind>,
+    #[serde(default, rename = "fitted-to")]
+    fitted_to: Vec<String>,
+    source: Option<String>,
+    unit: Option<Spanned<String>>,
+}
+
+/// Reads a table.
+pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
+    let raw: RawHost = toml::from_str(text).map_err(|error| HostError::Form {
+        file: file.to_owned(),
+        line: error.span().map_or(1, |span| line_of(text, &span)),
+        problem: error.message().to_owned(),
+    })?;
+    let mut figures = BTreeMap::new();
+    for (name, figure) in raw.figure {
+        let place = Place {
+            file,
+            line: line_of(text, &name.span()),
+            key: name.get_ref(),
+        };
+        let key = place.key()?;
+        figures.insert(key, place.figure(figure, (key, raw.unit))?);
+    }
+    Ok(Host {
+        name: raw.name,
+        summary: raw.summary,
+        unit: raw.unit,
+        file: file.to_owned(),
+        lines: text.lines().count(),
+        figures,
+    })
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    let before = text.get(..span.start).unwrap_or(text);
+    1 + before.matches('\n').count()
+}
+
+/// Where a figure stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    line: usize,
+    key: &'a str,
+}
+
+impl Place<'_> {
+    fn key(self) -> Result<CostKey, HostError> {
+        CostKey::named(self.key).ok_or_else(|| HostError::UnknownKey {
+            file: self.file.to_owned(),
+            line: self.line,
+            key: self.key.to_owned(),
+            expected: format!("one like {}", CostKey::nearest(self.key).join(", ")),
+        })
+    }
+
+    fn bad(self, problem: impl Into<String>) -> HostError {
+        HostError::Figure {
+            file: self.file.to_owned(),
+            line: self.line,
+            key: self.key.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, HostError> {
+        let missing =
+            |field: &str, expected: &str| self.bad(format!("no {field}; expected {expected}"));
+        let number = "a number in the table's unit";
+        let value = raw.value.ok_or_else(|| missing("value", number))?;
+        let figure = Figure {
+            value,
+            low: raw.low.ok_or_else(|| missing("low", number))?,
+            high: raw.high.ok_or_else(|| missing("high", number))?,
+            kind: raw
+                .kind
+                .ok_or_else(|| missing("kind", "measured, cited, fitted or assumed"))?,
+            fitted_to: raw.fitted_to,
+            source: raw.source.unwrap_or_default(),
+            line: self.line,
+        };
+        if let Some(stated) = raw.unit {
+            self.check_unit(stated.get_ref(), key, unit)?;
+        }
+        self.check(&figure)?;
+        Ok(figure)
+    }
+
+    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), HostError> {
+        let expected = match key.dimension() {
+            Dimension::Cost => unit.name(),
+            Dimension::Number => "number",
+        };
+        if stated == expected {
+            return Ok(());
+        }
+        Err(self.bad(format!("unit \"{stated}\"; expected \"{expected}\"")))
+    }
+
+    fn check(self, figure: &Figure) -> Result<(), HostError> {
+        let Figure {
+            value, low, high, ..
+        } = *figure;
+        if [value, low, high].iter().any(|number| !number.is_finite()) || low < 0.0 {
+            return Err(self.bad(format!(
+                "value {value}, low {low}, high {high}; expected finite numbers that are not negative"
+            )));
+        }
+        if low > value || value > high {
+            return Err(self.bad(format!(
+                "value {value} is not between low {low} and high {high}"
+            )));
+        }
+        if figure.source.trim().is_empty() {
+            return Err(self.bad("no source; expected where the figure comes from"));
+        }
+        match (figure.kind, figure.fitted_to.is_empty()) {
+            (Kind::Fitted, true) => Err(self.bad(
+                "no fitted-to; expected the ids of the published results that it was fitted to",
+            )),
+            (Kind::Measured | Kind::Cited | Kind::Assumed, false) => {
+                Err(self.bad("fitted-to is given; expected kind = \"fitted\""))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "name = \"desk\"\nsummary = \"a desk\"\nunit = \"nanoseconds\"\n\n";
+
+    fn table(figure: &str) -> Result<Host, HostError> {
+        host("desk.toml", &format!("{HEAD}{figure}"))
+    }
+
+    fn refused(figure: &str) -> String {
+        table(figure).unwrap_err().to_string()
+    }
+
+    const GOOD: &str = "[figure.\"hypercall.entry\"]\nvalue = 150.0\nlow = 100\nhigh = 300\nkind = \"assumed\"\nsource = \"a guess\"\n";
+
+    #[test]
+    fn a_table_is_read_with_the_lines_of_its_figures() {
+        let host = table(GOOD).unwrap();
+        let figure = host.figure(CostKey::HYPERCALL_ENTRY).unwrap();
+        assert_eq!(
+            (figure.value, figure.low, figure.high),
+            (150.0, 100.0, 300.0)
+        );
+        assert_eq!((figure.kind, figure.line), (Kind::Assumed, 5));
+        assert_eq!(host.unit, Unit::Nanoseconds);
+    }
+
+    #[test]
+    fn what_a_route_needs_and_the_table_lacks_is_named() {
+        let error = table(GOOD).unwrap().figure(CostKey::PTWR_XCHG).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("desk.toml:10: no figure \"ptwr.xchg\""),
+            "{text}"
+        );
+        assert!(text.contains("64-bit xchg"), "{text}");
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_file_line_key_and_what_was_expected() {
+        let with = |from: &str, to: &str| refused(&GOOD.replace(from, to));
+        let unknown = with("hypercall.entry", "hypercall.entrance");
+        assert!(
+            unknown.starts_with("desk.toml:5: figure \"hypercall.entrance\": unknown cost key")
+        );
+        assert!(
+            unknown.contains("expected one like hypercall.entry"),
+            "{unknown}"
+        );
+        let at = "desk.toml:5: figure \"hypercall.entry\": ";
+        let cases = [
+            (
+                with("source = \"a guess\"\n", ""),
+                "no source; expected where",
+            ),
+            (with("a guess", "  "), "no source; expected where"),
+            (
+                with("low = 100", "low = -1"),
+                "value 150, low -1, high 300; expected finite numbers",
+            ),
+            (
+                with("low = 100", "low = 200"),
+                "value 150 is not between low 200 and high 300",
+            ),
+            (
+                with("high = 300", "high = 120"),
+                "value 150 is not between low 100 and high 120",
+            ),
+            (with("value = 150.0", "value = nan"), "value NaN, low 100"),
+            (
+                with("kind = \"assumed\"\n", ""),
+                "no kind; expected measured, cited, fitted or assumed",
+            ),
+            (with("assumed", "fitted"), "no fitted-to; expected the ids"),
+            (
+                with("low = 100", "low = 100\nunit = \"instructions\""),
+                "unit \"instructions\"; expected \"nanoseconds\"",
+            ),
+            (
+                with("low = 100\n", ""),
+                "no low; expected a number in the table's unit",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert!(text.starts_with(&format!("{at}{expected}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_is_told_with_its_line() {
+        let cases = [
+            ("name = \"x\"\nsummary 3\n", ":2: "),
+            (
+                "name = \"x\"\nsummary = \"x\"\nunit = \"cycles\"\n[figure]\n",
+                ":3: unknown variant `cycles`",
+            ),
+            (
+                "name = \"x\"\nsummary = \"x\"\nunit = \"instructions\"\ncolour = 1\n[figure]\n",
+                ":4: unknown field `colour`",
+            ),
+            (
+                &format!("{HEAD}{}", GOOD.replace("low = 100", "lowest = 100")),
+                ":7: unknown field `lowest`",
+            ),
+            (&format!("{HEAD}{GOOD}{GOOD}"), ":11: duplicate key"),
+            (
+                &format!("{HEAD}{}", GOOD.replace("\"assumed\"", "\"guessed\"")),
+                ":9: unknown variant `guessed`",
+            ),
+        ];
+        for (text, expected) in cases {
+            let told = host("t.toml", text).unwrap_err().to_string();
+            assert!(told.starts_with(&format!("t.toml{expected}")), "{told}");
+        }
+    }
+}

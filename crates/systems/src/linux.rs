@@ -1,0 +1,37 @@
+//! A PV guest's kernel on the simulated Xen: what Linux 6.1 does with page tables, descriptors and events, over the real
+//! tables of [`crate::x86`] and the real answers of [`crate::xen`].
+//!
+//! One file, one concept, under Linux's name for it. Each route has an entry that builds a machine, travels the route,
+//! compares what came of it with what must, and returns the [`Walked`]: [`unmap`], [`fault`], [`switch`], [`irq`].
+//! Nothing has a cost here.
+//!
+//! Not here: processes, reverse maps, reference counts of pages, RSS counters, user space: nothing that does not reach
+//! the page tables or Xen.
+
+mod address_space;
+mod fault;
+mod foreign_map;
+mod irq;
+mod kernel;
+mod lazy_mmu;
+mod multicalls;
+mod pgalloc;
+mod privcmd;
+mod switch_to;
+mod tlb;
+mod unmap;
+mod walked;
+mod zap;
+
+#[cfg(test)]
+mod tests;
+
+pub use address_space::{AddressSpace, Entries};
+pub use fault::{SetPte, fault};
+pub use foreign_map::{ForeignMap, ForeignMapped, foreign_map};
+pub use irq::{EnableEvents, Irq, irq};
+pub use kernel::Kernel;
+pub use switch_to::{LoadTls, TLS_ENTRIES, switch};
+pub use unmap::unmap;
+pub use walked::{Checked, Walked};
+pub use zap::{GetAndClear, Zap};

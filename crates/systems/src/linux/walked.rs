@@ -1,0 +1,52 @@
+//! What came of travelling a route.
+
+use crate::xen::Tolls;
+
+/// What was found by comparing every item with what is known to be right. All but `items` are failures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Items that were compared.
+    pub items: u64,
+    /// Entries that were returned with another frame.
+    pub wrong_frame: u64,
+    /// Entries that were returned with other flags than they had, A and D aside.
+    pub wrong_flags: u64,
+    /// Entries whose A was lost.
+    pub lost_accessed: u64,
+    /// Entries whose D was lost.
+    pub lost_dirty: u64,
+    /// Entries that are not `pte_none()` afterwards.
+    pub not_none: u64,
+    /// Entries or descriptors that are not what was set.
+    pub wrong_value: u64,
+    /// Frames whose counts are not what they were before the entries were made.
+    pub wrong_counts: u64,
+    /// Events that were sent and not handled, or handled and not sent.
+    pub lost_events: u64,
+}
+
+impl Checked {
+    /// Everything that is wrong.
+    #[must_use]
+    pub const fn failed(&self) -> u64 {
+        self.wrong_frame
+            + self.wrong_flags
+            + self.lost_accessed
+            + self.lost_dirty
+            + self.not_none
+            + self.wrong_value
+            + self.wrong_counts
+            + self.lost_events
+    }
+}
+
+/// A route travelled by one mechanism.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// How many pages, switches or enables.
+    pub items: u64,
+    /// What that crossed and did, without what prepared it.
+    pub tolls: Tolls,
+    /// Whether it was right.
+    pub checked: Checked,
+}
