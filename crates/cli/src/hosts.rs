@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn an_unknown_table_is_named_with_what_there_is() {
         let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
-        assert!(refused("lab-xen").contains("expected one of lab-xen-4.17"));
+        assert!(refused("lab-xen").contains("expected one of amd-pv-shim-32, lab-xen-4.17"));
         assert!(refused("no/such.toml").starts_with("--host no/such.toml: cannot be read"));
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use pagetoll_bill::{Backend, Bill, System};
+use pagetoll_bill::{Backend, Bill, Route, System};
 
 fn pagetoll(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("pagetoll").unwrap();
@@ -67,13 +67,18 @@ fn the_table_is_what_the_counted_bills_give() {
     assert_eq!(without_comments(&made), without_comments(&kept));
 }
 
-/// The table was made from batches 1 and 512 and from the plainest operations: 3 % is what is asked of a prediction of
-/// the others.
+/// The table was made from batches 1 and 512 of unmap, and from the plainest operations of the other routes: 3 and 5 %
+/// are what is asked of predictions of the rest.
 #[test]
 fn what_the_table_was_not_made_from_is_predicted() {
     for path in counted() {
         let lab: Bill = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(lab.backend, Backend::Lab);
+        let most = if lab.route == Route::Unmap {
+            0.03
+        } else {
+            0.05
+        };
         let sim = costs(&simulated(lab.route.name(), &[]));
         let lab = costs(&lab);
         let both: Vec<_> = sim
@@ -83,7 +88,7 @@ fn what_the_table_was_not_made_from_is_predicted() {
         assert!(both.len() >= 2, "{}: nothing in common", path.display());
         for (name, sim, lab) in both {
             assert!(
-                (sim / lab - 1.0).abs() < 0.03,
+                (sim / lab - 1.0).abs() < most,
                 "{name:?}: {sim} simulated, {lab} counted"
             );
         }
@@ -102,6 +107,47 @@ fn the_same_seed_gives_the_same_bill_and_another_seed_another_interval() {
     };
     assert_eq!(bill("7"), bill("7"));
     assert_ne!(bill("7"), bill("8"));
+}
+
+/// Two CPUs that flush at once wait for each other when neither takes interrupts.
+#[test]
+fn a_simulated_deadlock_is_told_with_who_waits_for_whom() {
+    let arguments = [
+        "bill",
+        "flush",
+        "--on",
+        "sim",
+        "--what-if",
+        "interrupts-off",
+        "--samples",
+        "1",
+    ];
+    let output = pagetoll(&arguments).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for words in [
+        "deadlock at ",
+        "waits for ticket lock `flush_lock`, held by vcpu",
+        "waits for acknowledgements of interrupt",
+    ] {
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
+#[test]
+fn the_profile_of_flush_lock_is_told_in_the_hypervisors_own_format() {
+    let text = stdout(&[
+        "bill",
+        "flush",
+        "--on",
+        "sim",
+        "--samples",
+        "1",
+        "--pages",
+        "2000",
+    ]);
+    assert!(text.contains("Global lock flush_lock: addr="), "{text}");
+    assert!(text.contains("lock:2000("), "{text}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
     row.batch = cell.batch;
     row.crossings = crossings::by_kind(&walked);
-    row.crossings_per_page = Some(row.crossings.values().sum());
+    row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
     row.checks = checks::of(cell.operation, &walked.checked);
     let priced = (tariff.as_slice(), &walked);
     price::set(&mut row, priced, (&request.host, request.samples))?;

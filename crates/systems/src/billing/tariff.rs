@@ -44,8 +44,8 @@ pub(super) fn of(operation: Operation, mechanism: &str) -> Vec<Item> {
     match operation {
         Operation::Clear => clear(mechanism),
         Operation::Set => set(mechanism),
-        Operation::Switch(_) => switch(),
-        Operation::EnableIdle | Operation::EnablePending => enable(),
+        Operation::Switch(_) => switch(mechanism),
+        Operation::EnableIdle | Operation::EnablePending => enable(mechanism),
     }
 }
 
@@ -98,18 +98,13 @@ fn set(mechanism: &str) -> Vec<Item> {
     match mechanism {
         "emulate" => vec![trap(CostKey::PTWR_STORE)],
         "emulate-2x32" => vec![trap(CostKey::PTWR_HALF)],
-        "hypercall" => vec![
-            ENTRY,
-            call(CostKey::SET_PTE_CALL),
-            per_entry(CostKey::MMU_UPDATE_SET),
-        ],
+        "hypercall" => vec![ENTRY, per_entry(CostKey::MMU_UPDATE_SET)],
         other => unreachable!("route fault has no mechanism {other}"),
     }
 }
 
-fn switch() -> Vec<Item> {
-    vec![
-        item("compare", CostKey::TLS_COMPARE, |w| w.items),
+fn switch(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
         ENTRY,
         item("multicall", CostKey::SWITCH_MULTICALL, |w| {
             w.tolls.multicall
@@ -117,13 +112,20 @@ fn switch() -> Vec<Item> {
         item("descriptor", CostKey::UPDATE_DESCRIPTOR, |w| {
             w.tolls.descriptors
         }),
-    ]
+    ];
+    if mechanism == "if-changed" {
+        items.push(item("compare", CostKey::TLS_COMPARE, |w| w.items));
+    }
+    items
 }
 
-fn enable() -> Vec<Item> {
-    vec![
-        item("check", CostKey::EVENT_CHECK, |w| w.items),
+fn enable(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
         item("xen_version", CostKey::XEN_VERSION, |w| w.tolls.xen_version),
         item("upcall", CostKey::UPCALL, |w| w.tolls.upcalls),
-    ]
+    ];
+    if mechanism == "if-pending" {
+        items.push(item("check", CostKey::EVENT_CHECK, |w| w.items));
+    }
+    items
 }
