@@ -184,7 +184,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
     pub(crate) samples: Option<u32>,
-    /// With --on sim: where the sequence of samples begins
+    /// With --on sim: where the sequence of samples begins; of demand, what random orders and mixed accesses are made from
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
     /// With --on sim: a system that differs from the real one in one thing

@@ -30,9 +30,6 @@ pub(crate) struct DemandArgs {
     /// In which order the guest touches its pages [default: sequential]
     #[arg(long, value_name = "HOW")]
     pub(crate) order: Option<Order>,
-    /// What random orders and mixed accesses are made from [default: 0]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
     /// The ring that the guest's workload runs in [default: 3]
     #[arg(long, value_name = "RING")]
     pub(crate) ring: Option<Ring>,

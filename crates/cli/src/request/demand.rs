@@ -29,7 +29,7 @@ pub(super) fn live(args: &BillArgs, command: String) -> Result<Request> {
         memory: said.memory.map_or(demand::Memory::Anonymous, Into::into),
         touch: said.access.map_or(demand::Touch::Write, Into::into),
         sequence: said.order.map_or(demand::Sequence::Sequential, Into::into),
-        seed: said.seed.unwrap_or(0),
+        seed: args.sim.seed,
         ring: said.ring.map_or(demand::Ring::Three, Into::into),
         pinning: said.pin.map_or(demand::Pinning::None, Into::into),
         command,
