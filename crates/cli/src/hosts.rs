@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn an_unknown_table_is_named_with_what_there_is() {
         let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
-        assert!(refused("lab-xen").contains("expected one of amd-pv-shim-32, lab-xen-4.17"));
+        let told = refused("lab-xen");
+        assert!(names().iter().all(|name| told.contains(name)), "{told}");
         assert!(refused("no/such.toml").starts_with("--host no/such.toml: cannot be read"));
     }
 }
