@@ -13,6 +13,8 @@ mod bench;
 mod bills;
 #[path = "lab/pins.rs"]
 mod pins;
+#[path = "lab/routes.rs"]
+mod routes;
 #[path = "lab/signals.rs"]
 mod signals;
 
@@ -24,7 +26,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 17] = [
+const TESTS: [(&str, Test); 21] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -41,6 +43,10 @@ const TESTS: [(&str, Test); 17] = [
         "a_guest_that_prints_garbage_is_told",
         bad_guests::prints_garbage,
     ),
+    ("a_fault_sets_what_was_asked", routes::fault),
+    ("unchanged_descriptors_cost_no_crossing", routes::switch),
+    ("nothing_pending_costs_no_crossing", routes::irq),
+    ("a_flush_writes_what_xen_says", routes::flush),
     (
         "headers_of_another_kernel_are_refused",
         bad_surroundings::other_headers,

@@ -116,6 +116,20 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// Where the middle 90 % of the samples lie, by nearest rank; `None` for fewer than two. Sorts the samples.
+    #[must_use]
+    pub fn of_middle(samples: &mut [f64]) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().checked_sub(1).filter(|last| *last > 0)?;
+        let beyond = samples.len() / 20;
+        Some(Self {
+            low: samples[beyond],
+            high: samples[last - beyond],
+        })
+    }
+}
+
 /// What physical memory the pages of a row were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
@@ -292,6 +306,14 @@ mod tests {
             notes: vec![],
             provenance: Provenance::default(),
         }
+    }
+
+    #[test]
+    fn an_interval_leaves_a_twentieth_out_on_either_side() {
+        let mut samples: Vec<f64> = (0..200).rev().map(f64::from).collect();
+        let middle = Interval::of_middle(&mut samples).unwrap();
+        assert_eq!((middle.low, middle.high), (10.0, 189.0));
+        assert_eq!(Interval::of_middle(&mut [1.0]), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod support;
 
 pub use bill::{Backend, Bill, Evidence, Interval, Layout, Row, Schema, System, Toll, Unit};
 pub use check::{Check, Verdict};
-pub use itemise::{Baselines, Measured, itemise};
+pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use order::{Limits, Order, OrderError};
 pub use provenance::{Image, Package, Provenance};
 pub use route::{Mechanism, Role, Route, UnknownMechanism};

@@ -164,7 +164,27 @@ impl Route {
             Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "page",
             Self::Switch => "switch",
             Self::Irq => "enable",
-            Self::Flush => "flush",
+            Self::Flush => "operation",
+        }
+    }
+
+    /// Several of them.
+    #[must_use]
+    pub const fn items(self) -> &'static str {
+        match self {
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "pages",
+            Self::Switch => "switches",
+            Self::Irq => "enables",
+            Self::Flush => "operations",
+        }
+    }
+
+    /// What user space does once where its costs are compared: not what a mechanism does once, if it makes calls.
+    #[must_use]
+    pub const fn observed_item(self) -> &'static str {
+        match self {
+            Self::Irq => "call",
+            _ => self.item(),
         }
     }
 

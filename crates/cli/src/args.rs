@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::{Backend, Route};
-use pagetoll_lab::unmap::LIMITS;
+use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
 
@@ -113,6 +113,8 @@ pub(crate) enum Command {
     Search(ListArgs),
     /// Makes a host table for the simulator from bills of the lab
     Calibrate(CalibrateArgs),
+    /// Sets published figures beside what the simulator makes of them
+    Validate(ListArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -188,6 +190,16 @@ pub(crate) struct SimArgs {
     /// With --on sim: where the sequence of samples begins
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+    /// With --on sim: a system that differs from the real one in one thing
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) what_if: Option<WhatIf>,
+}
+
+/// What a simulated system does otherwise than the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhatIf {
+    /// flush: wait for flush_lock with interrupts off, against Xen's assertion
+    InterruptsOff,
 }
 
 /// More samples than any quantile that is printed needs.

@@ -12,6 +12,7 @@ mod report;
 mod routes;
 mod search;
 mod trace;
+mod validate;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

@@ -20,11 +20,12 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [BuiltIn; 4] = built_in![
-    "lab-xen-4.17",
-    "xen-pv-dom0",
+const BUILT_IN: [BuiltIn; 5] = built_in![
+    "amd-pv-shim-32",
     "lab-vfio-6.17",
-    "lab-vfio-6.18"
+    "lab-vfio-6.18",
+    "lab-xen-4.17",
+    "xen-pv-dom0"
 ];
 
 /// The names of the tables that come with pagetoll.
@@ -42,10 +43,16 @@ pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<Host, Failure> {
     parsed(asked, &text)
 }
 
+/// A table that comes with pagetoll, by a name that the program itself says.
+pub(crate) fn built_in(name: &str) -> Host {
+    find(Some(name), Route::Unmap).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
 /// The table that comes closest to evidence.
 const fn default(route: Route) -> &'static str {
     match route {
         Route::Pin => "lab-vfio-6.18",
+        Route::Flush => "amd-pv-shim-32",
         _ => "lab-xen-4.17",
     }
 }
@@ -79,7 +86,7 @@ mod tests {
     #[test]
     fn an_unknown_table_is_named_with_what_there_is() {
         let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
-        assert!(refused("lab-xen").contains("expected one of lab-xen-4.17"));
+        assert!(refused("lab-xen").contains("expected one of amd-pv-shim-32, lab-xen-4.17"));
         assert!(refused("no/such.toml").starts_with("--host no/such.toml: cannot be read"));
     }
 }

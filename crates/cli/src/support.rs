@@ -15,10 +15,15 @@ pub(crate) const BACKENDS: [Backend; 3] = [Backend::Lab, Backend::Live, Backend:
 pub(crate) fn support(route: Route, backend: Backend) -> Support {
     let no = |reason: &str| Support::No(reason.to_owned());
     match (route, backend) {
-        (Route::Unmap, Backend::Lab | Backend::Sim) | (Route::Pin, _) => Support::Yes,
-        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq, Backend::Live) => {
-            no("this host's own kernel is no Xen PV guest that could be billed")
+        (_, Backend::Lab) if pagetoll_lab::ROUTES.contains(&route) => Support::Yes,
+        (Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush, Backend::Sim) => {
+            Support::Yes
         }
+        (Route::Pin, _) => Support::Yes,
+        (
+            Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush,
+            Backend::Live,
+        ) => no("this host's own kernel is no Xen PV guest that could be billed"),
         (_, Backend::Lab) => no("there is no probe for it in this version"),
         (_, Backend::Live) => no("there are no measurements of this host in this version"),
         (_, Backend::Sim) => no("there is no simulator for it in this version"),
@@ -83,7 +88,11 @@ mod tests {
     #[test]
     fn exact_counts_are_preferred() {
         assert_eq!(best(Route::Unmap), Some(Backend::Lab));
-        assert_eq!(billable(), "unmap on lab, unmap on sim");
+        assert_eq!(
+            billable(),
+            "unmap on lab, unmap on sim, fault on lab, fault on sim, switch on lab, switch on sim, irq on lab, \
+             irq on sim, flush on lab, flush on sim"
+        );
     }
 
     #[test]

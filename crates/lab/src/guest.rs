@@ -32,6 +32,7 @@ macro_rules! sources {
 type Sources = &'static [(&'static str, &'static str)];
 
 const INIT: Sources = sources![
+    "init/call_steps.c",
     "init/clock.h",
     "init/conformance.c",
     "init/init.c",
@@ -74,10 +75,15 @@ const PIN_PROBE: Sources = sources![
 const XEN_PROBE: Sources = sources![
     "xen-probe/Kbuild",
     "xen-probe/conformance.c",
+    "xen-probe/descriptors.c",
     "xen-probe/device.c",
+    "xen-probe/events.c",
+    "xen-probe/flush.c",
     "xen-probe/mechanism.c",
     "xen-probe/probe.h",
     "xen-probe/race.c",
+    "xen-probe/repeat.c",
+    "xen-probe/set.c",
     "xen-probe/table.c",
     "xen-probe/xen_probe_abi.h",
 ];
@@ -186,7 +192,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, LabError> {
     Ok(sha256_of(built_from.as_bytes()))
 }
 
-fn compiler(stop: &Stop) -> Result<String, LabError> {
+pub(crate) fn compiler(stop: &Stop) -> Result<String, LabError> {
     let ask = Run::new(Tool::Gcc.program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }

@@ -15,8 +15,10 @@ pub(crate) const LINUX: &str = "linux";
 pub(crate) const INITRAMFS: &str = "initramfs";
 pub(crate) const CONSOLE: &str = "console.log";
 pub(crate) const SHARED: &str = "shared";
+pub(crate) const COUNTER: &str = "counter.so";
+pub(crate) const FLUSHES: &str = "flushes";
 
-/// Bytes of the device that carries bulk data out. A traced run of 4096 pages leaves about 5 MiB.
+/// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;
 /// What kernel, initramfs, page tables and a trace need beside the pages that are billed.
 const GUEST_BASE_MIB: u64 = 448;
@@ -57,6 +59,29 @@ pub(crate) struct HugePages {
     pub(crate) one_gib: u64,
 }
 
+/// What Xen is told beyond what every boot tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum XenOptions {
+    /// Nothing.
+    #[default]
+    Default,
+    /// Page tables are not isolated, guests' pages may be global.
+    GlobalPages,
+    /// Page tables are not isolated, guests' pages are not global.
+    NoGlobalPages,
+}
+
+impl XenOptions {
+    /// Words on the command line: Xen's docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::GlobalPages => " xpti=off global-pages=1",
+            Self::NoGlobalPages => " xpti=off global-pages=0",
+        }
+    }
+}
+
 /// A machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
@@ -64,6 +89,8 @@ pub(crate) struct Machine {
     pub(crate) firmware: Firmware,
     /// Memory that the guest needs for the pages of its order.
     pub(crate) pages_mib: u64,
+    /// What its Xen is told.
+    pub(crate) xen: XenOptions,
 }
 
 impl Mode {
@@ -87,8 +114,12 @@ impl Machine {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
             Firmware::Linux => self.guest_mib(),
-            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on.
-            Firmware::LinuxWithIommu(huge) => LOW_MIB + 1024 * huge.one_gib,
+            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
+            // the kernel takes the end for itself.
+            Firmware::LinuxWithIommu(huge) if huge.one_gib > 0 => {
+                LOW_MIB + 1024 * (huge.one_gib + 1)
+            }
+            Firmware::LinuxWithIommu(_) => LOW_MIB,
         }
     }
 
@@ -171,8 +202,9 @@ impl Machine {
 
     fn xen_command_line(self) -> String {
         format!(
-            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M",
+            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M{options}",
             self.mode.cpus(),
+            options = self.xen.words(),
             mib = self.guest_mib(),
         )
     }
@@ -202,6 +234,7 @@ mod tests {
             mode,
             firmware,
             pages_mib: 64,
+            xen: XenOptions::Default,
         };
         machine.command().to_string()
     }

@@ -1,5 +1,7 @@
 //! What a guest reports: the typed form of the result lines that `guests/init` writes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// One result line.
@@ -14,7 +16,9 @@ pub(crate) enum Report {
     Clear(Clear),
     /// A `race` step.
     Race(Race),
-    /// A `user` step.
+    /// A `set` or `repeat` step.
+    Repeat(Repeat),
+    /// A `user` or `call` step.
     User(User),
     /// A case of a `conformance` step.
     Case(CaseRun),
@@ -93,10 +97,25 @@ pub(crate) struct Race {
     pub(crate) faults: Faults,
 }
 
-/// User space did something with its memory.
+/// The probe did something again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Repeat {
+    pub(crate) operation: String,
+    pub(crate) mechanism: String,
+    /// How often.
+    pub(crate) count: u64,
+    /// The id of its marks in the trace, or -1.
+    pub(crate) mark: i64,
+    pub(crate) instructions: u64,
+    /// How often each check failed, by its name.
+    pub(crate) failed: BTreeMap<String, u64>,
+}
+
+/// User space did something: with its memory, by system calls, or with another process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct User {
     pub(crate) operation: String,
+    /// Pages, calls or switches.
     pub(crate) pages: u64,
     pub(crate) mark: i64,
     pub(crate) instructions: u64,

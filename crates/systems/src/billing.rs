@@ -8,12 +8,14 @@ pub mod calibrate;
 mod cells;
 mod checks;
 mod crossings;
+mod flush;
 mod price;
 mod tariff;
+pub mod validate;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::host::{Host, HostError};
+use pagetoll_bill::host::{Host, HostError, Prices};
 use pagetoll_bill::{
     Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, UnknownMechanism,
 };
@@ -23,6 +25,9 @@ use thiserror::Error;
 
 use self::cells::Cell;
 use crate::Error;
+use crate::xen::flush_area::FlushError;
+
+pub use crate::xen::flush_area::WaitsWith;
 
 /// What the simulator can take: 1 TiB of pages, the entries of one table. It has no noise to be averaged out, so one run.
 pub const LIMITS: Limits = Limits {
@@ -43,17 +48,21 @@ pub enum BillingError {
     /// The order names a mechanism that the simulator does not have.
     #[error(transparent)]
     Mechanism(#[from] UnknownMechanism),
+    /// vCPUs that flush each other cannot be run, or wait for each other for ever.
+    #[error(transparent)]
+    Flush(#[from] FlushError),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
 }
 
 impl BillingError {
-    /// The exit code that it means.
+    /// The exit code that it means: 1 for a simulation that did not come to its end, 2 for what cannot be simulated.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Host(_) | Self::Mechanism(_) | Self::System(_) => 2,
+            Self::Flush(FlushError::Run(_)) => 1,
+            Self::Host(_) | Self::Mechanism(_) | Self::System(_) | Self::Flush(_) => 2,
         }
     }
 }
@@ -69,6 +78,8 @@ pub struct Request {
     pub host: Host,
     /// How often the table is sampled.
     pub samples: Samples,
+    /// How `flush_lock` is waited for.
+    pub waits: WaitsWith,
     /// The command line, for the bill's provenance.
     pub command: String,
 }
@@ -82,13 +93,26 @@ pub struct Samples {
     pub seed: u64,
 }
 
+impl Samples {
+    /// The prices of sample number `index`. A single sample is the table's own values.
+    fn prices(self, host: &Host, index: u64) -> Prices<'_> {
+        if self.count == 1 {
+            host.prices()
+        } else {
+            host.sample(self.seed, index)
+        }
+    }
+}
+
 /// Bills the route.
 ///
 /// # Errors
-/// [`BillingError::Host`] before anything is simulated when the table lacks a figure.
+/// [`BillingError::Host`] before anything is simulated when the table lacks a figure; a deadlock of the simulated CPUs.
 pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let cells = cells::cells(request.route, &request.order);
-    let rows = cells.into_par_iter().map(|cell| row(request, cell));
+    let (rows, profiles) = match request.route {
+        Route::Flush => flush::rows(request)?,
+        _ => (rows(request)?, Vec::new()),
+    };
     Ok(Bill {
         schema: Schema::V1,
         route: request.route,
@@ -97,9 +121,9 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         unit: request.host.unit,
         evidence: Evidence::Modelled,
         stack: BTreeMap::from([("host".to_owned(), request.host.name.clone())]),
-        rows: rows.collect::<Result<_, _>>()?,
+        rows,
         order: request.order.clone(),
-        notes: notes(request),
+        notes: notes(request).into_iter().chain(profiles).collect(),
         provenance: Provenance {
             command: request.command.clone(),
             pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
@@ -108,8 +132,14 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
     })
 }
 
+fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
+    let cells = cells::cells(request.route, &request.order);
+    let rows = cells.into_par_iter().map(|cell| row(request, cell));
+    rows.collect()
+}
+
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = cell.tariff();
+    let tariff = tariff::of(cell.operation, cell.mechanism.name);
     // A table that cannot price the cell is told before a terabyte is walked for it.
     price::check(&tariff, &request.host)?;
     let items = request.order.pages;
@@ -118,7 +148,7 @@ fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
     row.batch = cell.batch;
     row.crossings = crossings::by_kind(&walked);
-    row.crossings_per_page = Some(row.crossings.values().sum());
+    row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
     row.checks = checks::of(cell.operation, &walked.checked);
     let priced = (tariff.as_slice(), &walked);
     price::set(&mut row, priced, (&request.host, request.samples))?;

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
+use pagetoll_lab::Billed;
 use pagetoll_lab::pin;
-use pagetoll_lab::unmap::{self, Billed};
 use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
 use pagetoll_systems::vfio::billing as sim_pin;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: BillArgs, verbosity: Verbosity) -> Result<Outcome> {
 /// Makes the bill on its backend.
 fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
     match work {
-        Work::Lab(request) => in_lab::run(verbosity, |here| unmap::bill(request, here)),
+        Work::Lab(request) => in_lab::run(verbosity, |here| pagetoll_lab::bill(request, here)),
         Work::Sim(request) => Ok(Billed {
             bill: billing::bill(request)?,
             timings: Vec::new(),

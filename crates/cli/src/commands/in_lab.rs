@@ -1,9 +1,8 @@
 //! Work in the lab: with a cache, a progress to draw, and an ear for signals.
 
 use anyhow::{Context, Result};
-use pagetoll_lab::LabError;
 use pagetoll_lab::cache::Cache;
-use pagetoll_lab::unmap::Surroundings;
+use pagetoll_lab::{LabError, Surroundings};
 
 use crate::args::Verbosity;
 use crate::progress;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pagetoll_lab::Stop;
 use pagetoll_lab::cache::Cache;
-use pagetoll_lab::{host, unmap};
+use pagetoll_lab::{host, request};
 
 use super::{Finding, State};
 
@@ -56,7 +56,7 @@ fn cores() -> Finding {
 }
 
 fn memory() -> Finding {
-    let needed = unmap::default_memory_mib();
+    let needed = request::default_memory_mib();
     match host::available_memory_mib() {
         None => Finding::not_ok(
             "memory",

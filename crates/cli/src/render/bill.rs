@@ -47,9 +47,13 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
     let batches: Vec<_> = bill.order.batches.iter().map(ToString::to_string).collect();
-    let figures = match bill.unit {
-        Unit::Instructions => "guest and hypervisor instructions per page of 4 KiB",
-        Unit::Nanoseconds => "nanoseconds per page of 4 KiB",
+    let unit = match bill.unit {
+        Unit::Instructions => "guest and hypervisor instructions",
+        Unit::Nanoseconds => "nanoseconds",
+    };
+    let item = match bill.route.item() {
+        "page" => "page of 4 KiB",
+        other => other,
     };
     let evidence = match bill.evidence {
         Evidence::Exact => "exact: counted; the same run gives the same figure",
@@ -57,29 +61,33 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         Evidence::Modelled => "modelled: computed, not run",
     };
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    vec![
+    let mut facts = vec![
         fact(
             "backend",
             format!("{}: {}", word(bill.backend), bill.backend_reason),
         ),
         fact("evidence", evidence.to_owned()),
-        fact("figures", figures.to_owned()),
+        fact("figures", format!("{unit} per {item}")),
         fact("stack", stack.join(", ")),
-        fact("pages", bill.order.pages.get().to_string()),
-        fact("batches", batches.join(", ")),
-        fact("runs", bill.order.runs.to_string()),
-    ]
+        fact(bill.route.items(), bill.order.pages.get().to_string()),
+    ];
+    if has_batches(bill) {
+        facts.push(fact("batches", batches.join(", ")));
+    }
+    facts.push(fact("runs", bill.order.runs.to_string()));
+    facts
+}
+
+/// Whether any mechanism of the route takes several items at once.
+fn has_batches(bill: &Bill) -> bool {
+    bill.route.mechanisms().iter().any(|m| m.batched)
 }
 
 fn baselines(bill: &Bill) -> Vec<(String, String)> {
     let rows = rows_of(bill, |role| role == Role::Baseline);
     let value = |row: &Row| match &row.unavailable {
         Some(reason) => format!("unavailable: {reason}"),
-        None => format!(
-            "{} {}",
-            figure::cost_of(row),
-            figure::unit_per_page(bill.unit)
-        ),
+        None => format!("{} {}", figure::cost_of(row), figure::unit_per_item(bill)),
     };
     rows.map(|row| (row.mechanism.clone(), value(row)))
         .collect()

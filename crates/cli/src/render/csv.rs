@@ -12,7 +12,7 @@ use pagetoll_bill::{Bill, Check, Row, Toll};
 
 use crate::words::word;
 
-const ROW_COLUMNS: [&str; 12] = [
+const ROW_COLUMNS: [&str; 14] = [
     "operation",
     "mechanism",
     "role",
@@ -21,6 +21,8 @@ const ROW_COLUMNS: [&str; 12] = [
     "pages",
     "cost_per_page",
     "stddev",
+    "interval.low",
+    "interval.high",
     "runs",
     "crossings_per_page",
     "smp_safe",
@@ -115,6 +117,8 @@ fn scalars(row: &Row) -> [String; ROW_COLUMNS.len()] {
         row.pages.get().to_string(),
         optional(row.cost_per_page.as_ref()),
         optional(row.stddev.as_ref()),
+        optional(row.interval.as_ref().map(|interval| &interval.low)),
+        optional(row.interval.as_ref().map(|interval| &interval.high)),
         runs.join(";"),
         optional(row.crossings_per_page.as_ref()),
         optional(row.smp_safe.as_ref()),

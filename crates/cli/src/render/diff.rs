@@ -30,7 +30,7 @@ pub(super) fn document((old, new): (&Bill, &Bill), diff: &Diff) -> Document {
     let mut sections = vec![Section::facts("", header((old, new), diff))];
     for (title, verdict) in changed {
         let changes: Vec<_> = diff.with(verdict).collect();
-        let unit = figure::unit_per_page(diff.unit);
+        let unit = figure::unit_per_item(new);
         sections.push(Section::table(format!("{title}, {unit}"), rows(&changes)));
         if verdict != Verdict::Undecided {
             let title = format!("{title}: the tolls that changed most, {unit}");

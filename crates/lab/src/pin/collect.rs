@@ -12,8 +12,8 @@ use crate::cores::Cores;
 use crate::error::LabError;
 use crate::host;
 use crate::report::{Hello, Pin, PinTraced, PinUnavailable, Report};
+use crate::request::Surroundings;
 use crate::stop::Stop;
-use crate::unmap::Surroundings;
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]

@@ -8,12 +8,13 @@ use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemorySh
 use super::guest::{self, Job, Manner};
 use super::{check_tools, materials, plan};
 use crate::apt::Freshness;
+use crate::bill::linux_version;
 use crate::error::LabError;
 use crate::host;
 use crate::kernel::KernelSource;
-use crate::machine::{Firmware, HugePages, Machine, Mode};
+use crate::machine::{Firmware, HugePages, Machine, Mode, XenOptions};
 use crate::report::{PinCase, Report};
-use crate::unmap::{Surroundings, linux_version};
+use crate::request::Surroundings;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";
@@ -85,6 +86,7 @@ fn machine(cases: &[Case]) -> Machine {
             one_gib: 0,
         }),
         pages_mib: 0,
+        xen: XenOptions::Default,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::LabError;
 use crate::initramfs::{self, Member};
 use crate::machine::Machine;
 use crate::progress::Phase;
-use crate::unmap::Surroundings;
+use crate::request::Surroundings;
 
 /// What a guest is to do.
 pub(super) struct Job<'a> {
@@ -42,6 +42,7 @@ pub(super) fn run(
         name: &job.name,
         machine: job.machine,
         xen: None,
+        counter: None,
         linux: &job.kernel.image.image,
         initramfs: &initramfs,
         silence: manner.silence,

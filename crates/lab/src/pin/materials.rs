@@ -7,7 +7,7 @@ use crate::error::LabError;
 use crate::guest;
 use crate::kernel::{self, KernelImage, KernelSource};
 use crate::modules::{Module, ModuleTree};
-use crate::unmap::Surroundings;
+use crate::request::Surroundings;
 
 /// Modules that are loaded, in this order, after all that they depend upon.
 const WANTED: [&str; 4] = ["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"];

@@ -34,10 +34,14 @@ pub fn figures(bill: &Bill) -> Vec<Derived> {
     if bill.backend != Backend::Lab || bill.unit != Unit::Instructions {
         return Vec::new();
     }
-    match bill.route {
-        Route::Unmap => unmap(bill).unwrap_or_default(),
-        _ => Vec::new(),
-    }
+    let figures = match bill.route {
+        Route::Unmap => unmap(bill),
+        Route::Fault => fault(bill),
+        Route::Switch => switch(bill),
+        Route::Irq => irq(bill),
+        Route::Flush | Route::Pin | Route::Demand => None,
+    };
+    figures.unwrap_or_default()
 }
 
 fn unmap(bill: &Bill) -> Option<Vec<Derived>> {
@@ -103,6 +107,66 @@ const BATCHED: [(&str, f64, CostKey, CostKey); 3] = [
     ("lazy", 1.0, CostKey::LAZY_CALL, CostKey::LAZY_CLEAR),
 ];
 
+fn fault(bill: &Bill) -> Option<Vec<Derived>> {
+    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
+    let store = of(bill, "set", "emulate")?;
+    let set = of(bill, "set", "hypercall")? - entry;
+    Some(vec![
+        measured(CostKey::PTWR_STORE, store, "row set by emulate"),
+        measured(
+            CostKey::MMU_UPDATE_SET,
+            set,
+            "row set by hypercall, less an empty hypercall",
+        ),
+    ])
+}
+
+fn switch(bill: &Bill) -> Option<Vec<Derived>> {
+    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
+    let compare = of(bill, "none-changed", "if-changed")?;
+    let descriptor = of(bill, "one-changed", "if-changed")? - compare - entry;
+    let multicall = of(bill, "none-changed", "always")? - entry - 3.0 * descriptor;
+    Some(vec![
+        measured(
+            CostKey::TLS_COMPARE,
+            compare,
+            "row none-changed by if-changed",
+        ),
+        measured(
+            CostKey::UPDATE_DESCRIPTOR,
+            descriptor,
+            "row one-changed by if-changed, less tls.compare and an empty hypercall",
+        ),
+        measured(
+            CostKey::SWITCH_MULTICALL,
+            multicall,
+            "row none-changed by always, less three update_descriptor and an empty hypercall",
+        ),
+    ])
+}
+
+fn irq(bill: &Bill) -> Option<Vec<Derived>> {
+    let xen_version = of(bill, "none-pending", "always")?;
+    let upcall = of(bill, "one-pending", "always")? - xen_version;
+    Some(vec![
+        measured(
+            CostKey::EVENT_CHECK,
+            of(bill, "none-pending", "if-pending")?,
+            "row none-pending by if-pending",
+        ),
+        measured(
+            CostKey::XEN_VERSION,
+            xen_version,
+            "row none-pending by always",
+        ),
+        measured(
+            CostKey::UPCALL,
+            upcall,
+            "row one-pending by always, less xen_version",
+        ),
+    ])
+}
+
 /// What no guest of the lab does: 32-bit kernels are gone, and the exchange hypercall is a proposal.
 fn unmeasured(figures: &[Derived], ptwr: f64) -> Option<Vec<Derived>> {
     let call = value(figures, CostKey::MMU_UPDATE_CALL)?;
@@ -160,6 +224,12 @@ fn rows<'a>(bill: &'a Bill, mechanism: &'a str) -> impl Iterator<Item = &'a Row>
     bill.rows
         .iter()
         .filter(move |row| row.mechanism == mechanism)
+}
+
+/// The cost of an operation by a mechanism that is billed at one batch.
+fn of(bill: &Bill, operation: &str, mechanism: &str) -> Option<f64> {
+    let mut rows = rows(bill, mechanism).filter(|row| row.operation == operation);
+    rows.find_map(|row| row.cost_per_page)
 }
 
 /// What one more call costs, and what an entry costs without calls.

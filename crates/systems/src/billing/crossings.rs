@@ -21,6 +21,7 @@ pub(super) fn by_kind(walked: &Walked) -> BTreeMap<String, f64> {
         ("update_descriptor", tolls.update_descriptor),
         ("set_gdt", tolls.set_gdt),
         ("xen_version", tolls.xen_version),
+        ("iret", tolls.iret),
         ("pte_xchg", tolls.pte_xchg),
     ];
     let counted = kinds.into_iter().filter(|(_, count)| *count > 0);

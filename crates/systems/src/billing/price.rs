@@ -22,7 +22,7 @@ pub(super) fn set(
     (host, samples): (&Host, Samples),
 ) -> Result<(), HostError> {
     let drawn = (0..u64::from(samples.count)).map(|index| {
-        let prices = prices(host, samples, index);
+        let prices = samples.prices(host, index);
         tolls(tariff, walked, &prices)
     });
     let mut bills = drawn.collect::<Result<Vec<_>, _>>()?;
@@ -31,17 +31,9 @@ pub(super) fn set(
     row.set_runs(vec![cost(middle)]);
     row.runs.clear();
     row.tolls.clone_from(middle);
-    row.interval = interval(&bills);
+    let mut costs: Vec<_> = bills.iter().map(|bill| cost(bill)).collect();
+    row.interval = Interval::of_middle(&mut costs);
     Ok(())
-}
-
-/// A single sample is the table's own values.
-fn prices(host: &Host, samples: Samples, index: u64) -> Prices<'_> {
-    if samples.count == 1 {
-        host.prices()
-    } else {
-        host.sample(samples.seed, index)
-    }
 }
 
 fn tolls(tariff: &[Item], walked: &Walked, prices: &Prices<'_>) -> Result<Vec<Toll>, HostError> {
@@ -59,14 +51,13 @@ fn cost(tolls: &[Toll]) -> f64 {
     tolls.iter().map(Toll::cost_per_page).sum()
 }
 
-/// Where the middle 90 % of sorted bills lie, by nearest rank; nothing for a single one.
-fn interval(sorted: &[Vec<Toll>]) -> Option<Interval> {
-    let last = sorted.len().checked_sub(1).filter(|last| *last > 0)?;
-    let beyond = sorted.len() / 20;
-    Some(Interval {
-        low: cost(&sorted[beyond]),
-        high: cost(&sorted[last - beyond]),
-    })
+/// What one item costs.
+pub(super) fn cost_of(
+    tariff: &[Item],
+    walked: &Walked,
+    prices: &Prices<'_>,
+) -> Result<f64, HostError> {
+    Ok(cost(&tolls(tariff, walked, prices)?))
 }
 
 /// A count for each item; both are far below 2^53.

@@ -4,7 +4,7 @@
 
 use pagetoll_bill::host::CostKey;
 
-use super::cells::{Cell, Operation};
+use super::cells::Operation;
 use crate::linux::Walked;
 
 /// One item of a tariff.
@@ -18,7 +18,7 @@ pub(super) struct Item {
     pub(super) count: fn(&Walked) -> u64,
 }
 
-const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
+pub(super) const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
     Item { toll, key, count }
 }
 
@@ -39,15 +39,13 @@ const fn trap(key: CostKey) -> Item {
     item("trap-and-emulate", key, |w| w.tolls.emulations)
 }
 
-impl Cell {
-    /// What it pays for.
-    pub(super) fn tariff(self) -> Vec<Item> {
-        match self.operation {
-            Operation::Clear => clear(self.mechanism.name),
-            Operation::Set => set(self.mechanism.name),
-            Operation::Switch(_) => switch(self.mechanism.name),
-            Operation::EnableIdle | Operation::EnablePending => enable(self.mechanism.name),
-        }
+/// What an operation by a mechanism pays for.
+pub(super) fn of(operation: Operation, mechanism: &str) -> Vec<Item> {
+    match operation {
+        Operation::Clear => clear(mechanism),
+        Operation::Set => set(mechanism),
+        Operation::Switch(_) => switch(mechanism),
+        Operation::EnableIdle | Operation::EnablePending => enable(mechanism),
     }
 }
 
@@ -100,18 +98,13 @@ fn set(mechanism: &str) -> Vec<Item> {
     match mechanism {
         "emulate" => vec![trap(CostKey::PTWR_STORE)],
         "emulate-2x32" => vec![trap(CostKey::PTWR_HALF)],
-        "hypercall" => vec![
-            ENTRY,
-            call(CostKey::SET_PTE_CALL),
-            per_entry(CostKey::MMU_UPDATE_SET),
-        ],
+        "hypercall" => vec![ENTRY, per_entry(CostKey::MMU_UPDATE_SET)],
         other => unreachable!("route fault has no mechanism {other}"),
     }
 }
 
-fn switch(_: &str) -> Vec<Item> {
-    vec![
-        item("compare", CostKey::TLS_COMPARE, |w| w.items),
+fn switch(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
         ENTRY,
         item("multicall", CostKey::SWITCH_MULTICALL, |w| {
             w.tolls.multicall
@@ -119,13 +112,20 @@ fn switch(_: &str) -> Vec<Item> {
         item("descriptor", CostKey::UPDATE_DESCRIPTOR, |w| {
             w.tolls.descriptors
         }),
-    ]
+    ];
+    if mechanism == "if-changed" {
+        items.push(item("compare", CostKey::TLS_COMPARE, |w| w.items));
+    }
+    items
 }
 
-fn enable(_: &str) -> Vec<Item> {
-    vec![
-        item("check", CostKey::EVENT_CHECK, |w| w.items),
+fn enable(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
         item("xen_version", CostKey::XEN_VERSION, |w| w.tolls.xen_version),
         item("upcall", CostKey::UPCALL, |w| w.tolls.upcalls),
-    ]
+    ];
+    if mechanism == "if-pending" {
+        items.push(item("check", CostKey::EVENT_CHECK, |w| w.items));
+    }
+    items
 }

@@ -1,11 +1,11 @@
 //! What each mechanism costs, compared with what kernels do today.
 
-use pagetoll_bill::{Bill, Role, Row};
+use pagetoll_bill::{Bill, Check, Role, Row};
 
 use super::super::document::Section;
 use super::super::figure::{self, NONE};
 use super::super::table::{Align, Table};
-use super::{in_order, mechanism_rows, safety};
+use super::{has_batches, in_order, mechanism_rows, safety};
 use crate::words::word;
 
 /// One table for each operation that mechanisms do.
@@ -34,21 +34,25 @@ fn table(bill: &Bill, operation: &str) -> Table {
         [] => "against before (not billed)".to_owned(),
         _ => "against before".to_owned(),
     };
-    let mut table = Table::new([
-        ("mechanism", Align::Left),
-        ("role", Align::Left),
-        ("batch", Align::Right),
-        (figure::unit_per_page(bill.unit), Align::Right),
-        (against.as_str(), Align::Right),
-        ("crossings/page", Align::Right),
-        ("on SMP", Align::Left),
-    ]);
+    let raced = rows.iter().any(|row| row.checks.iter().any(Check::is_race));
+    // What is the same in every row of the route is left away.
+    let shown = [true, true, has_batches(bill), true, true, true, raced];
+    let heads = [
+        ("mechanism".to_owned(), Align::Left),
+        ("role".to_owned(), Align::Left),
+        ("batch".to_owned(), Align::Right),
+        (figure::unit_per_item(bill), Align::Right),
+        (against, Align::Right),
+        (figure::per_item("crossings", bill), Align::Right),
+        ("on SMP".to_owned(), Align::Left),
+    ];
+    let mut table = Table::new(only(heads, shown));
     for row in rows {
         let cost = match &row.unavailable {
             Some(reason) => table.unavailable(reason),
             None => figure::cost_of(row),
         };
-        table.row([
+        let cells = [
             row.mechanism.clone(),
             word(row.role),
             row.batch.to_string(),
@@ -57,9 +61,17 @@ fn table(bill: &Bill, operation: &str) -> Table {
             row.crossings_per_page
                 .map_or_else(|| "not counted".to_owned(), figure::count),
             safety::verdict(row),
-        ]);
+        ];
+        table.row(only(cells, shown));
     }
     table
+}
+
+/// Those of the columns that are shown.
+fn only<T>(all: [T; 7], shown: [bool; 7]) -> impl Iterator<Item = T> {
+    all.into_iter()
+        .zip(shown)
+        .filter_map(|(one, shown)| shown.then_some(one))
 }
 
 /// Compared with the mechanism of today at the same batch, or else at its smallest.

@@ -10,7 +10,7 @@ use super::in_order;
 
 /// The tables of the pin route.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
-    let unit = figure::unit_per_page(bill.unit);
+    let unit = figure::unit_per_item(bill);
     let operations = in_order(bill.rows.iter().map(|row| row.operation.as_str()));
     let mut sections: Vec<_> = operations
         .iter()

@@ -11,14 +11,15 @@ use crate::words::word;
 
 /// The table of what user space sees.
 pub(super) fn section(bill: &Bill) -> Section {
+    let per = |what: &str| format!("{what}/{}", bill.route.observed_item());
     let mut table = Table::new([
         ("operation".to_owned(), Align::Left),
         (word(System::Native), Align::Right),
         (word(System::XenPvDom0), Align::Right),
         ("toll".to_owned(), Align::Right),
         ("toll's share".to_owned(), Align::Right),
-        ("traps/page".to_owned(), Align::Right),
-        ("hypercalls/page".to_owned(), Align::Right),
+        (per("traps"), Align::Right),
+        (per("hypercalls"), Align::Right),
     ]);
     for operation in in_order(user_rows(bill).map(|row| row.operation.as_str())) {
         let on =
@@ -38,7 +39,7 @@ pub(super) fn section(bill: &Bill) -> Section {
             hypercalls,
         ]);
     }
-    let unit = figure::unit_per_page(bill.unit);
+    let unit = per(figure::unit(bill.unit));
     Section::table(format!("What user space sees, {unit}"), table)
 }
 
