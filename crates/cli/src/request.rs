@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        for route in ["pin", "demand"] {
+        for route in ["demand"] {
             let text = refusal(&[route]);
             assert!(text.starts_with(&format!("route {route}: cannot be billed")));
             assert!(text.contains("unmap on lab"), "{text}");

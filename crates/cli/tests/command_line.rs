@@ -123,7 +123,7 @@ fn unknown_names_are_told_with_the_known_ones() {
 
 #[test]
 fn what_cannot_be_billed_yet_is_refused_with_what_can() {
-    for route in ["pin", "demand"] {
+    for route in ["demand"] {
         refused(
             &["bill", route],
             2,
