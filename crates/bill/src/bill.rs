@@ -86,6 +86,8 @@ pub enum System {
     XenPvDom0,
     /// The same kernel without a hypervisor.
     Native,
+    /// A guest of this host's KVM.
+    KvmGuest,
 }
 
 /// One itemised cost.
@@ -163,6 +165,27 @@ pub struct Row {
     /// What physical memory that was in fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
+    /// vCPUs that travelled the route at once; absent where it was one and nothing else is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u32>,
+    /// Reader threads that served faults; absent where nobody read any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
+    /// The privilege level that the guest ran at: 0 or 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<u8>,
+    /// Pages of all vCPUs together for each second, the mean over the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_per_second: Option<f64>,
+    /// Standard deviation of that over the runs; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_per_second_stddev: Option<f64>,
+    /// On which CPUs the threads ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
+    /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folios: BTreeMap<String, u64>,
     /// Pages that were billed.
     pub pages: Pages,
     /// The cost of one page in the bill's unit, the mean over the runs; absent when `unavailable` says why.
@@ -205,6 +228,13 @@ impl Row {
             kernel: None,
             folio: None,
             layout: None,
+            vcpus: None,
+            readers: None,
+            ring: None,
+            pages_per_second: None,
+            pages_per_second_stddev: None,
+            placement: None,
+            folios: BTreeMap::new(),
             pages,
             cost_per_page: None,
             stddev: None,
@@ -217,6 +247,13 @@ impl Row {
             checks: Vec::new(),
             unavailable: None,
         }
+    }
+
+    /// Sets the rate from the runs' rates, in pages for each second; nothing when there are none.
+    pub fn set_rates(&mut self, rates: &[f64]) {
+        let spread = Spread::of(rates);
+        self.pages_per_second = spread.map(|s| s.mean);
+        self.pages_per_second_stddev = spread.filter(|_| rates.len() > 1).map(|s| s.stddev);
     }
 
     /// Sets the cost from the runs' costs; nothing when there are none.
@@ -323,6 +360,22 @@ mod tests {
         assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), None));
         row.set_runs(vec![1836.0, 1836.0]);
         assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), Some(0.0)));
+    }
+
+    #[test]
+    fn rates_have_a_deviation_of_their_own() {
+        let mut row = row("emulate", vec![]);
+        row.set_rates(&[100.0]);
+        assert_eq!(
+            (row.pages_per_second, row.pages_per_second_stddev),
+            (Some(100.0), None)
+        );
+        row.set_rates(&[100.0, 102.0]);
+        assert_eq!(row.pages_per_second, Some(101.0));
+        assert!(
+            row.pages_per_second_stddev
+                .is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9)
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Where each route comes from is told in `docs/terms.md`.
 
+mod demand;
 mod fault;
 mod flush;
 mod irq;
@@ -147,7 +148,7 @@ impl Route {
             Self::Irq => irq::MECHANISMS,
             Self::Flush => flush::MECHANISMS,
             Self::Pin => pin::MECHANISMS,
-            Self::Demand => &[],
+            Self::Demand => demand::MECHANISMS,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
 
+pub(crate) mod demand;
 mod diff;
 mod pin;
 
@@ -44,6 +45,10 @@ Examples:
       Mapping memory for DMA, a column for each kernel
   pagetoll bill unmap --runs 5 --format csv
       Five independent boots, with the deviation between them
+  pagetoll bill demand
+      Demand paging on this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
+  pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
+      Minor faults of shared memory, with a reader on the CPU of each vCPU
 
 CSV has one line for each row and one column for each scalar, named as in JSON: first the bill's own, then the row's \
 (runs separated by semicolons), then crossings.NAME, tolls.NAME.count_per_page, tolls.NAME.cost_each, and \
@@ -95,7 +100,7 @@ impl Cli {
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
     #[command(after_long_help = BILL_EXAMPLES)]
-    Bill(BillArgs),
+    Bill(Box<BillArgs>),
     /// Prints a saved bill as its run would have printed it
     Report(ReportArgs),
     /// Compares two bills of a route: what got dearer, and what cheaper
@@ -132,28 +137,20 @@ pub(crate) struct BillArgs {
     /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
     #[arg(long, value_name = "M,..", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
-    /// Pages billed in each row [default: 16384; 65536 for route pin, 2097152 for it with --on live]
+    /// Pages billed in each row; of demand, pages of each vCPU [default: 16384; 65536 for route pin, 2097152 for it with --on live]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
     pub(crate) pages: Option<u64>,
-    /// Pages taken at once, by the mechanisms that take several
-    #[arg(
-        long,
-        value_name = "B,..",
-        default_value = "1,8,32,128,512",
-        value_delimiter = ','
-    )]
+    /// Pages taken at once, by the mechanisms that take several [default: 1,8,32,128,512; of demand 1,16,64]
+    #[arg(long, value_name = "B,..", value_delimiter = ',')]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.batch.into()), allow_negative_numbers = true)]
-    pub(crate) batch: Vec<u32>,
-    /// Independent repetitions, each from a fresh boot
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true
-    )]
+    pub(crate) batch: Option<Vec<u32>>,
+    /// Independent repetitions, each from a fresh boot [default: 1; of demand 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
-    pub(crate) runs: u32,
+    pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) demand: demand::DemandArgs,
     #[command(flatten)]
     pub(crate) sim: SimArgs,
     #[command(flatten)]
@@ -187,7 +184,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
     pub(crate) samples: Option<u32>,
-    /// With --on sim: where the sequence of samples begins
+    /// With --on sim: where the sequence of samples begins; of demand, what random orders and mixed accesses are made from
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
     /// With --on sim: a system that differs from the real one in one thing
@@ -400,9 +397,9 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        assert_eq!((bill.pages, bill.runs), (None, 1));
-        assert_eq!(bill.batch, [1, 8, 32, 128, 512]);
+        assert_eq!((bill.pages, bill.runs, bill.batch), (None, None, None));
         assert!(bill.mechanism.is_empty() && bill.on.is_none());
+        assert!(bill.demand.are_absent());
     }
 
     #[test]

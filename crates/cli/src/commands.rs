@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod generate;
 mod in_lab;
+mod on_this_host;
 mod report;
 mod routes;
 mod search;
@@ -28,7 +29,7 @@ use crate::failure::{Failure, Outcome};
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(args) => bill::run(args, verbosity),
+        Command::Bill(args) => bill::run(*args, verbosity),
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),

@@ -51,8 +51,8 @@ pub(crate) fn built_in(name: &str) -> Host {
 /// The table that comes closest to evidence.
 const fn default(route: Route) -> &'static str {
     match route {
-        Route::Pin => "lab-vfio-6.18",
         Route::Flush => "amd-pv-shim-32",
+        Route::Pin => "lab-vfio-6.18",
         _ => "lab-xen-4.17",
     }
 }

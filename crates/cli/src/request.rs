@@ -1,5 +1,6 @@
 //! From what the user said to a validated order: nothing is started before this has succeeded.
 
+mod demand;
 mod pin;
 
 use std::ffi::OsString;
@@ -9,9 +10,9 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::request::silence;
+use pagetoll_lab::request::{DEFAULT_PAGES, silence};
 use pagetoll_lab::xen::XenSource;
-use pagetoll_lab::{DEFAULT_PAGES, LIMITS, Request};
+use pagetoll_lab::{LIMITS, Request};
 use pagetoll_systems::billing::{self, Samples, WaitsWith};
 use pagetoll_units::Pages;
 
@@ -38,6 +39,8 @@ pub(crate) struct BillRequest {
 pub(crate) enum Work {
     /// Real systems are to be booted.
     Lab(Box<Request>),
+    /// Memory is to be paged in on this host.
+    Demand(Box<pagetoll_live::demand::Request>),
     /// Simulated systems are to be travelled.
     Sim(Box<billing::Request>),
     /// Real kernels are to map memory.
@@ -53,6 +56,7 @@ impl BillRequest {
     pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
         let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
+        check_options(&args)?;
         Ok(Self {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
@@ -63,11 +67,25 @@ impl BillRequest {
                 (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
                 (_, Backend::Lab) => Work::Lab(Box::new(lab(args, command)?)),
                 (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?)),
-                (_, Backend::Live) => unreachable!("support() offers nothing else live"),
+                (_, Backend::Live) => Work::Demand(Box::new(demand::live(&args, command)?)),
             },
         })
     }
 }
+
+/// Options of one route must not be ignored silently by another.
+fn check_options(args: &BillArgs) -> Result<(), Failure> {
+    match args.route {
+        Route::Demand => Ok(()),
+        _ if args.demand.are_absent() => Ok(()),
+        other => Err(Failure::BadInput(format!(
+            "route {other} has none of the options of demand (--vcpus, --readers, --memory, ...)"
+        ))),
+    }
+}
+
+/// Batches that show per-call and per-entry costs apart, in pages.
+const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
 
 fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
     let order = order(&args, (Backend::Sim, billing::LIMITS))?;
@@ -152,9 +170,9 @@ fn reason_for(route: Route, best: Backend) -> String {
 fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order, Failure> {
     let asked = Order {
         pages: args.pages.map_or(DEFAULT_PAGES, Pages),
-        batches: args.batch.clone(),
+        batches: args.batch.clone().unwrap_or(BATCHES.to_vec()),
         mechanisms: args.mechanism.clone(),
-        runs: args.runs,
+        runs: args.runs.unwrap_or(1),
     };
     Order::new((args.route, backend), asked, limits)
         .map_err(|error| Failure::BadInput(error.to_string()))
@@ -264,7 +282,7 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        BillRequest::new(bill, "pagetoll bill".into())
+        BillRequest::new(*bill, "pagetoll bill".into())
     }
 
     fn refusal(arguments: &[&str]) -> String {
@@ -289,14 +307,30 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        for route in ["demand"] {
-            let text = refusal(&[route]);
-            assert!(text.starts_with(&format!("route {route}: cannot be billed")));
-            assert!(text.contains("unmap on lab"), "{text}");
-        }
+        let text = refusal(&["demand", "--on", "lab"]);
+        assert!(text.starts_with("--on lab for route demand: cannot be billed"));
         let text = refusal(&["unmap", "--on", "live"]);
         assert!(text.starts_with("--on live for route unmap"));
         assert!(text.contains("unmap on lab, unmap on sim"), "{text}");
+    }
+
+    #[test]
+    fn demand_is_billed_on_this_host_with_its_own_defaults() {
+        let Work::Demand(demand) = request(&["demand"]).unwrap().work else {
+            panic!("not this host");
+        };
+        assert_eq!(demand.vcpus, [1, 2, 4]);
+        assert_eq!(
+            (demand.order.batches.as_slice(), demand.order.runs),
+            ([1, 16, 64].as_slice(), 5)
+        );
+        assert_eq!(demand.order.mechanisms.len(), 5);
+        let text = refusal(&["demand", "--vcpus", "0"]);
+        assert_eq!(text, "--vcpus 0: expected 1 to 64");
+        assert!(
+            refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options")
+        );
+        assert!(refusal(&["demand", "--on", "lab"]).contains("demand on live"));
     }
 
     #[test]

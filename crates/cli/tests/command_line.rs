@@ -123,13 +123,11 @@ fn unknown_names_are_told_with_the_known_ones() {
 
 #[test]
 fn what_cannot_be_billed_yet_is_refused_with_what_can() {
-    for route in ["demand"] {
-        refused(
-            &["bill", route],
-            2,
-            &[route, "unmap on lab", "lab:", "live:", "sim:"],
-        );
-    }
+    refused(
+        &["bill", "demand", "--on", "lab"],
+        2,
+        &["--on lab for route demand", "demand on live"],
+    );
     refused(
         &["bill", "unmap", "--on", "live"],
         2,

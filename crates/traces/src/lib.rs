@@ -5,6 +5,7 @@
 //! page-table writes and hypercalls of each vcpu, and those between two markers.
 //!
 //! [`ftrace`] reads the text of Linux's function_graph: what each function itself took.
+//!
 //! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
 //! the Perfetto viewer.
 //!

@@ -6,14 +6,13 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
-use pagetoll_lab::Billed;
-use pagetoll_lab::pin;
+use pagetoll_lab::{Billed, pin};
 use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
 use pagetoll_systems::vfio::billing as sim_pin;
 
 use super::deliver::deliver;
-use super::in_lab;
+use super::{in_lab, on_this_host};
 use crate::args::{BillArgs, Verbosity};
 use crate::failure::Outcome;
 use crate::request::{BillRequest, Work, command_line};
@@ -47,6 +46,7 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
             bill: live_pin::bill(request),
             timings: Vec::new(),
         }),
+        Work::Demand(request) => on_this_host::demand(request, verbosity),
     }
 }
 

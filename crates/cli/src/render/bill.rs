@@ -2,6 +2,7 @@
 
 mod checks;
 mod clear;
+mod demand;
 mod pin;
 mod provenance;
 mod safety;
@@ -18,14 +19,14 @@ use crate::words::word;
 /// The bill as a document.
 pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
     let mut sections = vec![Section::facts("", header(bill))];
-    if bill.route == Route::Pin {
-        sections.extend(pin::sections(bill, detail));
-    } else {
-        sections.extend(clear::sections(bill));
-        sections.push(user_space::section(bill));
-        sections.push(tolls::section(bill, detail));
+    match bill.route {
+        Route::Pin => {
+            sections.extend(pin::sections(bill, detail));
+            sections.push(Section::facts("Baselines", baselines(bill)));
+        }
+        Route::Demand => sections.extend(demand::sections(bill)),
+        _ => sections.extend(costs(bill, detail)),
     }
-    sections.push(Section::facts("Baselines", baselines(bill)));
     sections.push(checks::section(bill));
     sections.push(Section::list("Notes", bill.notes.clone()));
     sections.extend(provenance::sections(bill, detail));
@@ -38,6 +39,15 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
         ),
         sections,
     }
+}
+
+/// What is paid, of the routes whose figures are costs alone.
+fn costs(bill: &Bill, detail: Detail) -> Vec<Section> {
+    let mut sections = clear::sections(bill);
+    sections.push(user_space::section(bill));
+    sections.push(tolls::section(bill, detail));
+    sections.push(Section::facts("Baselines", baselines(bill)));
+    sections
 }
 
 fn header(bill: &Bill) -> Vec<(String, String)> {
@@ -60,6 +70,10 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         Evidence::Measured => "measured, with a spread",
         Evidence::Modelled => "modelled: computed, not run",
     };
+    let pages = match bill.route {
+        Route::Demand => "pages of each vCPU",
+        _ => bill.route.items(),
+    };
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let mut facts = vec![
         fact(
@@ -69,7 +83,7 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         fact("evidence", evidence.to_owned()),
         fact("figures", format!("{unit} per {item}")),
         fact("stack", stack.join(", ")),
-        fact(bill.route.items(), bill.order.pages.get().to_string()),
+        fact(pages, bill.order.pages.get().to_string()),
     ];
     if has_batches(bill) {
         facts.push(fact("batches", batches.join(", ")));

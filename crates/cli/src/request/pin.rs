@@ -58,7 +58,7 @@ pub(super) fn sim(args: &BillArgs, command: String) -> Result<sim_pin::Request> 
 pub(super) fn live(args: &BillArgs, command: String) -> Result<live_pin::Request> {
     let limits = live_pin::LIMITS;
     let asked = Order {
-        runs: args.runs.max(live_pin::LEAST_RUNS),
+        runs: args.runs.unwrap_or(1).max(live_pin::LEAST_RUNS),
         ..order(args, (Backend::Live, limits), live_pin::DEFAULT_PAGES)?
     };
     Ok(live_pin::Request {
@@ -78,7 +78,7 @@ fn order(
         // Nothing of this route takes a batch that could be chosen.
         batches: vec![1],
         mechanisms: args.mechanism.clone(),
-        runs: args.runs,
+        runs: args.runs.unwrap_or(1),
     };
     Order::new((Route::Pin, backend), asked, limits)
         .map_err(|error| Failure::BadInput(error.to_string()))

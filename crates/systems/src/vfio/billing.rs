@@ -155,12 +155,18 @@ struct Travelled {
     misplaced: u64,
 }
 
+/// The name of a toll, its figure, and how often it was paid.
+type Item = (&'static str, CostKey, fn(&Tolls) -> u64);
+
 #[derive(Clone, Copy)]
 struct Operation {
     name: &'static str,
     tolls: fn(&Travelled) -> Tolls,
-    tariff: &'static [(&'static str, CostKey, fn(&Tolls) -> u64)],
+    tariff: &'static [Item],
 }
+
+/// A toll, the figure that it costs each time, and how often it is paid.
+type Item = (&'static str, CostKey, fn(&Tolls) -> u64);
 
 const OPERATIONS: [Operation; 2] = [
     Operation {
