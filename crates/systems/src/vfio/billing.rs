@@ -155,9 +155,6 @@ struct Travelled {
     misplaced: u64,
 }
 
-/// The name of a toll, its figure, and how often it was paid.
-type Item = (&'static str, CostKey, fn(&Tolls) -> u64);
-
 #[derive(Clone, Copy)]
 struct Operation {
     name: &'static str,
