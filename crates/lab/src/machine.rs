@@ -114,8 +114,12 @@ impl Machine {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
             Firmware::Linux => self.guest_mib(),
-            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on.
-            Firmware::LinuxWithIommu(huge) => LOW_MIB + 1024 * huge.one_gib,
+            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
+            // the kernel takes the end for itself.
+            Firmware::LinuxWithIommu(huge) if huge.one_gib > 0 => {
+                LOW_MIB + 1024 * (huge.one_gib + 1)
+            }
+            Firmware::LinuxWithIommu(_) => LOW_MIB,
         }
     }
 

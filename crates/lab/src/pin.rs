@@ -158,19 +158,23 @@ fn assemble(
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         rows: rows.collect(),
-        notes: notes(request),
+        notes: notes(request, kernels),
         order: request.order.clone(),
         provenance: provenance(request, programs, kernels)?,
     })
 }
 
-fn notes(request: &Request) -> Vec<String> {
+fn notes(request: &Request, kernels: &[Kernel]) -> Vec<String> {
     let mut notes = vec![
         "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures"
             .to_owned(),
         "map and unmap: the median of three, after two to warm up; first-map: the first".to_owned(),
         "4K, 64K and file follow the physical contiguity of the boot: see the runs".to_owned(),
     ];
+    for kernel in kernels.iter().filter(|kernel| !kernel.has_iommufd()) {
+        let release = &kernel.image.release;
+        notes.push(format!("iommufd: Linux {release} has no such module"));
+    }
     if request.tracing == Tracing::FunctionGraph {
         notes.push(
             "tolls by function: their parts are from a boot under function_graph, scaled to the cost without it"

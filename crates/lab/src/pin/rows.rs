@@ -31,6 +31,12 @@ pub(super) fn rows(columns: &Columns<'_>, of: &OfKernel) -> Vec<Row> {
         if !columns.mechanisms.iter().any(|name| name == mechanism) {
             continue;
         }
+        // A column without a figure says no more than its absence, which a note tells.
+        let of_interface = |found: &Found| found.pins.iter().any(|pin| pin.interface == interface);
+        if columns.mechanisms.len() > 1 && interface != "type1" && !of.runs.iter().any(of_interface)
+        {
+            continue;
+        }
         for operation in OPERATIONS {
             for shape in columns.shapes {
                 let mut row = Row::new(

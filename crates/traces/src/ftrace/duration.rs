@@ -10,10 +10,8 @@ pub(super) fn read(text: &str) -> Option<Nanos> {
     let text = text.trim().trim_start_matches(MARKS).trim();
     let number = text.strip_suffix("us")?.trim();
     let (whole, fraction) = number.split_once('.')?;
-    let nanos = fraction
-        .parse::<u64>()
-        .ok()
-        .filter(|_| fraction.len() == 3)?;
+    let unit = [100, 10, 1].get(fraction.len().checked_sub(1)?)?;
+    let nanos = fraction.parse::<u64>().ok()? * unit;
     let micros: u64 = whole.parse().ok()?;
     micros.checked_mul(1000)?.checked_add(nanos).map(Nanos)
 }
