@@ -11,6 +11,10 @@ mod bad_surroundings;
 mod bench;
 #[path = "lab/bills.rs"]
 mod bills;
+#[path = "lab/pins.rs"]
+mod pins;
+#[path = "lab/routes.rs"]
+mod routes;
 #[path = "lab/signals.rs"]
 mod signals;
 
@@ -22,7 +26,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 14] = [
+const TESTS: [(&str, Test); 21] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -30,12 +34,19 @@ const TESTS: [(&str, Test); 14] = [
         bills::own_files,
     ),
     ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
+    ("memory_is_pinned_and_compared", pins::bill_and_diff),
+    ("the_real_vfio_answers_as_the_model", pins::conformance),
+    ("kernels_that_cannot_pin_are_refused", pins::refusals),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_told", bad_guests::crashes),
     (
         "a_guest_that_prints_garbage_is_told",
         bad_guests::prints_garbage,
     ),
+    ("a_fault_sets_what_was_asked", routes::fault),
+    ("unchanged_descriptors_cost_no_crossing", routes::switch),
+    ("nothing_pending_costs_no_crossing", routes::irq),
+    ("a_flush_writes_what_xen_says", routes::flush),
     (
         "headers_of_another_kernel_are_refused",
         bad_surroundings::other_headers,

@@ -4,16 +4,20 @@
  *
  *   module PATH                            load a kernel module
  *   settle LIMIT_S                         see settle.h
- *   pages N                                pages of the steps that follow
+ *   pages N                                pages, or repetitions, of the steps that follow
  *   clear MECHANISM BATCH                  see steps.h
  *   release
  *   race MECHANISM BATCH DIRTIED LIMIT_MS
  *   user OPERATION
+ *   set MECHANISM
+ *   repeat OPERATION MECHANISM
+ *   call OPERATION
  *   conformance FILE
  *   check NAME PAGES                       see checks.h
  *   kernel-log
  *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
  *   trace-end                              hand the capture over
+ *   run PROGRAM FILE                       a program with one argument, which reports lines of its own
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,8 +30,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../xen-probe/xen_probe_abi.h"
 #include "checks.h"
 #include "privcmd.h"
 #include "report.h"
@@ -124,15 +130,48 @@ static void step_trace_end(void)
 	shared_memory_put("xentrace", data, size);
 }
 
+/* A program that fails has said why, or ended without a word. */
+static void step_run(char *program, char *file)
+{
+	char *const arguments[] = { program, file, NULL };
+	int status;
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (!child) {
+		execv(program, arguments);
+		fail(program);
+	}
+	if (waitpid(child, &status, 0) < 0 || status) {
+		errno = ECHILD;
+		fail(program);
+	}
+}
+
 static uint32_t mark(void)
 {
 	return state.tracing ? state.step : NO_MARK;
 }
 
+void mark_begin(uint32_t id)
+{
+	if (id != NO_MARK)
+		privcmd_mark(XEN_PROBE_MARK_BEGIN, id);
+	XEN_PROBE_TELL(XEN_PROBE_MARK_BEGIN);
+}
+
+void mark_end(uint32_t id)
+{
+	XEN_PROBE_TELL(XEN_PROBE_MARK_END);
+	if (id != NO_MARK)
+		privcmd_mark(XEN_PROBE_MARK_END, id);
+}
+
 /* Takes one line of the order apart and carries it out. */
 static void run_step(const char *line)
 {
-	char word[64], a[256];
+	char word[64], other[64], a[256], b[256];
 	unsigned int x, y;
 	unsigned long long n;
 
@@ -148,12 +187,20 @@ static void run_step(const char *line)
 		step_race(word, x, n, y);
 	else if (sscanf(line, "user %63s", word) == 1)
 		step_user(word, state.pages, mark());
+	else if (sscanf(line, "set %63s", word) == 1)
+		step_set(word, state.pages, mark());
+	else if (sscanf(line, "repeat %63s %63s", word, other) == 2)
+		step_repeat(word, other, state.pages, mark());
+	else if (sscanf(line, "call %63s", word) == 1)
+		step_call(word, state.pages, mark());
 	else if (sscanf(line, "conformance %255s", a) == 1)
 		step_conformance(a);
 	else if (sscanf(line, "check %63s %u", word, &x) == 2)
 		step_check(word, x);
 	else if (!strcmp(line, "kernel-log"))
 		step_kernel_log();
+	else if (sscanf(line, "run %255s %255s", a, b) == 2)
+		step_run(a, b);
 	else if (sscanf(line, "trace-begin %u", &x) == 1)
 		step_trace_begin(x);
 	else if (!strcmp(line, "release"))
@@ -184,10 +231,12 @@ int main(void)
 		if (!*line)
 			continue;
 		state.step++;
+		XEN_PROBE_TELL(XEN_PROBE_MARK_STEP);
 		run_step(line);
 		if (state.tracing)
 			xentrace_drain();
 	}
+	XEN_PROBE_TELL(XEN_PROBE_MARK_STEP);
 	report("{\"kind\":\"done\"}");
 	power_off();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The steps that need /dev/xen-probe: clear and race. */
+/* The steps that need /dev/xen-probe: clear, set, repeat and race. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +31,33 @@ static const char *const mechanisms[XEN_PROBE_MECHANISMS] = {
 	[XEN_PROBE_PRESERVE_AD] = "preserve-ad",
 };
 
+static const char *const set_mechanisms[XEN_PROBE_SET_MECHANISMS] = {
+	[XEN_PROBE_SET_EMULATE] = "emulate",
+	[XEN_PROBE_SET_HYPERCALL] = "hypercall",
+};
+
+static const struct {
+	const char *operation;
+	const char *mechanism;
+} repeated[XEN_PROBE_REPEATED] = {
+	[XEN_PROBE_REPEAT_NOTHING] = { "baseline", "nothing" },
+	[XEN_PROBE_REPEAT_EMPTY_HYPERCALL] = { "baseline", "empty-hypercall" },
+	[XEN_PROBE_REPEAT_TLS_SAME_ALWAYS] = { "none-changed", "always" },
+	[XEN_PROBE_REPEAT_TLS_SAME_IF_CHANGED] = { "none-changed", "if-changed" },
+	[XEN_PROBE_REPEAT_TLS_ONE_ALWAYS] = { "one-changed", "always" },
+	[XEN_PROBE_REPEAT_TLS_ONE_IF_CHANGED] = { "one-changed", "if-changed" },
+	[XEN_PROBE_REPEAT_TLS_ALL_ALWAYS] = { "all-changed", "always" },
+	[XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED] = { "all-changed", "if-changed" },
+	[XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS] = { "none-pending", "always" },
+	[XEN_PROBE_REPEAT_ENABLE_IDLE_IF_PENDING] = { "none-pending", "if-pending" },
+	[XEN_PROBE_REPEAT_ENABLE_PENDING_ALWAYS] = { "one-pending", "always" },
+	[XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING] = { "one-pending", "if-pending" },
+	[XEN_PROBE_REPEAT_FLUSH_LOCAL] = { "flush-local", "mmuext_op" },
+	[XEN_PROBE_REPEAT_FLUSH_ALL] = { "flush-all", "mmuext_op" },
+	[XEN_PROBE_REPEAT_INVLPG_LOCAL] = { "invlpg-local", "mmuext_op" },
+	[XEN_PROBE_REPEAT_NEW_BASEPTR] = { "new-baseptr", "mmuext_op" },
+};
+
 /* Anonymous pages beginning on a 2 MiB boundary, each with 0 written to it: the rounds of a race start at 1. */
 struct region {
 	void *map;
@@ -50,13 +77,47 @@ static int probe_fd(void)
 	return fd;
 }
 
-static uint32_t find_mechanism(const char *name)
+static uint32_t find_name(const char *const *names, uint32_t count, const char *name)
 {
-	for (uint32_t i = 0; i < XEN_PROBE_MECHANISMS; i++)
-		if (!strcmp(mechanisms[i], name))
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
 			return i;
 	errno = EINVAL;
 	fail(name);
+}
+
+static uint32_t find_mechanism(const char *name)
+{
+	return find_name(mechanisms, XEN_PROBE_MECHANISMS, name);
+}
+
+static uint32_t find_repeated(const char *operation, const char *mechanism)
+{
+	for (uint32_t i = 0; i < XEN_PROBE_REPEATED; i++)
+		if (!strcmp(repeated[i].operation, operation) && !strcmp(repeated[i].mechanism, mechanism))
+			return i;
+	errno = EINVAL;
+	fail(operation);
+}
+
+/* What /proc/kallsyms says of a kernel variable; of a per-CPU one, its place in each CPU's area. */
+static uint64_t kernel_symbol(const char *wanted)
+{
+	unsigned long long address, found = 0;
+	FILE *symbols = fopen("/proc/kallsyms", "re");
+	char line[512], name[256];
+
+	if (!symbols)
+		fail("open /proc/kallsyms");
+	while (!found && fgets(line, sizeof(line), symbols))
+		if (sscanf(line, "%llx %*c %255s", &address, name) == 2 && !strcmp(name, wanted))
+			found = address;
+	fclose(symbols);
+	if (!found) {
+		errno = ENOENT;
+		fail(wanted);
+	}
+	return found;
 }
 
 static volatile uint32_t *page(const struct region *region, uint32_t index)
@@ -151,6 +212,47 @@ void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t 
 	       "\"classes\":[%llu,%llu,%llu,%llu],\"faults\":%s}",
 	       mechanism, batch, pages, (int)mark, request.instructions, request.classes[0], request.classes[1],
 	       request.classes[2], request.classes[3], faults);
+}
+
+void step_set(const char *mechanism, uint32_t pages, uint32_t mark)
+{
+	const struct region *region = region_of(pages);
+	struct xen_probe_set request = {
+		.addr = (uintptr_t)region->first, .pages = pages, .mark = mark,
+		.mechanism = find_name(set_mechanisms, XEN_PROBE_SET_MECHANISMS, mechanism),
+	};
+	const struct xen_probe_faults *faults = &request.faults;
+
+	make_classes(region);
+	if (ioctl(probe_fd(), XEN_PROBE_IOC_SET, &request) < 0)
+		fail("XEN_PROBE_IOC_SET");
+	report("{\"kind\":\"repeat\",\"operation\":\"set\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,"
+	       "\"instructions\":%llu,\"failed\":{\"frame\":%llu,\"flags\":%llu,\"accessed-dirty\":%llu,\"accepted\":%llu}}",
+	       mechanism, pages, (int)mark, request.instructions, faults->wrong_frame, faults->wrong_flags,
+	       faults->lost_accessed + faults->lost_dirty, faults->refused);
+}
+
+/* What the probe says was wrong, under the name of the check that it failed. */
+static const char *check_of(uint32_t operation)
+{
+	if (operation >= XEN_PROBE_REPEAT_TLS_SAME_ALWAYS && operation <= XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED)
+		return "descriptors-loaded";
+	return "delivered-at-once";
+}
+
+void step_repeat(const char *operation, const char *mechanism, uint32_t count, uint32_t mark)
+{
+	struct xen_probe_repeat request = { .operation = find_repeated(operation, mechanism), .count = count, .mark = mark };
+	uint32_t number = request.operation;
+
+	if (number >= XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS && number <= XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING)
+		request.vcpu_info = kernel_symbol("xen_vcpu_info");
+	if (ioctl(probe_fd(), XEN_PROBE_IOC_REPEAT, &request) < 0)
+		fail("XEN_PROBE_IOC_REPEAT");
+	report("{\"kind\":\"repeat\",\"operation\":\"%s\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,"
+	       "\"instructions\":%llu,\"failed\":{\"%s\":%llu,\"accepted\":%llu}}",
+	       operation, mechanism, count, (int)mark, request.instructions, check_of(number), request.wrong,
+	       request.refused);
 }
 
 static void pin_to_cpu(int cpu)

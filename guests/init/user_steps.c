@@ -12,9 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../xen-probe/xen_probe_abi.h"
 #include "clock.h"
-#include "privcmd.h"
 #include "report.h"
 #include "steps.h"
 
@@ -125,13 +123,11 @@ void step_user(const char *name, uint32_t pages, uint32_t mark)
 		fail("map pages");
 	madvise((void *)area.addr, area.size, MADV_NOHUGEPAGE);
 	operation->prepare(area);
-	if (mark != NO_MARK)
-		privcmd_mark(XEN_PROBE_MARK_BEGIN, mark);
+	mark_begin(mark);
 	start = ticks();
 	operation->timed(area);
 	taken = ticks() - start;
-	if (mark != NO_MARK)
-		privcmd_mark(XEN_PROBE_MARK_END, mark);
+	mark_end(mark);
 	operation->finish(area);
 	report("{\"kind\":\"user\",\"operation\":\"%s\",\"pages\":%u,\"mark\":%d,\"instructions\":%llu}", name, pages,
 	       (int)mark, (unsigned long long)taken);

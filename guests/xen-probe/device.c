@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/xen-probe: gets and clears page-table entries of the caller's own mm by every mechanism of the PV ABI, times it,
- * checks what came back, and puts everything back as it was. For a PV guest under Xen only, and for root.
+ * /dev/xen-probe: does what a kernel does to page-table entries of the caller's own mm, to TLS descriptors, to events
+ * and to TLBs by every mechanism of the PV ABI, times it, checks what came of it, and puts everything back as it was.
+ * For a PV guest under Xen only, and for root.
  */
 #include <linux/err.h>
 #include <linux/fs.h>
@@ -13,9 +14,6 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include <asm/msr.h>
-#include <asm/tsc.h>
-#include <asm/xen/hypercall.h>
 #include <xen/xen.h>
 
 #include "probe.h"
@@ -35,12 +33,6 @@ static bool batch_ok(u32 batch)
 	return batch >= 1 && batch <= XEN_PROBE_MAX_BATCH;
 }
 
-static void mark(u32 base, u32 id)
-{
-	if (id != XEN_PROBE_NO_MARK)
-		HYPERVISOR_sched_op(base + id, NULL);
-}
-
 static void count_classes(const struct table *t, u64 classes[4])
 {
 	unsigned int i;
@@ -58,12 +50,12 @@ static void clear_one(struct table *t, struct xen_probe_clear *req)
 
 	table_lock(t);
 	table_snapshot(t);
-	mark(XEN_PROBE_MARK_BEGIN, req->mark);
+	mark_begin(req->mark);
 	start = rdtsc_ordered();
 	for (i = 0; i < t->count; i += req->batch)
 		clear(t, i, min(req->batch, t->count - i));
 	req->instructions += rdtsc_ordered() - start;
-	mark(XEN_PROBE_MARK_END, req->mark);
+	mark_end(req->mark);
 	count_classes(t, req->classes);
 	table_check(t, t->before, &req->faults);
 	if (mechanism_is_baseline(req->mechanism))
@@ -150,6 +142,41 @@ static long do_age(const struct xen_probe_age __user *arg)
 	return for_each_table(req.addr, req.pages, age_table, &req);
 }
 
+static void set_table(struct table *t, void *request)
+{
+	set_one(t, request);
+}
+
+static long do_set(struct xen_probe_set __user *arg)
+{
+	struct xen_probe_set req;
+	int err;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	if (!range_ok(req.addr, req.pages) || !set_known(req.mechanism))
+		return -EINVAL;
+	req.instructions = 0;
+	memset(&req.faults, 0, sizeof(req.faults));
+	err = for_each_table(req.addr, req.pages, set_table, &req);
+	if (err)
+		return err;
+	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+}
+
+static long do_repeat(struct xen_probe_repeat __user *arg)
+{
+	struct xen_probe_repeat req;
+	int err;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	err = repeat_run(&req);
+	if (err)
+		return err;
+	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+}
+
 static long do_race(struct xen_probe_race __user *arg)
 {
 	struct xen_probe_race req;
@@ -222,6 +249,16 @@ static long locked_case(void __user *arg)
 	return do_case(arg);
 }
 
+static long locked_set(void __user *arg)
+{
+	return do_set(arg);
+}
+
+static long locked_repeat(void __user *arg)
+{
+	return do_repeat(arg);
+}
+
 static long probe_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
 	void __user *request = (void __user *)arg;
@@ -235,6 +272,10 @@ static long probe_ioctl(struct file *file, unsigned int command, unsigned long a
 		return locked(locked_race, request);
 	case XEN_PROBE_IOC_CASE:
 		return locked(locked_case, request);
+	case XEN_PROBE_IOC_SET:
+		return locked(locked_set, request);
+	case XEN_PROBE_IOC_REPEAT:
+		return locked(locked_repeat, request);
 	case XEN_PROBE_IOC_DIRTY:
 		return race_dirty();
 	case XEN_PROBE_IOC_DIRTY_STOP:
@@ -271,5 +312,5 @@ static void __exit probe_exit(void)
 
 module_init(probe_init);
 module_exit(probe_exit);
-MODULE_DESCRIPTION("Bills page-table clearing in a Xen PV guest");
+MODULE_DESCRIPTION("Bills what a Xen PV guest pays its hypervisor for");
 MODULE_LICENSE("GPL");

@@ -7,6 +7,10 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+#include <asm/msr.h>
+#include <asm/tsc.h>
+#include <asm/xen/hypercall.h>
+#include <xen/interface/event_channel.h>
 #include <xen/interface/xen.h>
 
 #include "xen_probe_abi.h"
@@ -50,6 +54,73 @@ void table_check(const struct table *t, const pte_t *expected, struct xen_probe_
 int race_run(struct table *t, struct mm_struct *mm, struct xen_probe_race *race);
 int race_dirty(void);
 void race_stop(void);
+
+/* set.c */
+bool set_known(u32 mechanism);
+void set_one(struct table *t, struct xen_probe_set *req);
+
+/*
+ * Something repeated. The stretches that are timed lie between stretch_begin() and stretch_end(); interrupts are off
+ * around them.
+ */
+struct repeat {
+	struct xen_probe_repeat *req;
+	int cpu;
+	u64 start;
+	/* repeat.c: when a tick was seen, and how long a chunk takes. */
+	u64 tick;
+	u64 longest;
+	/* descriptors.c */
+	u64 loaded[3];
+	/* events.c */
+	struct vcpu_info *vcpu;
+	evtchn_port_t port;
+	int irq;
+	u64 delivered;
+};
+
+struct repeated {
+	/* Optional, in process context. A negative errno ends it. */
+	int (*prepare)(struct repeat *r);
+	/* Does it `count` times; the CPU's timer does not fire if `chunk` is few enough. */
+	void (*run)(struct repeat *r, unsigned int count);
+	void (*finish)(struct repeat *r);
+	unsigned int chunk;
+};
+
+/* repeat.c */
+int repeat_run(struct xen_probe_repeat *req);
+
+/* descriptors.c, events.c, flush.c: NULL for operations of the others. */
+const struct repeated *descriptors_find(u32 operation);
+const struct repeated *events_find(u32 operation);
+const struct repeated *flush_find(u32 operation);
+
+static inline void mark_begin(u32 id)
+{
+	if (id != XEN_PROBE_NO_MARK)
+		HYPERVISOR_sched_op(XEN_PROBE_MARK_BEGIN + id, NULL);
+	XEN_PROBE_TELL(XEN_PROBE_MARK_BEGIN);
+}
+
+static inline void mark_end(u32 id)
+{
+	XEN_PROBE_TELL(XEN_PROBE_MARK_END);
+	if (id != XEN_PROBE_NO_MARK)
+		HYPERVISOR_sched_op(XEN_PROBE_MARK_END + id, NULL);
+}
+
+static inline void stretch_begin(struct repeat *r)
+{
+	mark_begin(r->req->mark);
+	r->start = rdtsc_ordered();
+}
+
+static inline void stretch_end(struct repeat *r)
+{
+	r->req->instructions += rdtsc_ordered() - r->start;
+	mark_end(r->req->mark);
+}
 
 /* conformance.c: one case at a time. */
 int conformance_run(struct xen_probe_case *c);

@@ -26,6 +26,13 @@
 #define XEN_PROBE_MARK_BEGIN 0x50540000u
 #define XEN_PROBE_MARK_END 0x50550000u
 
+/*
+ * The same for whoever follows the instructions themselves (crates/lab/counter): a long NOP whose displacement says
+ * what begins, ends, or that the order's next step begins.
+ */
+#define XEN_PROBE_MARK_STEP 0x50560000u
+#define XEN_PROBE_TELL(what) __asm__ volatile(".byte 0x0f, 0x1f, 0x80; .long %c0" : : "i"(what) : "memory")
+
 enum xen_probe_mechanism {
 	/* Baselines: nothing is cleared. */
 	XEN_PROBE_READ = 0,            /* read every entry */
@@ -88,6 +95,62 @@ struct xen_probe_race {
 	__u64 accessed; /* pages that were read or written */
 	__u64 rounds;
 	struct xen_probe_faults faults;
+};
+
+/* Ways to set an entry. */
+enum xen_probe_set_mechanism {
+	XEN_PROBE_SET_EMULATE = 0,
+	XEN_PROBE_SET_HYPERCALL = 1,
+	XEN_PROBE_SET_MECHANISMS
+};
+
+/* Empties the entries of a range, sets each to what it held by one mechanism, and checks. */
+struct xen_probe_set {
+	__u64 addr;
+	__u32 pages;
+	__u32 mechanism;
+	__u32 mark;
+	__u32 reserved;
+	/* Answers. */
+	__u64 instructions;
+	struct xen_probe_faults faults; /* of the entries as they were found afterwards */
+};
+
+/* What is done again and again, without pages. */
+enum xen_probe_operation_repeated {
+	/* Baselines: an empty loop, and one of xen_version(0). */
+	XEN_PROBE_REPEAT_NOTHING = 0,
+	XEN_PROBE_REPEAT_EMPTY_HYPERCALL,
+	/* The TLS descriptors of a thread that none, one, or all three differ of from those loaded. */
+	XEN_PROBE_REPEAT_TLS_SAME_ALWAYS,
+	XEN_PROBE_REPEAT_TLS_SAME_IF_CHANGED,
+	XEN_PROBE_REPEAT_TLS_ONE_ALWAYS,
+	XEN_PROBE_REPEAT_TLS_ONE_IF_CHANGED,
+	XEN_PROBE_REPEAT_TLS_ALL_ALWAYS,
+	XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED,
+	/* Events are enabled while none, or one, is pending. */
+	XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS,
+	XEN_PROBE_REPEAT_ENABLE_IDLE_IF_PENDING,
+	XEN_PROBE_REPEAT_ENABLE_PENDING_ALWAYS,
+	XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING,
+	/* mmuext_op: flushes, and the base pointer that is loaded already. */
+	XEN_PROBE_REPEAT_FLUSH_LOCAL,
+	XEN_PROBE_REPEAT_FLUSH_ALL,
+	XEN_PROBE_REPEAT_INVLPG_LOCAL,
+	XEN_PROBE_REPEAT_NEW_BASEPTR,
+	XEN_PROBE_REPEATED
+};
+
+struct xen_probe_repeat {
+	__u32 operation;
+	__u32 count;
+	__u32 mark;
+	__u32 reserved;
+	__u64 vcpu_info; /* the kernel's per-CPU variable xen_vcpu_info: it is not exported, /proc/kallsyms has it */
+	/* Answers. */
+	__u64 instructions;
+	__u64 wrong;   /* not as it should be afterwards: a descriptor, or an event that was not delivered at once */
+	__u64 refused; /* hypercalls that Xen refused */
 };
 
 /*
@@ -173,5 +236,7 @@ struct xen_probe_case {
 #define XEN_PROBE_IOC_DIRTY _IO('T', 4)
 #define XEN_PROBE_IOC_DIRTY_STOP _IO('T', 5)
 #define XEN_PROBE_IOC_CASE _IOWR('T', 6, struct xen_probe_case)
+#define XEN_PROBE_IOC_SET _IOWR('T', 7, struct xen_probe_set)
+#define XEN_PROBE_IOC_REPEAT _IOWR('T', 8, struct xen_probe_repeat)
 
 #endif

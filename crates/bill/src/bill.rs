@@ -86,6 +86,8 @@ pub enum System {
     XenPvDom0,
     /// The same kernel without a hypervisor.
     Native,
+    /// A guest of this host's KVM.
+    KvmGuest,
 }
 
 /// One itemised cost.
@@ -116,6 +118,31 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// Where the middle 90 % of the samples lie, by nearest rank; `None` for fewer than two. Sorts the samples.
+    #[must_use]
+    pub fn of_middle(samples: &mut [f64]) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().checked_sub(1).filter(|last| *last > 0)?;
+        let beyond = samples.len() / 20;
+        Some(Self {
+            low: samples[beyond],
+            high: samples[last - beyond],
+        })
+    }
+}
+
+/// What physical memory the pages of a row were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Runs of physically contiguous pages.
+    pub runs: u64,
+    /// Folios; a page of its own is one.
+    pub folios: u64,
+    /// Pages of 4 KiB of the largest folio.
+    pub largest_folio: u64,
+}
+
 /// One line of the bill.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -129,9 +156,37 @@ pub struct Row {
     pub batch: u32,
     /// The system that it was billed on.
     pub system: System,
-    /// The kernel that it was billed on, where a bill has several or one that pagetoll built.
+    /// The kernel, where a bill has several, pagetoll built it, or the route depends on it: as it was ordered
+    /// (`fix:none`), or its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// The shape of the memory: `4K`, `THP`, `2M`, `1G`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folio: Option<String>,
+    /// What physical memory that was in fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// vCPUs that travelled the route at once; absent where it was one and nothing else is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u32>,
+    /// Reader threads that served faults; absent where nobody read any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
+    /// The privilege level that the guest ran at: 0 or 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring: Option<u8>,
+    /// Pages of all vCPUs together for each second, the mean over the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_per_second: Option<f64>,
+    /// Standard deviation of that over the runs; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages_per_second_stddev: Option<f64>,
+    /// On which CPUs the threads ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
+    /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folios: BTreeMap<String, u64>,
     /// Pages that were billed.
     pub pages: Pages,
     /// The cost of one page in the bill's unit, the mean over the runs; absent when `unavailable` says why.
@@ -172,6 +227,15 @@ impl Row {
             batch: 1,
             system: System::XenPvDom0,
             kernel: None,
+            folio: None,
+            layout: None,
+            vcpus: None,
+            readers: None,
+            ring: None,
+            pages_per_second: None,
+            pages_per_second_stddev: None,
+            placement: None,
+            folios: BTreeMap::new(),
             pages,
             cost_per_page: None,
             stddev: None,
@@ -184,6 +248,13 @@ impl Row {
             checks: Vec::new(),
             unavailable: None,
         }
+    }
+
+    /// Sets the rate from the runs' rates, in pages for each second; nothing when there are none.
+    pub fn set_rates(&mut self, rates: &[f64]) {
+        let spread = Spread::of(rates);
+        self.pages_per_second = spread.map(|s| s.mean);
+        self.pages_per_second_stddev = spread.filter(|_| rates.len() > 1).map(|s| s.stddev);
     }
 
     /// Sets the cost from the runs' costs; nothing when there are none.
@@ -224,12 +295,12 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// Whether `check` says something of other rows only: the race of a mechanism that is a negative control, because
-    /// nobody says that it is safe on SMP. That it loses bits is what it is there for.
+    /// Whether `check` says something of other rows only: that of a mechanism which is a negative control, because
+    /// nobody says that it is safe. That it fails is what it is there for.
     #[must_use]
     pub fn is_of_control(&self, row: &Row, check: &Check) -> bool {
         let known = self.route.mechanism(&row.mechanism);
-        check.is_race() && !known.is_ok_and(|mechanism| mechanism.smp_safe)
+        check.needs_control() && !known.is_ok_and(|mechanism| mechanism.smp_safe)
     }
 
     /// The checks with this verdict that say something of the row that they stand in.
@@ -276,12 +347,36 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_leaves_a_twentieth_out_on_either_side() {
+        let mut samples: Vec<f64> = (0..200).rev().map(f64::from).collect();
+        let middle = Interval::of_middle(&mut samples).unwrap();
+        assert_eq!((middle.low, middle.high), (10.0, 189.0));
+        assert_eq!(Interval::of_middle(&mut [1.0]), None);
+    }
+
+    #[test]
     fn one_run_has_a_cost_but_no_deviation() {
         let mut row = row("emulate", vec![]);
         row.set_runs(vec![1836.0]);
         assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), None));
         row.set_runs(vec![1836.0, 1836.0]);
         assert_eq!((row.cost_per_page, row.stddev), (Some(1836.0), Some(0.0)));
+    }
+
+    #[test]
+    fn rates_have_a_deviation_of_their_own() {
+        let mut row = row("emulate", vec![]);
+        row.set_rates(&[100.0]);
+        assert_eq!(
+            (row.pages_per_second, row.pages_per_second_stddev),
+            (Some(100.0), None)
+        );
+        row.set_rates(&[100.0, 102.0]);
+        assert_eq!(row.pages_per_second, Some(101.0));
+        assert!(
+            row.pages_per_second_stddev
+                .is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9)
+        );
     }
 
     #[test]

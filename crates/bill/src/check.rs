@@ -34,6 +34,9 @@ pub struct Check {
 }
 
 impl Check {
+    /// The name of the check that a device finds every page where it belongs although memory is not contiguous.
+    pub const CONTIGUITY: &'static str = "contiguity";
+
     /// A check whose every page is compared with the known answer.
     #[must_use]
     pub fn against_known(name: &str, tried: u64, failed: u64) -> Self {
@@ -84,6 +87,12 @@ impl Check {
                 Verdict::Inconclusive
             },
         }
+    }
+
+    /// Whether the check proves something only where a mechanism that is known to be wrong fails it.
+    #[must_use]
+    pub fn needs_control(&self) -> bool {
+        self.is_race() || self.name == Self::CONTIGUITY
     }
 
     /// Whether this is a check of a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.

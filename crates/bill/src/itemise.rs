@@ -50,6 +50,17 @@ pub fn itemise(row: Measured, baselines: Baselines, others: &[Measured]) -> Vec<
     }
 }
 
+/// Itemises a mechanism that does no more than its hypercalls, or none: entering the hypervisor as often as it is, and
+/// the rest, which goes by `work`. `entry` is what a hypercall costs that does nothing.
+#[must_use]
+pub fn itemise_calls(row: Measured, entry: f64, work: &str) -> Vec<Toll> {
+    let calls = row.hypercalls_per_page.filter(|calls| *calls > 0.0);
+    let entry = calls.map(|calls| toll("hypercall-entry", calls, entry));
+    let entered = entry.as_ref().map_or(0.0, Toll::cost_per_page);
+    let rest = toll(work, 1.0, row.cost_per_page - entered);
+    entry.into_iter().chain([rest]).collect()
+}
+
 fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
     Toll {
         name: name.to_owned(),
@@ -108,6 +119,18 @@ mod tests {
         let tolls = itemise(row, BASELINES, &[row]);
         assert_eq!(names(&tolls), ["read-entry", "hypercall-entry", "update"]);
         assert_eq!(tolls[2].cost_each, 1045.0 - 350.0);
+    }
+
+    #[test]
+    fn calls_are_entered_as_often_as_they_are_made() {
+        let tolls = itemise_calls(measured(1700.0, 2.0), 340.0, "deliver");
+        assert_eq!(names(&tolls), ["hypercall-entry", "deliver"]);
+        assert_eq!(tolls[1].cost_each, 1020.0);
+        assert_eq!(
+            names(&itemise_calls(measured(9.0, 0.0), 340.0, "check")),
+            ["check"]
+        );
+        assert_eq!(sum(&tolls), 1700.0);
     }
 
     #[test]

@@ -8,18 +8,20 @@
 mod bill;
 mod check;
 pub mod crossing;
+pub mod diff;
 pub mod host;
 mod itemise;
 mod order;
 mod provenance;
+pub mod published;
 mod route;
 mod side_by_side;
 mod spread;
 mod support;
 
-pub use bill::{Backend, Bill, Evidence, Interval, Row, Schema, System, Toll, Unit};
+pub use bill::{Backend, Bill, Evidence, Interval, Layout, Row, Schema, System, Toll, Unit};
 pub use check::{Check, Verdict};
-pub use itemise::{Baselines, Measured, itemise};
+pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use order::{Limits, Order, OrderError};
 pub use provenance::{Image, Package, Provenance};
 pub use route::{Mechanism, Role, Route, UnknownMechanism};

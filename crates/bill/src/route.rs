@@ -2,9 +2,11 @@
 //!
 //! Where each route comes from is told in `docs/terms.md`.
 
+mod demand;
 mod fault;
 mod flush;
 mod irq;
+mod pin;
 mod switch;
 mod unmap;
 
@@ -145,7 +147,8 @@ impl Route {
             Self::Switch => switch::MECHANISMS,
             Self::Irq => irq::MECHANISMS,
             Self::Flush => flush::MECHANISMS,
-            Self::Pin | Self::Demand => &[],
+            Self::Pin => pin::MECHANISMS,
+            Self::Demand => demand::MECHANISMS,
         }
     }
 
@@ -162,7 +165,27 @@ impl Route {
             Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "page",
             Self::Switch => "switch",
             Self::Irq => "enable",
-            Self::Flush => "flush",
+            Self::Flush => "operation",
+        }
+    }
+
+    /// Several of them.
+    #[must_use]
+    pub const fn items(self) -> &'static str {
+        match self {
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "pages",
+            Self::Switch => "switches",
+            Self::Irq => "enables",
+            Self::Flush => "operations",
+        }
+    }
+
+    /// What user space does once where its costs are compared: not what a mechanism does once, if it makes calls.
+    #[must_use]
+    pub const fn observed_item(self) -> &'static str {
+        match self {
+            Self::Irq => "call",
+            _ => self.item(),
         }
     }
 

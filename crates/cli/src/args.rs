@@ -1,5 +1,9 @@
 //! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
 
+pub(crate) mod demand;
+mod diff;
+mod pin;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,9 +11,12 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::{Backend, Route};
-use pagetoll_lab::unmap::LIMITS;
+use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
+
+pub(crate) use diff::{DiffArgs, DiffFormat};
+pub(crate) use pin::PinArgs;
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -34,8 +41,14 @@ Examples:
       On the newest kernel of another suite
   pagetoll bill unmap --kernel arch/x86/boot/bzImage --headers . --xen xen/xen.gz
       On a kernel and a Xen of your own
+  pagetoll bill pin --kernel debian:trixie-backports/6.17 --kernel debian:trixie-backports/6.18
+      Mapping memory for DMA, a column for each kernel
   pagetoll bill unmap --runs 5 --format csv
       Five independent boots, with the deviation between them
+  pagetoll bill demand
+      Demand paging on this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
+  pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
+      Minor faults of shared memory, with a reader on the CPU of each vCPU
 
   pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
       Side by side: the same kernel without and with a fix; the second is compared with the first
@@ -101,9 +114,12 @@ impl Cli {
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
     #[command(after_long_help = BILL_EXAMPLES)]
-    Bill(BillArgs),
+    Bill(Box<BillArgs>),
     /// Prints a saved bill as its run would have printed it
     Report(ReportArgs),
+    /// Compares two bills of a route: what got dearer, and what cheaper
+    #[command(after_long_help = diff::EXAMPLES)]
+    Diff(DiffArgs),
     /// Lists what can be billed, by which mechanism, on which backend, here
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest
@@ -117,6 +133,10 @@ pub(crate) enum Command {
     /// Lists, shows, builds and checks the kernel patches that pagetoll carries
     #[command(after_long_help = FIX_EXAMPLES)]
     Fix(FixArgs),
+    /// Makes a host table for the simulator from bills of the lab
+    Calibrate(CalibrateArgs),
+    /// Sets published figures beside what the simulator makes of them
+    Validate(ListArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -134,33 +154,24 @@ pub(crate) struct BillArgs {
     /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
     #[arg(long, value_name = "M,..", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
-    /// Pages billed in each row
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "16384",
-        allow_negative_numbers = true
-    )]
+    /// Pages billed in each row; of demand, pages of each vCPU [default: 16384; 65536 for route pin, 2097152 for it with --on live]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
-    pub(crate) pages: u64,
-    /// Pages taken at once, by the mechanisms that take several
-    #[arg(
-        long,
-        value_name = "B,..",
-        default_value = "1,8,32,128,512",
-        value_delimiter = ','
-    )]
+    pub(crate) pages: Option<u64>,
+    /// Pages taken at once, by the mechanisms that take several [default: 1,8,32,128,512; of demand 1,16,64]
+    #[arg(long, value_name = "B,..", value_delimiter = ',')]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.batch.into()), allow_negative_numbers = true)]
-    pub(crate) batch: Vec<u32>,
-    /// Independent repetitions, each from a fresh boot
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true
-    )]
+    pub(crate) batch: Option<Vec<u32>>,
+    /// Independent repetitions, each from a fresh boot [default: 1; of demand 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
-    pub(crate) runs: u32,
+    pub(crate) runs: Option<u32>,
+    #[command(flatten)]
+    pub(crate) demand: demand::DemandArgs,
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
+    pub(crate) pin: PinArgs,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Asks the package mirror what it offers today instead of using what was recorded
@@ -180,10 +191,38 @@ pub(crate) struct BillArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// What the simulator is to reckon with.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
+    pub(crate) samples: Option<u32>,
+    /// With --on sim: where the sequence of samples begins; of demand, what random orders and mixed accesses are made from
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// With --on sim: a system that differs from the real one in one thing
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) what_if: Option<WhatIf>,
+}
+
+/// What a simulated system does otherwise than the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhatIf {
+    /// flush: wait for flush_lock with interrupts off, against Xen's assertion
+    InterruptsOff,
+}
+
+/// More samples than any quantile that is printed needs.
+pub(crate) const MOST_SAMPLES: u32 = 100_000;
+
 /// What the lab shall boot.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or the path of a bzImage or vmlinux
+    /// The kernel: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or the path of a bzImage or vmlinux; several, where a route takes them, are set side by side
     #[arg(long, value_name = "SRC", default_value = "debian")]
     pub(crate) kernel: Vec<String>,
     /// The folder to build modules in for a kernel given by its path
@@ -236,7 +275,10 @@ pub(crate) struct TraceArgs {
 /// What `conformance` was told.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// Which systems answer; one alone is compared with the answers that were recorded on Xen 4.17
+    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA
+    #[arg(long, value_name = "SUITE", default_value = "xen")]
+    pub(crate) suite: ConformanceSuite,
+    /// Which systems answer; one alone is compared with the answers that were recorded on a real one
     #[arg(long, value_name = "SYSTEM", default_value = "both")]
     pub(crate) on: ConformanceSystems,
     /// How the answers are printed
@@ -245,7 +287,7 @@ pub(crate) struct ConformanceArgs {
     /// Only the cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) case: String,
-    /// Writes the real Xen's answers to this file, as conformance/ keeps them
+    /// Writes the real system's answers to this file, as conformance/ keeps them
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
@@ -255,12 +297,21 @@ pub(crate) struct ConformanceArgs {
     pub(crate) keep_logs: Option<PathBuf>,
 }
 
+/// Which conformance cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConformanceSuite {
+    /// Xen's page-table updates
+    Xen,
+    /// VFIO's maps and unmaps
+    Vfio,
+}
+
 /// Who answers the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real Xen
+    /// The real one
     Lab,
-    /// The simulated Xen
+    /// The simulated one
     Sim,
     /// Both
     Both,
@@ -337,6 +388,17 @@ pub(crate) struct FixCheckArgs {
     /// How the findings are printed
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: ListFormat,
+}
+
+/// What `calibrate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Bills of the lab in JSON, of different routes on the same machine
+    #[arg(required = true)]
+    pub(crate) bills: Vec<PathBuf>,
+    /// What the table is to be called
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub(crate) name: String,
 }
 
 /// What `generate` was told.
@@ -434,9 +496,9 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        assert_eq!((bill.pages, bill.runs), (16_384, 1));
-        assert_eq!(bill.batch, [1, 8, 32, 128, 512]);
+        assert_eq!((bill.pages, bill.runs, bill.batch), (None, None, None));
         assert!(bill.mechanism.is_empty() && bill.on.is_none());
+        assert!(bill.demand.are_absent());
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! One module for each command: what it does between the arguments and the output.
 
 mod bill;
+mod calibrate;
 mod conformance;
 mod deliver;
+mod diff;
 mod doctor;
 mod fix;
 mod generate;
 mod in_lab;
+mod on_this_host;
 mod report;
 mod routes;
 mod search;
 mod trace;
+mod validate;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,14 +30,17 @@ use crate::failure::{Failure, Outcome};
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(args) => bill::run(args, verbosity),
+        Command::Bill(args) => bill::run(*args, verbosity),
         Command::Report(args) => report::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
         Command::Fix(args) => fix::run(args.command, verbosity),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
 }

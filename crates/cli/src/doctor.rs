@@ -3,6 +3,7 @@
 //! Only looks; [`install`] is what changes something, and only when it is called.
 
 pub(crate) mod install;
+mod live;
 mod machine;
 
 use std::ffi::OsStr;
@@ -78,6 +79,7 @@ impl Diagnosis {
         let path = SearchPath::from_env();
         let mut diagnosis = Self::of_tools(&path, Installer::current());
         diagnosis.findings.extend(machine::findings());
+        diagnosis.findings.extend(live::findings());
         diagnosis.lab_can_run = diagnosis
             .findings
             .iter()
@@ -181,6 +183,6 @@ mod tests {
     fn this_machine_can_be_examined() {
         let diagnosis = Diagnosis::of_this_machine();
         let named = |name: &str| diagnosis.findings.iter().any(|f| f.name == name);
-        assert!(named("gcc") && named("/dev/kvm") && named("memory") && named("cache"));
+        assert!(named("gcc") && named("/dev/kvm") && named("userfaultfd") && named("cache"));
     }
 }

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use pagetoll_fix::FixError;
 use pagetoll_lab::LabError;
+use pagetoll_live::LiveError;
+use pagetoll_systems::billing::BillingError;
 use thiserror::Error;
 
 use crate::words::harmless;
@@ -70,8 +72,14 @@ impl Failure {
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref().map(Failure::exit_code);
-        own.or_else(|| cause.downcast_ref().map(LabError::exit_code))
-            .or_else(|| cause.downcast_ref().map(FixError::exit_code))
+        let of_lab = || cause.downcast_ref().map(LabError::exit_code);
+        let of_fix = || cause.downcast_ref().map(FixError::exit_code);
+        let of_live = || cause.downcast_ref().map(LiveError::exit_code);
+        let of_sim = || cause.downcast_ref().map(BillingError::exit_code);
+        own.or_else(of_lab)
+            .or_else(of_fix)
+            .or_else(of_live)
+            .or_else(of_sim)
     };
     error.chain().find_map(of_cause).unwrap_or(1)
 }

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod doctor;
 mod failure;
+mod hosts;
 mod output;
 mod progress;
 mod render;

@@ -5,6 +5,7 @@
 
 mod bill;
 mod csv;
+mod diff;
 pub(crate) mod document;
 mod figure;
 mod markdown;
@@ -13,6 +14,7 @@ pub(crate) mod text;
 
 use anyhow::Result;
 use pagetoll_bill::Bill;
+use pagetoll_bill::diff::Diff;
 
 use crate::args::Format;
 
@@ -23,6 +25,16 @@ enum Detail {
     Short,
     /// Everything.
     Full,
+}
+
+/// Two bills, compared, for a terminal.
+pub(crate) fn diff_text(bills: (&Bill, &Bill), diff: &Diff) -> String {
+    text::document(&diff::document(bills, diff))
+}
+
+/// Two bills, compared, as GitHub shows it.
+pub(crate) fn diff_markdown(bills: (&Bill, &Bill), diff: &Diff) -> String {
+    markdown::document(&diff::document(bills, diff))
 }
 
 /// The bill in one of its forms, with a newline at its end.

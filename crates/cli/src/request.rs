@@ -1,20 +1,28 @@
 //! From what the user said to a validated order: nothing is started before this has succeeded.
 
+mod demand;
+mod kernels;
+mod pin;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
-use pagetoll_fix::spec::Spec;
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::unmap::{LIMITS, Request, silence};
+use pagetoll_lab::request::{DEFAULT_PAGES, silence};
 use pagetoll_lab::xen::XenSource;
+use pagetoll_lab::{LIMITS, Request};
+use pagetoll_systems::billing::{self, Samples, WaitsWith};
 use pagetoll_units::Pages;
 
-use crate::args::{BillArgs, Format, ImageArgs};
+use crate::args::{BillArgs, Format, MOST_SAMPLES, WhatIf};
 use crate::failure::Failure;
+use crate::hosts;
 use crate::support::{self, BACKENDS};
+
+pub(crate) use kernels::{Kernel, Origin, kernel};
 
 /// A bill that can be made, as far as can be told beforehand.
 #[derive(Debug)]
@@ -34,24 +42,16 @@ pub(crate) struct BillRequest {
 pub(crate) enum Work {
     /// Real systems are to be booted: the same order on each kernel.
     Lab(Box<Request>, Vec<Kernel>),
-}
-
-/// A kernel, and how it was named.
-#[derive(Clone, Debug)]
-pub(crate) struct Kernel {
-    /// As --kernel has it.
-    pub(crate) name: String,
-    /// Where it comes from.
-    pub(crate) origin: Origin,
-}
-
-/// Where a kernel comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum Origin {
-    /// The lab obtains it.
-    Lab(KernelSource),
-    /// It is to be built.
-    Fix(Box<Spec>),
+    /// Memory is to be paged in on this host.
+    Demand(Box<pagetoll_live::demand::Request>),
+    /// Simulated systems are to be travelled.
+    Sim(Box<billing::Request>),
+    /// Real kernels are to map memory.
+    Pin(Box<pagetoll_lab::pin::Request>),
+    /// The model of VFIO is to map memory.
+    PinSim(Box<pagetoll_systems::vfio::billing::Request>),
+    /// This machine is to run the pinning loops.
+    PinLive(Box<pagetoll_live::pin::Request>),
 }
 
 impl BillRequest {
@@ -59,22 +59,65 @@ impl BillRequest {
     pub(crate) fn new(args: BillArgs, command: String) -> Result<Self> {
         let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
+        check_options(&args)?;
         Ok(Self {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
             output: args.output.clone(),
-            work: match backend {
-                Backend::Lab => lab(args, command)?,
-                Backend::Live | Backend::Sim => unreachable!("support() offers none of them"),
+            work: match (args.route, backend) {
+                (Route::Pin, Backend::Lab) => Work::Pin(Box::new(pin::lab(args, command)?)),
+                (Route::Pin, Backend::Sim) => Work::PinSim(Box::new(pin::sim(&args, command)?)),
+                (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
+                (_, Backend::Lab) => lab(args, command)?,
+                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?)),
+                (_, Backend::Live) => Work::Demand(Box::new(demand::live(&args, command)?)),
             },
         })
     }
 }
 
+/// Options of one route must not be ignored silently by another.
+fn check_options(args: &BillArgs) -> Result<(), Failure> {
+    match args.route {
+        Route::Demand => Ok(()),
+        _ if args.demand.are_absent() => Ok(()),
+        other => Err(Failure::BadInput(format!(
+            "route {other} has none of the options of demand (--vcpus, --readers, --memory, ...)"
+        ))),
+    }
+}
+
+/// Batches that show per-call and per-entry costs apart, in pages.
+const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
+
+fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
+    let order = order(&args, (Backend::Sim, billing::LIMITS))?;
+    let count = args.sim.samples.unwrap_or(billing::DEFAULT_SAMPLES);
+    if !(1..=MOST_SAMPLES).contains(&count) {
+        return Err(
+            Failure::BadInput(format!("--samples {count}: expected 1 to {MOST_SAMPLES}")).into(),
+        );
+    }
+    Ok(billing::Request {
+        route: args.route,
+        order,
+        host: hosts::find(args.sim.host.as_deref(), args.route)?,
+        samples: Samples {
+            count,
+            seed: args.sim.seed,
+        },
+        waits: match args.sim.what_if {
+            Some(WhatIf::InterruptsOff) => WaitsWith::InterruptsOff,
+            None => WaitsWith::InterruptsOn,
+        },
+        command,
+    })
+}
+
 fn lab(args: BillArgs, command: String) -> Result<Work> {
     let order = order(&args, (Backend::Lab, LIMITS))?;
     check_folder("--keep-logs", args.keep_logs.as_deref())?;
-    let kernels = kernels(&args.images)?;
+    let kernels = kernels::kernels(&args.images)?;
     let request = Request {
         route: args.route,
         silence: args.silence.unwrap_or_else(|| silence(order.pages)),
@@ -132,71 +175,13 @@ fn reason_for(route: Route, best: Backend) -> String {
 
 fn order(args: &BillArgs, (backend, limits): (Backend, Limits)) -> Result<Order, Failure> {
     let asked = Order {
-        pages: Pages(args.pages),
-        batches: args.batch.clone(),
+        pages: args.pages.map_or(DEFAULT_PAGES, Pages),
+        batches: args.batch.clone().unwrap_or(BATCHES.to_vec()),
         mechanisms: args.mechanism.clone(),
-        runs: args.runs,
+        runs: args.runs.unwrap_or(1),
     };
     Order::new((args.route, backend), asked, limits)
         .map_err(|error| Failure::BadInput(error.to_string()))
-}
-
-/// The kernels, in the order in which they were named.
-fn kernels(images: &ImageArgs) -> Result<Vec<Kernel>> {
-    let names = &images.kernel;
-    let twice = names
-        .iter()
-        .enumerate()
-        .find(|(index, name)| names[..*index].contains(name));
-    if let Some((_, name)) = twice {
-        let problem = format!("--kernel {name}: was named before; expected each kernel once");
-        return Err(Failure::BadInput(problem).into());
-    }
-    names.iter().map(|name| named(name, images)).collect()
-}
-
-fn named(name: &str, images: &ImageArgs) -> Result<Kernel> {
-    let origin = match (
-        name.strip_prefix(pagetoll_fix::spec::PREFIX),
-        &images.headers,
-    ) {
-        (Some(spec), None) => Origin::Fix(Box::new(spec.parse::<Spec>()?)),
-        (Some(_), Some(folder)) => {
-            let problem = format!(
-                "--headers {}: there are none for a kernel that pagetoll builds; expected --kernel FILE beside it",
-                folder.display()
-            );
-            return Err(Failure::BadInput(problem).into());
-        }
-        (None, headers) => {
-            let kernel = name.parse::<KernelSource>()?;
-            Origin::Lab(match headers {
-                Some(folder) => kernel.with_headers(folder.clone())?,
-                None => kernel,
-            })
-        }
-    };
-    Ok(Kernel {
-        name: name.to_owned(),
-        origin,
-    })
-}
-
-/// The one kernel of a command that takes no other.
-pub(crate) fn kernel(images: &ImageArgs) -> Result<KernelSource> {
-    let kernels = kernels(images)?;
-    match kernels.as_slice() {
-        [
-            Kernel {
-                origin: Origin::Lab(kernel),
-                ..
-            },
-        ] => Ok(kernel.clone()),
-        _ => {
-            let problem = "--kernel: this command takes one kernel, of Debian or a file";
-            Err(Failure::BadInput(problem.to_owned()).into())
-        }
-    }
 }
 
 pub(crate) fn freshness(refresh: bool) -> Freshness {
@@ -278,7 +263,7 @@ mod tests {
         let Command::Bill(bill) = cli.command else {
             panic!("not a bill");
         };
-        BillRequest::new(bill, "pagetoll bill".into())
+        BillRequest::new(*bill, "pagetoll bill".into())
     }
 
     fn refusal(arguments: &[&str]) -> String {
@@ -288,30 +273,46 @@ mod tests {
     #[test]
     fn the_default_order_is_the_labs_and_says_why() {
         let request = request(&["unmap"]).unwrap();
-        let Work::Lab(lab, kernels) = &request.work;
+        let Work::Lab(lab, kernels) = &request.work else {
+            panic!("not the lab's");
+        };
         assert_eq!(kernels.len(), 1);
         let order = &lab.order;
         assert_eq!(order.pages, Pages(16_384));
         assert_eq!(order.mechanisms.len(), 6);
         assert_eq!(
             request.backend_reason,
-            "the only backend that bills unmap; its counts are exact"
+            "the best evidence for unmap that is to be had; its counts are exact"
         );
         assert_eq!(request.format, Format::Text);
     }
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        for route in ["fault", "switch", "irq", "flush", "pin", "demand"] {
-            let text = refusal(&[route]);
-            assert!(text.starts_with(&format!("route {route}: cannot be billed")));
-            assert!(text.contains("unmap on lab"), "{text}");
-        }
-        for backend in ["live", "sim"] {
-            let text = refusal(&["unmap", "--on", backend]);
-            assert!(text.starts_with(&format!("--on {backend} for route unmap")));
-            assert!(text.contains("unmap on lab"), "{text}");
-        }
+        let text = refusal(&["demand", "--on", "lab"]);
+        assert!(text.starts_with("--on lab for route demand: cannot be billed"));
+        let text = refusal(&["unmap", "--on", "live"]);
+        assert!(text.starts_with("--on live for route unmap"));
+        assert!(text.contains("unmap on lab, unmap on sim"), "{text}");
+    }
+
+    #[test]
+    fn demand_is_billed_on_this_host_with_its_own_defaults() {
+        let Work::Demand(demand) = request(&["demand"]).unwrap().work else {
+            panic!("not this host");
+        };
+        assert_eq!(demand.vcpus, [1, 2, 4]);
+        assert_eq!(
+            (demand.order.batches.as_slice(), demand.order.runs),
+            ([1, 16, 64].as_slice(), 5)
+        );
+        assert_eq!(demand.order.mechanisms.len(), 5);
+        let text = refusal(&["demand", "--vcpus", "0"]);
+        assert_eq!(text, "--vcpus 0: expected 1 to 64");
+        assert!(
+            refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options")
+        );
+        assert!(refusal(&["demand", "--on", "lab"]).contains("demand on live"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ const ENDING: [(i32, u8, &str); 3] = [
 /// Signals being watched for.
 #[derive(Debug)]
 pub(crate) struct Signals {
+    asked: Arc<AtomicBool>,
     stop: Stop,
     /// One more than the index in [`ENDING`] of the last signal; 0 before any.
     last: Arc<AtomicUsize>,
@@ -45,7 +46,8 @@ impl Signals {
             flag::register(signal, Arc::clone(&asked))?;
         }
         Ok(Self {
-            stop: Stop::from_flag(asked),
+            stop: Stop::from_flag(Arc::clone(&asked)),
+            asked,
             last,
         })
     }
@@ -53,6 +55,11 @@ impl Signals {
     /// What the work has to look at.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// The same for work that only looks at a flag.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.asked
     }
 
     /// The signal that came, as a reason for ending.

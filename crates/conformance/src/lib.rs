@@ -8,6 +8,7 @@ mod answer;
 mod case;
 mod cases;
 mod parse;
+pub mod vfio;
 mod words;
 
 pub use answer::{Answer, Answered, Frames, describe};

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use jobs::{EVENTS_PER_ROUND, Job, ROUNDS, TASKS, build};
-use pagetoll_engine::QueueKind;
+use pagetoll_engine::{Keep, QueueKind};
 
 /// Wall-clock runs per job; the fastest counts.
 const RUNS: u32 = 15;
@@ -38,7 +38,7 @@ fn named(job: &str) -> Job {
 
 /// What a process does that is counted: runs a job, and prints its peak memory.
 fn run_once(job: &str, rounds: u64) {
-    build(named(job), rounds, QueueKind::Wheel)
+    build(named(job), rounds, QueueKind::Wheel, Keep::default())
         .run()
         .expect("the job ends");
     println!("{}", own_peak_rss().unwrap_or_default());
@@ -68,7 +68,7 @@ fn report() {
 
 /// Millions of events per second of one full run, which must end when it should.
 fn rate(job: Job, queue: QueueKind) -> f64 {
-    let mut engine = build(job, ROUNDS, queue);
+    let mut engine = build(job, ROUNDS, queue, Keep::default());
     let start = Instant::now();
     let end = engine.run().expect("the job ends");
     let seconds = start.elapsed().as_secs_f64();

@@ -2,7 +2,7 @@
 //! grant of a lock, the end of a hold.
 
 use pagetoll_engine::{
-    CoreId, Cx, Distance, Engine, QueueKind, Setup, SpinLock, Ticks, Toll, Tolls,
+    CoreId, Cx, Distance, Engine, Keep, QueueKind, Setup, SpinLock, Ticks, Toll, Tolls,
 };
 
 /// Tasks of a job, each on a core of its own.
@@ -48,7 +48,7 @@ struct JobTolls {
 }
 
 /// An engine with the job's tasks spawned, ready to run.
-pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind) -> Engine {
+pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind, keep: Keep) -> Engine {
     let mut names = Tolls::new();
     let tolls = JobTolls {
         compute: names.register("compute"),
@@ -59,6 +59,7 @@ pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind) -> Engine {
         tasks: TASKS,
         cores: TASKS,
         queue,
+        keep,
         ..Setup::default()
     };
     let mut engine = Engine::new(&setup, names).expect("the job fits");

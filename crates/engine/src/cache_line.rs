@@ -14,7 +14,6 @@ use crate::executor::Handle;
 use crate::ids::{CoreId, NONE, Toll};
 use crate::kernel::Kernel;
 use crate::node::WaitFor;
-use crate::record::Account;
 use crate::time::Ticks;
 use crate::wait_list::WaitList;
 
@@ -112,10 +111,10 @@ impl Inner {
         }
         if self.user.get() == NONE {
             self.user.set(task);
-            return cx.start_charge(self.cost_for(task), Account::NOWHERE);
+            return cx.start_unrecorded(self.cost_for(task));
         }
         if self.kernel.suspend(task, self.wait) {
-            self.waiters.push_back(&self.kernel.nodes, task);
+            self.waiters.push_back(&self.kernel.links, task);
         }
         false
     }
@@ -126,7 +125,7 @@ impl Inner {
         let next = self.choose().unwrap_or(NONE);
         self.user.set(next);
         if next != NONE {
-            self.waiters.remove(&self.kernel.nodes, next);
+            self.waiters.remove(&self.kernel.links, next);
             self.kernel.resume_after(next, self.cost_for(next));
         }
     }
@@ -156,7 +155,7 @@ impl Inner {
 
     fn nearest(&self) -> Option<u32> {
         self.waiters
-            .iter(&self.kernel.nodes)
+            .iter(&self.kernel.links)
             .min_by_key(|&task| self.cost_for(task))
     }
 }

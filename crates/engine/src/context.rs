@@ -8,11 +8,12 @@ use rand_core::Rng;
 
 use crate::error::{Misuse, SpawnError};
 use crate::executor::Handle;
+use crate::front::Due;
 use crate::ids::{CoreId, TaskId, Toll};
 use crate::ipi::InterruptMask;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, LONG};
 use crate::node::{Status, WaitFor};
-use crate::record::Account;
+use crate::record::{Account, Paid};
 use crate::time::{Ticks, Time};
 
 /// One task's access to its engine, given to it when it starts.
@@ -167,17 +168,78 @@ impl Cx {
     // A call of its own: inlined into every charge of a task's code it costs more than it saves.
     #[inline(never)]
     pub(crate) fn start_charge(&self, ticks: Ticks, account: Account) -> bool {
-        self.kernel()
-            .start_charge(self.task, &self.status, (ticks, account))
+        if self.status.wait.get() != WaitFor::RUNNING {
+            return self.start_rare_charge(ticks, account);
+        }
+        if ticks.0.wrapping_sub(1) >= LONG - 1 {
+            return self.start_rare_charge(ticks, account);
+        }
+        let Some(due) = self.now().checked_add(ticks) else {
+            return self.start_rare_charge(ticks, account);
+        };
+        let Kernel { timers, ready, .. } = &**self.kernel();
+        if let Some(front) = timers.few() {
+            if ready.is_empty() && front.is_after(due) {
+                return self.kernel().skip_to(due, ticks, account);
+            }
+            let Some(room) = front.room() else {
+                return self.start_charge_rarely(ticks, account);
+            };
+            self.status.compute(due, Paid::of(account, ticks.0));
+            return front.insert(
+                room,
+                Due {
+                    at: due.0,
+                    id: self.task,
+                },
+            );
+        }
+        let Some(wheel) = timers.many() else {
+            return self.start_charge_rarely(ticks, account);
+        };
+        if ready.is_empty() {
+            if wheel.is_far() {
+                return self.start_charge_rarely(ticks, account);
+            }
+            if wheel.near_is_after(due.0) {
+                return self.kernel().skip_to(due, ticks, account);
+            }
+        }
+        self.status.compute(due, Paid::of(account, ticks.0));
+        wheel.insert(self.task, due.0)
     }
 
-    /// Suspends the task for `wait`, and has the time until it is resumed recorded under `toll`;
-    /// `false` (and a fault) if it may not.
-    #[inline]
-    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) -> bool {
-        let account = self.accounts.of(toll);
+    /// [`Cx::start_charge`] where it does not matter much how long that takes.
+    #[inline(never)]
+    fn start_charge_rarely(&self, ticks: Ticks, account: Account) -> bool {
+        let Some(due) = self.now().checked_add(ticks) else {
+            return self.start_rare_charge(ticks, account);
+        };
+        let then = (due, Paid::of(account, ticks.0));
+        self.kernel().charge_until(self.task, &self.status, then)
+    }
+
+    /// [`Cx::start_charge`] of no ticks, of many, or where the task is not just running.
+    #[cold]
+    #[inline(never)]
+    fn start_rare_charge(&self, ticks: Ticks, account: Account) -> bool {
         self.kernel()
-            .suspend_paying(self.task, &self.status, (wait, account))
+            .start_rare_charge(self.task, &self.status, (ticks, Paid::open(account)))
+    }
+
+    /// Starts `ticks` of computing that nobody records: whether they are over already.
+    pub(crate) fn start_unrecorded(&self, ticks: Ticks) -> bool {
+        self.kernel()
+            .start_rare_charge(self.task, &self.status, (ticks, Paid::NOTHING))
+    }
+
+    /// Suspends the task, which must be [running](WaitFor::is_running), for `wait`, and has the time
+    /// until it is resumed recorded under `toll`.
+    #[inline]
+    pub(crate) fn suspend_paying(&self, wait: WaitFor, toll: Toll) {
+        self.status.wait.set(wait);
+        self.status.paid.set(Paid::open(self.accounts.of(toll)));
+        self.status.since.set(self.now());
     }
 
     /// Writes `ticks` that have passed into the ledger.
@@ -185,7 +247,7 @@ impl Cx {
     pub(crate) fn record(&self, toll: Toll, ticks: Ticks) {
         self.kernel()
             .ledger
-            .record(self.now(), ticks, self.accounts.of(toll));
+            .record_span(self.now(), ticks, self.accounts.of(toll));
     }
 
     /// Whether `kernel` is this task's; a fault if not.

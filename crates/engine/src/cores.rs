@@ -53,7 +53,7 @@ impl Kernel {
             NONE => self.occupy(core, task),
             occupant if occupant == task => {}
             _ => {
-                core.queue.push_back(&self.nodes, task);
+                core.queue.push_back(&self.links, task);
                 return false;
             }
         }
@@ -63,8 +63,7 @@ impl Kernel {
     fn occupy(&self, core: &Core, task: u32) {
         core.current.set(task);
         self.status(task)
-            .stalled_until
-            .set(core.stalled_until.get());
+            .stall(core.stalled_until.get(), self.now());
     }
 
     /// Takes the core from `task` and lets the next one on it go on.
@@ -72,7 +71,7 @@ impl Kernel {
         let core = self.core(task);
         debug_assert_eq!(core.current.get(), task, "only the occupant leaves");
         core.current.set(NONE);
-        if let Some(next) = core.queue.pop_front(&self.nodes) {
+        if let Some(next) = core.queue.pop_front(&self.links) {
             self.occupy(core, next);
             self.resume(next);
         }
@@ -94,7 +93,7 @@ impl Kernel {
         if core.queue.is_empty() || !self.sleep(task, WaitFor::CORE) {
             return false;
         }
-        core.queue.push_back(&self.nodes, task);
+        core.queue.push_back(&self.links, task);
         true
     }
 
@@ -105,7 +104,7 @@ impl Kernel {
         let until = start.checked_add(ticks).unwrap_or(Time::MAX);
         core.stalled_until.set(until);
         let Some(task) = core.occupant() else { return };
-        self.status(task).stalled_until.set(until);
+        self.status(task).stall(until, self.now());
         if self.status(task).wait.get() == WaitFor::CHARGE {
             self.prolong(task, ticks);
         }
@@ -113,17 +112,18 @@ impl Kernel {
 
     /// Moves the end of a running charge.
     fn prolong(&self, task: u32, ticks: Ticks) {
-        let Some(due) = self.timers.cancel(task) else {
-            return;
-        };
-        let since = self.status(task).since.get();
-        match (due.checked_add(ticks), since.checked_add(ticks)) {
-            (Some(due), Some(since)) => {
-                self.timers.insert(task, due);
-                // The ticks are the core's, not the task's.
-                self.status(task).since.set(since);
-            }
-            _ => self.fail(task, Misuse::TimeOverflow),
+        let status = self.status(task);
+        let (due, since) = (status.due.get(), status.since.get());
+        if due <= self.now() {
+            return status.reopen(self.now());
         }
+        let (Some(later), Some(since)) = (due.checked_add(ticks), since.checked_add(ticks)) else {
+            return self.fail(task, Misuse::TimeOverflow);
+        };
+        self.timers.take_out(task, due);
+        self.timers.start(task, later);
+        status.due.set(later);
+        // The ticks are the core's, not the task's.
+        status.since.set(since);
     }
 }

@@ -1,15 +1,16 @@
 //! The engine: polls tasks in the order of their events, until all are done or nothing can happen.
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::context::Cx;
 use crate::deadlock::Deadlock;
 use crate::error::{Misuse, RunError, SetupError, SpawnError};
-use crate::ids::{CoreId, NONE, TaskId, Toll};
+use crate::ids::{CoreId, TaskId, Toll};
 use crate::kernel::{Kernel, TaskFuture};
 use crate::node::Status;
-use crate::record::{Ledger, Record, Total};
+use crate::record::{Account, Keep, Ledger, Record, Total};
 use crate::time::Time;
 use crate::timers::QueueKind;
 
@@ -22,6 +23,8 @@ pub struct Setup {
     pub cores: u32,
     /// Records kept, at least one; 16 bytes each.
     pub records: usize,
+    /// What is kept besides.
+    pub keep: Keep,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
     /// The timer queue.
@@ -34,6 +37,7 @@ impl Default for Setup {
             tasks: 256,
             cores: 256,
             records: 1 << 16,
+            keep: Keep::default(),
             seed: 0,
             queue: QueueKind::Wheel,
         }
@@ -123,7 +127,7 @@ impl Engine {
         let &Setup { tasks, cores, .. } = setup;
         let bits = Ledger::toll_bits(tolls.0.len());
         let actors = u64::from(tasks) + u64::from(cores);
-        if tolls.0.len() > usize::from(u16::MAX) || (actors + 1) << bits >= u64::from(NONE - 1) {
+        if tolls.0.len() > usize::from(u16::MAX) || (actors + 1) << bits >= Account::LIMIT {
             return Err(SetupError::TooManyAccounts {
                 tasks,
                 cores,
@@ -180,10 +184,7 @@ impl Engine {
         let kernel = &*handle.0;
         kernel.set_limit(limit);
         let mut context = Context::from_waker(Waker::noop());
-        while let Some(task) = kernel.next() {
-            if self.step(kernel, task, &mut context)? {
-                continue;
-            }
+        while let Some(task) = self.run_started(kernel, &mut context)? {
             if task != kernel.limit_id() {
                 self.step_rarely(kernel, task, &mut context)?;
             } else if !kernel.ready.is_empty() {
@@ -195,25 +196,23 @@ impl Engine {
         self.stop()
     }
 
-    /// Polls a task; `false` if there is none of this number.
-    #[inline]
-    fn step(
+    /// Polls tasks that have been started, until something else is due, which is returned.
+    #[inline(never)]
+    fn run_started(
         &mut self,
         kernel: &Kernel,
-        task: u32,
         context: &mut Context<'_>,
-    ) -> Result<bool, RunError> {
-        let Some(Run { future, status }) = self.runs.get_mut(task as usize) else {
-            return Ok(false);
-        };
-        let future = future.as_mut();
-        kernel.begin_poll(task);
-        kernel.settle(status);
-        let done = future.poll(context).is_ready();
-        if done || !kernel.suspended_well() {
-            self.after_last_poll(task, done)?;
+    ) -> Result<Option<u32>, RunError> {
+        let runs = &mut self.runs[..];
+        while let Some(task) = kernel.next() {
+            let Some(run) = runs.get_mut(task as usize) else {
+                return Ok(Some(task));
+            };
+            if let ControlFlow::Break(is_done) = run.poll(kernel, context) {
+                run.end(kernel, task, is_done)?;
+            }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// A core's interrupt, or a task that runs for the first time.
@@ -225,6 +224,7 @@ impl Engine {
         task: u32,
         context: &mut Context<'_>,
     ) -> Result<(), RunError> {
+        self.refuse_after_misuse()?;
         if task >= kernel.capacity {
             kernel.interrupt(task - kernel.capacity);
             return self.refuse_after_misuse();
@@ -233,7 +233,11 @@ impl Engine {
             self.make_room(task);
             self.runs[task.index()].future = future;
         }
-        self.step(kernel, task, context).map(drop)
+        let run = &mut self.runs[task as usize];
+        match run.poll(kernel, context) {
+            ControlFlow::Break(is_done) => run.end(kernel, task, is_done),
+            ControlFlow::Continue(()) => Ok(()),
+        }
     }
 
     /// Extends the table to `task`; a task can be entered before one of a lower number.
@@ -244,20 +248,6 @@ impl Engine {
                 future: Box::pin(std::future::pending()),
                 status: Rc::clone(status),
             }));
-    }
-
-    /// Drops a task that has finished, with all its guards, or refuses one that waits for nothing.
-    #[cold]
-    fn after_last_poll(&mut self, task: u32, done: bool) -> Result<(), RunError> {
-        if !done {
-            return Err(self.misuse(task, Misuse::ForeignFuture));
-        }
-        self.runs[task as usize].future = Box::pin(std::future::pending());
-        if !self.handle.0.end_poll(task) {
-            return Err(self.misuse(task, Misuse::TwoWaits));
-        }
-        self.handle.0.finish(task);
-        Ok(())
     }
 
     /// What a run says when it has come to its limit.
@@ -278,24 +268,37 @@ impl Engine {
     }
 
     fn refuse_after_misuse(&self) -> Result<(), RunError> {
-        match &*self.handle.0.fault.borrow() {
-            None => Ok(()),
-            Some((task, at, misuse)) => Err(RunError::Misuse {
-                task: self.handle.0.name(*task),
-                at: *at,
-                misuse: misuse.clone(),
-            }),
+        self.handle.0.misuse().map_or(Ok(()), Err)
+    }
+}
+
+impl Run {
+    /// Polls the task: `Continue` if it has suspended in one place of this engine, as it must, else
+    /// whether it is done.
+    #[inline(always)]
+    fn poll(&mut self, kernel: &Kernel, context: &mut Context<'_>) -> ControlFlow<bool> {
+        // Both looked up here, so that nothing has to be afterwards.
+        let (future, status): (_, &Status) = (self.future.as_mut(), &self.status);
+        kernel.end_wait(status);
+        let is_done = future.poll(context).is_ready();
+        if is_done || status.wait.get().is_running() {
+            return ControlFlow::Break(is_done);
         }
+        ControlFlow::Continue(())
     }
 
-    /// The first misuse on record, or else this one.
+    /// Drops a task that has finished, with all its guards, or refuses one that waits for nothing.
     #[cold]
-    fn misuse(&self, task: u32, otherwise: Misuse) -> RunError {
-        self.handle.0.fail(task, otherwise);
-        match self.refuse_after_misuse() {
-            Err(error) => error,
-            Ok(()) => unreachable!("a fault has just been entered"),
+    fn end(&mut self, kernel: &Kernel, task: u32, is_done: bool) -> Result<(), RunError> {
+        if !is_done {
+            return Err(kernel.refuse(task, Misuse::ForeignFuture));
         }
+        self.future = Box::pin(std::future::pending());
+        if !self.status.wait.get().is_running() {
+            return Err(kernel.refuse(task, Misuse::TwoWaits));
+        }
+        kernel.finish(task);
+        Ok(())
     }
 }
 
@@ -330,8 +333,9 @@ impl Engine {
     }
 
     /// A digest of every record ever made, in order: equal for equal runs, whatever the timer queue.
+    /// `None` unless the engine [keeps](Setup::keep) it.
     #[must_use]
-    pub fn trace_hash(&self) -> u64 {
+    pub fn trace_hash(&self) -> Option<u64> {
         self.handle.0.ledger.trace_hash()
     }
 

@@ -1,11 +1,13 @@
-//! The timers while they are few: sorted, in a short ring.
+//! The timers while they are few: sorted, in an array along which they slide.
 
 use std::cell::Cell;
 
 use crate::time::Time;
 
-/// Room for so many timers.
-const ROOM: usize = 16;
+/// So many places; when the last is taken, timers move back to the first ones.
+const PLACES: usize = 256;
+/// So many timers are few when that happens.
+const FEW: usize = 16;
 
 /// A timer: when it is due, and whose it is.
 #[derive(Clone, Copy)]
@@ -14,11 +16,12 @@ pub(crate) struct Due {
     pub(crate) id: u32,
 }
 
-/// Timers in order of their due times, equal ones in order of insertion.
+/// Timers in order of their due times, equal ones in order of insertion. The place before the first
+/// holds no later time than any timer: it is looked at instead of asking whether there is a timer.
 pub(crate) struct Front {
-    /// Due times and ids, by number of the place modulo [`ROOM`].
-    due: [Cell<u64>; ROOM],
-    ids: [Cell<u32>; ROOM],
+    /// Due times, one place further on than ids.
+    due: [Cell<u64>; PLACES + 2],
+    ids: [Cell<u32>; PLACES],
     head: Cell<usize>,
     tail: Cell<usize>,
 }
@@ -26,30 +29,27 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) const fn new() -> Self {
         Self {
-            due: [const { Cell::new(0) }; ROOM],
-            ids: [const { Cell::new(0) }; ROOM],
+            due: [const { Cell::new(0) }; PLACES + 2],
+            ids: [const { Cell::new(0) }; PLACES],
             head: Cell::new(0),
             tail: Cell::new(0),
         }
     }
 
     #[inline]
-    fn due_at(&self, place: usize) -> &Cell<u64> {
-        &self.due[place % ROOM]
-    }
-
-    #[inline]
     fn get(&self, place: usize) -> Due {
+        let place = place % PLACES;
         Due {
-            at: self.due_at(place).get(),
-            id: self.ids[place % ROOM].get(),
+            at: self.due[place + 1].get(),
+            id: self.ids[place].get(),
         }
     }
 
     #[inline]
     fn set(&self, place: usize, due: Due) {
-        self.due_at(place).set(due.at);
-        self.ids[place % ROOM].set(due.id);
+        let place = place % PLACES;
+        self.due[place + 1].set(due.at);
+        self.ids[place].set(due.id);
     }
 
     #[inline]
@@ -57,32 +57,44 @@ impl Front {
         self.head.get() == self.tail.get()
     }
 
+    /// The place for another timer. If there is none, [`Front::slide_back`] may help.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.tail.get() - self.head.get() >= ROOM
+    pub(crate) fn room(&self) -> Option<usize> {
+        Some(self.tail.get()).filter(|&place| place < PLACES)
+    }
+
+    /// Moves all timers to the first places; whether they are few.
+    pub(crate) fn slide_back(&self) -> bool {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        (head..tail).for_each(|place| self.set(place - head, self.get(place)));
+        self.due[0].set(0);
+        self.head.set(0);
+        self.tail.set(tail - head);
+        tail - head <= FEW
     }
 
     /// Whether every timer is due later than `time`.
     #[inline]
     pub(crate) fn is_after(&self, time: Time) -> bool {
-        self.is_empty() || time.0 < self.due_at(self.head.get()).get()
+        self.is_empty() || time.0 < self.get(self.head.get()).at
     }
 
-    /// Adds a timer behind all that are not due later. There must be room.
+    /// Adds a timer behind all that are not due later, where there is [room](Front::room). `false`,
+    /// like [`Timers::insert_few`](crate::timers::Timers::insert_few).
     #[inline]
-    pub(crate) fn insert(&self, due: Due) {
-        let tail = self.tail.get();
-        self.tail.set(tail + 1);
-        if tail == self.head.get() || self.due_at(tail.wrapping_sub(1)).get() <= due.at {
-            self.set(tail, due);
-        } else {
-            self.insert_before(tail, due);
+    pub(crate) fn insert(&self, room: usize, due: Due) -> bool {
+        if self.due[room % PLACES].get() > due.at {
+            return self.insert_before(room, due);
         }
+        self.set(room, due);
+        self.tail.set(room + 1);
+        false
     }
 
     /// Moves what is due later back by one place, from that before `gap` on.
     #[inline(never)]
-    fn insert_before(&self, mut gap: usize, due: Due) {
+    fn insert_before(&self, mut gap: usize, due: Due) -> bool {
+        self.tail.set(gap + 1);
         while gap != self.head.get() {
             let before = self.get(gap - 1);
             if before.at <= due.at {
@@ -92,38 +104,45 @@ impl Front {
             gap -= 1;
         }
         self.set(gap, due);
+        false
     }
 
-    /// Takes the first timer.
+    /// Takes the first timer, and tells whether the next one may be due at the same time.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<Due> {
+    pub(crate) fn pop(&self) -> Option<(Due, bool)> {
         let head = self.head.get();
         if head == self.tail.get() {
             return None;
         }
         self.head.set(head + 1);
-        Some(self.get(head))
+        let due = self.get(head);
+        Some((due, self.due[head % PLACES + 2].get() == due.at))
+    }
+
+    /// Takes all timers, the first one first.
+    pub(crate) fn take_all(&self) -> impl Iterator<Item = Due> + '_ {
+        let timers = self.head.get()..self.tail.get();
+        self.head.set(0);
+        self.tail.set(0);
+        timers.map(|place| self.get(place))
     }
 
     /// Takes the first timer if it is due at `at`.
-    #[inline]
     pub(crate) fn pop_at(&self, at: u64) -> Option<Due> {
-        if self.due_at(self.head.get()).get() == at {
-            self.pop()
-        } else {
-            None
-        }
+        let is_due = !self.is_empty() && self.get(self.head.get()).at == at;
+        is_due.then(|| self.pop()).flatten().map(|(due, _)| due)
     }
 
-    /// Takes the timer of `id` out and returns when it would have been due.
-    pub(crate) fn remove(&self, id: u32) -> Option<Time> {
+    /// Takes the timer of `id` out; whether there was one.
+    pub(crate) fn remove(&self, id: u32) -> bool {
         let (head, tail) = (self.head.get(), self.tail.get());
-        let found = (head..tail).find(|&place| self.get(place).id == id)?;
-        let at = self.get(found).at;
+        let Some(found) = (head..tail).find(|&place| self.get(place).id == id) else {
+            return false;
+        };
         for place in found + 1..tail {
             self.set(place - 1, self.get(place));
         }
         self.tail.set(tail - 1);
-        Some(Time(at))
+        true
     }
 }

@@ -32,14 +32,15 @@ impl Heap {
         }
     }
 
-    /// Sets the timer of `id`, which must not be set.
+    /// Sets the timer of `id`, which must not be set. `false`, like [`Timers::insert_few`](crate::timers::Timers::insert_few).
     #[cold]
-    pub(crate) fn insert(&self, id: u32, due: Time) {
+    pub(crate) fn insert(&self, id: u32, due: Time) -> bool {
         let number = self.inserted.get();
         self.inserted.set(number + 1);
         let before = self.set[id as usize].replace(Some((due, number)));
         debug_assert!(before.is_none(), "one timer per id");
         self.entries.borrow_mut().push(Reverse((due, number, id)));
+        false
     }
 
     /// The earliest due time.
@@ -85,8 +86,8 @@ impl Heap {
         Some(id)
     }
 
-    /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
-    pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
-        self.set[id as usize].take().map(|(due, _)| due)
+    /// Clears the timer of `id`; whether it was set.
+    pub(crate) fn cancel(&self, id: u32) -> bool {
+        self.set[id as usize].take().is_some()
     }
 }

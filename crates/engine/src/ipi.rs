@@ -242,7 +242,8 @@ impl Kernel {
             .ledger
             .accounts_of(self.timer_of(core))
             .of(tolls.handle);
-        self.ledger.record(self.now(), interrupt.handling, account);
+        self.ledger
+            .record_span(self.now(), interrupt.handling, account);
         let outstanding = &self.outstanding[interrupt.sender as usize];
         let back = costs
             .acknowledge

@@ -14,21 +14,24 @@ use rand_xoshiro::Xoshiro256StarStar;
 
 use crate::cores::Core;
 use crate::deadlock::Resource;
-use crate::error::{Misuse, SpawnError};
+use crate::error::{Misuse, RunError, SpawnError};
 use crate::executor::Setup;
 use crate::ids::{CoreId, NONE, TaskId};
 use crate::ipi::Outstanding;
 use crate::node::{Node, Status, WaitFor};
 use crate::ready::Ready;
-use crate::record::{Account, Ledger};
+use crate::record::{Account, Ledger, Paid};
 use crate::time::{Ticks, Time};
 use crate::timers::Timers;
 
 /// A task's future, boxed once.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// [`Kernel::current`] after a misuse: no task may suspend any more.
+/// What is ready after a misuse, before everything else: nothing of this number can be polled.
 const FAULTED: u32 = NONE - 1;
+
+/// Charges of so many ticks and more are recorded like waits. (Entries have room for 2^32 - 1.)
+pub(crate) const LONG: u64 = 1 << 31;
 
 /// A task's name and whether it has finished.
 pub(crate) struct TaskInfo {
@@ -37,12 +40,12 @@ pub(crate) struct TaskInfo {
 }
 
 pub(crate) struct Kernel {
-    /// The task being polled, until it suspends.
-    current: Cell<u32>,
     pub(crate) ready: Ready,
     pub(crate) timers: Timers,
     /// By task.
     pub(crate) nodes: Box<[Node]>,
+    /// By task, the next one in whatever list it is in.
+    pub(crate) links: Box<[Cell<u32>]>,
     /// By task.
     pub(crate) statuses: Box<[Rc<Status>]>,
     pub(crate) ledger: Ledger,
@@ -63,12 +66,12 @@ impl Kernel {
     pub(crate) fn new(setup: &Setup, tolls: usize) -> Self {
         let actors = (setup.tasks + setup.cores) as usize;
         Self {
-            current: Cell::new(NONE),
             ready: Ready::new(actors + 1),
             timers: Timers::new(setup.queue, actors + 1),
+            links: (0..setup.tasks).map(|_| Cell::new(NONE)).collect(),
             nodes: (0..setup.tasks).map(|_| Node::new()).collect(),
             statuses: (0..setup.tasks).map(|_| Rc::new(Status::new())).collect(),
-            ledger: Ledger::new(actors, tolls, setup.records),
+            ledger: Ledger::new(actors, tolls, (setup.records, setup.keep)),
             cores: (0..setup.cores).map(|_| Core::new()).collect(),
             outstanding: (0..setup.tasks).map(|_| Outstanding::default()).collect(),
             capacity: setup.tasks,
@@ -127,64 +130,40 @@ impl Kernel {
         self.timers.cancel(self.limit_id());
     }
 
-    /// Names the task that is about to be polled.
-    #[inline]
-    pub(crate) fn begin_poll(&self, task: u32) {
-        self.current.set(task);
-    }
-
-    /// Whether the task just polled has suspended in one place of this engine, as it must.
-    #[inline]
-    pub(crate) fn suspended_well(&self) -> bool {
-        self.current.get() == NONE
-    }
-
-    /// Forgets the task just polled; whether it left without waiting anywhere, as it must at its end.
-    pub(crate) fn end_poll(&self, task: u32) -> bool {
-        self.current.replace(NONE) == task
-    }
-
     /// Notes that `task` now waits; `false` (and a fault) if it may not.
     #[inline]
     pub(crate) fn suspend(&self, task: u32, wait: WaitFor) -> bool {
-        if self.current.get() != task {
-            self.fail(task, Misuse::TwoWaits);
-            return false;
-        }
-        self.current.set(NONE);
         let status = self.status(task);
-        status.wait.set(wait);
-        status.account.set(Account::NOWHERE);
-        true
-    }
-
-    /// Like [`Kernel::suspend`], with the time until the task is resumed recorded in its account.
-    #[inline]
-    pub(crate) fn suspend_paying(
-        &self,
-        task: u32,
-        status: &Status,
-        (wait, account): (WaitFor, Account),
-    ) -> bool {
-        if self.current.get() != task {
+        let may = status.wait.get().is_running();
+        if may {
+            status.wait.set(wait);
+            status.paid.set(Paid::NOTHING);
+        } else {
             self.fail(task, Misuse::TwoWaits);
-            return false;
         }
-        self.current.set(NONE);
-        status.wait.set(wait);
-        status.account.set(account);
-        status.since.set(self.now());
-        true
+        may
     }
 
-    /// Records the wait that has just ended, if that is to be.
+    /// Lets a task go on that is about to be polled, and records the wait that has just ended.
     #[inline]
-    pub(crate) fn settle(&self, status: &Status) {
-        let account = status.account.get();
-        if account != Account::NOWHERE {
-            let ticks = self.now() - status.since.get();
-            self.ledger.record(self.now(), ticks, account);
+    pub(crate) fn end_wait(&self, status: &Status) {
+        status.wait.set(WaitFor::RUNNING);
+        let (now, mut paid) = (self.now(), status.paid.get());
+        if !paid.is_known() {
+            // Anything but a charge: the core may be busy with interrupts.
+            if status.stalled_until.get() > now {
+                status.wait.set(WaitFor::STALLED);
+            }
+            if paid.is_nothing() {
+                return;
+            }
+            let ticks = now - status.since.get();
+            if ticks.0 >= LONG {
+                return self.ledger.record_span(now, ticks, paid.account());
+            }
+            paid = Paid::of(paid.account(), ticks.0);
         }
+        self.ledger.record(now, paid);
     }
 
     /// Stops the run after the current poll, with the first misuse as its error.
@@ -194,7 +173,25 @@ impl Kernel {
         self.fault
             .borrow_mut()
             .get_or_insert((task, self.now(), misuse));
-        self.current.set(FAULTED);
+        self.ready.replace_first(FAULTED);
+    }
+
+    /// The first misuse, if there has been one.
+    pub(crate) fn misuse(&self) -> Option<RunError> {
+        let (task, at, misuse) = self.fault.borrow().clone()?;
+        let task = self.name(task);
+        Some(RunError::Misuse { task, at, misuse })
+    }
+
+    /// The first misuse; this one if there has been none.
+    #[cold]
+    pub(crate) fn refuse(&self, task: u32, misuse: Misuse) -> RunError {
+        self.fail(task, misuse.clone());
+        self.misuse().unwrap_or_else(|| RunError::Misuse {
+            task: self.name(task),
+            at: self.now(),
+            misuse,
+        })
     }
 
     /// Lets a suspended task go on now, after everything that is ready already.
@@ -215,107 +212,58 @@ impl Kernel {
         }
     }
 
-    /// Starts `ticks` of computing on the core of `task`: `true` if they are over already (because
-    /// there are none, or nothing else can happen meanwhile), `false` if the task is suspended.
-    #[inline]
-    pub(crate) fn start_charge(
+    /// Waits until `due`, unless nothing else can happen meanwhile, and records what is paid then:
+    /// `true` if it is over already.
+    #[inline(never)]
+    pub(crate) fn charge_until(
         &self,
         task: u32,
         status: &Status,
-        (ticks, account): (Ticks, Account),
+        (due, paid): (Time, Paid),
     ) -> bool {
-        let now = self.now();
-        let start = now.max(status.stalled_until.get());
-        let (true, Some(due)) = (self.current.get() == task, start.checked_add(ticks)) else {
-            return self.refuse_charge(task);
-        };
-        status.compute(start, account);
-        if due == now {
-            return self.is_over(status);
-        }
-        if !self.timers.are_few() {
-            return self.start_among_many(task, status, due);
-        }
-        if self.ready.is_empty() && self.timers.few_after(due) {
+        if self.ready.is_empty() && self.timers.are_after(due) {
             self.timers.now.set(due);
-            return self.is_over(status);
+            status.paid.set(paid);
+            self.end_wait(status);
+            return true;
         }
-        self.current.set(NONE);
-        self.timers.insert_few(task, due);
-        false
+        status.compute(due, paid);
+        self.timers.start(task, due)
     }
 
-    /// The rest of [`Kernel::start_charge`] where there are many timers. Apart, so that neither needs
-    /// much stack.
+    /// Lets the time of a charge pass during which nothing else happens.
     #[inline(never)]
-    fn start_among_many(&self, task: u32, status: &Status, due: Time) -> bool {
-        let Some(wheel) = self.timers.many() else {
-            return self.start_on_reference(task, status, due);
-        };
-        if self.ready.is_empty() {
-            if wheel.is_far() {
-                return self.start_far_away(task, status, due);
-            }
-            if wheel.near_is_after(due.0) {
-                self.timers.now.set(due);
-                return self.is_over(status);
-            }
-        }
-        self.current.set(NONE);
-        wheel.insert(task, due.0);
-        false
-    }
-
-    /// The rest of [`Kernel::start_charge`] where nothing else happens soon.
-    #[inline(never)]
-    fn start_far_away(&self, task: u32, status: &Status, due: Time) -> bool {
-        if self
-            .timers
-            .many()
-            .is_some_and(|wheel| wheel.is_after(due.0))
-        {
-            self.timers.now.set(due);
-            return self.is_over(status);
-        }
-        self.current.set(NONE);
-        self.timers.insert(task, due);
-        false
-    }
-
-    /// The rest of [`Kernel::start_charge`] with the reference queue.
-    #[cold]
-    #[inline(never)]
-    fn start_on_reference(&self, task: u32, status: &Status, due: Time) -> bool {
-        if self.ready.is_empty() && self.timers.reference.is_after(due) {
-            self.timers.now.set(due);
-            return self.is_over(status);
-        }
-        self.current.set(NONE);
-        self.timers.reference.insert(task, due);
-        false
-    }
-
-    /// Records a charge that is over as soon as it has started.
-    #[inline(never)]
-    fn is_over(&self, status: &Status) -> bool {
-        self.settle(status);
+    pub(crate) fn skip_to(&self, due: Time, ticks: Ticks, account: Account) -> bool {
+        self.timers.now.set(due);
+        self.ledger.record(due, Paid::of(account, ticks.0));
         true
     }
 
-    /// Says why a charge cannot start. Apart, so that those that can need no stack.
-    #[cold]
+    /// [`Cx::start_charge`](crate::Cx) of no ticks, of many, on a core that interrupts keep busy, or of a task
+    /// that may not; `paid` is open, or nothing.
     #[inline(never)]
-    fn refuse_charge(&self, task: u32) -> bool {
-        let waits = self.current.get() != task;
-        self.fail(
-            task,
-            if waits {
-                Misuse::TwoWaits
-            } else {
-                Misuse::TimeOverflow
-            },
-        );
-        false
+    pub(crate) fn start_rare_charge(
+        &self,
+        task: u32,
+        status: &Status,
+        (ticks, paid): (Ticks, Paid),
+    ) -> bool {
+        if !status.wait.get().is_running() {
+            self.fail(task, Misuse::TwoWaits);
+            return false;
+        }
+        let start = self.now().max(status.stalled_until.get());
+        let Some(due) = start.checked_add(ticks) else {
+            self.fail(task, Misuse::TimeOverflow);
+            return false;
+        };
+        status.since.set(start);
+        if due == self.now() {
+            status.paid.set(paid);
+            self.end_wait(status);
+            return true;
+        }
+        self.charge_until(task, status, (due, paid))
     }
 
     /// Whether `task` may give up its core; a fault if not.
@@ -361,6 +309,7 @@ impl Kernel {
         if let Some(info) = self.tasks.borrow_mut().get_mut(task as usize) {
             info.done = true;
         }
+        self.status(task).wait.set(WaitFor::NOTHING);
         self.leave_core(task);
         self.alive.set(self.alive.get() - 1);
         if self.alive.get() == 0 {

@@ -15,7 +15,8 @@
 //! | [`CacheLine`] | spinning | [`Arbitration`] | transfer by distance |
 //!
 //! Equal times stay first in, first out, and randomness comes from one seed: the same tasks give the
-//! same [trace hash](Engine::trace_hash), whatever the timer queue ([`QueueKind`]).
+//! same [trace hash](Engine::trace_hash) where it is [kept](Keep), whatever the timer queue
+//! ([`QueueKind`]).
 //!
 //! It ends with an error and never hangs: a [`Deadlock`] names who waits for what and who holds it, a
 //! [`Misuse`] what a task did wrong. (A task that loops without charging anything does hang.)
@@ -78,7 +79,7 @@ pub use executor::{Engine, Handle, Progress, Setup, Tolls};
 pub use ids::{CoreId, TaskId, Toll};
 pub use ipi::{InterruptMask, Ipi, IpiCosts, IpiTolls};
 pub use mutex::{Mutex, MutexGuard};
-pub use record::{Record, Total};
+pub use record::{Keep, Record, Total};
 pub use rwsem::{ReadGuard, RwSem, WriteGuard};
 pub use spinlock::{Acquire, SpinGuard, SpinLock};
 pub use ticket::{TicketCosts, TicketLock};

@@ -68,14 +68,14 @@ impl Inner {
             return true;
         }
         if self.kernel.sleep(task, self.wait) {
-            self.waiters.push_back(&self.kernel.nodes, task);
+            self.waiters.push_back(&self.kernel.links, task);
         }
         false
     }
 
     fn release(&self) {
         let kernel = &*self.kernel;
-        let next = self.waiters.pop_front(&kernel.nodes).unwrap_or(NONE);
+        let next = self.waiters.pop_front(&kernel.links).unwrap_or(NONE);
         let holder = self.holder.replace(next);
         if next != NONE {
             let delay = self

@@ -31,6 +31,11 @@ impl Ready {
         self.first.get() == NONE
     }
 
+    /// Puts `id` before all others, for good: what was first is lost.
+    pub(crate) fn replace_first(&self, id: u32) {
+        self.first.set(id);
+    }
+
     /// Appends `id`.
     #[inline]
     pub(crate) fn push(&self, id: u32) {

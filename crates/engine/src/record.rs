@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 
-use crate::ids::{NONE, TaskId, Toll};
+use crate::ids::{TaskId, Toll};
 use crate::time::{Ticks, Time};
 
 /// One charge: `ticks` of `toll`, paid by `task`, the last of them at `at`.
@@ -38,8 +38,8 @@ pub struct Total {
 pub(crate) struct Account(u32);
 
 impl Account {
-    /// No account: nothing is recorded. No engine has this many.
-    pub(crate) const NOWHERE: Self = Self(NONE);
+    /// Numbers are below this: an entry marks what is not paid yet by larger ones.
+    pub(crate) const LIMIT: u64 = 1 << 31;
 
     /// The account of the same task for `toll`.
     #[inline]
@@ -48,12 +48,79 @@ impl Account {
     }
 }
 
-/// A record as the ring holds it.
+/// Ticks and the account that they are paid from: what a task is to pay at the end of its wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Paid {
+    ticks: u32,
+    account: u32,
+}
+
+impl Paid {
+    /// Nothing is recorded.
+    pub(crate) const NOTHING: Self = Self {
+        ticks: 0,
+        account: u32::MAX,
+    };
+    const OPEN: u32 = 1 << 31;
+
+    /// `ticks`, of which there must be less than 2^32, from `account`.
+    #[inline]
+    pub(crate) const fn of(account: Account, ticks: u64) -> Self {
+        Self {
+            ticks: (ticks & 0xffff_ffff) as u32,
+            account: account.0,
+        }
+    }
+
+    /// From `account`, for as long as the wait takes.
+    #[inline]
+    pub(crate) const fn open(account: Account) -> Self {
+        Self {
+            ticks: 0,
+            account: account.0 | Self::OPEN,
+        }
+    }
+
+    /// Whether nothing is recorded.
+    #[inline]
+    pub(crate) const fn is_nothing(self) -> bool {
+        self.account == Self::NOTHING.account
+    }
+
+    /// Whether the ticks are known: neither open nor nothing.
+    #[inline]
+    pub(crate) const fn is_known(self) -> bool {
+        self.account & Self::OPEN == 0
+    }
+
+    /// From where it is paid, unless it is nothing.
+    #[inline]
+    pub(crate) const fn account(self) -> Account {
+        Account(self.account & !Self::OPEN)
+    }
+
+    /// How much is paid, if that is known.
+    #[inline]
+    pub(crate) const fn ticks(self) -> Ticks {
+        Ticks(self.ticks as u64)
+    }
+}
+
+/// A record as the ring holds it. What is paid is known.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     at: u64,
-    ticks: u32,
-    account: u32,
+    paid: Paid,
+}
+
+/// What is kept of a run besides its newest records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// How often and how much everyone paid for everything.
+    #[default]
+    Totals,
+    /// That, and a digest of all records in their order: [`Engine::trace_hash`](crate::Engine::trace_hash).
+    TotalsAndHash,
 }
 
 /// The book that every charge is written into.
@@ -71,7 +138,8 @@ pub(crate) struct Ledger {
 struct Sums {
     /// So many entries of the present round are included.
     included: usize,
-    hash: u64,
+    /// If it is to be kept.
+    hash: Option<u64>,
     /// By account.
     counts: Box<[u64]>,
     /// By account.
@@ -85,12 +153,12 @@ impl Ledger {
     }
 
     /// A book for `actors` payers and `tolls` tolls that keeps the newest `records` records.
-    pub(crate) fn new(actors: usize, tolls: usize, records: usize) -> Self {
+    pub(crate) fn new(actors: usize, tolls: usize, (records, keep): (usize, Keep)) -> Self {
         let toll_bits = Self::toll_bits(tolls);
         let accounts = vec![0; actors << toll_bits];
         let sums = Sums {
             included: 0,
-            hash: 0,
+            hash: (keep == Keep::TotalsAndHash).then_some(0),
             counts: accounts.clone().into(),
             ticks: accounts.into(),
         };
@@ -108,40 +176,39 @@ impl Ledger {
         Account(task << self.toll_bits)
     }
 
-    /// Writes one charge.
+    /// Writes what is paid, which must be known.
     #[inline]
-    pub(crate) fn record(&self, at: Time, ticks: Ticks, account: Account) {
+    pub(crate) fn record(&self, at: Time, paid: Paid) {
         let next = self.next.get();
-        let (Ok(ticks), Some(slot)) = (u32::try_from(ticks.0), self.ring.get(next)) else {
-            return self.record_rarely(at, ticks, account);
+        let Some(slot) = self.ring.get(next) else {
+            return self.begin_round(at, paid);
         };
-        slot.set(Entry {
-            at: at.0,
-            ticks,
-            account: account.0,
-        });
+        slot.set(Entry { at: at.0, paid });
         self.next.set(next + 1);
     }
 
-    /// Writes a charge that is long, or the first of a round.
+    /// Writes what is the first of a round.
     #[cold]
     #[inline(never)]
-    fn record_rarely(&self, at: Time, ticks: Ticks, account: Account) {
-        let longest = Ticks(u64::from(u32::MAX));
-        if self.next.get() == self.ring.len() {
-            self.sums().included = 0;
-            self.next.set(0);
-            self.rounds.set(self.rounds.get() + 1);
-        }
-        // A long charge becomes several entries, which all count as one.
-        let mut rest = ticks;
+    fn begin_round(&self, at: Time, paid: Paid) {
+        self.sums().included = 0;
+        self.next.set(0);
+        self.rounds.set(self.rounds.get() + 1);
+        self.record(at, paid);
+    }
+
+    /// Writes `ticks`, however many. What does not fit an entry becomes several, which count as one.
+    #[inline(never)]
+    pub(crate) fn record_span(&self, at: Time, ticks: Ticks, account: Account) {
+        let longest = u64::from(u32::MAX);
+        let mut rest = ticks.0;
         while rest > longest {
-            rest = Ticks(rest.0 - longest.0);
-            self.record(Time(at.0.saturating_sub(rest.0)), longest, account);
+            rest -= longest;
+            self.record(Time(at.0.saturating_sub(rest)), Paid::of(account, longest));
             let count = &mut self.sums.borrow_mut().counts[account.0 as usize];
             *count = count.wrapping_sub(1);
         }
-        self.record(at, rest, account);
+        self.record(at, Paid::of(account, rest));
     }
 
     /// The sums over everything so far.
@@ -164,11 +231,12 @@ impl Ledger {
 
     fn record_of(&self, entry: Entry) -> Record {
         let tolls = (1 << self.toll_bits) - 1;
+        let Account(account) = entry.paid.account();
         Record {
             at: Time(entry.at),
-            ticks: Ticks(u64::from(entry.ticks)),
-            task: TaskId(entry.account >> self.toll_bits),
-            toll: Toll((entry.account & tolls & 0xffff) as u16),
+            ticks: entry.paid.ticks(),
+            task: TaskId(account >> self.toll_bits),
+            toll: Toll((account & tolls & 0xffff) as u16),
         }
     }
 
@@ -190,44 +258,45 @@ impl Ledger {
         }
     }
 
-    /// A digest of every record so far, in order.
-    pub(crate) fn trace_hash(&self) -> u64 {
-        let hash = self.sums().hash;
-        hash ^ hash >> 32
+    /// A digest of every record so far, in order, if it is kept.
+    pub(crate) fn trace_hash(&self) -> Option<u64> {
+        self.sums().hash.map(|hash| hash ^ hash >> 32)
     }
 }
 
 impl Sums {
-    /// Adds entries to their accounts and to the hash.
+    /// Adds entries to their accounts, and to the hash.
     fn add_up(&mut self, entries: &[Cell<Entry>]) {
+        if let Some(hash) = &mut self.hash {
+            *hash = entries
+                .iter()
+                .fold(*hash, |hash, entry| digest(hash, entry.get()));
+        }
         let accounts = self.counts.len().min(self.ticks.len());
         let (counts, ticks) = (&mut self.counts[..accounts], &mut self.ticks[..accounts]);
-        let mut hash = self.hash;
         let mut add = |entry: &Cell<Entry>| {
-            let entry = entry.get();
-            hash = digest(hash, entry);
-            let account = entry.account as usize;
+            let Entry { paid, .. } = entry.get();
+            let account = paid.account as usize;
             counts[account] = counts[account].wrapping_add(1);
-            ticks[account] = ticks[account].wrapping_add(u64::from(entry.ticks));
+            ticks[account] = ticks[account].wrapping_add(paid.ticks().0);
         };
         // Unrolled by hand: the compiler does not, as an account out of range would end the loop.
-        let fours = entries.chunks_exact(4);
-        let rest = fours.remainder();
-        for four in fours {
-            four.iter().for_each(&mut add);
+        let chunks = entries.chunks_exact(16);
+        let rest = chunks.remainder();
+        for chunk in chunks {
+            chunk.iter().for_each(&mut add);
         }
         rest.iter().for_each(add);
-        self.hash = hash;
     }
 }
 
 /// Adds an entry to a hash: a step of a polynomial in an odd factor, modulo 2^64, whose upper half
 /// goes into the lower one each time.
 #[inline]
-fn digest(hash: u64, Entry { at, ticks, account }: Entry) -> u64 {
+fn digest(hash: u64, Entry { at, paid }: Entry) -> u64 {
     const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
     let product = hash.wrapping_add(at).wrapping_mul(FACTOR);
-    product.wrapping_add(u64::from(ticks)).rotate_left(32) ^ u64::from(account)
+    product.wrapping_add(paid.ticks().0).rotate_left(32) ^ u64::from(paid.account().0)
 }
 
 #[cfg(test)]
@@ -235,11 +304,8 @@ mod tests {
     use super::*;
 
     fn pay(ledger: &Ledger, at: u64, ticks: u64, task: u32, toll: u16) {
-        ledger.record(
-            Time(at),
-            Ticks(ticks),
-            ledger.accounts_of(task).of(Toll(toll)),
-        );
+        let account = ledger.accounts_of(task).of(Toll(toll));
+        ledger.record_span(Time(at), Ticks(ticks), account);
     }
 
     fn at(ledger: &Ledger) -> Vec<u64> {
@@ -249,7 +315,7 @@ mod tests {
     #[test]
     fn an_entry_is_sixteen_bytes_and_gives_back_what_it_was_given() {
         assert_eq!(size_of::<Entry>(), 16);
-        let ledger = Ledger::new(70_000, 5, 1);
+        let ledger = Ledger::new(70_000, 5, (1, Keep::TotalsAndHash));
         pay(&ledger, 9, 4, 69_999, 3);
         let paid = Record {
             at: Time(9),
@@ -262,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_keeps_the_newest_and_counts_the_rest() {
-        let ledger = Ledger::new(1, 1, 4);
+        let ledger = Ledger::new(1, 1, (4, Keep::TotalsAndHash));
         (0..4).for_each(|i| pay(&ledger, i, 1, 0, 0));
         assert_eq!((at(&ledger), ledger.overwritten()), (vec![0, 1, 2, 3], 0));
         (4..6).for_each(|i| pay(&ledger, i, 1, 0, 0));
@@ -276,7 +342,7 @@ mod tests {
 
     #[test]
     fn totals_outlive_the_ring() {
-        let ledger = Ledger::new(2, 2, 3);
+        let ledger = Ledger::new(2, 2, (3, Keep::TotalsAndHash));
         for paid in 1..=10 {
             pay(&ledger, 1, 3, 1, 0);
             let total = Total {
@@ -296,7 +362,7 @@ mod tests {
             (max, vec![(max, max)]),
             (max + 5, vec![(max, max), (max + 5, 5)]),
         ] {
-            let ledger = Ledger::new(1, 1, 8);
+            let ledger = Ledger::new(1, 1, (8, Keep::TotalsAndHash));
             pay(&ledger, ticks, ticks, 0, 0);
             let records: Vec<_> = ledger.records().map(|r| (r.at.0, r.ticks.0)).collect();
             assert_eq!(records, parts);
@@ -309,11 +375,11 @@ mod tests {
     }
 
     fn hash(records: usize, charges: &[(u64, u64, u32, u16)]) -> u64 {
-        let ledger = Ledger::new(2, 2, records);
+        let ledger = Ledger::new(2, 2, (records, Keep::TotalsAndHash));
         charges
             .iter()
             .for_each(|&(at, ticks, task, toll)| pay(&ledger, at, ticks, task, toll));
-        ledger.trace_hash()
+        ledger.trace_hash().unwrap()
     }
 
     #[test]

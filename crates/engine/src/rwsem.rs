@@ -97,7 +97,7 @@ impl Inner {
         }
         if self.kernel.sleep(task, self.wait) {
             self.kernel.node(task).note.set(mode);
-            self.waiters.push_back(&self.kernel.nodes, task);
+            self.waiters.push_back(&self.kernel.links, task);
         }
         false
     }
@@ -122,7 +122,7 @@ impl Inner {
             if !self.admits(mode) {
                 return;
             }
-            self.waiters.pop_front(&kernel.nodes);
+            self.waiters.pop_front(&kernel.links);
             self.admit(next, mode);
             let delay = self
                 .wake_up

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use crate::context::Cx;
 use crate::deadlock::Resource;
 use crate::distance::Distance;
+use crate::error::Misuse;
 use crate::executor::Handle;
 use crate::ids::{NONE, Toll};
 use crate::kernel::Kernel;
@@ -29,6 +30,8 @@ struct Inner {
     kind: &'static str,
     toll: Toll,
     costs: TicketCosts,
+    /// Whether all costs are zero.
+    is_instant: bool,
     wait: WaitFor,
     holder: Cell<u32>,
     waiters: WaitList,
@@ -58,6 +61,7 @@ impl SpinLock {
             name: name.to_owned(),
             kind,
             toll,
+            is_instant: costs.hand_off.is_none() && costs.refetch == Ticks::ZERO,
             costs,
             holder: Cell::new(NONE),
             waiters: WaitList::new(),
@@ -98,8 +102,19 @@ impl Inner {
     /// Queues the task and suspends it.
     #[inline(never)]
     fn queue(&self, cx: &Cx) {
-        if cx.is_of(&self.kernel, || self.title()) && cx.suspend_paying(self.wait, self.toll) {
-            self.waiters.push_back(&self.kernel.nodes, cx.index());
+        let kernel = cx.kernel();
+        if !Rc::ptr_eq(&self.kernel, kernel) || !cx.status().wait.get().is_running() {
+            return self.refuse(cx);
+        }
+        cx.suspend_paying(self.wait, self.toll);
+        self.waiters.push_back(&kernel.links, cx.index());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, cx: &Cx) {
+        if cx.is_of(&self.kernel, || self.title()) {
+            self.kernel.fail(cx.index(), Misuse::TwoWaits);
         }
     }
 
@@ -115,14 +130,12 @@ impl Inner {
     /// Makes the first waiter the holder.
     #[inline(never)]
     fn hand_over(&self) {
-        let Some(next) = self.waiters.pop_front(&self.kernel.nodes) else {
-            return;
-        };
-        let holder = self.holder.replace(next);
-        if self.costs.hand_off.is_none() && self.costs.refetch == Ticks::ZERO {
+        let next = self.waiters.take_front(&self.kernel.links);
+        if self.is_instant {
+            self.holder.set(next);
             self.kernel.resume(next);
         } else {
-            self.resume_later(holder, next);
+            self.resume_later(self.holder.replace(next), next);
         }
     }
 

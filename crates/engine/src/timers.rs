@@ -32,9 +32,13 @@ pub(crate) struct Timers {
     /// The present: no timer is due before.
     pub(crate) now: Cell<Time>,
     place: Cell<Place>,
+    /// Whether they are in the front.
+    are_few: Cell<bool>,
     front: Front,
     wheel: Wheel,
     pub(crate) reference: Heap,
+    /// By id, when the timer set by [`Timers::insert`] is due, if that is not over.
+    set: Box<[Cell<Time>]>,
 }
 
 impl Timers {
@@ -47,15 +51,24 @@ impl Timers {
         Self {
             now: Cell::new(Time::ZERO),
             place: Cell::new(place),
+            are_few: Cell::new(place == Place::Front),
             front: Front::new(),
             wheel: Wheel::new(ids),
             reference: Heap::new(ids),
+            set: vec![Cell::new(Time::ZERO); ids].into(),
         }
     }
 
-    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
-    #[inline(never)]
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over, for
+    /// [`Timers::cancel`].
     pub(crate) fn insert(&self, id: u32, due: Time) {
+        self.set[id as usize].set(due);
+        self.start(id, due);
+    }
+
+    /// The same for [`Timers::take_out`]: whoever sets the timer remembers when it is due.
+    #[inline(never)]
+    pub(crate) fn start(&self, id: u32, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.insert_few(id, due),
             Place::Wheel => self.wheel.insert(id, due.0),
@@ -63,21 +76,22 @@ impl Timers {
         }
     }
 
-    /// Whether all timers are in the front.
-    #[inline]
-    pub(crate) fn are_few(&self) -> bool {
-        self.place.get() == Place::Front
+    /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
+    fn insert_few(&self, id: u32, due: Time) -> bool {
+        let due = Due { at: due.0, id };
+        if self.front.room().is_none() && !self.front.slide_back() {
+            return self.spill(due);
+        }
+        match self.front.room() {
+            Some(place) => self.front.insert(place, due),
+            None => self.spill(due),
+        }
     }
 
-    /// [`Timers::insert`] where they are few.
+    /// The front, if all timers are there.
     #[inline]
-    pub(crate) fn insert_few(&self, id: u32, due: Time) {
-        let due = Due { at: due.0, id };
-        if self.front.is_full() {
-            self.spill(due);
-        } else {
-            self.front.insert(due);
-        }
+    pub(crate) fn few(&self) -> Option<&Front> {
+        self.are_few.get().then_some(&self.front)
     }
 
     /// The wheel, if all timers are there.
@@ -86,22 +100,30 @@ impl Timers {
         (self.place.get() == Place::Wheel).then_some(&self.wheel)
     }
 
+    fn move_to(&self, place: Place) {
+        self.place.set(place);
+        self.are_few.set(place == Place::Front);
+    }
+
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Due) {
-        self.place.set(Place::Wheel);
+    fn spill(&self, newest: Due) -> bool {
+        self.move_to(Place::Wheel);
         self.wheel.start(self.now.get().0);
-        while let Some(due) = self.front.pop() {
+        for due in self.front.take_all() {
             self.wheel.insert(due.id, due.at);
         }
-        self.wheel.insert(newest.id, newest.at);
+        self.wheel.insert(newest.id, newest.at)
     }
 
-    /// Whether all timers are due later than `due`, where they are few.
-    #[inline]
-    pub(crate) fn few_after(&self, due: Time) -> bool {
-        self.front.is_after(due)
+    /// Whether all timers are due later than `due` for sure.
+    pub(crate) fn are_after(&self, due: Time) -> bool {
+        match self.place.get() {
+            Place::Front => self.front.is_after(due),
+            Place::Wheel => self.wheel.is_after(due.0),
+            Place::Reference => self.reference.is_after(due),
+        }
     }
 
     /// Whether no timer is set.
@@ -117,20 +139,27 @@ impl Timers {
     /// appends the others to `ready`, in the order in which they were set.
     #[inline]
     pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
-        let Some(first) = self.front.pop() else {
+        let Some((first, more)) = self.front.pop() else {
             return self.pop_elsewhere(ready);
         };
         self.now.set(Time(first.at));
-        while let Some(equal) = self.front.pop_at(first.at) {
-            ready.push(equal.id);
+        if more {
+            self.pop_equal(first.at, ready);
         }
         Some(first.id)
+    }
+
+    #[inline(never)]
+    fn pop_equal(&self, at: u64, ready: &Ready) {
+        while let Some(equal) = self.front.pop_at(at) {
+            ready.push(equal.id);
+        }
     }
 
     #[inline]
     fn pop_elsewhere(&self, ready: &Ready) -> Option<u32> {
         let (due, first) = if self.place.get() == Place::Wheel {
-            self.wheel.pop(ready, || self.place.set(Place::Front))?
+            self.wheel.pop(ready, || self.move_to(Place::Front))?
         } else {
             self.reference.pop(ready)?
         };
@@ -138,11 +167,17 @@ impl Timers {
         Some(first)
     }
 
-    /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
-    pub(crate) fn cancel(&self, id: u32) -> Option<Time> {
+    /// Clears a timer set by [`Timers::insert`]; whether it was still set.
+    pub(crate) fn cancel(&self, id: u32) -> bool {
+        let due = self.set[id as usize].replace(Time::ZERO);
+        due > self.now.get() && self.take_out(id, due)
+    }
+
+    /// Clears a timer that was set to `due`, which must not be over; whether it was there.
+    pub(crate) fn take_out(&self, id: u32, due: Time) -> bool {
         match self.place.get() {
             Place::Front => self.front.remove(id),
-            Place::Wheel => self.wheel.cancel(id, self.now.get().0),
+            Place::Wheel => self.wheel.remove(id, due.0),
             Place::Reference => self.reference.cancel(id),
         }
     }
@@ -189,7 +224,7 @@ mod tests {
     #[derive(Debug, Default, PartialEq)]
     struct Log {
         popped: Vec<(Time, Vec<u32>)>,
-        cancelled: Vec<Option<Time>>,
+        cancelled: Vec<bool>,
     }
 
     struct Driver {
@@ -234,7 +269,7 @@ mod tests {
             let due = Time(self.now.0 + after);
             if !unless_next {
                 self.timers.insert(id, due);
-            } else if self.all_after(due) {
+            } else if self.timers.are_after(due) {
                 self.timers.now.set(due);
                 self.now = due;
                 self.set[id as usize] = false;
@@ -242,14 +277,6 @@ mod tests {
             } else {
                 self.timers.insert(id, due);
                 self.pop();
-            }
-        }
-
-        fn all_after(&self, due: Time) -> bool {
-            match self.timers.many() {
-                Some(wheel) => wheel.is_after(due.0),
-                None if self.timers.are_few() => self.timers.few_after(due),
-                None => self.timers.reference.is_after(due),
             }
         }
 

@@ -1,16 +1,15 @@
 //! An intrusive first-in first-out list of waiting tasks.
 //!
-//! A task waits in one place at a time, so its link lives in its [`Node`] and a list is three words,
+//! A task waits in one place at a time, so it has one link, and a list is three words,
 //! whatever its length.
 
 use std::cell::Cell;
 
 use crate::ids::NONE;
-use crate::node::Node;
 
 pub(crate) struct WaitList {
+    /// Head and tail mean something only while the list is not empty.
     head: Cell<u32>,
-    /// Meaningful only if there is a head.
     tail: Cell<u32>,
     len: Cell<u32>,
 }
@@ -31,63 +30,63 @@ impl WaitList {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.get() == NONE
+        self.len.get() == 0
     }
 
     /// The task that has waited for longest.
     #[inline]
     pub(crate) fn front(&self) -> Option<u32> {
-        Some(self.head.get()).filter(|&id| id != NONE)
+        (!self.is_empty()).then(|| self.head.get())
     }
 
     /// Appends `id`, which must be in no list.
     #[inline]
-    pub(crate) fn push_back(&self, nodes: &[Node], id: u32) {
+    pub(crate) fn push_back(&self, links: &[Cell<u32>], id: u32) {
         let tail = self.tail.replace(id);
         if self.is_empty() {
             self.head.set(id);
         } else {
-            nodes[tail as usize].next.set(id);
+            links[tail as usize].set(id);
         }
         self.len.set(self.len.get() + 1);
     }
 
     /// Removes the task that has waited for longest.
     #[inline]
-    pub(crate) fn pop_front(&self, nodes: &[Node]) -> Option<u32> {
-        let id = self.front()?;
-        let last = id == self.tail.get();
-        self.head.set(if last {
-            NONE
-        } else {
-            nodes[id as usize].next.get()
-        });
+    pub(crate) fn pop_front(&self, links: &[Cell<u32>]) -> Option<u32> {
+        (!self.is_empty()).then(|| self.take_front(links))
+    }
+
+    /// The same where there is one.
+    #[inline]
+    pub(crate) fn take_front(&self, links: &[Cell<u32>]) -> u32 {
+        let id = self.head.get();
+        // Of the last one this is the link of some time before, and is not looked at.
+        self.head.set(links[id as usize].get());
         self.len.set(self.len.get() - 1);
-        Some(id)
+        id
     }
 
     /// Removes `id`, which must be in this list.
-    pub(crate) fn remove(&self, nodes: &[Node], id: u32) {
-        if self.head.get() == id {
-            self.pop_front(nodes);
+    pub(crate) fn remove(&self, links: &[Cell<u32>], id: u32) {
+        if self.front() == Some(id) {
+            self.pop_front(links);
             return;
         }
-        let before = |&other: &u32| nodes[other as usize].next.get() == id;
-        let Some(before) = self.iter(nodes).find(before) else {
+        let before = |&other: &u32| links[other as usize].get() == id;
+        let Some(before) = self.iter(links).find(before) else {
             return;
         };
         if self.tail.get() == id {
             self.tail.set(before);
         }
-        nodes[before as usize]
-            .next
-            .set(nodes[id as usize].next.get());
+        links[before as usize].set(links[id as usize].get());
         self.len.set(self.len.get() - 1);
     }
 
     /// The waiting tasks, longest first.
-    pub(crate) fn iter<'a>(&self, nodes: &'a [Node]) -> impl Iterator<Item = u32> + use<'a> {
-        let follow = |id: &u32| nodes.get(*id as usize).map(|node| node.next.get());
+    pub(crate) fn iter<'a>(&self, links: &'a [Cell<u32>]) -> impl Iterator<Item = u32> + use<'a> {
+        let follow = |id: &u32| links.get(*id as usize).map(Cell::get);
         std::iter::successors(self.front(), follow).take(self.len.get() as usize)
     }
 }
@@ -103,23 +102,23 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_like_a_deque(ops in prop::collection::vec((0u8..3, 0u32..8), 0..200)) {
-            let nodes: Vec<Node> = (0..8).map(|_| Node::new()).collect();
+            let links = vec![Cell::new(NONE); 8];
             let list = WaitList::new();
             let mut oracle = VecDeque::new();
             for (op, id) in ops {
                 match op {
                     0 if !oracle.contains(&id) => {
-                        list.push_back(&nodes, id);
+                        list.push_back(&links, id);
                         oracle.push_back(id);
                     }
-                    1 => prop_assert_eq!(list.pop_front(&nodes), oracle.pop_front()),
+                    1 => prop_assert_eq!(list.pop_front(&links), oracle.pop_front()),
                     2 if oracle.contains(&id) => {
-                        list.remove(&nodes, id);
+                        list.remove(&links, id);
                         oracle.retain(|&other| other != id);
                     }
                     _ => {}
                 }
-                prop_assert!(list.iter(&nodes).eq(oracle.iter().copied()));
+                prop_assert!(list.iter(&links).eq(oracle.iter().copied()));
                 prop_assert_eq!(list.len() as usize, oracle.len());
                 prop_assert_eq!(list.is_empty(), oracle.is_empty());
                 prop_assert_eq!(list.front(), oracle.front().copied());

@@ -269,8 +269,7 @@ impl Inner {
             return (false, true);
         }
         walk.woken += 1;
-        let fired =
-            entry.state == State::SleepsTimed && self.kernel.timers.cancel(entry.task).is_none();
+        let fired = entry.state == State::SleepsTimed && !self.kernel.timers.cancel(entry.task);
         if !fired {
             let (from, to) = (cx.core(), self.kernel.core_of(entry.task));
             let delay = self

@@ -41,19 +41,41 @@ const SHIFT_OF_BIT: [u8; SHIFTS] = {
     shifts
 };
 
-/// One id's timer: when it is due and its neighbours in the slot.
+/// One id's timer.
 #[derive(Clone)]
 struct Link {
+    /// When it is due, unless it is near: then its slot tells.
     due: Cell<u64>,
+    /// Its neighbours in a slot that holds several; before the first comes the last.
     next: Cell<u32>,
     prev: Cell<u32>,
 }
 
-/// First and last timer of a slot, meaningful only where its occupancy bit is set.
+/// What a slot holds, meaningful only where its occupancy bit is set: the first timer, and whether it
+/// is the only one.
 #[derive(Clone, Copy)]
-struct Ends {
-    head: u32,
-    tail: u32,
+struct Held(u32);
+
+impl Held {
+    const SEVERAL: u32 = 1 << 31;
+
+    const fn one(id: u32) -> Self {
+        Self(id)
+    }
+
+    const fn several(first: u32) -> Self {
+        Self(first | Self::SEVERAL)
+    }
+
+    #[inline]
+    const fn is_one(self) -> bool {
+        self.0 & Self::SEVERAL == 0
+    }
+
+    #[inline]
+    const fn first(self) -> u32 {
+        self.0 & !Self::SEVERAL
+    }
 }
 
 /// A slot that is not near: the shift of its level and its digit there, both below 64.
@@ -73,7 +95,7 @@ impl Far {
 
 /// A slot, and the word and the bit that tell whether it is occupied.
 struct Slot<'a> {
-    ends: &'a Cell<Ends>,
+    held: &'a Cell<Held>,
     word: &'a Cell<u64>,
     bit: usize,
 }
@@ -81,17 +103,18 @@ struct Slot<'a> {
 pub(crate) struct Wheel {
     /// Where what is near starts: a multiple of [`HALF`].
     start: Cell<u64>,
-    /// Words of `ticks` that are not zero.
+    /// Words of `ticks` that are not zero: a bit each.
     words: Cell<u64>,
-    /// Near slots that hold a timer: a bit each.
+    /// Near slots that hold a timer: a bit each, that of `start` first.
     ticks: [Cell<u64>; NEAR / 64],
     /// Other levels that hold a timer: bit `shift` each.
     levels: Cell<u64>,
     links: Box<[Link]>,
-    near: [Cell<Ends>; NEAR],
+    /// By due time, modulo their number.
+    near: [Cell<Held>; NEAR],
     /// By shift, the slots that hold a timer: bit `digit` each.
     occupied: [Cell<u64>; SHIFTS],
-    far: Box<[Cell<Ends>; SHIFTS * SLOTS]>,
+    far: Box<[Cell<Held>; SHIFTS * SLOTS]>,
 }
 
 impl Wheel {
@@ -108,9 +131,9 @@ impl Wheel {
             ticks: [const { Cell::new(0) }; NEAR / 64],
             levels: Cell::new(0),
             links: vec![link; ids].into(),
-            near: [const { Cell::new(Ends { head: 0, tail: 0 }) }; NEAR],
+            near: [const { Cell::new(Held::one(0)) }; NEAR],
             occupied: [const { Cell::new(0) }; SHIFTS],
-            far: Box::new([const { Cell::new(Ends { head: 0, tail: 0 }) }; SHIFTS * SLOTS]),
+            far: Box::new([const { Cell::new(Held::one(0)) }; SHIFTS * SLOTS]),
         }
     }
 
@@ -125,65 +148,71 @@ impl Wheel {
         self.start.get().wrapping_add(HALF)
     }
 
-    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over.
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over. `false`, like
+    /// [`Timers::insert_few`](crate::timers::Timers::insert_few).
     #[inline]
-    pub(crate) fn insert(&self, id: u32, due: u64) {
-        self.links[id as usize].due.set(due);
-        if !self.is_near(due) {
+    pub(crate) fn insert(&self, id: u32, due: u64) -> bool {
+        let after = due.wrapping_sub(self.start.get());
+        if after >= NEAR as u64 {
             return self.insert_far(id, due);
         }
-        let tick = near_index(due);
-        let Slot { ends, word, bit } = self.near_slot(tick);
+        let Slot { held, word, bit } = self.near_slot(due, after);
         let ticks = word.get();
         if ticks >> bit & 1 != 0 {
-            return self.append(id, ends);
+            return self.append(id, held);
         }
         if ticks == 0 {
-            self.words.set(self.words.get() | 1 << (tick / 64 % 64));
+            self.words.set(self.words.get() | 1 << (after / 64));
         }
         word.set(ticks | 1 << bit);
-        ends.set(Ends { head: id, tail: id });
+        held.set(Held::one(id));
+        false
     }
 
     #[inline(never)]
-    fn insert_far(&self, id: u32, due: u64) {
+    fn insert_far(&self, id: u32, due: u64) -> bool {
+        self.links[id as usize].due.set(due);
         let far = self.far_of(due);
-        let Slot { ends, word, bit } = self.far_slot(far);
+        let Slot { held, word, bit } = self.far_slot(far);
         if word.get() >> bit & 1 != 0 {
-            return self.append(id, ends);
+            return self.append(id, held);
         }
         self.levels.set(self.levels.get() | 1 << far.shift);
         word.set(word.get() | 1 << bit);
-        ends.set(Ends { head: id, tail: id });
+        held.set(Held::one(id));
+        false
     }
 
     /// Adds a timer to the end of a slot that is occupied.
     #[inline(never)]
-    fn append(&self, id: u32, slot: &Cell<Ends>) {
-        let Ends { head, tail } = slot.get();
-        self.links[tail as usize].next.set(id);
-        self.links[id as usize].prev.set(tail);
-        slot.set(Ends { head, tail: id });
+    fn append(&self, id: u32, slot: &Cell<Held>) -> bool {
+        let held = slot.replace(Held::several(slot.get().first()));
+        let first = &self.links[held.first() as usize];
+        let last = if held.is_one() {
+            held.first()
+        } else {
+            first.prev.get()
+        };
+        self.links[last as usize].next.set(id);
+        self.links[id as usize].prev.set(last);
+        first.prev.set(id);
+        false
     }
 
+    /// The slot of `due`, which is near: `after` so many ticks from the start.
     #[inline]
-    fn is_near(&self, due: u64) -> bool {
-        due.wrapping_sub(self.start.get()) < NEAR as u64
-    }
-
-    #[inline]
-    fn near_slot(&self, tick: usize) -> Slot<'_> {
+    fn near_slot(&self, due: u64, after: u64) -> Slot<'_> {
         Slot {
-            ends: &self.near[tick % NEAR],
-            word: &self.ticks[tick / 64 % SLOTS],
-            bit: tick % 64,
+            held: &self.near[near_index(due)],
+            word: &self.ticks[((after / 64) & 0x3f) as usize],
+            bit: (due % 64) as usize,
         }
     }
 
     #[inline]
     fn far_slot(&self, far: Far) -> Slot<'_> {
         Slot {
-            ends: &self.far[far.index()],
+            held: &self.far[far.index()],
             word: &self.occupied[far.shift as usize % SHIFTS],
             bit: far.digit as usize,
         }
@@ -205,7 +234,7 @@ impl Wheel {
         if !self.is_far() {
             return self.near_is_after(due);
         }
-        if self.is_near(due) {
+        if due.wrapping_sub(self.start.get()) < NEAR as u64 {
             return true;
         }
         let Far { shift, digit } = self.far_of(due);
@@ -222,16 +251,7 @@ impl Wheel {
     /// [`Wheel::is_after`] where some are near.
     #[inline]
     pub(crate) fn near_is_after(&self, due: u64) -> bool {
-        let word = due.wrapping_sub(self.start.get()) / 64;
-        word < u64::from(self.words_from_start().trailing_zeros())
-    }
-
-    /// [`Wheel::words`], the first of them in bit 0.
-    #[inline]
-    fn words_from_start(&self) -> u64 {
-        self.words
-            .get()
-            .rotate_right((self.start.get() / 64 % 64) as u32)
+        due.wrapping_sub(self.start.get()) / 64 < u64::from(self.words.get().trailing_zeros())
     }
 
     /// Whether no timer is set.
@@ -244,52 +264,66 @@ impl Wheel {
     /// others to `ready`. Calls `when_empty` if there are no more.
     #[inline]
     pub(crate) fn pop(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
-        if self.words.get() == 0 {
+        let Some(words) = NonZero::new(self.words.get()) else {
             return self.fetch(ready, when_empty);
-        }
-        self.pop_near(ready, when_empty)
+        };
+        Some(self.pop_near(words, ready, when_empty))
     }
 
     /// [`Wheel::pop`] among the near.
     #[inline]
-    fn pop_near(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
-        let mut number = u64::from(NonZero::new(self.words_from_start())?.trailing_zeros());
+    fn pop_near(
+        &self,
+        words: NonZero<u64>,
+        ready: &Ready,
+        when_empty: impl FnOnce(),
+    ) -> (Time, u32) {
+        let mut number = u64::from(words.trailing_zeros());
         if number >= HALF / 64 {
             self.advance();
             number -= HALF / 64;
         }
-        let from = self.start.get() + number * 64;
-        let word = &self.ticks[near_index(from) / 64];
+        let word = &self.ticks[(number & 0x3f) as usize];
         let ticks = word.get();
-        word.set(ticks & ticks.wrapping_sub(1));
-        if word.get() == 0 {
-            self.words.set(self.words.get() & !(1 << (from / 64 % 64)));
+        let others = ticks & ticks.wrapping_sub(1);
+        word.set(others);
+        if others == 0 {
+            self.words.set(self.words.get() & !(1 << number));
             if self.is_empty() {
                 when_empty();
             }
         }
         // A word that is marked is not zero.
-        let due = from | u64::from(ticks.trailing_zeros() % 64);
-        let ends = self.near[near_index(due)].get();
-        if ends.head != ends.tail {
-            self.push_rest(ends, ready);
+        let due = self.start.get() + number * 64 + u64::from(ticks.trailing_zeros() % 64);
+        let held = self.near[near_index(due)].get();
+        if !held.is_one() {
+            self.push_rest(held, ready);
         }
-        Some((Time(due), ends.head))
+        (Time(due), held.first())
     }
 
-    /// Moves on to the second half of what is near, and brings near what is due after it.
+    /// Moves on to the second half of what is near.
     #[inline(never)]
     fn advance(&self) {
+        let (first, second) = self.ticks.split_at(NEAR / 128);
+        for (first, second) in first.iter().zip(second) {
+            first.set(second.replace(0));
+        }
+        self.words.set(self.words.get() >> (HALF / 64));
+        self.bring_near();
+    }
+
+    /// Lets what is near start [`HALF`] later, and brings near what is due at its end.
+    fn bring_near(&self) {
         let last = self.last();
-        let next = last.wrapping_add(HALF);
-        let far = self.far_of(next);
+        let far = self.far_of(last.wrapping_add(HALF));
         self.start.set(last);
         if self.levels.get() != 0
             && self.occupied[far.shift as usize % SHIFTS].get() >> far.digit & 1 != 0
         {
-            let ends = self.far[far.index()].get();
+            let held = self.far[far.index()].get();
             self.vacate(far);
-            self.deal_out(ends);
+            self.deal_out(held);
         }
     }
 
@@ -297,27 +331,29 @@ impl Wheel {
     /// brings near what is.
     #[inline(never)]
     fn fetch(&self, ready: &Ready, when_empty: impl FnOnce()) -> Option<(Time, u32)> {
-        while self.words.get() == 0 {
+        loop {
+            if let Some(words) = NonZero::new(self.words.get()) {
+                return Some(self.pop_near(words, ready, when_empty));
+            }
             let shift = NonZero::new(self.levels.get())?.trailing_zeros();
             let digit = self.occupied[shift as usize % SHIFTS]
                 .get()
                 .trailing_zeros();
             let far = Far { shift, digit };
-            let ends = self.far[far.index()].get();
+            let held = self.far[far.index()].get();
             self.vacate(far);
-            let due = self.links[ends.head as usize].due.get();
-            if ends.head == ends.tail {
+            let due = self.links[held.first() as usize].due.get();
+            if held.is_one() {
                 self.start.set((due & !(HALF - 1)).wrapping_sub(HALF));
-                self.advance();
+                self.bring_near();
                 if self.is_empty() {
                     when_empty();
                 }
-                return Some((Time(due), ends.head));
+                return Some((Time(due), held.first()));
             }
             self.start.set((due >> shift << shift).wrapping_sub(HALF));
-            self.deal_out(ends);
+            self.deal_out(held);
         }
-        self.pop_near(ready, when_empty)
     }
 
     /// Marks a slot empty that is not near.
@@ -331,65 +367,86 @@ impl Wheel {
     }
 
     /// Puts the timers of a slot that has been vacated onto lower levels, in order.
-    fn deal_out(&self, ends: Ends) {
-        let mut id = ends.head;
+    fn deal_out(&self, held: Held) {
+        let last = self.last_of(held);
+        let mut id = held.first();
         loop {
             let link = &self.links[id as usize];
             let (due, next) = (link.due.get(), link.next.get());
             self.insert(id, due);
-            if id == ends.tail {
+            if id == last {
                 return;
             }
             id = next;
         }
     }
 
+    fn last_of(&self, held: Held) -> u32 {
+        if held.is_one() {
+            held.first()
+        } else {
+            self.links[held.first() as usize].prev.get()
+        }
+    }
+
     /// Appends all but the first timer of a slot to `ready`.
     #[inline(never)]
-    fn push_rest(&self, ends: Ends, ready: &Ready) {
-        let mut id = ends.head;
-        while id != ends.tail {
+    fn push_rest(&self, held: Held, ready: &Ready) {
+        let last = self.last_of(held);
+        let mut id = held.first();
+        while id != last {
             id = self.links[id as usize].next.get();
             ready.push(id);
         }
     }
 
-    /// Clears the timer of `id` and returns when it would have been due; `None` if it is not set.
-    pub(crate) fn cancel(&self, id: u32, now: u64) -> Option<Time> {
-        let link = &self.links[id as usize];
-        let due = link.due.replace(0);
-        if due <= now {
-            return None;
-        }
-        let slot = if self.is_near(due) {
-            self.near_slot(near_index(due))
+    /// Clears the timer of `id`, which must be set to `due`. `true`: it was.
+    pub(crate) fn remove(&self, id: u32, due: u64) -> bool {
+        let after = due.wrapping_sub(self.start.get());
+        let is_near = after < NEAR as u64;
+        let slot = if is_near {
+            self.near_slot(due, after)
         } else {
             self.far_slot(self.far_of(due))
         };
-        let Ends { head, tail } = slot.ends.get();
-        let (prev, next) = (link.prev.get(), link.next.get());
-        match (id == head, id == tail) {
-            (true, true) => self.clear(due),
-            (true, false) => slot.ends.set(Ends { head: next, tail }),
-            (false, true) => slot.ends.set(Ends { head, tail: prev }),
-            (false, false) => {
-                self.links[prev as usize].next.set(next);
-                self.links[next as usize].prev.set(prev);
-            }
+        let held = slot.held.get();
+        if !held.is_one() {
+            slot.held.set(self.unlink(id, held));
+        } else if is_near {
+            self.clear_near(slot, after);
+        } else {
+            self.vacate(self.far_of(due));
         }
-        Some(Time(due))
+        true
     }
 
-    /// Marks the slot of `due` empty.
-    fn clear(&self, due: u64) {
-        if !self.is_near(due) {
-            return self.vacate(self.far_of(due));
+    /// Takes `id` out of a slot that holds several, and returns what it holds then.
+    fn unlink(&self, id: u32, held: Held) -> Held {
+        let (first, last) = (held.first(), self.last_of(held));
+        let link = &self.links[id as usize];
+        let (prev, next) = (link.prev.get(), link.next.get());
+        let (first, last) = match (id == first, id == last) {
+            (true, _) => (next, last),
+            (_, true) => (first, prev),
+            _ => {
+                self.links[prev as usize].next.set(next);
+                self.links[next as usize].prev.set(prev);
+                (first, last)
+            }
+        };
+        self.links[first as usize].prev.set(last);
+        if first == last {
+            Held::one(first)
+        } else {
+            Held::several(first)
         }
-        let tick = near_index(due);
-        let word = &self.ticks[tick / 64 % SLOTS];
-        word.set(word.get() & !(1 << (tick % 64)));
+    }
+
+    /// Marks a near slot empty.
+    fn clear_near(&self, Slot { word, bit, .. }: Slot<'_>, after: u64) {
+        word.set(word.get() & !(1 << bit));
         if word.get() == 0 {
-            self.words.set(self.words.get() & !(1 << (tick / 64 % 64)));
+            self.words.set(self.words.get() & !(1 << (after / 64)));
         }
     }
 }

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_lab::LabError;
+use pagetoll_lab::Surroundings;
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::cache::{Cache, Lock, require_room};
 use pagetoll_lab::digest::sha256_of;
 use pagetoll_lab::kernel::KernelImage;
 use pagetoll_lab::process::{Run, run_to_end};
 use pagetoll_lab::tools::{self, Tool};
-use pagetoll_lab::unmap::Surroundings;
 
 use crate::catalogue::Patch;
 use crate::config::{self, WANTED};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_lab::LabError;
+use pagetoll_lab::Surroundings;
 use pagetoll_lab::checks::{self, Cpus, Ran, Request, Step};
 use pagetoll_lab::kernel::{KernelImage, KernelSource};
-use pagetoll_lab::unmap::Surroundings;
 use pagetoll_lab::xen::XenSource;
 
 use crate::build::{Order, Plan};

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_lab::LabError;
+use pagetoll_lab::Surroundings;
 use pagetoll_lab::process::{Child, Run};
 use pagetoll_lab::progress::Phase;
 use pagetoll_lab::tools::Tool;
-use pagetoll_lab::unmap::Surroundings;
 
 use crate::error::FixError;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pagetoll_bill::Package;
 use pagetoll_lab::LabError;
+use pagetoll_lab::Surroundings;
 use pagetoll_lab::apt::resolve::SourcePackages;
 use pagetoll_lab::apt::{Archive, Freshness};
 use pagetoll_lab::cache::{Cache, require_room};
@@ -15,7 +16,6 @@ use pagetoll_lab::digest::{sha256_of, sha256_of_file};
 use pagetoll_lab::process::{Run, run_to_end};
 use pagetoll_lab::stop::Stop;
 use pagetoll_lab::tools::Tool;
-use pagetoll_lab::unmap::Surroundings;
 
 use crate::error::FixError;
 use crate::spec::Spec;

@@ -3,6 +3,7 @@
 //! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
 //! cache's `logs` folder, one per kind of boot, and the error names it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -10,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cache::{Cache, Scratch};
+use crate::cache::{Cache, Scratch, read_if_there};
 use crate::console::{Console, Event};
+use crate::counter::{self, Flushes};
 use crate::error::LabError;
 use crate::machine::{self, Machine};
 use crate::process::Child;
@@ -34,6 +36,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) xen: Option<&'a Path>,
     pub(crate) linux: &'a Path,
     pub(crate) initramfs: &'a [u8],
+    /// The plugin that counts flushes; see [`crate::counter`].
+    pub(crate) counter: Option<&'a Path>,
     /// The guest is given up when it reports nothing for so long.
     pub(crate) silence: Duration,
     /// Where console and trace are kept even when all goes well.
@@ -71,6 +75,16 @@ impl Harvest {
         }
         Ok(bytes)
     }
+
+    /// What the counter counted, by step; nothing when there was none. The inner error says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] when its file cannot be read.
+    pub(crate) fn flushes(&self) -> Result<Result<BTreeMap<u16, Flushes>, String>, LabError> {
+        let path = self.folder.join(machine::FLUSHES);
+        let text = read_if_there(&path)?.unwrap_or_default();
+        Ok(counter::parse(&String::from_utf8_lossy(&text)))
+    }
 }
 
 /// Boots, waits until the guest is done, and ends it.
@@ -87,7 +101,11 @@ pub(crate) fn run(
     let scratch = cache.scratch();
     let folder = scratch.create_dir()?.to_path_buf();
     furnish(boot, &folder)?;
-    let mut child = boot.machine.command().current_dir(&folder).start()?;
+    let mut command = boot.machine.command();
+    if boot.counter.is_some() {
+        command = command.args(counter::arguments());
+    }
+    let mut child = command.current_dir(&folder).start()?;
     let collected = collect(boot, &folder, &mut child, stop, phase);
     child.kill();
     if let Some(place) = boot.keep_logs {
@@ -131,6 +149,9 @@ fn furnish(boot: Boot<'_>, folder: &Path) -> Result<(), LabError> {
         link(xen, machine::XEN)?;
     }
     link(boot.linux, machine::LINUX)?;
+    if let Some(counter) = boot.counter {
+        link(counter, machine::COUNTER)?;
+    }
     let initramfs = folder.join(machine::INITRAMFS);
     File::create(&initramfs)
         .and_then(|mut file| file.write_all(boot.initramfs))
@@ -210,10 +231,15 @@ fn next_after(report: &Report) -> String {
         Report::Settled(_) => "settled".to_owned(),
         Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
         Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
+        Report::Repeat(repeat) => format!("{} {}", repeat.operation, repeat.mechanism),
         Report::User(user) => user.operation.clone(),
         Report::Case(case) => format!("case {}", case.index),
         Report::Check(check) => check.name.clone(),
         Report::KernelLog(_) => "kernel log".to_owned(),
+        Report::Pin(pin) => pin.shape.clone(),
+        Report::PinTraced(traced) => format!("trace {}", traced.shape),
+        Report::PinUnavailable(shape) => shape.shape.clone(),
+        Report::PinCase(case) => format!("case {}", case.index),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

@@ -11,10 +11,10 @@ use crate::error::LabError;
 use crate::host;
 use crate::initramfs::{self, Member};
 use crate::kernel::KernelSource;
-use crate::machine::{Firmware, Machine, Mode};
+use crate::machine::{Firmware, Machine, Mode, XenOptions};
 use crate::materials::{Materials, Sources};
 use crate::report::Report;
-use crate::unmap::Surroundings;
+use crate::request::Surroundings;
 use crate::xen::XenSource;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
@@ -114,6 +114,7 @@ pub fn run(request: &Request, surroundings: &Surroundings<'_>) -> Result<Ran, La
         name: &request.name,
         machine,
         xen: Some(&materials.xen.elf),
+        counter: None,
         linux: &materials.vmlinux,
         initramfs: &initramfs,
         silence: request.silence,
@@ -128,6 +129,7 @@ fn machine(cpus: Cpus) -> Machine {
         mode: cpus.mode(),
         firmware: Firmware::Xen,
         pages_mib: PAGES_MIB,
+        xen: XenOptions::Default,
     }
 }
 

@@ -13,11 +13,11 @@ use crate::error::LabError;
 use crate::host;
 use crate::initramfs::{self, Member};
 use crate::kernel::{KernelImage, KernelSource};
-use crate::machine::{Firmware, Machine, Mode};
+use crate::machine::{Firmware, Machine, Mode, XenOptions};
 use crate::materials::{Materials, Sources};
 use crate::progress::Phase;
 use crate::report::{CaseRun, Report};
-use crate::unmap::Surroundings;
+use crate::request::Surroundings;
 use crate::xen::XenSource;
 
 const NAME: &str = "conformance";
@@ -91,6 +91,7 @@ const fn machine() -> Machine {
         mode: Mode::Counting,
         firmware: Firmware::Xen,
         pages_mib: PAGES_MIB,
+        xen: XenOptions::Default,
     }
 }
 
@@ -147,6 +148,7 @@ fn boot(
         xen: Some(&materials.xen.elf),
         linux: &materials.vmlinux,
         initramfs,
+        counter: None,
         silence: request.silence,
         keep_logs: request.keep_logs.as_deref(),
     };

@@ -97,7 +97,8 @@ fn is_configured(build_dir: Option<&Path>, name: &str) -> bool {
     config.is_some_and(|config| config.lines().any(|line| line == setting))
 }
 
-fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
+/// A module's bytes, uncompressed.
+pub(crate) fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = fs::read(path).map_err(LabError::io("read", path))?;
     let mut plain = Vec::new();
     let unpacked = match path.extension().and_then(|ending| ending.to_str()) {

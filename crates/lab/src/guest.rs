@@ -32,6 +32,7 @@ macro_rules! sources {
 type Sources = &'static [(&'static str, &'static str)];
 
 const INIT: Sources = sources![
+    "init/call_steps.c",
     "init/check_accounting.c",
     "init/check_files.c",
     "init/check_fork.c",
@@ -60,13 +61,38 @@ const INIT: Sources = sources![
     "xen-probe/xen_probe_abi.h",
 ];
 
+const PIN_PROBE: Sources = sources![
+    "init/clock.h",
+    "init/report.c",
+    "init/report.h",
+    "init/shared_memory.c",
+    "init/shared_memory.h",
+    "pin-probe/bill.c",
+    "pin-probe/conformance.c",
+    "pin-probe/edu.c",
+    "pin-probe/edu.h",
+    "pin-probe/graph.c",
+    "pin-probe/graph.h",
+    "pin-probe/main.c",
+    "pin-probe/memory.c",
+    "pin-probe/memory.h",
+    "pin-probe/steps.h",
+    "pin-probe/vfio.c",
+    "pin-probe/vfio.h",
+];
+
 const XEN_PROBE: Sources = sources![
     "xen-probe/Kbuild",
     "xen-probe/conformance.c",
+    "xen-probe/descriptors.c",
     "xen-probe/device.c",
+    "xen-probe/events.c",
+    "xen-probe/flush.c",
     "xen-probe/mechanism.c",
     "xen-probe/probe.h",
     "xen-probe/race.c",
+    "xen-probe/repeat.c",
+    "xen-probe/set.c",
     "xen-probe/table.c",
     "xen-probe/xen_probe_abi.h",
 ];
@@ -76,12 +102,24 @@ const XEN_PROBE: Sources = sources![
 /// # Errors
 /// [`LabError::Process`] when it does not compile; those of the cache.
 pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    let key = sha256_of(format!("{INIT:?} {}", compiler(stop)?).as_bytes());
-    cache.entry(&format!("guests/init-{key}"), stop, |place| {
+    program("init", INIT, cache, stop)
+}
+
+/// The static program that maps memory for DMA.
+///
+/// # Errors
+/// As [`init`].
+pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    program("pin-probe", PIN_PROBE, cache, stop)
+}
+
+fn program(name: &str, sources: Sources, cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    let key = sha256_of(format!("{sources:?} {}", compiler(stop)?).as_bytes());
+    cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
-        write_sources(folder, INIT)?;
-        let units = INIT.iter().filter(|(name, _)| name.ends_with(".c"));
+        write_sources(folder, sources)?;
+        let units = sources.iter().filter(|(name, _)| name.ends_with(".c"));
         let compile = Run::new(Tool::Gcc.program())
             .current_dir(folder)
             .args(["-static", "-O2", "-Wall", "-pthread", "-o"])
@@ -163,7 +201,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, LabError> {
     Ok(sha256_of(built_from.as_bytes()))
 }
 
-fn compiler(stop: &Stop) -> Result<String, LabError> {
+pub(crate) fn compiler(stop: &Stop) -> Result<String, LabError> {
     let ask = Run::new(Tool::Gcc.program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }

@@ -15,13 +15,20 @@ pub(crate) const LINUX: &str = "linux";
 pub(crate) const INITRAMFS: &str = "initramfs";
 pub(crate) const CONSOLE: &str = "console.log";
 pub(crate) const SHARED: &str = "shared";
+pub(crate) const COUNTER: &str = "counter.so";
+pub(crate) const FLUSHES: &str = "flushes";
 
-/// Bytes of the device that carries bulk data out. A traced run of 4096 pages leaves about 5 MiB.
+/// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;
 /// What kernel, initramfs, page tables and a trace need beside the pages that are billed.
 const GUEST_BASE_MIB: u64 = 448;
 /// What Xen itself needs: 256 MiB leaves room for trace buffers and heap.
 const XEN_BASE_MIB: u64 = 256;
+
+/// Memory of a q35 below its devices, when it has more than that.
+pub(crate) const LOW_MIB: u64 = 2048;
+/// Where the guest finds the device behind the IOMMU.
+pub(crate) const DMA_DEVICE: &str = "0000:00:05.0";
 
 /// Whether instructions are counted or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +46,40 @@ pub(crate) enum Firmware {
     Xen,
     /// Linux alone.
     Linux,
+    /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
+    LinuxWithIommu(HugePages),
+}
+
+/// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HugePages {
+    /// Pages of 2 MiB.
+    pub(crate) two_mib: u64,
+    /// Pages of 1 GiB.
+    pub(crate) one_gib: u64,
+}
+
+/// What Xen is told beyond what every boot tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum XenOptions {
+    /// Nothing.
+    #[default]
+    Default,
+    /// Page tables are not isolated, guests' pages may be global.
+    GlobalPages,
+    /// Page tables are not isolated, guests' pages are not global.
+    NoGlobalPages,
+}
+
+impl XenOptions {
+    /// Words on the command line: Xen's docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::GlobalPages => " xpti=off global-pages=1",
+            Self::NoGlobalPages => " xpti=off global-pages=0",
+        }
+    }
 }
 
 /// A machine.
@@ -48,6 +89,8 @@ pub(crate) struct Machine {
     pub(crate) firmware: Firmware,
     /// Memory that the guest needs for the pages of its order.
     pub(crate) pages_mib: u64,
+    /// What its Xen is told.
+    pub(crate) xen: XenOptions,
 }
 
 impl Mode {
@@ -71,6 +114,12 @@ impl Machine {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
             Firmware::Linux => self.guest_mib(),
+            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
+            // the kernel takes the end for itself.
+            Firmware::LinuxWithIommu(huge) if huge.one_gib > 0 => {
+                LOW_MIB + 1024 * (huge.one_gib + 1)
+            }
+            Firmware::LinuxWithIommu(_) => LOW_MIB,
         }
     }
 
@@ -87,7 +136,8 @@ impl Machine {
                 "none",
                 "-no-reboot",
             ])
-            .args(["-cpu", "Nehalem", "-m"])
+            .args(self.board())
+            .arg("-m")
             .arg(format!("{}M", self.memory_mib()))
             .args(self.accelerator())
             .args([
@@ -102,6 +152,23 @@ impl Machine {
             ))
             .args(["-device", "ivshmem-plain,memdev=shared"]);
         self.boot(run)
+    }
+
+    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that moves words when told to.
+    fn board(self) -> &'static [&'static str] {
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux => &["-cpu", "Nehalem"],
+            Firmware::LinuxWithIommu(_) => &[
+                "-machine",
+                "q35",
+                "-cpu",
+                "Nehalem,+pdpe1gb",
+                "-device",
+                "intel-iommu",
+                "-device",
+                "edu,addr=5,dma_mask=0xffffffffffffffff",
+            ],
+        }
     }
 
     fn accelerator(self) -> Vec<&'static str> {
@@ -127,7 +194,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux => run
+            Firmware::Linux | Firmware::LinuxWithIommu(_) => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -135,8 +202,9 @@ impl Machine {
 
     fn xen_command_line(self) -> String {
         format!(
-            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M",
+            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M{options}",
             self.mode.cpus(),
+            options = self.xen.words(),
             mib = self.guest_mib(),
         )
     }
@@ -144,10 +212,16 @@ impl Machine {
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
-            Firmware::Linux => "ttyS0",
+            Firmware::Linux | Firmware::LinuxWithIommu(_) => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
-        format!("console={console} panic=-1 loglevel=4")
+        let common = format!("console={console} panic=-1 loglevel=4");
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux => common,
+            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }) => format!(
+                "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
+            ),
+        }
     }
 }
 
@@ -160,6 +234,7 @@ mod tests {
             mode,
             firmware,
             pages_mib: 64,
+            xen: XenOptions::Default,
         };
         machine.command().to_string()
     }

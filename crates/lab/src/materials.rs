@@ -7,8 +7,8 @@ use crate::dom0::{self, Part};
 use crate::error::LabError;
 use crate::guest;
 use crate::kernel::{self, KernelImage, KernelSource};
+use crate::request::Surroundings;
 use crate::tools::{self, Images};
-use crate::unmap::Surroundings;
 use crate::xen::{self, XenImage, XenSource};
 
 /// Where hypervisor and kernel come from.
@@ -29,6 +29,8 @@ pub(crate) struct Materials {
     /// The probe module, or why there is none.
     pub(crate) probe: Result<PathBuf, String>,
     pub(crate) privcmd: Part,
+    /// QEMU's plugin that counts flushes, or why there is none.
+    pub(crate) counter: Result<PathBuf, String>,
 }
 
 impl Sources<'_> {
@@ -63,6 +65,7 @@ impl Sources<'_> {
             init: guest::init(cache, stop)?,
             probe: guest::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
+            counter: Err("nobody asked".to_owned()),
             xen,
             kernel,
         };

@@ -1,5 +1,7 @@
 //! What a guest reports: the typed form of the result lines that `guests/init` writes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// One result line.
@@ -14,7 +16,9 @@ pub(crate) enum Report {
     Clear(Clear),
     /// A `race` step.
     Race(Race),
-    /// A `user` step.
+    /// A `set` or `repeat` step.
+    Repeat(Repeat),
+    /// A `user` or `call` step.
     User(User),
     /// A case of a `conformance` step.
     Case(CaseRun),
@@ -22,6 +26,14 @@ pub(crate) enum Report {
     Check(CheckRun),
     /// A `kernel-log` step.
     KernelLog(KernelLog),
+    /// A `bill` step of pin-probe.
+    Pin(Pin),
+    /// A `trace` step of pin-probe.
+    PinTraced(PinTraced),
+    /// Memory of a shape that this guest cannot make.
+    PinUnavailable(PinUnavailable),
+    /// A case of pin-probe's `conformance` step.
+    PinCase(PinCase),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -31,7 +43,7 @@ pub(crate) enum Report {
 }
 
 /// Who is up.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Hello {
     /// `uname -v`, which names Debian's version of the kernel.
     pub(crate) version: String,
@@ -89,10 +101,25 @@ pub(crate) struct Race {
     pub(crate) faults: Faults,
 }
 
-/// User space did something with its memory.
+/// The probe did something again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Repeat {
+    pub(crate) operation: String,
+    pub(crate) mechanism: String,
+    /// How often.
+    pub(crate) count: u64,
+    /// The id of its marks in the trace, or -1.
+    pub(crate) mark: i64,
+    pub(crate) instructions: u64,
+    /// How often each check failed, by its name.
+    pub(crate) failed: BTreeMap<String, u64>,
+}
+
+/// User space did something: with its memory, by system calls, or with another process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct User {
     pub(crate) operation: String,
+    /// Pages, calls or switches.
     pub(crate) pages: u64,
     pub(crate) mark: i64,
     pub(crate) instructions: u64,
@@ -125,6 +152,57 @@ pub(crate) struct KernelLog {
     pub(crate) warnings: u64,
     /// The first of them.
     pub(crate) first: String,
+}
+
+/// Memory was mapped for a device and unmapped, several times.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Pin {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) pages: u64,
+    /// Calls to map all of it.
+    pub(crate) ioctls: u64,
+    /// Instructions of the first time.
+    pub(crate) first_map: u64,
+    /// Instructions of each time, after the first two.
+    pub(crate) map: Vec<u64>,
+    pub(crate) unmap: Vec<u64>,
+    /// Physically contiguous runs, folios, pages of the largest folio.
+    pub(crate) runs: u64,
+    pub(crate) folios: u64,
+    pub(crate) largest: u64,
+    /// Pages that were locked while it was mapped, and after it was unmapped.
+    pub(crate) locked: u64,
+    pub(crate) left: u64,
+    /// Pages that the device was asked to read, and those where it found something else.
+    pub(crate) tried: u64,
+    pub(crate) misplaced: u64,
+}
+
+/// Memory was mapped and unmapped under function_graph.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinTraced {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) pages: u64,
+    pub(crate) map: u64,
+    pub(crate) unmap: u64,
+}
+
+/// Why there is no such memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinUnavailable {
+    pub(crate) interface: String,
+    pub(crate) shape: String,
+    pub(crate) reason: String,
+}
+
+/// A case of mapping memory was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PinCase {
+    pub(crate) index: usize,
+    /// errno, value and pages locked, for each step.
+    pub(crate) answers: Vec<(i32, u64, u64)>,
 }
 
 /// What lies in the shared memory.

@@ -10,11 +10,15 @@
 
 mod address_space;
 mod fault;
+mod foreign_map;
 mod irq;
 mod kernel;
 mod lazy_mmu;
 mod multicalls;
+mod pgalloc;
+mod privcmd;
 mod switch_to;
+mod tlb;
 mod unmap;
 mod walked;
 mod zap;
@@ -24,6 +28,7 @@ mod tests;
 
 pub use address_space::{AddressSpace, Entries};
 pub use fault::{SetPte, fault};
+pub use foreign_map::{ForeignMap, ForeignMapped, foreign_map};
 pub use irq::{EnableEvents, Irq, irq};
 pub use kernel::Kernel;
 pub use switch_to::{LoadTls, TLS_ENTRIES, switch};

@@ -9,6 +9,7 @@
 //! storing CPU and page walks change, and walks are locked operations themselves (Intel SDM volume 3A, 8.1.2.1).
 
 mod clearing;
+mod events;
 mod explore;
 mod race;
 mod touching;
@@ -16,6 +17,7 @@ mod touching;
 use crate::x86::Flags;
 
 pub use clearing::Mechanism;
+pub use events::{Enabling, ExploredEvents, search_events};
 
 /// What came of all orders of one mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]

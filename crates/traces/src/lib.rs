@@ -1,11 +1,20 @@
-//! Readers of the trace formats in which hypervisors and kernels report page tolls.
+//! Readers of the trace formats in which hypervisors and kernels report page tolls, and writers of
+//! those in which they are looked at.
 //!
 //! [`xentrace`] reads the binary stream of Xen's `xentrace`: it counts the traps, emulated
 //! page-table writes and hypercalls of each vcpu, and those between two markers.
 //!
-//! The crate only reads. It does not control tracing, does not convert cycles to seconds and does
-//! not price anything.
+//! [`ftrace`] reads the text of Linux's function_graph: what each function itself took.
+//!
+//! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
+//! the Perfetto viewer.
+//!
+//! The crate does not control tracing, does not convert cycles to seconds and does not price anything.
 
 #![forbid(unsafe_code)]
 
+pub mod folded;
+pub mod ftrace;
+pub mod perfetto;
+pub mod spans;
 pub mod xentrace;

@@ -45,7 +45,7 @@ keys! {
     MMU_UPDATE_CLEAR = "mmu_update.clear", Cost, "one MMU_NORMAL_PT_UPDATE request that clears an L1 entry, guest's share included";
     MMU_UPDATE_CLEAR_PRESERVE_AD_CALL = "mmu_update.clear.preserve-ad.call", Cost, "one mmu_update of MMU_PT_UPDATE_PRESERVE_AD beyond entry and requests";
     MMU_UPDATE_CLEAR_PRESERVE_AD = "mmu_update.clear.preserve-ad", Cost, "one MMU_PT_UPDATE_PRESERVE_AD request that clears an L1 entry, and reading A and D back";
-    MMU_UPDATE_SET = "mmu_update.set", Cost, "one MMU_NORMAL_PT_UPDATE request that makes an L1 entry present, guest's share included";
+    MMU_UPDATE_SET = "mmu_update.set", Cost, "one mmu_update of one request that makes an L1 entry present, beyond entry, guest's share included";
     MMU_UPDATE_MAP_FOREIGN = "mmu_update.map-foreign", Cost, "one request that maps another domain's frame, guest's share included";
     SET_PTE_CALL = "set_pte.call", Cost, "Linux's set_pte PV operation beyond entry and request, outside of lazy mode";
     LAZY_CALL = "lazy.call", Cost, "issuing one gathered mmu_update in lazy MMU mode beyond entry and requests";
@@ -60,14 +60,32 @@ keys! {
     MUNMAP_REST = "munmap.rest", Cost, "unmapping a page of another domain, beyond clearing its entry";
     MAP_REST = "map.rest", Cost, "mapping a page of another domain, beyond the mmu_update";
     SWITCH_MULTICALL = "switch.multicall", Cost, "one multicall at a context switch beyond entry and its calls, guest's share included";
-    UPDATE_DESCRIPTOR = "update_descriptor", Cost, "one update_descriptor within a multicall";
-    TLS_COMPARE = "tls.compare", Cost, "comparing one TLS descriptor with the one that is loaded";
+    UPDATE_DESCRIPTOR = "update_descriptor", Cost, "one update_descriptor beyond entry, within a multicall or not";
+    TLS_COMPARE = "tls.compare", Cost, "comparing the three TLS descriptors of a task with those that are loaded";
     SWITCH_REST = "switch.rest", Cost, "a context switch beyond its TLS descriptors";
-    EVENT_CHECK = "event.check", Cost, "the guest looks whether an event is pending when it enables events";
-    XEN_VERSION = "xen_version", Cost, "the hypercall that forces event delivery, entry included";
-    UPCALL = "upcall", Cost, "Xen delivers an event to the guest, up to the return from its handler";
+    EVENT_CHECK = "event.check", Cost, "the guest unmasks events and looks whether one is pending";
+    XEN_VERSION = "xen_version", Cost, "the hypercall that forces event delivery, entry and unmasking included";
+    UPCALL = "upcall", Cost, "Xen delivers an event to the guest, up to the iret hypercall that ends its handler, included";
     IRQ_REST = "irq.rest", Cost, "a kernel operation beyond enabling events again";
+    FLUSH_HOLD_PGE_ON = "flush.hold.pge-on", Cost, "the mean time that flush_lock is held when a full flush toggles CR4.PGE";
+    FLUSH_HOLD_PGE_OFF = "flush.hold.pge-off", Cost, "the mean time that flush_lock is held when a full flush loads CR3";
+    FLUSH_HANDLE_CR3 = "flush.handle.cr3", Cost, "from a target's interrupt to its acknowledgement when it loads CR3";
+    FLUSH_COMPUTE = "flush.compute", Cost, "the mean time that a vCPU computes between two flushes";
+    FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";
     FAULT_REST = "fault.rest", Cost, "a page fault beyond setting its entry";
+    PIN_IOCTL = "pin.ioctl", Cost, "one VFIO_IOMMU_MAP_DMA beyond its batches and runs";
+    PIN_BATCH = "pin.batch", Cost, "filling a batch of page pointers (vaddr_get_pfns) beyond what is in it";
+    PIN_ENTRY = "pin.entry", Cost, "one page-table entry found and pinned when a batch is filled";
+    PIN_POINTER = "pin.pointer", Cost, "one page pointer written into a batch";
+    PIN_PAGE = "pin.page", Cost, "one page checked for contiguity and accounted alone";
+    PIN_FOLIO = "pin.folio", Cost, "several pages checked for contiguity and accounted at once";
+    PIN_RUN = "pin.run", Cost, "one contiguous run: locked_vm, and mapping it in the IOMMU";
+    UNPIN_IOCTL = "unpin.ioctl", Cost, "one VFIO_IOMMU_UNMAP_DMA beyond its runs";
+    UNPIN_TRANSLATION = "unpin.translation", Cost, "looking one page's translation up (iommu_iova_to_phys) beyond the tables that it reads";
+    UNPIN_LEVEL = "unpin.level", Cost, "one table of the IOMMU read by such a look-up";
+    UNPIN_RUN = "unpin.run", Cost, "one contiguous run: unmapping it in the IOMMU, and locked_vm";
+    UNPIN_PAGE = "unpin.page", Cost, "one page unpinned alone (put_pfn)";
+    UNPIN_FOLIO = "unpin.folio", Cost, "one folio unpinned at once (unpin_user_page_range_dirty_lock)";
 }
 
 impl CostKey {

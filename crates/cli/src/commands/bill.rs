@@ -11,11 +11,13 @@ use pagetoll_fix::FixError;
 use pagetoll_fix::build::{Order, build};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::unmap::{self, Billed, Request, Surroundings};
-use pagetoll_lab::{LabError, host};
+use pagetoll_lab::{Billed, LabError, Request, Surroundings, host, pin};
+use pagetoll_live::pin as live_pin;
+use pagetoll_systems::billing;
+use pagetoll_systems::vfio::billing as sim_pin;
 
 use super::deliver::deliver;
-use super::in_lab;
+use super::{in_lab, on_this_host};
 use crate::args::{BillArgs, Verbosity};
 use crate::failure::Outcome;
 use crate::request::{BillRequest, Kernel, Origin, Work, command_line};
@@ -38,6 +40,20 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
         Work::Lab(request, kernels) => {
             in_lab::run(verbosity, |here| on_kernels(request, kernels, here))
         }
+        Work::Sim(request) => Ok(Billed {
+            bill: billing::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::Pin(request) => in_lab::run(verbosity, |here| pin::bill(request, here)),
+        Work::PinSim(request) => Ok(Billed {
+            bill: sim_pin::bill(request)?,
+            timings: Vec::new(),
+        }),
+        Work::PinLive(request) => Ok(Billed {
+            bill: live_pin::bill(request),
+            timings: Vec::new(),
+        }),
+        Work::Demand(request) => on_this_host::demand(request, verbosity),
     }
 }
 
@@ -60,7 +76,7 @@ fn on_kernels(
         };
         request.keep_logs = request.keep_logs.map(folder);
         request.kernel = obtained(&kernel.origin, request.freshness, here)?;
-        let billed = unmap::bill(&request, here)?;
+        let billed = pagetoll_lab::bill(&request, here)?;
         timings.extend(billed.timings);
         bills.push((kernel.name.clone(), billed.bill));
     }

@@ -1,4 +1,6 @@
-//! `pagetoll conformance`: the same cases on the simulated and the real Xen.
+//! `pagetoll conformance`: the same cases on the simulated and the real system.
+
+mod vfio;
 
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use pagetoll_systems::conformance::run as run_on_sim;
 use serde::Serialize;
 
 use super::{in_lab, pretty_json};
-use crate::args::{ConformanceArgs, ConformanceSystems, ListFormat, Verbosity};
+use crate::args::{ConformanceArgs, ConformanceSuite, ConformanceSystems, ListFormat, Verbosity};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::document::{Document, Section};
@@ -27,13 +29,10 @@ const RECORDED: &str = "Xen 4.17, recorded";
 
 /// Runs the cases and compares.
 pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let mut cases = all().context("a script of this program is damaged")?;
-    cases.retain(|case| case.name.contains(&args.case));
-    if cases.is_empty() {
-        let problem = format!("--case {}: no case is called so", args.case);
-        return Err(Failure::BadInput(problem).into());
-    }
-    let compared = compare(args, &cases, verbosity)?;
+    let compared = match args.suite {
+        ConformanceSuite::Xen => compare(args, verbosity)?,
+        ConformanceSuite::Vfio => vfio::compare(args, verbosity)?,
+    };
     output::print(&match args.format {
         ListFormat::Text => text::document(&document(&compared)),
         ListFormat::Json => pretty_json(&compared)?,
@@ -76,12 +75,50 @@ struct Told {
     answers: Vec<Vec<String>>,
 }
 
-fn compare(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Result<Compared> {
-    let (sim, real) = match args.on {
-        ConformanceSystems::Both => (simulated(cases), on_lab(args, cases, verbosity)?),
-        ConformanceSystems::Sim => (simulated(cases), from_record(cases)),
-        ConformanceSystems::Lab => (from_record(cases), on_lab(args, cases, verbosity)?),
+/// A case, as far as the table shows it.
+struct Asked {
+    name: String,
+    about: String,
+    steps: Vec<String>,
+}
+
+impl From<&Case> for Asked {
+    fn from(case: &Case) -> Self {
+        Self {
+            name: case.name.clone(),
+            about: case.about.clone(),
+            steps: case.steps.iter().map(|step| step.text.clone()).collect(),
+        }
+    }
+}
+
+fn compare(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Compared> {
+    let mut cases = all().context("a script of this program is damaged")?;
+    cases.retain(|case| case.name.contains(&args.case));
+    check_some(args, cases.len())?;
+    let both = match args.on {
+        ConformanceSystems::Both => (simulated(&cases), on_lab(args, &cases, verbosity)?),
+        ConformanceSystems::Sim => (simulated(&cases), from_record(&cases)),
+        ConformanceSystems::Lab => (from_record(&cases), on_lab(args, &cases, verbosity)?),
     };
+    let asked: Vec<_> = cases.iter().map(Asked::from).collect();
+    compared(args, &asked, both)
+}
+
+fn check_some(args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
+    if cases > 0 {
+        return Ok(());
+    }
+    let problem = format!("--case {}: no case is called so", args.case);
+    Err(Failure::BadInput(problem))
+}
+
+/// Sets the answers side by side, and records the real one's where that is asked for.
+fn compared(
+    args: &ConformanceArgs,
+    cases: &[Asked],
+    (sim, real): (Told, Told),
+) -> Result<Compared> {
     if let Some(path) = &args.record {
         output::write(&record(cases, &real), Some(path))?;
     }
@@ -140,7 +177,7 @@ fn on_lab(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Resul
 }
 
 /// The answers as `conformance/` keeps them.
-fn record(cases: &[Case], real: &Told) -> String {
+fn record(cases: &[Asked], real: &Told) -> String {
     let mut text = format!(
         "# What {} answered. Written by pagetoll conformance --record.\n",
         real.system
@@ -152,15 +189,15 @@ fn record(cases: &[Case], real: &Told) -> String {
     text
 }
 
-fn side_by_side(case: &Case, sim: &[String], real: &[String]) -> ComparedCase {
+fn side_by_side(case: &Asked, sim: &[String], real: &[String]) -> ComparedCase {
     let answer = |answers: &[String], index: usize| {
         answers
             .get(index)
             .cloned()
             .unwrap_or_else(|| "none".to_owned())
     };
-    let step = |(index, step): (usize, &pagetoll_conformance::Step)| ComparedStep {
-        step: step.text.clone(),
+    let step = |(index, step): (usize, &String)| ComparedStep {
+        step: step.clone(),
         sim: answer(sim, index),
         real: answer(real, index),
     };
@@ -245,7 +282,7 @@ mod tests {
         let script = "case c\nabout shows\npages a\nload a[0]\nload a[1]\n";
         let case = &pagetoll_conformance::parse("x", script).unwrap()[0];
         let real: Vec<String> = real.iter().map(|&word| word.to_owned()).collect();
-        side_by_side(case, &["0x0".to_owned(), "0x1".to_owned()], &real)
+        side_by_side(&case.into(), &["0x0".to_owned(), "0x1".to_owned()], &real)
     }
 
     #[test]

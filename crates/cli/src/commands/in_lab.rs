@@ -2,9 +2,8 @@
 
 use anyhow::{Context, Result};
 use pagetoll_fix::FixError;
-use pagetoll_lab::LabError;
 use pagetoll_lab::cache::Cache;
-use pagetoll_lab::unmap::Surroundings;
+use pagetoll_lab::{LabError, Surroundings};
 
 use crate::args::Verbosity;
 use crate::progress;

@@ -21,7 +21,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
     deliver(&read(&args.file)?, args.format, None)
 }
 
-fn read(path: &Path) -> Result<Bill, Failure> {
+/// Reads a saved bill; `-` is standard input.
+pub(super) fn read(path: &Path) -> Result<Bill, Failure> {
     let mut bytes = Vec::new();
     let name = name_of(path);
     let read = open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes);

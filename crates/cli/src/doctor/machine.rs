@@ -1,12 +1,11 @@
-//! What the lab and later backends need of a machine besides programs.
+//! What the lab needs of a machine besides programs.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
 use pagetoll_lab::Stop;
 use pagetoll_lab::cache::Cache;
-use pagetoll_lab::{host, unmap};
+use pagetoll_lab::{host, request};
 
 use super::{Finding, State};
 
@@ -16,17 +15,7 @@ const CACHE_BYTES: u64 = 2 * GIB;
 
 /// Everything but programs.
 pub(super) fn findings() -> Vec<Finding> {
-    vec![
-        architecture(),
-        cores(),
-        memory(),
-        cache(),
-        device(
-            "/dev/kvm",
-            "load kvm_intel or kvm_amd, or allow nested virtualisation",
-        ),
-        device("/dev/userfaultfd", "a kernel of 6.1 or later has it"),
-    ]
+    vec![architecture(), cores(), memory(), cache()]
 }
 
 fn architecture() -> Finding {
@@ -56,7 +45,7 @@ fn cores() -> Finding {
 }
 
 fn memory() -> Finding {
-    let needed = unmap::default_memory_mib();
+    let needed = request::default_memory_mib();
     match host::available_memory_mib() {
         None => Finding::not_ok(
             "memory",
@@ -110,21 +99,6 @@ fn free_space(path: &Path) -> io::Result<u64> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
-/// A device that the lab does not need, but later backends do.
-fn device(path: &str, absent: &str) -> Finding {
-    let opened = OpenOptions::new().read(true).write(true).open(path);
-    let note = |detail: &str, remedy: &str| Finding::not_ok(path, State::Note, detail, remedy);
-    match opened.map_err(|error| error.kind()) {
-        Ok(_) => Finding::ok(path, "can be opened (the lab does not need it)"),
-        Err(io::ErrorKind::NotFound) => note("absent (the lab does not need it)", absent),
-        Err(io::ErrorKind::PermissionDenied) => note(
-            "permission denied (the lab does not need it)",
-            "join the group that owns it, or be root",
-        ),
-        Err(kind) => note(&format!("{kind} (the lab does not need it)"), absent),
-    }
-}
-
 fn gib(bytes: u64) -> String {
     let tenths = bytes / (GIB / 10);
     format!("{}.{} GiB", tenths / 10, tenths % 10)
@@ -138,13 +112,5 @@ mod tests {
     fn gibibytes_have_one_decimal() {
         assert_eq!(gib(2 * GIB), "2.0 GiB");
         assert_eq!(gib(GIB / 2), "0.5 GiB");
-    }
-
-    #[test]
-    fn an_absent_device_is_a_note() {
-        let finding = device("/dev/no-such-device", "make one");
-        assert_eq!(finding.state, State::Note);
-        assert!(finding.detail.starts_with("absent"), "{}", finding.detail);
-        assert_eq!(device("/dev/null", "").state, State::Ok);
     }
 }

@@ -2,12 +2,14 @@
 
 mod checks;
 mod clear;
+mod demand;
+mod pin;
 mod provenance;
 mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Bill, Evidence, Role, Row, Unit};
+use pagetoll_bill::{Bill, Evidence, Role, Route, Row, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -17,10 +19,14 @@ use crate::words::word;
 /// The bill as a document.
 pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
     let mut sections = vec![Section::facts("", header(bill))];
-    sections.extend(clear::sections(bill));
-    sections.push(user_space::section(bill));
-    sections.push(tolls::section(bill, detail));
-    sections.push(Section::facts("Baselines", baselines(bill)));
+    match bill.route {
+        Route::Pin => {
+            sections.extend(pin::sections(bill, detail));
+            sections.push(Section::facts("Baselines", baselines(bill)));
+        }
+        Route::Demand => sections.extend(demand::sections(bill)),
+        _ => sections.extend(costs(bill, detail)),
+    }
     sections.push(checks::section(bill));
     sections.push(Section::list("Notes", bill.notes.clone()));
     sections.extend(provenance::sections(bill, detail));
@@ -35,6 +41,15 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
     }
 }
 
+/// What is paid, of the routes whose figures are costs alone.
+fn costs(bill: &Bill, detail: Detail) -> Vec<Section> {
+    let mut sections = clear::sections(bill);
+    sections.push(user_space::section(bill));
+    sections.push(tolls::section(bill, detail));
+    sections.push(Section::facts("Baselines", baselines(bill)));
+    sections
+}
+
 fn header(bill: &Bill) -> Vec<(String, String)> {
     let stack: Vec<_> = bill
         .stack
@@ -42,39 +57,51 @@ fn header(bill: &Bill) -> Vec<(String, String)> {
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
     let batches: Vec<_> = bill.order.batches.iter().map(ToString::to_string).collect();
-    let figures = match bill.unit {
-        Unit::Instructions => "guest and hypervisor instructions per page of 4 KiB",
-        Unit::Nanoseconds => "nanoseconds per page of 4 KiB",
+    let unit = match bill.unit {
+        Unit::Instructions => "guest and hypervisor instructions",
+        Unit::Nanoseconds => "nanoseconds",
+    };
+    let item = match bill.route.item() {
+        "page" => "page of 4 KiB",
+        other => other,
     };
     let evidence = match bill.evidence {
         Evidence::Exact => "exact: counted; the same run gives the same figure",
         Evidence::Measured => "measured, with a spread",
         Evidence::Modelled => "modelled: computed, not run",
     };
+    let pages = match bill.route {
+        Route::Demand => "pages of each vCPU",
+        _ => bill.route.items(),
+    };
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    vec![
+    let mut facts = vec![
         fact(
             "backend",
             format!("{}: {}", word(bill.backend), bill.backend_reason),
         ),
         fact("evidence", evidence.to_owned()),
-        fact("figures", figures.to_owned()),
+        fact("figures", format!("{unit} per {item}")),
         fact("stack", stack.join(", ")),
-        fact("pages", bill.order.pages.get().to_string()),
-        fact("batches", batches.join(", ")),
-        fact("runs", bill.order.runs.to_string()),
-    ]
+        fact(pages, bill.order.pages.get().to_string()),
+    ];
+    if has_batches(bill) {
+        facts.push(fact("batches", batches.join(", ")));
+    }
+    facts.push(fact("runs", bill.order.runs.to_string()));
+    facts
+}
+
+/// Whether any mechanism of the route takes several items at once.
+fn has_batches(bill: &Bill) -> bool {
+    bill.route.mechanisms().iter().any(|m| m.batched)
 }
 
 fn baselines(bill: &Bill) -> Vec<(String, String)> {
     let rows = rows_of(bill, |role| role == Role::Baseline);
     let value = |row: &Row| match &row.unavailable {
         Some(reason) => format!("unavailable: {reason}"),
-        None => format!(
-            "{} {}",
-            figure::cost_of(row),
-            figure::unit_per_page(bill.unit)
-        ),
+        None => format!("{} {}", figure::cost_of(row), figure::unit_per_item(bill)),
     };
     rows.map(|row| (row.mechanism.clone(), value(row)))
         .collect()

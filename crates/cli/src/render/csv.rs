@@ -12,7 +12,7 @@ use pagetoll_bill::{Bill, Check, Row, Toll};
 
 use crate::words::word;
 
-const ROW_COLUMNS: [&str; 13] = [
+const ROW_COLUMNS: [&str; 21] = [
     "operation",
     "mechanism",
     "role",
@@ -22,10 +22,18 @@ const ROW_COLUMNS: [&str; 13] = [
     "pages",
     "cost_per_page",
     "stddev",
+    "interval.low",
+    "interval.high",
     "runs",
     "crossings_per_page",
     "smp_safe",
     "unavailable",
+    "vcpus",
+    "readers",
+    "ring",
+    "pages_per_second",
+    "pages_per_second_stddev",
+    "placement",
 ];
 const TOLL_COLUMNS: [&str; 2] = ["count_per_page", "cost_each"];
 const CHECK_COLUMNS: [&str; 4] = ["tried", "failed", "control_failed", "verdict"];
@@ -117,10 +125,18 @@ fn scalars(row: &Row) -> [String; ROW_COLUMNS.len()] {
         row.pages.get().to_string(),
         optional(row.cost_per_page.as_ref()),
         optional(row.stddev.as_ref()),
+        optional(row.interval.as_ref().map(|interval| &interval.low)),
+        optional(row.interval.as_ref().map(|interval| &interval.high)),
         runs.join(";"),
         optional(row.crossings_per_page.as_ref()),
         optional(row.smp_safe.as_ref()),
         row.unavailable.clone().unwrap_or_default(),
+        optional(row.vcpus.as_ref()),
+        optional(row.readers.as_ref()),
+        optional(row.ring.as_ref()),
+        optional(row.pages_per_second.as_ref()),
+        optional(row.pages_per_second_stddev.as_ref()),
+        row.placement.clone().unwrap_or_default(),
     ]
 }
 

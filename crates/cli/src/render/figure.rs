@@ -1,6 +1,6 @@
 //! How figures are written: always with the same number of decimals, whatever the locale.
 
-use pagetoll_bill::{Row, Unit};
+use pagetoll_bill::{Bill, Interval, Row, Unit};
 
 /// What stands where a figure cannot be.
 pub(super) const NONE: &str = "-";
@@ -44,21 +44,34 @@ pub(super) fn change(cost: f64, reference: f64) -> String {
     }
 }
 
-/// A row's cost with its deviation, where there is one.
+/// A row's cost with its deviation or interval, where there is one.
 pub(super) fn cost_of(row: &Row) -> String {
-    match (row.cost_per_page, row.stddev) {
-        (Some(mean), Some(stddev)) => format!("{} +- {}", cost(mean), cost(stddev)),
-        (Some(mean), None) => cost(mean),
-        (None, _) => NONE.to_owned(),
+    match (row.cost_per_page, row.stddev, row.interval) {
+        (Some(mean), Some(stddev), _) => format!("{} +- {}", cost(mean), cost(stddev)),
+        (Some(median), None, Some(Interval { low, high })) => {
+            format!("{} ({} to {})", cost(median), cost(low), cost(high))
+        }
+        (Some(mean), None, None) => cost(mean),
+        (None, _, _) => NONE.to_owned(),
     }
 }
 
-/// The unit of a cost per page, as short as a column's head has to be.
-pub(super) fn unit_per_page(unit: Unit) -> &'static str {
+/// The unit of a cost of one item, as short as a column's head has to be: `instr/page`.
+pub(super) fn unit_per_item(bill: &Bill) -> String {
+    per_item(unit(bill.unit), bill)
+}
+
+/// The unit of a cost, short.
+pub(super) const fn unit(unit: Unit) -> &'static str {
     match unit {
-        Unit::Instructions => "instr/page",
-        Unit::Nanoseconds => "ns/page",
+        Unit::Instructions => "instr",
+        Unit::Nanoseconds => "ns",
     }
+}
+
+/// Something of one item: `crossings/page`.
+pub(super) fn per_item(what: &str, bill: &Bill) -> String {
+    format!("{what}/{}", bill.route.item())
 }
 
 #[cfg(test)]

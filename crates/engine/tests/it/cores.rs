@@ -157,7 +157,10 @@ fn pausing_leaves_no_trace() {
         for &pause in pauses {
             bench.engine.run_until(Time(pause)).unwrap();
         }
-        (bench.engine.run().unwrap(), bench.engine.trace_hash())
+        (
+            bench.engine.run().unwrap(),
+            bench.engine.trace_hash().unwrap(),
+        )
     };
     assert_eq!(run(&[]), run(&[0, 1, 777, 778, 5000, 20_000]));
 }

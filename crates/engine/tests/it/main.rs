@@ -19,7 +19,7 @@ mod wait_queue;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pagetoll_engine::{CoreId, Cx, Distance, Engine, Setup, Ticks, Toll, Tolls};
+use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, Ticks, Toll, Tolls};
 
 /// Both timer queues.
 const QUEUES: [pagetoll_engine::QueueKind; 2] = [
@@ -51,6 +51,7 @@ impl Bench {
             tasks: 64,
             cores: 64,
             records: 4096,
+            keep: Keep::TotalsAndHash,
             ..Setup::default()
         })
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use pagetoll_engine::{
-    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, LineCosts, Mutex,
+    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, Keep, LineCosts, Mutex,
     QueueKind, RunError, RwSem, Setup, Sharing, SpinLock, TicketCosts, TicketLock, Ticks, Time,
     Toll, Total, WaitQueue, WakeUp, WalkCosts,
 };
@@ -173,6 +173,7 @@ fn run(seed: u64, queue: QueueKind) -> Trace {
         tasks,
         cores: CORES,
         records: 512,
+        keep: Keep::TotalsAndHash,
         seed,
         queue,
     };
@@ -196,7 +197,7 @@ fn run(seed: u64, queue: QueueKind) -> Trace {
     let totals = bench.engine.totals().map(|paid| paid.2).collect();
     Trace {
         end,
-        hash: bench.engine.trace_hash(),
+        hash: bench.engine.trace_hash().unwrap(),
         records: bench.engine.records().len(),
         totals,
     }

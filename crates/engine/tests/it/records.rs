@@ -1,6 +1,6 @@
 //! What the engine keeps of a run.
 
-use pagetoll_engine::{CoreId, Engine, Record, Setup, SetupError, Ticks, Time, Tolls, Total};
+use pagetoll_engine::{CoreId, Engine, Keep, Record, Setup, SetupError, Ticks, Time, Tolls, Total};
 
 use crate::Bench;
 
@@ -51,6 +51,7 @@ fn a_ring_that_is_too_small_loses_records_but_no_totals() {
             tasks: 4,
             cores: 4,
             records,
+            keep: Keep::TotalsAndHash,
             ..Setup::default()
         };
         let mut bench = Bench::new(&setup);
@@ -70,7 +71,19 @@ fn a_ring_that_is_too_small_loses_records_but_no_totals() {
     assert_eq!((large.records().len(), large.overwritten()), (1200, 0));
     assert!(small.records().eq(large.records().skip(1100)));
     assert!(small.totals().eq(large.totals()));
+    assert!(small.trace_hash().is_some());
     assert_eq!(small.trace_hash(), large.trace_hash());
+}
+
+#[test]
+fn a_hash_that_is_not_kept_is_not_made_up() {
+    let mut bench = Bench::new(&Setup::default());
+    let work = bench.work;
+    bench.spawn("worker", 0, async move |cx| {
+        cx.charge(work, Ticks(1)).await;
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(bench.engine.trace_hash(), None);
 }
 
 #[test]
@@ -78,6 +91,7 @@ fn the_seed_decides() {
     let run = |seed| {
         let mut bench = Bench::new(&Setup {
             seed,
+            keep: Keep::TotalsAndHash,
             ..Setup::default()
         });
         let work = bench.work;
@@ -89,7 +103,7 @@ fn the_seed_decides() {
             });
         }
         bench.engine.run().unwrap();
-        bench.engine.trace_hash()
+        bench.engine.trace_hash().unwrap()
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));

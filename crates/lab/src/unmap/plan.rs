@@ -1,6 +1,8 @@
-//! What each guest is told to do: orders for `guests/init`, a step a line.
+//! What the guests do to bill the unmap route.
 
 use pagetoll_bill::{Mechanism, Order, Route};
+
+use crate::plan::{PROBE_MODULE, Steps};
 
 /// What user space does with its memory: `guests/init/user_steps.c`.
 pub(super) const OPERATIONS: [&str; 6] = [
@@ -11,8 +13,6 @@ pub(super) const OPERATIONS: [&str; 6] = [
     "dontneed-written",
     "fork",
 ];
-/// Guest time in seconds that the kernel gets to finish its work after boot. Linux 7.2 takes 2, idle time is free.
-const SETTLE_LIMIT_S: u32 = 60;
 /// What the first user of much memory after boot pays once more than anybody after it.
 const WARM_UP: &str = "user touch-written";
 /// The two baselines: reading an entry, and reading it and making a hypercall that does nothing.
@@ -20,40 +20,12 @@ pub(super) const READ: &str = "read";
 pub(super) const EMPTY_HYPERCALL: &str = "empty-hypercall";
 /// The baselines take whole tables.
 const BASELINE_BATCH: u32 = 512;
-/// Crossings per page do not depend on how many pages there are, so a part is traced.
-pub(super) const TRACED_PAGES: u64 = 4096;
-/// Xen's buffer for one step of that many pages: the dearest writes 0.5 MiB, this is 4 MiB.
-const TRACE_BUFFER_PAGES: u32 = 1024;
 /// Pages to be dirtied in each race.
 pub(super) const RACE_DIRTIED: u64 = 50_000;
 /// A race ends after this time whatever was dirtied; it takes below a second on an idle machine.
 const RACE_LIMIT_MS: u32 = 60_000;
 /// Controls that race even when no mechanism of the order is one.
 const CONTROLS: [(&str, u32); 2] = [("mmu-update", 32), ("set-pte", 1)];
-
-/// Where the guest finds its modules.
-pub(super) const PROBE_MODULE: &str = "modules/xen-probe.ko";
-pub(super) const PRIVCMD_MODULE: &str = "modules/xen-privcmd.ko";
-
-/// What a dom0 can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Abilities {
-    /// There is a probe for its kernel.
-    pub(super) probe: bool,
-    /// User space can make hypercalls.
-    pub(super) privcmd: Privcmd,
-}
-
-/// How user space gets at hypercalls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Privcmd {
-    /// It is in the kernel.
-    BuiltIn,
-    /// By loading a module.
-    Module,
-    /// Not at all, so nothing is traced.
-    None,
-}
 
 /// The cells of the bill: each mechanism at each batch that it takes.
 pub(super) fn cells(order: &Order) -> Vec<(&'static Mechanism, u32)> {
@@ -73,60 +45,18 @@ pub(super) fn cells(order: &Order) -> Vec<(&'static Mechanism, u32)> {
         .collect()
 }
 
-/// Counts in a dom0: first without the trace, which costs, then with it.
-pub(super) fn counting(order: &Order, abilities: Abilities) -> Vec<String> {
-    let mut steps = vec![format!("settle {SETTLE_LIMIT_S}")];
-    if abilities.probe {
-        steps.push(format!("module /{PROBE_MODULE}"));
+/// What a counting dom0 does, and a native kernel what it can of it.
+pub(super) fn steps(order: &Order) -> Steps {
+    let clear = |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
+    let baseline = |name| format!("clear {name} {BASELINE_BATCH}");
+    Steps {
+        warm_up: Some(WARM_UP.to_owned()),
+        baselines: [READ, EMPTY_HYPERCALL].map(baseline).to_vec(),
+        mechanisms: cells(order).into_iter().map(clear).collect(),
+        observed: OPERATIONS
+            .map(|operation| format!("user {operation}"))
+            .to_vec(),
     }
-    if abilities.privcmd == Privcmd::Module {
-        steps.push(format!("module /{PRIVCMD_MODULE}"));
-    }
-    steps.push(format!("pages {}", order.pages.get()));
-    steps.push(WARM_UP.to_owned());
-    if abilities.probe {
-        for baseline in [READ, EMPTY_HYPERCALL] {
-            steps.push(format!("clear {baseline} {BASELINE_BATCH}"));
-        }
-    }
-    steps.extend(measured(order, abilities));
-    if abilities.privcmd != Privcmd::None {
-        steps.push(format!("pages {}", order.pages.get().min(TRACED_PAGES)));
-        steps.push(format!("trace-begin {TRACE_BUFFER_PAGES}"));
-        steps.extend(measured(order, abilities));
-        steps.push("trace-end".to_owned());
-    }
-    steps
-}
-
-fn measured(order: &Order, abilities: Abilities) -> Vec<String> {
-    let mut steps = Vec::new();
-    if abilities.probe {
-        let clear =
-            |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
-        steps.extend(cells(order).into_iter().map(clear));
-        // What user space does needs as much memory again.
-        steps.push("release".to_owned());
-    }
-    steps.extend(
-        OPERATIONS
-            .iter()
-            .map(|operation| format!("user {operation}")),
-    );
-    steps
-}
-
-/// Counts what user space sees without Xen.
-pub(super) fn native(order: &Order) -> Vec<String> {
-    let mut steps = vec![format!("settle {SETTLE_LIMIT_S}")];
-    steps.push(format!("pages {}", order.pages.get()));
-    steps.push(WARM_UP.to_owned());
-    steps.extend(
-        OPERATIONS
-            .iter()
-            .map(|operation| format!("user {operation}")),
-    );
-    steps
 }
 
 /// Races each cell, and at least the controls.
@@ -151,6 +81,11 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
+    use crate::plan::{Abilities, Privcmd, counting};
+
+    fn counting_of(order: &Order, abilities: Abilities) -> Vec<String> {
+        counting(order, abilities, &steps(order))
+    }
 
     fn order(mechanisms: &[&str]) -> Order {
         let asked = Order {
@@ -159,13 +94,8 @@ mod tests {
             mechanisms: mechanisms.iter().map(|&name| name.to_owned()).collect(),
             runs: 1,
         };
-        Order::new((Route::Unmap, Backend::Lab), asked, crate::unmap::LIMITS).unwrap()
+        Order::new((Route::Unmap, Backend::Lab), asked, crate::LIMITS).unwrap()
     }
-
-    const ALL: Abilities = Abilities {
-        probe: true,
-        privcmd: Privcmd::Module,
-    };
 
     #[test]
     fn only_batched_mechanisms_come_in_batches() {
@@ -182,7 +112,7 @@ mod tests {
 
     #[test]
     fn costs_are_counted_before_the_trace_begins() {
-        let steps = counting(&order(&["emulate"]), ALL);
+        let steps = counting_of(&order(&["emulate"]), Abilities::ALL);
         let at = |wanted: &str| {
             steps
                 .iter()
@@ -213,7 +143,7 @@ mod tests {
             probe: false,
             privcmd: Privcmd::None,
         };
-        let steps = counting(&order(&[]), none);
+        let steps = counting_of(&order(&[]), none);
         let allowed = |step: &String| {
             ["settle", "pages", "user"]
                 .iter()

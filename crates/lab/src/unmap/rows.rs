@@ -1,35 +1,13 @@
 //! From what the guests reported to the rows of the bill. Pure: no guest, no file.
 
-use std::collections::BTreeMap;
-
-use pagetoll_bill::crossing;
-use pagetoll_bill::{
-    Baselines, Check, Measured, Mechanism, Order, Role, Row, System, Toll, itemise,
-};
+use pagetoll_bill::{Baselines, Check, Measured, Mechanism, Order, Role, Row, itemise};
 use pagetoll_traces::xentrace::Crossings;
 use pagetoll_units::Pages;
 
 use super::plan::{EMPTY_HYPERCALL, OPERATIONS, READ, cells};
-use crate::report::{Clear, Race, User};
-
-/// What one counting boot found.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
-    pub(super) clears: Vec<Clear>,
-    pub(super) users: Vec<User>,
-    /// What Xen counted between the marks of each traced step.
-    pub(super) crossings: BTreeMap<u16, Crossings>,
-}
-
-/// What all boots found, one entry a run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
-    pub(super) dom0: Vec<Counted>,
-    pub(super) native: Vec<Counted>,
-    pub(super) races: Vec<Race>,
-    /// Why nothing was cleared by the probe.
-    pub(super) no_probe: Option<String>,
-}
+use crate::findings::{Counted, Findings};
+use crate::report::{Clear, Race};
+use crate::rows::{hypercalls_per_page, per, set_crossings, user_rows};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
@@ -44,21 +22,9 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     }
     rows.extend(cleared);
     for operation in OPERATIONS {
-        let native = user_row(operation, System::Native, order, &findings.native);
-        let mut dom0 = user_row(operation, System::XenPvDom0, order, &findings.dom0);
-        dom0.tolls = share_of_xen(&native, &dom0);
-        rows.extend([native, dom0]);
+        rows.extend(user_rows(operation, order, findings));
     }
     rows
-}
-
-/// An exact quotient of two counts; both are far below 2^53.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of instructions and pages stay below 2^53"
-)]
-fn per(count: u64, pages: u64) -> f64 {
-    count as f64 / pages as f64
 }
 
 fn untraced<'a>(
@@ -137,41 +103,6 @@ fn traced_clear<'a>(
     Some((run.crossings.get(&id)?, clear.pages))
 }
 
-/// Sets the crossings as Xen counted them.
-///
-/// A continuation is Xen's own re-entry of a hypercall that it had preempted to serve an interrupt. It is listed, but
-/// no crossing of the mechanism's.
-fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
-    let Some((crossings, pages)) = traced else {
-        return;
-    };
-    let pv = &crossings.pv;
-    let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
-    row.crossings_per_page = Some(per(own, pages));
-    let traps = [
-        (crossing::PTWR, pv.ptwr),
-        (crossing::PAGE_FAULT, pv.page_fault),
-    ];
-    let others = pv.traps() - pv.ptwr - pv.page_fault;
-    let rest = [
-        (crossing::OTHER_TRAP, others),
-        (crossing::CONTINUATION, pv.continuations),
-    ];
-    let calls = pv
-        .hypercalls
-        .iter()
-        .map(|(op, count)| (op.to_string(), count));
-    let named = traps
-        .into_iter()
-        .chain(rest)
-        .map(|(name, count)| (name.to_owned(), count));
-    row.crossings = named
-        .chain(calls)
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| (name, per(count, pages)))
-        .collect();
-}
-
 /// Takes the cost of each row apart. Needs all rows, because a call's cost is a difference between batches.
 fn itemise_all(rows: &mut [Row], baselines: Baselines) {
     let measured = |row: &Row| {
@@ -189,16 +120,6 @@ fn itemise_all(rows: &mut [Row], baselines: Baselines) {
             row.tolls = itemise(this, baselines, &others);
         }
     }
-}
-
-/// The hypercalls among the crossings; nothing where nobody counted.
-fn hypercalls_per_page(row: &Row) -> Option<f64> {
-    let traps = row
-        .crossings
-        .iter()
-        .filter(|(kind, _)| crossing::is_trap(kind));
-    let trapped: f64 = traps.map(|(_, count)| count).sum();
-    row.crossings_per_page.map(|all| all - trapped)
 }
 
 fn race_of<'a>(findings: &'a Findings, mechanism: &Mechanism, batch: u32) -> Option<&'a Race> {
@@ -291,43 +212,6 @@ fn smp_verdict(checks: &[Check]) -> Option<bool> {
     races()
         .all(|check| check.verdict == Verdict::Pass)
         .then_some(true)
-}
-
-fn user_row(operation: &str, system: System, order: &Order, runs: &[Counted]) -> Row {
-    let mut row = Row::new(operation, "kernel", Role::Observed, order.pages);
-    row.system = system;
-    // The first of several was the warm-up.
-    let untraced = |run: &Counted| {
-        let user = run
-            .users
-            .iter()
-            .rfind(|user| user.mark < 0 && user.operation == operation)?;
-        Some(per(user.instructions, user.pages))
-    };
-    row.set_runs(runs.iter().filter_map(untraced).collect());
-    let traced = runs.iter().find_map(|run| {
-        let user = run
-            .users
-            .iter()
-            .find(|user| user.mark >= 0 && user.operation == operation)?;
-        let id = u16::try_from(user.mark).ok()?;
-        Some((run.crossings.get(&id)?, user.pages))
-    });
-    set_crossings(&mut row, traced);
-    row
-}
-
-/// What the operation costs without Xen, and what Xen adds.
-fn share_of_xen(native: &Row, dom0: &Row) -> Vec<Toll> {
-    let (Some(native), Some(dom0)) = (native.cost_per_page, dom0.cost_per_page) else {
-        return Vec::new();
-    };
-    let toll = |name: &str, cost_each| Toll {
-        name: name.to_owned(),
-        count_per_page: 1.0,
-        cost_each,
-    };
-    vec![toll("native", native), toll("xen", dom0 - native)]
 }
 
 #[cfg(test)]

@@ -1,24 +1,16 @@
-//! A process's pages: tables below the kernel's root, built as Linux builds them. Source: Linux 6.1, mm/memory.c,
-//! `__pte_alloc`; arch/x86/xen/mmu_pv.c, `xen_alloc_ptpage`, `xen_set_pmd_hyper`.
+//! A process's pages, and the entries that map them, in the tables below the kernel's root.
 //!
 //! A table's entries are stored while it is still an ordinary page, as in a fork before the new address space is
-//! pinned; then it is made read-only and hooked into the table above, and Xen checks all of it.
+//! pinned; then it becomes a table, and Xen checks all of it.
 
 use pagetoll_units::{MachineAddress, Mfn, VirtualAddress};
 
 use super::kernel::{Kernel, oops};
 use crate::Error;
-use crate::x86::{ENTRIES, Flags, Level, PageTableEntry, slot};
-use crate::xen::MmuUpdate;
+use crate::x86::{ENTRIES, Level, PageTableEntry, slot};
 
 /// Bytes that one L1 table maps.
 pub(super) const TABLE_SPAN: u64 = (ENTRIES as u64) << 12;
-/// `_PAGE_TABLE` (arch/x86/include/asm/pgtable_types.h).
-const TABLE: Flags = Flags::PRESENT
-    .union(Flags::WRITABLE)
-    .union(Flags::USER)
-    .union(Flags::ACCESSED)
-    .union(Flags::DIRTY);
 
 /// Where a process has its pages, from its first L1 table on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,20 +58,29 @@ impl AddressSpace {
     }
 
     /// Its parts, an L1 table each: the first address, and how many entries of the table are in use.
-    fn tables(self) -> impl Iterator<Item = (VirtualAddress, usize)> {
-        let end = self.start.0 + (self.pages << 12);
+    pub(super) fn tables(self) -> impl Iterator<Item = (VirtualAddress, usize)> {
+        let end = self.end();
         let step = usize::try_from(TABLE_SPAN).unwrap_or(usize::MAX);
-        (self.start.0..end).step_by(step).map(move |address| {
-            let pages = (end - address) >> 12;
-            let count = usize::try_from(pages).unwrap_or(ENTRIES).min(ENTRIES);
-            (VirtualAddress(address), count)
+        let first = self.start.0 & !(TABLE_SPAN - 1);
+        (first..end).step_by(step).map(move |table| {
+            let address = table.max(self.start.0);
+            let pages = ((table + TABLE_SPAN).min(end) - address) >> 12;
+            (
+                VirtualAddress(address),
+                usize::try_from(pages).unwrap_or(ENTRIES),
+            )
         })
+    }
+
+    /// The first address beyond it.
+    pub(super) const fn end(self) -> u64 {
+        self.start.0 + (self.pages << 12)
     }
 }
 
 impl Kernel {
     /// The table of a level that maps an address, found as the CPU finds it.
-    fn table(&self, address: VirtualAddress, wanted: Level) -> Option<Mfn> {
+    pub(super) fn table(&self, address: VirtualAddress, wanted: Level) -> Option<Mfn> {
         let mut table = self.xen.vcpus()[self.vcpu.0].guest_table;
         for level in Level::DOWNWARDS {
             if level == wanted {
@@ -128,35 +129,11 @@ impl Kernel {
         address: VirtualAddress,
         entries: impl Iterator<Item = u64>,
     ) -> Result<(), Error> {
-        for level in [Level::L3, Level::L2] {
-            if self.table(address, level).is_none() {
-                let table = self.xen.allocate();
-                self.hook(address, (table, level))?;
-            }
-        }
         let table = self.xen.allocate();
-        let here = self.xen.direct(table);
+        let here = VirtualAddress(self.xen.direct(table).0 + slot(address, Level::L1) as u64 * 8);
         let stored = self.xen.store_words(self.vcpu, here, entries);
         stored.map_err(oops(here))?;
-        self.hook(address, (table, Level::L1))
-    }
-
-    /// Makes a page a table of a level, for an address.
-    fn hook(&mut self, address: VirtualAddress, (table, level): (Mfn, Level)) -> Result<(), Error> {
-        self.make_lowmem_page_readonly(table)?;
-        let above = match level {
-            Level::L1 => Level::L2,
-            Level::L2 => Level::L3,
-            Level::L3 | Level::L4 => Level::L4,
-        };
-        let Some(parent) = self.table(address, above) else {
-            return Ok(());
-        };
-        let request = MmuUpdate {
-            ptr: parent.address(slot(address, above) as u64 * 8).0,
-            val: PageTableEntry::new(table, TABLE).0,
-        };
-        self.mmu_update(&[request])
+        self.alloc_pte(address, table)
     }
 
     /// Reads entries through the direct map, as the kernel does, and adds them to `into`.

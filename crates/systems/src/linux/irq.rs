@@ -1,5 +1,5 @@
 //! The irq route: events are masked and unmasked. Source: Linux 6.1, arch/x86/xen/xen-asm.S, `xen_irq_disable_direct`,
-//! `xen_irq_enable_direct` and `check_events`; arch/x86/xen/irq.c, `xen_force_evtchn_callback`;
+//! `xen_irq_enable_direct`, `check_events` and `xen_iret`; arch/x86/xen/irq.c, `xen_force_evtchn_callback`;
 //! drivers/xen/events/events_2l.c, `evtchn_2l_handle_events`.
 
 use std::num::NonZeroU64;
@@ -120,7 +120,7 @@ impl Kernel {
             while self.xen.vcpu_info(self.vcpu).upcall_pending {
                 self.handle_events();
             }
-            self.xen.vcpu_info(self.vcpu).upcall_mask = false;
+            let _ = self.xen.iret(self.vcpu);
         }
     }
 
@@ -159,11 +159,11 @@ mod tests {
             (EnableEvents::IfPending, 1, 12),
         ] {
             let walked = walked(mechanism, every);
-            assert_eq!(
-                (walked.tolls.xen_version, walked.tolls.hypercalls),
-                (calls, calls)
-            );
-            assert_eq!(walked.tolls.upcalls, 12u64.checked_div(every).unwrap_or(0));
+            let upcalls = 12u64.checked_div(every).unwrap_or(0);
+            let tolls = walked.tolls;
+            assert_eq!((tolls.xen_version, tolls.upcalls), (calls, upcalls));
+            // Each upcall ends by an iret, which is a hypercall too.
+            assert_eq!((tolls.iret, tolls.hypercalls), (upcalls, calls + upcalls));
             assert_eq!((walked.checked.items, walked.checked.failed()), (12, 0));
         }
     }

@@ -38,6 +38,8 @@ pub struct Kernel {
     pub(super) shadow_tls: [Descriptor; TLS_ENTRIES],
     /// How often each port's event was handled.
     pub(super) handled: BTreeMap<Port, u64>,
+    /// Pages that were tables.
+    pub(super) free_tables: Vec<Mfn>,
     pub(super) entries_read: u64,
 }
 
@@ -60,6 +62,7 @@ impl Kernel {
             gdt,
             shadow_tls: [Descriptor::default(); TLS_ENTRIES],
             handled: BTreeMap::new(),
+            free_tables: Vec::new(),
             entries_read: 0,
         };
         kernel.make_lowmem_page_readonly(gdt)?;
@@ -100,10 +103,13 @@ impl Kernel {
 
     /// Takes a page's direct mapping the right to write, so that it can become a table.
     pub(super) fn make_lowmem_page_readonly(&mut self, mfn: Mfn) -> Result<(), Error> {
-        self.remap_lowmem(mfn, Flags::NONE)
+        let asked = self.lowmem_mapping(mfn, Flags::NONE);
+        let outcome = self.xen.update_va_mapping(self.vcpu, asked);
+        self.must("update_va_mapping", outcome)
     }
 
-    pub(super) fn remap_lowmem(&mut self, mfn: Mfn, writable: Flags) -> Result<(), Error> {
+    /// A page's direct mapping with or without the right to write (`__set_pfn_prot`).
+    pub(super) fn lowmem_mapping(&self, mfn: Mfn, writable: Flags) -> VaMapping {
         let flags = Flags::PRESENT
             | Flags::ACCESSED
             | Flags::DIRTY
@@ -111,14 +117,13 @@ impl Kernel {
             | Flags::GUEST_KERNEL
             | Flags::USER
             | writable;
-        let asked = VaMapping {
+        VaMapping {
             address: self.xen.direct(mfn),
             value: PageTableEntry::new(mfn, flags),
-            flush: (FlushType::Invlpg, FlushTargets::All),
+            // A change of use flushes by itself, and a right that is not known yet is found by another walk.
+            flush: (FlushType::None, FlushTargets::Local),
             domain: None,
-        };
-        let outcome = self.xen.update_va_mapping(self.vcpu, asked);
-        self.must("update_va_mapping", outcome)
+        }
     }
 
     /// Goes on after an instruction of the kernel's own that must not fault.

@@ -4,10 +4,13 @@
 //! What is sent is a multicall only when it holds two calls or more: one is made directly. `mmu_update` requests that
 //! follow each other share a call; the space for arguments then ends at 31 of them, because the check is `>=`.
 
+use pagetoll_units::MachineAddress;
+
 use super::kernel::Kernel;
 use crate::Error;
-use crate::xen::{Batch, Call, Descriptor, DomainId, ForeignDomain, MmuExtOp, MmuUpdate, Outcome};
-use pagetoll_units::MachineAddress;
+use crate::xen::{
+    Batch, Call, Descriptor, DomainId, ForeignDomain, MmuExtOp, MmuUpdate, Outcome, VaMapping,
+};
 
 /// Calls that fit (`MC_BATCH`).
 const MC_BATCH: usize = 32;
@@ -22,6 +25,7 @@ const MMUEXT_OP_BYTES: usize = 24;
 enum Queued {
     MmuUpdate { first: usize, count: usize },
     MmuExtOp(MmuExtOp),
+    UpdateVaMapping(VaMapping),
     UpdateDescriptor(MachineAddress, Descriptor),
 }
 
@@ -66,6 +70,7 @@ impl Multicalls {
             Queued::MmuExtOp(ref op) => {
                 Call::MmuExtOp(Batch::all(std::slice::from_ref(op)), DomainId::SELF)
             }
+            Queued::UpdateVaMapping(asked) => Call::UpdateVaMapping(asked),
             Queued::UpdateDescriptor(place, descriptor) => {
                 Call::UpdateDescriptor(place, descriptor)
             }
@@ -102,6 +107,13 @@ impl Kernel {
         self.make_room(0)?;
         let queued = Queued::UpdateDescriptor(place, descriptor);
         self.multicalls.push(queued, 0);
+        Ok(())
+    }
+
+    /// Gathers an entry to be written, by what it maps.
+    pub(super) fn queue_update_va_mapping(&mut self, asked: VaMapping) -> Result<(), Error> {
+        self.make_room(0)?;
+        self.multicalls.push(Queued::UpdateVaMapping(asked), 0);
         Ok(())
     }
 

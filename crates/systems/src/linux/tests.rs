@@ -54,6 +54,12 @@ fn each_mechanism_returns_every_entry_and_crosses_as_often_as_it_must() {
 }
 
 #[test]
+fn a_gibibyte_goes_page_by_page() {
+    let tolls = unmapped(1 << 18, GetAndClear::PreserveAd, 32).tolls;
+    assert_eq!((tolls.hypercalls, tolls.requests), (1 << 13, 1 << 18));
+}
+
+#[test]
 fn each_way_to_set_an_entry_sets_it() {
     for (mechanism, expected) in [
         (SetPte::Emulate, [0, 700, 700, 0]),

@@ -103,7 +103,7 @@ pub(super) fn layout(pages: Pages, width: Width) -> Layout {
 }
 
 impl Checked {
-    fn compare(&mut self, expected: PageTableEntry, returned: PageTableEntry) {
+    pub(super) fn compare(&mut self, expected: PageTableEntry, returned: PageTableEntry) {
         self.items += 1;
         if expected == returned {
             return;

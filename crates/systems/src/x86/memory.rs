@@ -1,86 +1,76 @@
 //! Machine memory, a frame of 512 words at a time.
 //!
-//! A frame that was never written reads as zero and takes no room: a machine of a tebibyte is mostly such frames.
+//! A frame that was never written reads as zero and takes no room, and tables whose entries follow each other take
+//! little: a machine of a tebibyte is mostly such frames.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use pagetoll_units::{MachineAddress, Mfn};
 
 use super::entry::PageTableEntry;
+use crate::words::{CHUNK, Words};
 
 /// Entries of a page table, and words of a frame.
-pub const ENTRIES: usize = 512;
+pub const ENTRIES: usize = CHUNK;
 
 /// The contents of machine frames.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    frames: BTreeMap<Mfn, Box<[u64; ENTRIES]>>,
+    words: Words,
 }
 
-/// The word of a frame that holds this byte.
-#[allow(clippy::cast_possible_truncation, reason = "an offset is below 4096")]
-const fn word_of(address: MachineAddress) -> usize {
-    (address.offset() / 8) as usize
-}
-
-/// The words of a frame from this one on.
-fn following(from: MachineAddress) -> impl Iterator<Item = MachineAddress> {
-    let offsets = (from.offset() & !7..4096).step_by(8);
-    offsets.map(move |offset| from.mfn().address(offset))
+/// The number of the word that holds this byte. On a machine that cannot count so far, no memory is there.
+fn word_of(address: MachineAddress) -> usize {
+    usize::try_from(address.0 / 8).unwrap_or(usize::MAX)
 }
 
 impl Memory {
     /// The aligned word that holds this byte.
     #[must_use]
     pub fn read(&self, address: MachineAddress) -> u64 {
-        let frame = self.frames.get(&address.mfn());
-        frame.map_or(0, |words| words[word_of(address)])
+        self.words.get(word_of(address))
     }
 
     /// Stores to the aligned word that holds this byte.
     pub fn write(&mut self, address: MachineAddress, value: u64) {
-        if value == 0 && !self.frames.contains_key(&address.mfn()) {
-            return;
-        }
-        let frame = self.frames.entry(address.mfn());
-        frame.or_insert_with(|| Box::new([0; ENTRIES]))[word_of(address)] = value;
+        self.words.set(word_of(address), value);
     }
 
-    /// Consecutive words of one frame. What lies beyond its end reads as zero.
+    /// Consecutive words of one frame, up to its end at most.
     pub fn read_words(&self, from: MachineAddress, words: &mut [u64]) {
-        for (word, address) in words.iter_mut().zip(following(from)) {
-            *word = self.read(address);
-        }
+        self.words.read(word_of(from), words);
     }
 
-    /// Stores consecutive words of one frame, as far as there are any before its end.
+    /// Stores consecutive words of one frame, up to its end at most.
     pub fn write_words(&mut self, to: MachineAddress, words: impl Iterator<Item = u64>) {
-        for (address, word) in following(to).zip(words) {
-            self.write(address, word);
+        let first = word_of(to);
+        let end = (first / ENTRIES + 1) * ENTRIES;
+        for (index, word) in (first..end).zip(words) {
+            self.words.set(index, word);
         }
     }
 
     /// Stores `new` where `old` is, as one step; returns what was there.
     pub fn compare_exchange(&mut self, address: MachineAddress, old: u64, new: u64) -> u64 {
-        let found = self.read(address);
-        if found == old {
-            self.write(address, new);
-        }
-        found
+        self.words.update(word_of(address), |word| {
+            let found = *word;
+            if found == old {
+                *word = new;
+            }
+            found
+        })
     }
 
     /// Stores a value, as one step with the load of what was there.
     pub fn exchange(&mut self, address: MachineAddress, new: u64) -> u64 {
-        let found = self.read(address);
-        self.write(address, new);
-        found
+        self.words
+            .update(word_of(address), |word| std::mem::replace(word, new))
     }
 
     /// An entry of the table in a frame.
     #[must_use]
     pub fn entry(&self, table: Mfn, slot: usize) -> PageTableEntry {
-        let frame = self.frames.get(&table);
-        PageTableEntry(frame.map_or(0, |words| words[slot]))
+        PageTableEntry(self.read(table.address(slot as u64 * 8)))
     }
 
     /// Stores an entry of the table in a frame.
@@ -88,17 +78,24 @@ impl Memory {
         self.write(table.address(slot as u64 * 8), entry.0);
     }
 
+    /// Stores entries for frames that follow each other, with the same flags, in slots that do.
+    pub fn set_entries(&mut self, table: Mfn, slots: Range<usize>, first: PageTableEntry) {
+        let from = word_of(table.address(0));
+        let step = PageTableEntry::new(Mfn(1), super::Flags::NONE).0;
+        self.words
+            .fill(from + slots.start..from + slots.end, first.0, step);
+    }
+
     /// Makes a frame all zero.
     pub fn clear(&mut self, mfn: Mfn) {
-        self.frames.remove(&mfn);
+        let from = word_of(mfn.address(0));
+        self.words.fill(from..from + ENTRIES, 0, 0);
     }
 
     /// Copies all of a frame.
     pub fn copy(&mut self, from: Mfn, to: Mfn) {
-        match self.frames.get(&from).cloned() {
-            Some(words) => self.frames.insert(to, words),
-            None => self.frames.remove(&to),
-        };
+        let chunk = |mfn: Mfn| word_of(mfn.address(0)) / CHUNK;
+        self.words.copy_chunk(chunk(from), chunk(to));
     }
 }
 
@@ -128,5 +125,26 @@ mod tests {
         assert_eq!(memory.read(there), 0);
         assert_eq!(memory.compare_exchange(there, 0, 2), 0);
         assert_eq!(memory.read(there), 2);
+        assert_eq!(memory.exchange(there, 3), 2);
+        assert_eq!(memory.read(there), 3);
+    }
+
+    #[test]
+    fn words_are_stored_and_loaded_up_to_the_end_of_the_frame() {
+        let mut memory = Memory::default();
+        memory.write_words(Mfn(3).address(4080), 1..=5);
+        assert_eq!(memory.entry(Mfn(4), 0), PageTableEntry::EMPTY);
+        let mut words = [9; 2];
+        memory.read_words(Mfn(3).address(4080), &mut words);
+        assert_eq!(words, [1, 2]);
+    }
+
+    #[test]
+    fn entries_in_a_row_map_frames_in_a_row() {
+        let mut memory = Memory::default();
+        let first = PageTableEntry::new(Mfn(9), crate::x86::Flags::PRESENT);
+        memory.set_entries(Mfn(3), 2..5, first);
+        let frames = (1..6).map(|slot| memory.entry(Mfn(3), slot).mfn().0);
+        assert_eq!(frames.collect::<Vec<_>>(), [0, 9, 10, 11, 0]);
     }
 }

@@ -65,6 +65,8 @@ pub struct Vcpu {
     pub guest_table_user: Option<Mfn>,
     /// The frames of its GDT.
     pub gdt: Vec<Mfn>,
+    /// What the guest has chosen of CR4.
+    pub(super) guest_cr4: u64,
     /// What it shares with Xen about events.
     pub info: VcpuInfo,
     /// The event callback was entered, and the guest does not know it yet.

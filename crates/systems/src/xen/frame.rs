@@ -4,9 +4,14 @@
 //! is a field each here. Source of the functions: xen/arch/x86/mm.c, `get_page`, `page_get_owner_and_reference`,
 //! `put_page`.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use pagetoll_units::Mfn;
 
 use super::domain::DomainId;
+use super::packed::{ASIDE, pack, unpack};
+use crate::words::Words;
 use crate::x86::Level;
 
 /// As what a frame is used, which excludes every other use.
@@ -24,7 +29,7 @@ pub enum PageType {
 }
 
 /// What Xen knows of a frame.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Its owner, while it is in use.
     pub owner: Option<DomainId>,
@@ -56,10 +61,12 @@ impl Frame {
     }
 }
 
-/// All frames that there are, from 0.
+/// All frames that there are, from 0. A word each; what does not fit into one lies aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameTable {
-    frames: Vec<Frame>,
+    words: Words,
+    aside: BTreeMap<Mfn, Frame>,
+    length: usize,
 }
 
 impl FrameTable {
@@ -67,52 +74,101 @@ impl FrameTable {
     #[must_use]
     pub fn new(frames: usize) -> Self {
         Self {
-            frames: vec![Frame::default(); frames],
+            length: frames,
+            ..Self::default()
         }
     }
 
     /// How many there are.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.frames.len()
+    pub const fn len(&self) -> usize {
+        self.length
     }
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
     }
 
     /// Each with its number.
-    pub fn iter(&self) -> impl Iterator<Item = (Mfn, &Frame)> {
-        (0..).map(Mfn).zip(&self.frames)
+    pub fn iter(&self) -> impl Iterator<Item = (Mfn, Frame)> + '_ {
+        let all = (0..).map(Mfn).take(self.length);
+        all.filter_map(|mfn| Some((mfn, self.get(mfn)?)))
+    }
+
+    #[inline]
+    fn index(&self, mfn: Mfn) -> Option<usize> {
+        usize::try_from(mfn.0)
+            .ok()
+            .filter(|&index| index < self.length)
     }
 
     /// What is known of a frame; `None` for one that does not exist (`mfn_valid`).
     #[must_use]
-    pub fn get(&self, mfn: Mfn) -> Option<&Frame> {
-        self.frames.get(usize::try_from(mfn.0).ok()?)
+    #[inline]
+    pub fn get(&self, mfn: Mfn) -> Option<Frame> {
+        match self.words.get(self.index(mfn)?) {
+            ASIDE => self.aside.get(&mfn).copied(),
+            word => Some(unpack(word)),
+        }
     }
 
-    /// The same, to be changed.
-    pub fn get_mut(&mut self, mfn: Mfn) -> Option<&mut Frame> {
-        self.frames.get_mut(usize::try_from(mfn.0).ok()?)
+    /// Changes what is known of a frame, and returns what `change` does; `None` for one that does not exist.
+    #[inline]
+    pub fn update<R>(&mut self, mfn: Mfn, change: impl FnOnce(&mut Frame) -> R) -> Option<R> {
+        let index = self.index(mfn)?;
+        let aside = &mut self.aside;
+        let result = self.words.update(index, |word| {
+            let mut frame = match *word {
+                ASIDE => aside.remove(&mfn).unwrap_or_default(),
+                word => unpack(word),
+            };
+            let result = change(&mut frame);
+            *word = pack(frame).unwrap_or_else(|| {
+                aside.insert(mfn, frame);
+                ASIDE
+            });
+            result
+        });
+        Some(result)
+    }
+
+    /// Makes all frames of a range alike, as far as they exist.
+    pub fn fill(&mut self, range: Range<Mfn>, frame: Frame) {
+        let index = |mfn: Mfn| {
+            usize::try_from(mfn.0)
+                .unwrap_or(usize::MAX)
+                .min(self.length)
+        };
+        let (start, end) = (index(range.start), index(range.end));
+        self.aside.retain(|mfn, _| !range.contains(mfn));
+        match pack(frame) {
+            Some(packed) => self.words.fill(start..end, packed, 0),
+            None => {
+                self.words.fill(start..end, ASIDE, 0);
+                let all = (start..end).map(|index| (Mfn(index as u64), frame));
+                self.aside.extend(all);
+            }
+        }
     }
 
     /// Takes a reference, whoever the owner is, and tells the owner. `None`: the frame does not exist or is not in use.
     pub fn take_reference(&mut self, mfn: Mfn) -> Option<DomainId> {
-        let frame = self.get_mut(mfn)?;
-        if frame.references == 0 {
-            return None;
-        }
-        frame.references += 1;
-        frame.owner
+        self.update(mfn, |frame| {
+            frame.references += u32::from(frame.references > 0);
+            frame.owner
+        })?
     }
 
     /// Takes a reference if the frame belongs to this domain (`get_page_from_mfn`).
     pub fn get_page(&mut self, mfn: Mfn, domain: DomainId) -> bool {
-        let is_own = self.get(mfn).is_some_and(|f| f.owner == Some(domain));
-        is_own && self.take_reference(mfn).is_some()
+        let taken = self.update(mfn, |frame| {
+            let is_own = frame.owner == Some(domain) && frame.references > 0;
+            frame.references += u32::from(is_own);
+            is_own
+        });
+        taken == Some(true)
     }
 
     /// Gives a reference back; the last one frees the frame.
@@ -120,14 +176,18 @@ impl FrameTable {
     /// # Panics
     /// When there is no reference to give back, which would be a mistake in this crate.
     pub fn put_page(&mut self, mfn: Mfn) {
-        let frame = self.get_mut(mfn).filter(|frame| frame.references > 0);
-        let Some(frame) = frame else {
-            panic!("{mfn}: a reference was given back that nobody held");
-        };
-        frame.references -= 1;
-        if frame.references == 0 {
-            *frame = Frame::default();
-        }
+        let put = self.update(mfn, |frame| {
+            let held = frame.references > 0;
+            frame.references -= u32::from(held);
+            if frame.references == 0 {
+                *frame = Frame::default();
+            }
+            held
+        });
+        assert!(
+            put == Some(true),
+            "{mfn}: a reference was given back that nobody held"
+        );
     }
 }
 
@@ -135,10 +195,15 @@ impl FrameTable {
 mod tests {
     use super::*;
 
+    fn table(frames: usize) -> FrameTable {
+        let mut table = FrameTable::new(frames);
+        table.fill(Mfn(0)..Mfn(1), Frame::of(DomainId(3)));
+        table
+    }
+
     #[test]
     fn only_frames_in_use_and_of_the_own_domain_are_to_be_had() {
-        let mut frames = FrameTable::new(2);
-        *frames.get_mut(Mfn(0)).unwrap() = Frame::of(DomainId(3));
+        let mut frames = table(2);
         assert!(frames.get_page(Mfn(0), DomainId(3)));
         assert!(!frames.get_page(Mfn(0), DomainId(4)));
         assert!(!frames.get_page(Mfn(1), DomainId(3)));
@@ -148,9 +213,31 @@ mod tests {
 
     #[test]
     fn the_last_reference_frees() {
-        let mut frames = FrameTable::new(1);
-        *frames.get_mut(Mfn(0)).unwrap() = Frame::of(DomainId(3));
+        let mut frames = table(1);
         frames.put_page(Mfn(0));
-        assert_eq!(frames.get(Mfn(0)), Some(&Frame::default()));
+        assert_eq!(frames.get(Mfn(0)), Some(Frame::default()));
+    }
+
+    #[test]
+    fn what_fits_into_no_word_is_kept_nevertheless() {
+        let mut frames = table(1000);
+        let many = Frame {
+            references: 1 << 30,
+            linear: -3,
+            ..Frame::of(DomainId(0))
+        };
+        frames.fill(Mfn(10)..Mfn(2000), many);
+        assert_eq!(
+            (frames.get(Mfn(999)), frames.get(Mfn(1000))),
+            (Some(many), None)
+        );
+        frames.update(Mfn(999), |frame| frame.linear = 0).unwrap();
+        frames
+            .update(Mfn(999), |frame| frame.references = 7)
+            .unwrap();
+        assert_eq!(frames.get(Mfn(999)).unwrap().references, 7);
+        assert_eq!(frames.aside.len(), 989);
+        frames.fill(Mfn(10)..Mfn(1000), Frame::default());
+        assert!(frames.aside.is_empty());
     }
 }

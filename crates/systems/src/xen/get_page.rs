@@ -58,6 +58,9 @@ impl Xen {
             return Err(Errno::Einval);
         }
         let mfn = entry.mfn();
+        if self.take_known(entry, pg_owner) {
+            return Ok(entry);
+        }
         if self.is_io_memory(mfn) {
             let asked = if pg_owner == DomainId::IO {
                 l1e_owner
@@ -76,6 +79,32 @@ impl Xen {
         taken.map(|()| entry)
     }
 
+    /// Takes a frame that is the asked domain's and, for a writable entry, writable already or never used: what nearly all
+    /// are. A first use needs no flush while there is no CPU that could remember another.
+    fn take_known(&mut self, entry: PageTableEntry, owner: DomainId) -> bool {
+        let uses = u32::from(self.is_use(entry, owner));
+        let nobody_runs = self.vcpus.is_empty();
+        let taken = self.frames.update(entry.mfn(), |frame| {
+            let is_known = frame.page_type == PageType::Writable && frame.validated;
+            let is_first = nobody_runs && frame.page_type == PageType::None;
+            let fits = owner != DomainId::IO
+                && frame.owner == Some(owner)
+                && frame.references > 0
+                && !frame.xen_heap
+                && (uses == 0 || is_known || is_first);
+            if fits {
+                frame.references += 1;
+                frame.type_count += uses;
+            }
+            if fits && uses > 0 {
+                frame.page_type = PageType::Writable;
+                frame.validated = true;
+            }
+            fits
+        });
+        taken == Some(true)
+    }
+
     fn take_ram(
         &mut self,
         entry: PageTableEntry,
@@ -87,7 +116,7 @@ impl Xen {
             return Err(Errno::Ebusy);
         }
         let mfn = entry.mfn();
-        let writable = entry.has(Flags::WRITABLE);
+        let writable = self.is_use(entry, real_owner);
         if writable {
             let taken = self.get_page_type(mfn, PageType::Writable);
             taken.map_err(|_| Errno::Ebusy)?;
@@ -122,13 +151,38 @@ impl Xen {
     /// Gives back the frame that an L1 entry maps.
     pub(super) fn put_page_from_l1e(&mut self, entry: PageTableEntry) {
         let mfn = entry.mfn();
-        if !entry.is_present() || self.is_io_memory(mfn) {
+        if !entry.is_present() || self.put_known(entry) || self.is_io_memory(mfn) {
             return;
         }
-        if entry.has(Flags::WRITABLE) {
+        let owner = self.frames.get(mfn).and_then(|frame| frame.owner);
+        if owner.is_some_and(|owner| self.is_use(entry, owner)) {
             self.put_page_type(mfn, None);
         }
         self.frames.put_page(mfn);
+    }
+
+    /// Whether an entry uses its frame as writable. Entries that map another domain's frames do not where Xen translates
+    /// that domain: its own tables are not of Xen's frame types.
+    fn is_use(&self, entry: PageTableEntry, owner: DomainId) -> bool {
+        entry.has(Flags::WRITABLE) && (owner == DomainId::DOM0 || self.p2m(owner).is_none())
+    }
+
+    /// Gives back a frame that is writable, if it is, and that others still refer to: what nearly all are.
+    fn put_known(&mut self, entry: PageTableEntry) -> bool {
+        // Another domain's frames may be used otherwise.
+        let owner = self.vcpus.first().map(|vcpu| vcpu.domain);
+        let uses = u32::from(entry.has(Flags::WRITABLE));
+        let put = self.frames.update(entry.mfn(), |frame| {
+            let fits = frame.owner == owner
+                && frame.references > 1
+                && (uses == 0 || frame.page_type == PageType::Writable && frame.type_count > 0);
+            if fits {
+                frame.references -= 1;
+                frame.type_count -= uses;
+            }
+            fits
+        });
+        put == Some(true)
     }
 
     /// Whether a frame is not RAM (`is_iomem_page`).
@@ -202,9 +256,7 @@ impl Xen {
         if !parent_fits || !child_fits || !self.frames.get_page(child, owner) {
             return Err(Errno::Einval);
         }
-        if let Some(frame) = self.frames.get_mut(child) {
-            frame.type_count += 1;
-        }
+        let _ = self.frames.update(child, |frame| frame.type_count += 1);
         self.count_linear(table, child, 1);
         Ok(())
     }

@@ -34,6 +34,18 @@ impl Xen {
         self.hypercall(current, |tolls| &mut tolls.xen_version, |_| (Ok(()), 0))
     }
 
+    /// `iret`: the end of an upcall; upcalls are unmasked, and the exit delivers what came meanwhile (`do_iret`).
+    pub fn iret(&mut self, current: VcpuId) -> Outcome {
+        self.hypercall(
+            current,
+            |tolls| &mut tolls.iret,
+            |xen| {
+                xen.vcpus[current.0].info.upcall_mask = false;
+                (Ok(()), 0)
+            },
+        )
+    }
+
     /// All that was crossed and done since the machine was booted.
     #[must_use]
     pub const fn tolls(&self) -> Tolls {

@@ -1,23 +1,18 @@
-//! A machine under Xen: memory, frames, I/O ranges, and a dom0 with tables of its own.
-//!
-//! What dom0 finds at boot is as Linux has it once it runs: every frame mapped at [`DIRECT_MAP`] plus its number,
-//! writable but for the page tables. Source: xen/arch/x86/pv/dom0_build.c; xen/arch/x86/dom0_build.c,
-//! `dom0_setup_permissions`, 4.17.
+//! A machine under Xen: memory, frames, I/O ranges, and a dom0. Source: xen/arch/x86/pv/dom0_build.c;
+//! xen/arch/x86/dom0_build.c, `dom0_setup_permissions`, 4.17.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pagetoll_units::{Mfn, Pages, VirtualAddress};
+use pagetoll_units::{Mfn, Pages};
 
 use super::domain::{DomainId, Vcpu, VcpuId};
 use super::errno::Errno;
 use super::event_channel::{SharedInfo, VcpuInfo};
 use super::frame::{Frame, FrameTable, PageType};
 use super::tolls::Tolls;
-use crate::x86::{Cpu, ENTRIES, Flags, Level, Memory, PageTableEntry, slot};
-
-/// Where the direct map begins: Linux's `__PAGE_OFFSET_BASE_L4` (arch/x86/include/asm/page_64_types.h, 6.1).
-pub const DIRECT_MAP: VirtualAddress = VirtualAddress(0xffff_8880_0000_0000);
+use crate::words::Words;
+use crate::x86::{Cpu, ENTRIES, Level, Memory, PageTableEntry};
 
 /// The frame number with every bit of an entry's address set, which has an answer of its own.
 const ALL_ONES: Mfn = Mfn((1 << 40) - 1);
@@ -100,19 +95,22 @@ impl Default for Layout {
 const LOW_IO: u64 = 0x100;
 
 /// A machine under Xen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Xen {
     pub(super) memory: Memory,
     pub(super) frames: FrameTable,
     pub(super) vcpus: Vec<Vcpu>,
-    pub(super) machine_to_phys: BTreeMap<Mfn, u64>,
+    /// Each guest frame plus one; 0 where there is none.
+    pub(super) machine_to_phys: Words,
     pub(super) io: IoMemory,
     pub(super) tolls: Tolls,
+    /// Dom0's frames that nobody uses yet.
+    pub(super) next_free: Range<u64>,
     pub(super) shared_info: SharedInfo,
     /// Dom0's, which is the only guest that runs.
     pub(super) width: Width,
-    domains: BTreeSet<DomainId>,
-    next_free: Range<u64>,
+    /// Each with its p2m, where it is translated.
+    domains: BTreeMap<DomainId, Option<Range<Mfn>>>,
 }
 
 impl Xen {
@@ -127,12 +125,12 @@ impl Xen {
             memory: Memory::default(),
             frames: FrameTable::new(frames),
             vcpus: Vec::new(),
-            machine_to_phys: BTreeMap::new(),
+            machine_to_phys: Words::default(),
             io: layout.io,
             tolls: Tolls::default(),
             shared_info: SharedInfo::default(),
             width: layout.width,
-            domains: BTreeSet::from([DomainId::DOM0]),
+            domains: BTreeMap::from([(DomainId::DOM0, None)]),
             next_free: layout.dom0.start.0..layout.dom0.end.0,
         };
         xen.own(0..LOW_IO, DomainId::IO);
@@ -148,63 +146,13 @@ impl Xen {
     }
 
     fn own(&mut self, range: Range<u64>, owner: DomainId) {
-        for mfn in range.map(Mfn) {
-            if let Some(frame) = self.frames.get_mut(mfn) {
-                *frame = Frame::of(owner);
-            }
-            if owner == DomainId::DOM0 {
-                self.machine_to_phys.insert(mfn, mfn.0);
-            }
+        self.frames
+            .fill(Mfn(range.start)..Mfn(range.end), Frame::of(owner));
+        if let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end))
+            && owner == DomainId::DOM0
+        {
+            self.machine_to_phys.fill(start..end, range.start + 1, 1);
         }
-    }
-
-    /// Tables that map all of dom0's frames, and the tables themselves read-only.
-    fn build_direct_map(&mut self) -> Mfn {
-        let all = self.next_free.clone();
-        let mut tables = BTreeMap::new();
-        let root = self.allocate();
-        tables.insert((Level::L4, 0), root);
-        for mfn in all.clone().map(Mfn) {
-            self.table_for(root, mfn, &mut tables);
-        }
-        let read_only: BTreeSet<Mfn> = tables.values().copied().collect();
-        for mfn in all.map(Mfn) {
-            let table = self.table_for(root, mfn, &mut tables);
-            let mut flags = Flags::PRESENT | Flags::ACCESSED | Flags::DIRTY | Flags::NO_EXECUTE;
-            if !read_only.contains(&mfn) {
-                flags = flags | Flags::WRITABLE;
-            }
-            let place = slot(self.direct(mfn), Level::L1);
-            self.memory
-                .set_entry(table, place, PageTableEntry::new(mfn, flags));
-        }
-        root
-    }
-
-    /// The L1 table that maps a frame, made with all above it where it is not there yet.
-    fn table_for(&mut self, root: Mfn, mfn: Mfn, tables: &mut BTreeMap<(Level, u64), Mfn>) -> Mfn {
-        let address = self.direct(mfn);
-        let mut table = root;
-        for level in [Level::L4, Level::L3, Level::L2] {
-            let below = level.below().unwrap_or(Level::L1);
-            let span = address.page() >> (9 * below as u32);
-            let next = match tables.get(&(below, span)) {
-                Some(&known) => known,
-                None => {
-                    let fresh = self.allocate();
-                    tables.insert((below, span), fresh);
-                    fresh
-                }
-            };
-            let flags = Flags::PRESENT | Flags::WRITABLE | Flags::USER | Flags::ACCESSED;
-            self.memory.set_entry(
-                table,
-                slot(address, level),
-                PageTableEntry::new(next, flags),
-            );
-            table = next;
-        }
-        table
     }
 
     fn add_vcpu(&mut self, root: Mfn) {
@@ -213,6 +161,7 @@ impl Xen {
             guest_table: root,
             guest_table_user: None,
             gdt: Vec::new(),
+            guest_cr4: 0,
             info: VcpuInfo::default(),
             in_upcall: false,
             cpu: Cpu {
@@ -245,12 +194,6 @@ impl Xen {
         Mfn(first)
     }
 
-    /// Where dom0's direct map has a frame.
-    #[must_use]
-    pub const fn direct(&self, mfn: Mfn) -> VirtualAddress {
-        VirtualAddress(DIRECT_MAP.0 + mfn.address(0).0)
-    }
-
     /// What is known of each frame.
     #[must_use]
     pub const fn frames(&self) -> &FrameTable {
@@ -266,30 +209,41 @@ impl Xen {
     /// Which guest frame a machine frame is, as the guest reads it.
     #[must_use]
     pub fn machine_to_phys(&self, mfn: Mfn) -> Option<u64> {
-        self.machine_to_phys.get(&mfn).copied()
+        let number = self.machine_to_phys.get(usize::try_from(mfn.0).ok()?);
+        number.checked_sub(1)
     }
 
     /// Adds a domain with frames that nobody owns yet, and no vCPU.
     pub fn add_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
-        self.domains.insert(domain);
+        self.domains.insert(domain, None);
         self.own(frames.start.0..frames.end.0, domain);
+    }
+
+    /// Adds an HVM or PVH domain: Xen translates its frame numbers, of which number 0 is the first of these frames.
+    pub fn add_translated_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
+        self.own(frames.start.0..frames.end.0, domain);
+        self.domains.insert(domain, Some(frames));
+    }
+
+    /// A domain's p2m, where it is translated (`paging_mode_translate`, `paging_mode_external`).
+    pub(super) fn p2m(&self, domain: DomainId) -> Option<&Range<Mfn>> {
+        self.domains.get(&domain)?.as_ref()
     }
 
     /// Shares a page of Xen's heap with dom0, as the shared info page is: writable in use from the start.
     pub fn share_heap_page(&mut self, mfn: Mfn) {
-        if let Some(frame) = self.frames.get_mut(mfn) {
-            *frame = Frame {
-                xen_heap: true,
-                page_type: PageType::Writable,
-                type_count: 1,
-                validated: true,
-                ..Frame::of(DomainId::DOM0)
-            };
-        }
+        let shared = Frame {
+            xen_heap: true,
+            page_type: PageType::Writable,
+            type_count: 1,
+            validated: true,
+            ..Frame::of(DomainId::DOM0)
+        };
+        self.frames.fill(mfn..Mfn(mfn.0 + 1), shared);
     }
 
     pub(super) fn has_domain(&self, domain: DomainId) -> bool {
-        self.domains.contains(&domain)
+        self.domains.contains_key(&domain)
     }
 
     pub(super) fn vcpus_of(&self, domain: DomainId) -> Vec<VcpuId> {

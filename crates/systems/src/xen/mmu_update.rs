@@ -8,7 +8,7 @@ use super::errno::Errno;
 use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
-use super::mod_entry::{AccessedDirty, Replacement};
+use super::mod_entry::{AccessedDirty, Replacement, Translation};
 use super::tolls::Outcome;
 use crate::x86::{Level, PageTableEntry};
 
@@ -182,7 +182,8 @@ impl Xen {
         owners: Owners,
         flush: &mut bool,
     ) -> Result<(), Errno> {
-        let accessed_dirty = match MmuCommand::of(request.ptr) {
+        let command = MmuCommand::of(request.ptr);
+        let accessed_dirty = match command {
             MmuCommand::Unknown => return Err(Errno::Enosys),
             MmuCommand::MachphysUpdate => return self.machphys_update(request, owners),
             MmuCommand::PtUpdatePreserveAd => AccessedDirty::Preserve,
@@ -197,6 +198,10 @@ impl Xen {
             place,
             wanted: PageTableEntry(request.val),
             accessed_dirty,
+            translation: match command {
+                MmuCommand::PtUpdateNoTranslate => Translation::Machine,
+                _ => Translation::Guest,
+            },
             table_owner: owners.tables,
             page_owner: owners.pages,
         };
@@ -253,7 +258,9 @@ impl Xen {
         if !self.frames.get_page(mfn, owners.pages) {
             return Err(Errno::Einval);
         }
-        self.machine_to_phys.insert(mfn, request.val);
+        if let Ok(index) = usize::try_from(mfn.0) {
+            self.machine_to_phys.set(index, request.val.wrapping_add(1));
+        }
         self.frames.put_page(mfn);
         Ok(())
     }

@@ -8,7 +8,7 @@ use pagetoll_units::{Mfn, VirtualAddress};
 use super::domain::{DomainId, VcpuId};
 use super::errno::Errno;
 use super::flush::{Extent, FlushTargets, VcpuMask};
-use super::frame::PageType;
+use super::frame::{Frame, PageType};
 use super::machine::Xen;
 use super::mmu_update::Batch;
 use super::tolls::Outcome;
@@ -158,7 +158,7 @@ impl Xen {
             Command::Withdrawn => Err(Errno::Eopnotsupp),
             Command::Unknown => Err(Errno::Enosys),
             _ if caller.domain != caller.pages => Err(Errno::Eperm),
-            Command::NewBaseptr => self.new_baseptr(mfn, caller),
+            Command::NewBaseptr => self.new_guest_cr3(caller.vcpu, mfn),
             Command::NewUserBaseptr => self.new_user_baseptr(mfn, caller),
             Command::FlushCache => {
                 Self::permit(caller.domain, DomainId::IO).map_err(|_| Errno::Eacces)
@@ -171,36 +171,41 @@ impl Xen {
     /// Keeps a table checked while nothing refers to it.
     fn pin(&mut self, mfn: Mfn, level: Level, owner: DomainId) -> Result<(), Errno> {
         self.get_page_and_type(mfn, PageType::Table(level), owner)?;
-        match self.frames.get_mut(mfn) {
-            Some(frame) if !frame.pinned => {
-                frame.pinned = true;
-                Ok(())
-            }
-            _ => {
-                self.put_page_type(mfn, None);
-                self.frames.put_page(mfn);
-                Err(Errno::Einval)
-            }
+        let pin = |frame: &mut Frame| std::mem::replace(&mut frame.pinned, true);
+        if self.frames.update(mfn, pin) == Some(false) {
+            return Ok(());
         }
+        self.put_page_type(mfn, None);
+        self.frames.put_page(mfn);
+        Err(Errno::Einval)
     }
 
     fn unpin(&mut self, mfn: Mfn, owner: DomainId) -> Result<(), Errno> {
-        let frame = self.frames.get_mut(mfn);
-        let frame = frame.filter(|frame| frame.owner == Some(owner) && frame.pinned);
-        frame.ok_or(Errno::Einval)?.pinned = false;
+        let was_pinned = self.frames.update(mfn, |frame| {
+            let was_pinned = frame.owner == Some(owner) && frame.pinned;
+            frame.pinned &= !was_pinned;
+            was_pinned
+        });
+        if was_pinned != Some(true) {
+            return Err(Errno::Einval);
+        }
         self.put_page_type(mfn, None);
         self.frames.put_page(mfn);
         Ok(())
     }
 
-    fn new_baseptr(&mut self, mfn: Mfn, caller: Caller) -> Result<(), Errno> {
-        let old = self.vcpus[caller.vcpu.0].guest_table;
+    /// Loads another root, for the hypercall and for an emulated `mov` to CR3.
+    pub(super) fn new_guest_cr3(&mut self, current: VcpuId, mfn: Mfn) -> Result<(), Errno> {
+        let (old, domain) = (
+            self.vcpus[current.0].guest_table,
+            self.vcpus[current.0].domain,
+        );
         if old != mfn {
-            self.get_page_and_type(mfn, PageType::Table(Level::L4), caller.domain)?;
-            self.vcpus[caller.vcpu.0].guest_table = mfn;
+            self.get_page_and_type(mfn, PageType::Table(Level::L4), domain)?;
+            self.vcpus[current.0].guest_table = mfn;
         }
         self.tolls.flushes_local += 1;
-        self.vcpus[caller.vcpu.0].cpu.load_root(mfn);
+        self.vcpus[current.0].cpu.load_root(mfn);
         if old != mfn {
             self.put_page_type(old, None);
             self.frames.put_page(old);

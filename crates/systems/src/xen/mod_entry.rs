@@ -1,7 +1,7 @@
 //! One entry replaced by another. Source: xen/arch/x86/mm.c, `mod_l1_entry` to `mod_l4_entry`, and
 //! xen/arch/x86/pv/mm.h, `update_intpte`, 4.17.
 
-use pagetoll_units::MachineAddress;
+use pagetoll_units::{MachineAddress, Mfn};
 
 use super::adjust::{UPPER_DISALLOWED, adjust, is_similar};
 use super::domain::DomainId;
@@ -19,6 +19,15 @@ pub(super) enum AccessedDirty {
     Preserve,
 }
 
+/// What the frame number in an L1 entry for another domain's page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Translation {
+    /// The domain's own number, if it is translated.
+    Guest,
+    /// The machine's.
+    Machine,
+}
+
 /// A replacement that is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement {
@@ -27,6 +36,7 @@ pub(super) struct Replacement {
     /// What the guest wants there.
     pub(super) wanted: PageTableEntry,
     pub(super) accessed_dirty: AccessedDirty,
+    pub(super) translation: Translation,
     /// Whose table it is.
     pub(super) table_owner: DomainId,
     /// Who is asked for the frame.
@@ -92,7 +102,7 @@ impl Xen {
             if level != Level::L1 && new.flags().intersects(UPPER_DISALLOWED) {
                 return Err(Errno::Einval);
             }
-            new = adjust(new, level, self.width);
+            new = adjust(self.translated(new, level, asked)?, level, self.width);
             if is_similar(old, new) {
                 self.tolls.entries_fast += 1;
                 update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
@@ -113,12 +123,39 @@ impl Xen {
     pub(super) fn exchange_entry(&mut self, asked: Replacement) -> Result<PageTableEntry, Errno> {
         let mut new = asked.wanted;
         if new.is_present() {
+            new = self.translated(new, Level::L1, asked)?;
             new = self.take_for(adjust(new, Level::L1, self.width), Level::L1, asked)?;
         }
         self.tolls.entries_revalidated += 1;
         let old = swapped(&mut self.memory, asked.place, new);
         self.put_page_from_l1e(old);
         Ok(old)
+    }
+
+    /// The entry with the machine's frame number in it.
+    fn translated(
+        &mut self,
+        entry: PageTableEntry,
+        level: Level,
+        asked: Replacement,
+    ) -> Result<PageTableEntry, Errno> {
+        if level != Level::L1
+            || asked.page_owner == asked.table_owner
+            || asked.translation == Translation::Machine
+        {
+            return Ok(entry);
+        }
+        let Some(frames) = self.p2m(asked.page_owner) else {
+            return Ok(entry);
+        };
+        let mfn = Mfn(frames.start.0.saturating_add(entry.mfn().0));
+        let found = frames.contains(&mfn);
+        self.tolls.p2m_lookups += 1;
+        if found {
+            Ok(PageTableEntry::new(mfn, entry.flags()))
+        } else {
+            Err(Errno::Einval)
+        }
     }
 
     fn take_for(

@@ -10,7 +10,7 @@ use pagetoll_units::{MachineAddress, Mfn};
 use super::adjust::adjust;
 use super::domain::DomainId;
 use super::errno::Errno;
-use super::frame::PageType;
+use super::frame::{Frame, PageType};
 use super::machine::Xen;
 use crate::x86::{ENTRIES, Level, PageTableEntry};
 
@@ -22,57 +22,71 @@ pub(super) fn is_guest_slot(level: Level, slot: usize) -> bool {
     level != Level::L4 || !XEN_SLOTS.contains(&slot)
 }
 
+/// How a use was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// It is used otherwise.
+    Refused,
+    /// It was checked for that use before.
+    Valid,
+    /// It was used as that before, and has to be checked again.
+    Again,
+    /// It was not used as that before.
+    Anew,
+}
+
+impl Frame {
+    /// Takes a use, and tells whose frame it is.
+    fn take_type(&mut self, wanted: PageType) -> (Option<DomainId>, Taken) {
+        let taken = match (self.page_type == wanted, self.validated) {
+            (true, true) => Taken::Valid,
+            _ if self.type_count > 0 => return (self.owner, Taken::Refused),
+            (true, false) => Taken::Again,
+            (false, _) => Taken::Anew,
+        };
+        self.page_type = wanted;
+        self.type_count += 1;
+        self.validated = taken == Taken::Valid || wanted == PageType::Writable;
+        (self.owner, taken)
+    }
+}
+
 impl Xen {
     /// Takes a use of a frame; the first use of a table checks its entries. The caller holds a reference.
     ///
     /// # Errors
     /// `EINVAL` when it is used otherwise; what the check of an entry says.
     pub(super) fn get_page_type(&mut self, mfn: Mfn, wanted: PageType) -> Result<(), Errno> {
-        let Some(frame) = self.frames.get_mut(mfn) else {
-            return Err(Errno::Einval);
-        };
-        if frame.type_count > 0 {
-            if frame.page_type != wanted || !frame.validated {
-                return Err(Errno::Einval);
-            }
-            frame.type_count += 1;
-            return Ok(());
-        }
-        let changes = frame.page_type != wanted;
-        let is_known = !changes && frame.validated;
-        frame.page_type = wanted;
-        frame.type_count = 1;
-        frame.validated = is_known || wanted == PageType::Writable;
-        let (owner, validated) = (frame.owner, frame.validated);
-        if changes {
+        let taken = self.frames.update(mfn, |frame| frame.take_type(wanted));
+        let (owner, taken) = taken.ok_or(Errno::Einval)?;
+        if taken == Taken::Anew {
             self.flush_for_type_change(owner);
         }
-        match (validated, wanted) {
-            (false, PageType::Table(_) | PageType::SegmentDescriptors) => {
-                self.validate(mfn, wanted)
-            }
-            _ => Ok(()),
+        match (taken, wanted) {
+            (Taken::Refused, _) => Err(Errno::Einval),
+            (Taken::Valid, _) | (_, PageType::Writable | PageType::None) => Ok(()),
+            (Taken::Anew | Taken::Again, _) => self.validate(mfn, wanted),
         }
     }
 
     fn validate(&mut self, mfn: Mfn, wanted: PageType) -> Result<(), Errno> {
-        let frame = self.frames.get_mut(mfn).ok_or(Errno::Einval)?;
-        frame.linear = 0;
-        let owner = frame.owner.ok_or(Errno::Einval)?;
+        let owner = self.frames.update(mfn, |frame| {
+            frame.linear = 0;
+            frame.owner
+        });
+        let owner = owner.flatten().ok_or(Errno::Einval)?;
         self.tolls.promotions += 1;
         let checked = match wanted {
             PageType::Table(level) => self.promote(mfn, level, owner),
             _ => self.validate_descriptors(mfn),
         };
-        if let Some(frame) = self.frames.get_mut(mfn) {
-            match checked {
-                Ok(()) => frame.validated = true,
-                Err(_) => {
-                    frame.page_type = PageType::None;
-                    frame.type_count = 0;
-                }
+        let _ = self.frames.update(mfn, |frame| match checked {
+            Ok(()) => frame.validated = true,
+            Err(_) => {
+                frame.page_type = PageType::None;
+                frame.type_count = 0;
             }
-        }
+        });
         checked
     }
 
@@ -108,7 +122,7 @@ impl Xen {
     /// Gives a use back; the last use of a table releases what its entries refer to. `parent` is the table whose entry
     /// it was, if any.
     pub(super) fn put_page_type(&mut self, mfn: Mfn, parent: Option<Mfn>) {
-        let Some(frame) = self.frames.get_mut(mfn) else {
+        let Some(frame) = self.frames.get(mfn) else {
             return;
         };
         assert!(
@@ -117,7 +131,7 @@ impl Xen {
         );
         let page_type = frame.page_type;
         if let (1, true, PageType::Table(level)) = (frame.type_count, frame.validated, page_type) {
-            frame.validated = false;
+            let _ = self.frames.update(mfn, |frame| frame.validated = false);
             self.tolls.demotions += 1;
             self.release(mfn, level, ENTRIES);
         }
@@ -126,9 +140,7 @@ impl Xen {
         {
             self.count_linear(parent, mfn, -1);
         }
-        if let Some(frame) = self.frames.get_mut(mfn) {
-            frame.type_count -= 1;
-        }
+        let _ = self.frames.update(mfn, |frame| frame.type_count -= 1);
     }
 
     /// The use of a frame.
@@ -140,9 +152,7 @@ impl Xen {
     /// Adds to the entries that `parent` has to tables of its own level, and to the uses of `child` as one.
     pub(super) fn count_linear(&mut self, parent: Mfn, child: Mfn, by: i16) {
         for (mfn, by) in [(parent, by), (child, -by)] {
-            if let Some(frame) = self.frames.get_mut(mfn) {
-                frame.linear += by;
-            }
+            let _ = self.frames.update(mfn, |frame| frame.linear += by);
         }
     }
 

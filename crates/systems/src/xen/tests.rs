@@ -1,5 +1,7 @@
 //! The rules that hold whatever a guest does, checked against counts that are made anew from the tables.
 
+mod descriptors;
+mod exchange;
 mod oracle;
 mod random;
 mod refusals;

@@ -44,6 +44,8 @@ tolls! {
     set_gdt,
     /// Hypercalls `xen_version`, which do nothing but come back.
     xen_version,
+    /// Hypercalls `iret`, by which a 64-bit kernel ends an upcall.
+    iret,
     /// Hypercalls `pte_xchg`, the proposed one.
     pte_xchg,
     /// Calls within multicalls.
@@ -60,6 +62,8 @@ tolls! {
     entries_revalidated,
     /// Entries that were changed in flags that need no validation.
     entries_fast,
+    /// Frame numbers of translated domains that were looked up.
+    p2m_lookups,
     /// Entries that the guest's kernel read by itself, without Xen.
     entries_read,
     /// Segment descriptors that were checked and written.

@@ -9,7 +9,7 @@ use super::errno::Errno;
 use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
-use super::mod_entry::{AccessedDirty, Replacement};
+use super::mod_entry::{AccessedDirty, Replacement, Translation};
 use super::tolls::Outcome;
 use crate::x86::{Flags, Level, PageTableEntry, slot};
 
@@ -82,6 +82,7 @@ impl Xen {
                     place,
                     wanted: asked.value,
                     accessed_dirty: AccessedDirty::Replace,
+                    translation: Translation::Guest,
                     table_owner: caller,
                     page_owner,
                 };

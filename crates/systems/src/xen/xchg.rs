@@ -18,7 +18,7 @@ use super::errno::Errno;
 use super::frame::PageType;
 use super::machine::Xen;
 use super::mmu_update::{MmuUpdate, Owners};
-use super::mod_entry::{AccessedDirty, Replacement};
+use super::mod_entry::{AccessedDirty, Replacement, Translation};
 use super::tolls::Outcome;
 use crate::x86::{Level, PageTableEntry};
 
@@ -75,6 +75,7 @@ impl Xen {
                 place,
                 wanted: PageTableEntry(request.val),
                 accessed_dirty: AccessedDirty::Replace,
+                translation: Translation::Guest,
                 table_owner: owners.tables,
                 page_owner: owners.pages,
             }),

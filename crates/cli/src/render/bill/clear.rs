@@ -1,11 +1,11 @@
 //! What each mechanism costs, compared with what kernels do today.
 
-use pagetoll_bill::{Bill, Role, Row};
+use pagetoll_bill::{Bill, Check, Role, Row};
 
 use super::super::document::Section;
 use super::super::figure::{self, NONE};
 use super::super::table::{Align, Table};
-use super::{in_order, mechanism_rows, safety};
+use super::{has_batches, in_order, mechanism_rows, safety};
 use crate::words::word;
 
 /// One table for each operation that mechanisms do.
@@ -34,24 +34,36 @@ fn table(bill: &Bill, operation: &str) -> Table {
         [] => "against before (not billed)".to_owned(),
         _ => "against before".to_owned(),
     };
+    let raced = rows.iter().any(|row| row.checks.iter().any(Check::is_race));
     let several = rows.iter().any(|row| row.kernel.is_some());
-    let mut columns = vec![
-        ("mechanism", Align::Left),
-        ("role", Align::Left),
-        ("batch", Align::Right),
-        (figure::unit_per_page(bill.unit), Align::Right),
-        (against.as_str(), Align::Right),
-        ("crossings/page", Align::Right),
-        ("on SMP", Align::Left),
+    // What is the same in every row of the route is left away.
+    let shown = [
+        true,
+        true,
+        has_batches(bill),
+        true,
+        true,
+        true,
+        raced,
+        several,
     ];
-    columns.extend(several.then_some(("kernel", Align::Left)));
-    let mut table = Table::new(columns);
+    let heads = [
+        ("mechanism".to_owned(), Align::Left),
+        ("role".to_owned(), Align::Left),
+        ("batch".to_owned(), Align::Right),
+        (figure::unit_per_item(bill), Align::Right),
+        (against, Align::Right),
+        (figure::per_item("crossings", bill), Align::Right),
+        ("on SMP".to_owned(), Align::Left),
+        ("kernel".to_owned(), Align::Left),
+    ];
+    let mut table = Table::new(only(heads, shown));
     for row in rows {
         let cost = match &row.unavailable {
             Some(reason) => table.unavailable(reason),
             None => figure::cost_of(row),
         };
-        let mut cells = vec![
+        let cells = [
             row.mechanism.clone(),
             word(row.role),
             row.batch.to_string(),
@@ -60,11 +72,18 @@ fn table(bill: &Bill, operation: &str) -> Table {
             row.crossings_per_page
                 .map_or_else(|| "not counted".to_owned(), figure::count),
             safety::verdict(row),
+            row.kernel.clone().unwrap_or_default(),
         ];
-        cells.extend(several.then(|| row.kernel.clone().unwrap_or_default()));
-        table.row(cells);
+        table.row(only(cells, shown));
     }
     table
+}
+
+/// Those of the columns that are shown.
+fn only<T>(all: [T; 8], shown: [bool; 8]) -> impl Iterator<Item = T> {
+    all.into_iter()
+        .zip(shown)
+        .filter_map(|(one, shown)| shown.then_some(one))
 }
 
 /// Compared with the mechanism of today at the same batch, or else at its smallest.

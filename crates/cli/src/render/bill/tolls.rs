@@ -6,15 +6,15 @@ use super::super::Detail;
 use super::super::document::Section;
 use super::super::figure::{self, NONE};
 use super::super::table::{Align, Table};
-use super::{in_order, mechanism_rows};
+use super::{has_batches, in_order, mechanism_rows};
 
 /// The items of each mechanism. Those of user space stand in its own table: without Xen, and what Xen adds.
 pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
     let shown = match detail {
-        Detail::Full => "",
-        Detail::Short => " at a middle and the largest batch",
+        Detail::Short if has_batches(bill) => " at a middle and the largest batch",
+        Detail::Short | Detail::Full => "",
     };
-    let unit = figure::unit_per_page(bill.unit);
+    let unit = figure::unit_per_item(bill);
     Section::table(
         format!("Tolls of each mechanism{shown}, {unit}"),
         table(bill, detail),
@@ -28,17 +28,42 @@ fn table(bill: &Bill, detail: Detail) -> Table {
         .collect();
     let tolls = rows.iter().flat_map(|row| &row.tolls);
     let names = in_order(tolls.map(|toll| toll.name.as_str()));
-    let mut columns = vec![("mechanism", Align::Left), ("batch", Align::Right)];
+    let labelled = labels(bill);
+    let heads = [
+        ("operation", Align::Left),
+        ("mechanism", Align::Left),
+        ("batch", Align::Right),
+    ];
+    let mut columns: Vec<_> = heads
+        .into_iter()
+        .filter(|(name, _)| labelled.contains(name))
+        .collect();
     columns.extend(names.iter().map(|name| (*name, Align::Right)));
     columns.push(("sum", Align::Right));
     let mut table = Table::new(columns);
     for row in rows {
-        let labels = [row.mechanism.clone(), row.batch.to_string()];
+        let labels = labelled.iter().map(|label| match *label {
+            "operation" => row.operation.clone(),
+            "mechanism" => row.mechanism.clone(),
+            _ => row.batch.to_string(),
+        });
         let items = names.iter().map(|name| item(row, name));
         let sum = row.tolls.iter().map(Toll::cost_per_page).sum();
-        table.row(labels.into_iter().chain(items).chain([figure::cost(sum)]));
+        table.row(labels.chain(items).chain([figure::cost(sum)]));
     }
     table
+}
+
+/// What tells the rows of this bill apart.
+fn labels(bill: &Bill) -> Vec<&'static str> {
+    let operations = in_order(mechanism_rows(bill).map(|row| row.operation.as_str()));
+    let several = (operations.len() > 1).then_some("operation");
+    let batch = has_batches(bill).then_some("batch");
+    several
+        .into_iter()
+        .chain(["mechanism"])
+        .chain(batch)
+        .collect()
 }
 
 /// Whether the row is its mechanism's at a middle or the largest batch.

@@ -13,7 +13,7 @@ use crate::words::word;
 pub(super) fn section(bill: &Bill) -> Section {
     let kernels = in_order(user_rows(bill).map(kernel_of));
     let several = kernels.iter().any(|kernel| !kernel.is_empty());
-    let mut table = Table::new(columns(several));
+    let mut table = Table::new(columns(bill, several));
     for operation in in_order(user_rows(bill).map(|row| row.operation.as_str())) {
         let pair = |kernel: &str| Pair::of(bill, operation, kernel);
         let first = kernels.first().map(|kernel| pair(kernel));
@@ -30,17 +30,23 @@ pub(super) fn section(bill: &Bill) -> Section {
             table.row(cells);
         }
     }
-    let unit = figure::unit_per_page(bill.unit);
+    let unit = per_observed(figure::unit(bill.unit), bill);
     Section::table(format!("What user space sees, {unit}"), table)
 }
 
-fn columns(several: bool) -> Vec<(String, Align)> {
+/// Something of one item of what user space does: `traps/page`.
+fn per_observed(what: &str, bill: &Bill) -> String {
+    format!("{what}/{}", bill.route.observed_item())
+}
+
+fn columns(bill: &Bill, several: bool) -> Vec<(String, Align)> {
     let right = |title: &str| (title.to_owned(), Align::Right);
     let mut columns = vec![("operation".to_owned(), Align::Left)];
     columns.extend(several.then(|| ("kernel".to_owned(), Align::Left)));
     let systems = [System::Native, System::XenPvDom0].map(|system| right(&word(system)));
     columns.extend(systems);
-    columns.extend(["toll", "toll's share", "traps/page", "hypercalls/page"].map(right));
+    columns.extend(["toll", "toll's share"].map(right));
+    columns.extend(["traps", "hypercalls"].map(|what| right(&per_observed(what, bill))));
     if several {
         columns.extend(["dom0 against first", "native against first"].map(right));
     }

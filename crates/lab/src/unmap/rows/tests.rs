@@ -1,7 +1,8 @@
-use pagetoll_bill::{Backend, Route, Verdict};
+use pagetoll_bill::{Backend, Route, System, Toll, Verdict};
 
 use super::*;
 use crate::report::Faults;
+use crate::report::User;
 
 fn order() -> Order {
     let asked = Order {
@@ -12,7 +13,7 @@ fn order() -> Order {
             .to_vec(),
         runs: 1,
     };
-    Order::new((Route::Unmap, Backend::Lab), asked, crate::unmap::LIMITS).unwrap()
+    Order::new((Route::Unmap, Backend::Lab), asked, crate::LIMITS).unwrap()
 }
 
 fn clear(mechanism: &str, batch: u32, cost: u64) -> Clear {

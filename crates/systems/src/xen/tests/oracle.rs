@@ -24,6 +24,9 @@ pub(super) fn expected(xen: &Xen) -> BTreeMap<Mfn, (u32, u32)> {
     }
     for vcpu in xen.vcpus() {
         count(&mut counts, vcpu.guest_table, 1);
+        for &frame in &vcpu.gdt {
+            count(&mut counts, frame, 1);
+        }
         if let Some(user) = vcpu.guest_table_user {
             count(&mut counts, user, 1);
         }

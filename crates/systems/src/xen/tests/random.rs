@@ -18,6 +18,14 @@ enum Op {
         flags: u64,
     },
     Ext(u32, usize),
+    Xchg {
+        table: usize,
+        slot: u64,
+        to: usize,
+        flags: u64,
+    },
+    Descriptor(usize, u64),
+    SetGdt(usize),
     Store {
         table: usize,
         slot: u64,
@@ -49,6 +57,11 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (prop_oneof![Just(0u64), Just(2), Just(3)], page(), slot(), target(), flags())
             .prop_map(|(command, table, slot, to, flags)| Op::Update { command, table, slot, to, flags }),
         4 => (prop_oneof![0..5u32, Just(15), 16..18u32], page()).prop_map(|(number, page)| Op::Ext(number, page)),
+        2 => (page(), slot(), target(), flags())
+            .prop_map(|(table, slot, to, flags)| Op::Xchg { table, slot, to, flags }),
+        1 => (page(), prop_oneof![Just(0u64), Just(0x00cf_9200_0000_ffff), any::<u64>()])
+            .prop_map(|(page, descriptor)| Op::Descriptor(page, descriptor)),
+        1 => page().prop_map(Op::SetGdt),
         2 => (page(), slot(), target(), flags())
             .prop_map(|(table, slot, to, flags)| Op::Store { table, slot, to, flags }),
         2 => (page(), slot(), target(), flags())
@@ -106,6 +119,27 @@ impl Bench {
             Op::Ext(number, page) => {
                 let _ = ext(&mut self.xen, number, self.pages[page]);
             }
+            Op::Xchg {
+                table,
+                slot,
+                to,
+                flags,
+            } => {
+                let mut requests = [MmuUpdate {
+                    ptr: self.pages[table].address(slot * 8).0,
+                    val: self.entry(to, flags).0,
+                }];
+                let _ = self.xen.pte_xchg(CPU, &mut requests, ForeignDomain::NONE);
+            }
+            Op::Descriptor(page, descriptor) => {
+                let place = self.pages[page].address(0x60);
+                let _ = self
+                    .xen
+                    .update_descriptor(CPU, place, Descriptor(descriptor));
+            }
+            Op::SetGdt(page) => {
+                let _ = self.xen.set_gdt(CPU, &[self.pages[page]], 512);
+            }
             Op::Store {
                 table,
                 slot,
@@ -134,6 +168,7 @@ impl Bench {
     /// As a guest gives pages back: unpinned, and mapped writable again.
     fn tear_down(&mut self) {
         let _ = ext(&mut self.xen, 15, Mfn(0));
+        assert_eq!(self.xen.set_gdt(CPU, &[], 0).code(), 0);
         for page in self.pages.clone() {
             let _ = ext(&mut self.xen, 4, page);
         }
@@ -173,7 +208,12 @@ proptest! {
 fn the_oracle_sees_a_lost_count() {
     let mut bench = Bench::new();
     assert_eq!(oracle::check(&bench.xen), Ok(()));
-    bench.xen.frames.get_mut(bench.pages[0]).unwrap().type_count += 1;
+    let page = bench.pages[0];
+    bench
+        .xen
+        .frames
+        .update(page, |frame| frame.type_count += 1)
+        .unwrap();
     assert!(oracle::check(&bench.xen).is_err());
 }
 
@@ -181,7 +221,7 @@ fn the_oracle_sees_a_lost_count() {
 fn the_oracle_sees_a_writable_table() {
     let mut bench = Bench::new();
     let table = bench.pages[0];
-    let frame = bench.xen.frames.get_mut(table).unwrap();
-    frame.page_type = PageType::Table(crate::x86::Level::L1);
+    let make_table = |frame: &mut Frame| frame.page_type = PageType::Table(crate::x86::Level::L1);
+    bench.xen.frames.update(table, make_table).unwrap();
     assert!(oracle::check(&bench.xen).is_err());
 }

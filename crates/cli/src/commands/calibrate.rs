@@ -1,0 +1,100 @@
+//! `pagetoll calibrate`: makes a host table for the simulator from bills of the lab.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use pagetoll_bill::host::Kind;
+use pagetoll_bill::{Bill, Unit};
+use pagetoll_systems::billing::calibrate::{Derived, figures};
+use serde::Serialize;
+
+use super::{name_of, report};
+use crate::args::CalibrateArgs;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// Prints the table that the bills give.
+pub(crate) fn run(args: &CalibrateArgs) -> Result<Outcome> {
+    let mut bills = Vec::new();
+    for path in &args.bills {
+        let bill = report::read(path)?;
+        if figures(&bill).is_empty() {
+            return Err(Failure::BadInput(format!(
+                "{}: gives no figures; expected a bill of the lab with all mechanisms and batches 1 and larger",
+                name_of(path)
+            ))
+            .into());
+        }
+        bills.push(bill);
+    }
+    output::print(&toml::to_string(&table(&args.name, &bills))?)?;
+    Ok(Outcome::Success)
+}
+
+/// A host table as the file has it.
+#[derive(Serialize)]
+struct Table {
+    name: String,
+    summary: String,
+    unit: Unit,
+    figure: BTreeMap<&'static str, Figure>,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    value: f64,
+    low: f64,
+    high: f64,
+    kind: Kind,
+    source: String,
+}
+
+fn table(name: &str, bills: &[Bill]) -> Table {
+    let each = |bill: &Bill| {
+        let of = stack(bill);
+        figures(bill)
+            .into_iter()
+            .map(move |derived| figure(derived, &of))
+            .collect::<Vec<_>>()
+    };
+    Table {
+        name: name.to_owned(),
+        summary: format!(
+            "counted by the lab on {}",
+            bills.first().map(stack).unwrap_or_default()
+        ),
+        unit: Unit::Instructions,
+        figure: bills.iter().flat_map(each).collect(),
+    }
+}
+
+fn figure(derived: Derived, stack: &str) -> (&'static str, Figure) {
+    let Derived { key, kind, .. } = derived;
+    let source = match kind {
+        Kind::Measured => format!("pagetoll bill on {stack}: {}", derived.source),
+        _ => derived.source,
+    };
+    let figure = Figure {
+        value: rounded(derived.value),
+        low: rounded(derived.low),
+        high: rounded(derived.high),
+        kind,
+        source,
+    };
+    (key.name(), figure)
+}
+
+/// To a thousandth of an instruction, a hundredth of what another build of the guest's programs moves.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn stack(bill: &Bill) -> String {
+    let of = |part: &str| bill.stack.get(part).map_or("?", String::as_str);
+    format!(
+        "Xen {}, Linux {}, QEMU {}",
+        of("xen"),
+        of("linux"),
+        of("qemu")
+    )
+}

@@ -1,0 +1,42 @@
+//! Work on this host: with a progress to draw, and an ear for signals.
+
+use std::cell::RefCell;
+
+use anyhow::{Context, Result};
+use pagetoll_lab::Billed;
+use pagetoll_live::LiveError;
+use pagetoll_live::demand::{self, Request, Surroundings};
+
+use crate::args::Verbosity;
+use crate::progress;
+use crate::signals::Signals;
+
+/// Bills the demand route; when a signal ended it, the error is that signal.
+pub(super) fn demand(request: &Request, verbosity: Verbosity) -> Result<Billed> {
+    let signals = Signals::watch().context("cannot watch for signals")?;
+    let progress = progress::on_stderr(verbosity);
+    let phase = RefCell::new(None);
+    let tell = |_: usize, steps: usize, what: &str| {
+        let mut phase = phase.borrow_mut();
+        let begin = || progress.begin("billing this host", steps as u64);
+        phase.get_or_insert_with(begin).step(what);
+    };
+    let here = Surroundings {
+        stop: signals.flag(),
+        progress: &tell,
+    };
+    match demand::bill(request, &here) {
+        Ok(billed) => Ok(Billed {
+            bill: billed.bill,
+            timings: billed.timings,
+        }),
+        Err(error) => Err(because(error, &signals)),
+    }
+}
+
+fn because(error: LiveError, signals: &Signals) -> anyhow::Error {
+    match (&error, signals.failure()) {
+        (LiveError::Stopped, Some(failure)) => failure.into(),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,164 @@
+//! `pagetoll validate`: published figures beside what the simulator makes of them.
+
+use anyhow::{Context, Result};
+use pagetoll_bill::host::Host;
+use pagetoll_bill::published::{Published, PublishedUnit};
+use pagetoll_systems::billing::validate::{self, Comparison, Sensitivity};
+use pagetoll_systems::billing::{DEFAULT_SAMPLES, Samples};
+
+use super::pretty_json;
+use crate::args::{ListArgs, ListFormat};
+use crate::failure::Outcome;
+use crate::hosts;
+use crate::output;
+use crate::render::document::{Document, Section};
+use crate::render::table::{Align, Table};
+use crate::render::text;
+use crate::words::word;
+
+const PUBLISHED: &str = include_str!("../../../../published/published.toml");
+
+/// The same figures whenever it is run.
+const SAMPLES: Samples = Samples {
+    count: DEFAULT_SAMPLES,
+    seed: 1,
+};
+
+/// Prints the comparison.
+pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
+    let published = Published::list(PUBLISHED)?;
+    let hosts = validate::HOSTS.map(hosts::built_in);
+    let host = |name: &str| -> &Host {
+        let mut all = hosts.iter();
+        all.find(|host| host.name == name)
+            .unwrap_or_else(|| unreachable!("{name} is not among the model's hosts"))
+    };
+    let compared = validate::validate(&published, host, SAMPLES).context("validate")?;
+    output::print(&match args.format {
+        ListFormat::Text => text::document(&document(&compared, &published)),
+        ListFormat::Json => pretty_json(&compared)?,
+    })?;
+    Ok(Outcome::Success)
+}
+
+fn document(compared: &[Comparison], published: &[Published]) -> Document {
+    let missing = validate::unexpressed(published)
+        .map(|figure| format!("{}: {}", figure.id, figure.quantity));
+    Document {
+        title: "Published figures and the model".to_owned(),
+        sections: vec![
+            Section::table("", figures(compared)),
+            Section::table(
+                "What dominates each result, one figure of the table at a time",
+                sensitivities(compared),
+            ),
+            Section::list("Sources", sources(compared)),
+            Section::list("Not modelled", missing.collect()),
+        ],
+    }
+}
+
+fn figures(compared: &[Comparison]) -> Table {
+    let mut table = Table::new([
+        ("figure", Align::Left),
+        ("unit", Align::Left),
+        ("published", Align::Right),
+        ("modelled", Align::Right),
+        ("90 % of samples", Align::Right),
+        ("error", Align::Right),
+        ("inside", Align::Left),
+        ("host table", Align::Left),
+        ("counts as", Align::Left),
+    ]);
+    for one in compared {
+        let unit = one.published.unit;
+        let number = |value| number(value, unit);
+        let interval = one
+            .interval
+            .map(|i| format!("{} to {}", number(i.low), number(i.high)));
+        table.row([
+            one.published.id.clone(),
+            word(unit),
+            number(one.published.value),
+            number(one.modelled),
+            interval.unwrap_or_default(),
+            format!("{:.0} %", 100.0 * one.error),
+            if one.inside { "yes" } else { "no" }.to_owned(),
+            one.host.clone(),
+            if one.fitted { "fitted" } else { "prediction" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn sensitivities(compared: &[Comparison]) -> Table {
+    let mut table = Table::new([
+        ("figure", Align::Left),
+        ("key of the host table", Align::Left),
+        ("at its low", Align::Right),
+        ("at its high", Align::Right),
+    ]);
+    let all = compared
+        .iter()
+        .flat_map(|one| one.sensitivity.iter().map(move |s| (one, s)));
+    for (
+        one,
+        &Sensitivity {
+            key,
+            at_low,
+            at_high,
+        },
+    ) in all
+    {
+        let number = |value| number(value, one.published.unit);
+        table.row([
+            one.published.id.clone(),
+            key.to_owned(),
+            number(at_low),
+            number(at_high),
+        ]);
+    }
+    table
+}
+
+fn sources(compared: &[Comparison]) -> Vec<String> {
+    let line = |one: &Comparison| {
+        let Published {
+            id,
+            derived,
+            source,
+            system,
+            ..
+        } = &one.published;
+        format!("{id} = {derived}: {source} ({system})")
+    };
+    compared.iter().map(line).collect()
+}
+
+fn number(value: f64, unit: PublishedUnit) -> String {
+    match unit {
+        PublishedUnit::Ns => format!("{value:.0}"),
+        PublishedUnit::Ratio | PublishedUnit::Share => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_published_figure_is_compared_or_told_to_be_missing() {
+        let published = Published::list(PUBLISHED).unwrap();
+        let missing = validate::unexpressed(&published).count();
+        let hosts = validate::HOSTS.map(hosts::built_in);
+        let host = |name: &str| hosts.iter().find(|host| host.name == name).unwrap();
+        let samples = Samples { count: 3, seed: 1 };
+        let compared = validate::validate(&published, host, samples).unwrap();
+        assert_eq!(compared.len() + missing, published.len());
+        assert!(
+            compared
+                .iter()
+                .all(|one| one.modelled > 0.0 && !one.sensitivity.is_empty())
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! From what the user said of the demand route to a request of this host.
+
+use anyhow::Result;
+use pagetoll_bill::{Backend, Order};
+use pagetoll_lab::request::DEFAULT_PAGES;
+use pagetoll_live::demand::{self, LIMITS, Request};
+use pagetoll_live::pager;
+use pagetoll_units::Pages;
+
+use crate::args::{BillArgs, demand as said};
+use crate::failure::Failure;
+
+/// Batches that show the slope, in pages.
+const BATCHES: [u32; 3] = [1, 16, 64];
+/// Enough for a deviation.
+const RUNS: u32 = 5;
+const VCPUS: [usize; 3] = [1, 2, 4];
+
+/// Validates what was said. `command` is how it was said.
+pub(super) fn live(args: &BillArgs, command: String) -> Result<Request> {
+    let said = &args.demand;
+    let request = Request {
+        order: order(args)?,
+        vcpus: said.vcpus.clone().unwrap_or(VCPUS.to_vec()),
+        readers: said.readers.unwrap_or(1),
+        waiting: said.wait.map_or(pager::Waiting::Poll, Into::into),
+        sharing: said.userfaultfds.map_or(pager::Sharing::One, Into::into),
+        mode: said.faults.map_or(pager::Mode::Missing, Into::into),
+        memory: said.memory.map_or(demand::Memory::Anonymous, Into::into),
+        touch: said.access.map_or(demand::Touch::Write, Into::into),
+        sequence: said.order.map_or(demand::Sequence::Sequential, Into::into),
+        seed: args.sim.seed,
+        ring: said.ring.map_or(demand::Ring::Three, Into::into),
+        pinning: said.pin.map_or(demand::Pinning::None, Into::into),
+        command,
+    };
+    Ok(request.validated()?)
+}
+
+fn order(args: &BillArgs) -> Result<Order, Failure> {
+    let asked = Order {
+        pages: args.pages.map_or(DEFAULT_PAGES, Pages),
+        batches: args.batch.clone().unwrap_or(BATCHES.to_vec()),
+        mechanisms: args.mechanism.clone(),
+        runs: args.runs.unwrap_or(RUNS),
+    };
+    Order::new((args.route, Backend::Live), asked, LIMITS)
+        .map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+/// One word of the command line for one of the request.
+macro_rules! words {
+    ($($said:ty => $meant:ty { $($word:ident => $meaning:ident),+ })+) => {
+        $(impl From<$said> for $meant {
+            fn from(said: $said) -> Self {
+                match said {
+                    $(<$said>::$word => Self::$meaning),+
+                }
+            }
+        })+
+    };
+}
+
+words! {
+    said::Wait => pager::Waiting { Poll => Poll, Epoll => Epoll }
+    said::Userfaultfds => pager::Sharing { One => One, PerVcpu => PerRange }
+    said::Faults => pager::Mode { Missing => Missing, Minor => Minor }
+    said::Memory => demand::Memory {
+        Anonymous => Anonymous, Shmem => Shmem, Thp => Thp, Hugetlb2m => Hugetlb2m, Hugetlb1g => Hugetlb1g
+    }
+    said::Access => demand::Touch { Read => Read, Write => Write, Mixed => Mixed }
+    said::Order => demand::Sequence { Sequential => Sequential, Random => Random }
+    said::Ring => demand::Ring { Zero => Zero, Three => Three }
+    said::Pin => demand::Pinning { None => None, Vcpus => Vcpus, Together => Together, Apart => Apart }
+}

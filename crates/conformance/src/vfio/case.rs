@@ -1,0 +1,199 @@
+//! What a script asks for. Memory is named, so that a case does not depend on where it lies.
+
+use std::fmt::Write;
+
+/// What memory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Anonymous pages of 4 KiB.
+    Small,
+    /// Transparent large pages of 2 MiB.
+    Transparent,
+    /// hugetlb pages of 2 MiB.
+    Huge,
+    /// hugetlb pages of 2 MiB, of which no two neighbours are contiguous.
+    HugeSplit,
+    /// A shared mapping of a file.
+    File,
+    /// Anonymous pages that the process may only read.
+    ReadOnly,
+    /// Addresses without memory.
+    None,
+    /// A device's registers: reserved frames.
+    Mmio,
+}
+
+impl Shape {
+    /// All shapes with their names in scripts.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("4K", Self::Small),
+        ("THP", Self::Transparent),
+        ("2M", Self::Huge),
+        ("2M-split", Self::HugeSplit),
+        ("file", Self::File),
+        ("read-only", Self::ReadOnly),
+        ("none", Self::None),
+        ("mmio", Self::Mmio),
+    ];
+
+    /// Its name in scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.into_iter().find(|(_, shape)| *shape == self);
+        found.map_or("?", |(name, _)| name)
+    }
+}
+
+/// Memory of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub shape: Shape,
+    /// Pages of 4 KiB.
+    pub pages: u64,
+}
+
+/// The flags of a call, and how long its argument says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaFlags {
+    /// `flags`.
+    pub flags: u64,
+    /// `argsz`, in bytes.
+    pub argsz: u64,
+}
+
+/// A call to the container, or an access by the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `VFIO_IOMMU_MAP_DMA`.
+    Map {
+        /// The memory, by its place in the case's list; `None`: `offset` is an address.
+        memory: Option<usize>,
+        /// Bytes from its beginning.
+        offset: u64,
+        /// Where the device shall see it.
+        iova: u64,
+        /// Bytes.
+        size: u64,
+        /// Flags and length.
+        argument: DmaFlags,
+    },
+    /// `VFIO_IOMMU_UNMAP_DMA`.
+    Unmap {
+        /// Where the range begins.
+        iova: u64,
+        /// Bytes.
+        size: u64,
+        /// Flags and length.
+        argument: DmaFlags,
+    },
+    /// The device reads a word.
+    Read {
+        /// Where.
+        iova: u64,
+    },
+    /// The device writes a word, and the CPU looks at memory.
+    Write {
+        /// Where the device writes.
+        iova: u64,
+        /// Which memory the CPU looks at.
+        memory: usize,
+        /// Where in it, in bytes.
+        offset: u64,
+    },
+}
+
+/// A step of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// As it stands in the script.
+    pub text: String,
+    /// What it asks for.
+    pub call: Call,
+}
+
+/// A case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// Its memory.
+    pub memories: Vec<Memory>,
+    /// `RLIMIT_MEMLOCK` in pages, without `CAP_IPC_LOCK`; `None`: with it.
+    pub limit: Option<u64>,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+}
+
+/// What a system answers to a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// errno, or 0.
+    pub errno: i32,
+    /// Bytes unmapped, or the word that was found: (place of the memory + 1) << 32 | (page + 1), or 0 for none.
+    pub value: u64,
+    /// Pages that the process has locked afterwards.
+    pub locked: u64,
+}
+
+/// What a device writes: no memory is labelled so.
+pub const SENTINEL: u64 = 0x5e5e_5e5e_5e5e_5e5e;
+
+/// A system's answers to a case, one for each step.
+pub type Answered = Vec<Answer>;
+
+/// The answers in words, as the table and the record show them.
+#[must_use]
+pub fn describe(case: &Case, answered: &[Answer]) -> Vec<String> {
+    let pairs = case.steps.iter().zip(answered);
+    pairs
+        .map(|(step, answer)| {
+            let mut text = outcome(case, step.call, *answer);
+            // Writing to a String cannot fail.
+            let _infallible = write!(text, ", locked {}", answer.locked);
+            text
+        })
+        .collect()
+}
+
+fn outcome(case: &Case, call: Call, answer: Answer) -> String {
+    match (call, answer.errno) {
+        (Call::Map { .. }, 0) => "ok".to_owned(),
+        (Call::Unmap { .. }, 0) => format!("{:#x} bytes", answer.value),
+        (Call::Read { .. }, 0) => label(case, answer.value, "fault"),
+        (Call::Write { .. }, 0) if answer.value == SENTINEL => "written".to_owned(),
+        (Call::Write { .. }, 0) => label(case, answer.value, "nothing"),
+        (_, errno) => errno_name(errno),
+    }
+}
+
+fn label(case: &Case, value: u64, none: &str) -> String {
+    let memory = usize::try_from(value >> 32)
+        .ok()
+        .and_then(|n| n.checked_sub(1));
+    match (value, memory.and_then(|memory| case.memories.get(memory))) {
+        (0, _) => none.to_owned(),
+        (_, Some(memory)) => format!("{}[{}]", memory.name, (value & 0xffff_ffff).wrapping_sub(1)),
+        _ => format!("{value:#x}"),
+    }
+}
+
+/// Names of the errors that VFIO answers with: include/uapi/asm-generic/errno-base.h, errno.h.
+fn errno_name(errno: i32) -> String {
+    let names = [
+        (2, "ENOENT"),
+        (12, "ENOMEM"),
+        (14, "EFAULT"),
+        (17, "EEXIST"),
+        (22, "EINVAL"),
+        (25, "ENOTTY"),
+        (28, "ENOSPC"),
+        (75, "EOVERFLOW"),
+    ];
+    let known = names.into_iter().find(|(number, _)| *number == errno);
+    known.map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_owned())
+}

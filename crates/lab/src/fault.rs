@@ -1,0 +1,41 @@
+//! The fault route: a page-table entry that was empty is set, as a page fault does at its end.
+//!
+//! The probe sets the entries of pages that are there, so what else a fault costs is not in its figures; what user
+//! space sees has all of it.
+
+use pagetoll_bill::{Order, Route, Row};
+
+use crate::collect::Job;
+use crate::findings::Findings;
+use crate::plan::Abilities;
+use crate::repeated::Repeated;
+use crate::travel::Travel;
+
+/// How the lab travels the route.
+pub(crate) const TRAVEL: Travel = Travel {
+    jobs,
+    rows,
+    notes: &[
+        "both mechanisms cross into Xen once for each entry of 64 bits, by a trap or by a hypercall: what differs is \
+         what a crossing costs; only on 32-bit guests, whose entries are two stores, were the traps two",
+    ],
+    counts_flushes: false,
+};
+
+const REPEATED: Repeated = Repeated {
+    route: Route::Fault,
+    operations: &["set"],
+    observed: &["touch-written", "touch-zero"],
+    work: "update",
+    step: |operation, mechanism| format!("{operation} {mechanism}"),
+    user_step: "user",
+    warm_up: Some("user touch-written"),
+};
+
+fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
+    REPEATED.jobs(order, abilities)
+}
+
+fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
+    REPEATED.rows(order, findings)
+}

@@ -1,0 +1,15 @@
+//! This host, billed: what pinning pages and paging them in on demand cost here, and how to do the latter.
+//!
+//! [`pin`] runs the pinning loops over page descriptors; it needs no device and no privilege. [`demand`] bills the
+//! `demand` route on this host's KVM and userfaultfd; [`pager`] is the demand pager that it bills, for a VMM to embed.
+//! `unsafe` is confined to the modules that talk to the kernel; each block states what makes it sound.
+
+#![deny(unsafe_code)]
+
+pub mod demand;
+mod error;
+pub mod host;
+pub mod pager;
+pub mod pin;
+
+pub use error::LiveError;

@@ -1,0 +1,296 @@
+//! A demand pager for a VMM to embed: pages come from a [`PageSource`] when a guest, or anybody else, first touches
+//! them.
+//!
+//! Two ways to learn of a fault, by [`Delivery`]:
+//!
+//! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread brings the page in and enters
+//!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what document 003 wanted of the kernel
+//!   (`KVM_CAP_EXIT_ON_MISSING`, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
+//!   used without the pager.
+//! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) brings the page in.
+//!   It serves any thread of the process.
+//!
+//! With `Delivery::Error`, threads of the VMM that touch a missing page themselves, such as device emulation, get
+//! SIGBUS. They have to call [`FaultHandler::bring_in`] first, or to use a second mapping of the same shared memory
+//! with a pager of its own that delivers messages. The same holds for the kernel's own accesses on behalf of others
+//! (vhost, read(2) into guest memory): they fail with `EFAULT`.
+//!
+//! Memory that is given back (ballooning, `MADV_DONTNEED`) has to be told by [`Pager::forget`].
+//!
+//! On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
+//! emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
+//! There, page tables, descriptor tables and the task state have to be brought in before the guest is entered
+//! ([`FaultHandler::bring_in_tables`]).
+//!
+//! # Example
+//!
+//! A guest whose code is at `0x1000` adds two words of a page that it does not have yet.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use kvm_ioctls::{Kvm, VcpuExit};
+//! use pagetoll_live::pager::{GuestRange, MemorySource, Options, Pager, Ran};
+//! use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+//!
+//! # if pagetoll_live::host::check().is_err() { return Ok(()); }
+//! let kvm = Kvm::new()?;
+//! let vm = kvm.create_vm()?;
+//! let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)])?;
+//! for (slot, region) in memory.iter().enumerate() {
+//!     let region = kvm_bindings::kvm_userspace_memory_region {
+//!         slot: u32::try_from(slot)?,
+//!         guest_phys_addr: region.start_addr().0,
+//!         memory_size: region.len(),
+//!         userspace_addr: memory.get_host_address(region.start_addr())? as u64,
+//!         flags: 0,
+//!     };
+//!     // SAFETY: `memory` outlives the VM.
+//!     unsafe { vm.set_user_memory_region(region)? };
+//! }
+//!
+//! // What the guest's memory shall hold: `mov al, [0x3000]; add al, [0x3001]; hlt` in real mode at 0x1000.
+//! let mut snapshot = vec![0; 0x4000];
+//! snapshot[0x1000..0x1008].copy_from_slice(&[0xa0, 0x00, 0x30, 0x02, 0x06, 0x01, 0x30, 0xf4]);
+//! snapshot[0x3000..0x3002].copy_from_slice(&[40, 2]);
+//!
+//! let all = [GuestRange { start: GuestAddress(0), bytes: 0x4000 }];
+//! let pager = Pager::new(memory, &all, MemorySource(snapshot), Options::default())?;
+//!
+//! let mut vcpu = vm.create_vcpu(0)?;
+//! let mut sregs = vcpu.get_sregs()?;
+//! (sregs.cs.base, sregs.cs.selector) = (0, 0);
+//! vcpu.set_sregs(&sregs)?;
+//! vcpu.set_regs(&kvm_bindings::kvm_regs { rip: 0x1000, rflags: 2, ..Default::default() })?;
+//!
+//! pager.attach(&mut vcpu)?;
+//! let mut handler = pager.handler();
+//! loop {
+//!     match handler.run(&mut vcpu, |exit| matches!(exit, VcpuExit::Hlt))? {
+//!         Ran::Exit(halted) => break assert!(halted),
+//!         Ran::Interrupted => {} // look what the signal was for, then enter again
+//!     }
+//! }
+//! assert_eq!(vcpu.get_regs()?.rax & 0xff, 42);
+//! assert!(handler.counts().pages >= 2);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod handler;
+mod kvm_union;
+mod operands;
+mod present;
+mod ranges;
+mod reader;
+mod resolver;
+mod source;
+mod tables;
+mod userfaultfd;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvm_ioctls::{SyncReg, VcpuFd};
+use vm_memory::GuestMemoryMmap;
+
+pub use error::PagerError;
+pub use handler::{Counts, FaultHandler, Ran};
+pub use ranges::GuestRange;
+use ranges::{PagedMemory, PagedRange, host_range};
+pub use reader::{EndOfReading, Waiting};
+pub use resolver::{Access, CpuState, ExitResolver, Found, MissingPage};
+pub use source::{FileSource, MemorySource, PageSource, socket};
+pub use userfaultfd::{Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake};
+pub use walk::{GuestPages, PageState};
+
+/// How often a source is asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// The most errors in a row.
+    pub attempts: u32,
+    /// The time between two attempts.
+    pub pause: Duration,
+}
+
+/// Whether ranges share a userfaultfd and its locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One for all.
+    One,
+    /// One for each range.
+    PerRange,
+}
+
+/// How a pager works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How faults are told.
+    pub delivery: Delivery,
+    /// Which faults. With [`Mode::Minor`] the page cache already holds the content, and the source is not asked.
+    pub mode: Mode,
+    /// Pages of 4 KiB that are brought in at once, around the one that was touched; a power of two. Never less than
+    /// the page size of the memory.
+    pub batch: u32,
+    /// The page size of the memory behind the guest's, in bytes: 4096, or that of hugetlb.
+    pub page_size: u64,
+    /// Whether the ranges share a userfaultfd.
+    pub sharing: Sharing,
+    /// How often the source is asked again.
+    pub retry: Retry,
+}
+
+impl Options {
+    /// How many units one call may bring in.
+    fn window(&self, unit: u64) -> usize {
+        let units = u64::from(self.batch) * 4096 / unit;
+        usize::try_from(units).map_or(1, |units| units.max(1))
+    }
+}
+
+impl Default for Options {
+    /// Exits, missing pages of 4 KiB, 16 at a time, one userfaultfd; a source may fail 8 times, 10 ms apart (assumed).
+    fn default() -> Self {
+        Self {
+            delivery: Delivery::Error,
+            mode: Mode::Missing,
+            batch: 16,
+            page_size: 4096,
+            sharing: Sharing::One,
+            retry: Retry {
+                attempts: 8,
+                pause: Duration::from_millis(10),
+            },
+        }
+    }
+}
+
+/// Brings in the pages of some ranges of guest memory.
+#[derive(Debug)]
+pub struct Pager<S> {
+    paged: PagedMemory,
+    userfaultfds: Vec<Arc<Userfaultfd>>,
+    source: S,
+    options: Options,
+}
+
+impl<S: PageSource> Pager<S> {
+    /// Pages `ranges` of `memory` from now on. Their content stands in the source one after another.
+    ///
+    /// The ranges must not have been touched: pages that are there stay as they are.
+    ///
+    /// # Errors
+    /// A range is not page-aligned or not within one region; the host has no userfaultfd, or not for this memory.
+    pub fn new(
+        memory: GuestMemoryMmap,
+        ranges: &[GuestRange],
+        source: S,
+        options: Options,
+    ) -> Result<Self, PagerError> {
+        let mut userfaultfds: Vec<Arc<Userfaultfd>> = Vec::new();
+        let mut paged = Vec::with_capacity(ranges.len());
+        let mut source_offset = 0;
+        for range in ranges {
+            if userfaultfds.is_empty() || options.sharing == Sharing::PerRange {
+                let new = Userfaultfd::new(options.delivery);
+                userfaultfds.push(Arc::new(new.map_err(PagerError::system("userfaultfd"))?));
+            }
+            let userfaultfd = Arc::clone(&userfaultfds[userfaultfds.len() - 1]);
+            let range = paged_range(
+                &memory,
+                *range,
+                (source_offset, options.page_size),
+                userfaultfd,
+            )?;
+            source_offset += range.guest.bytes;
+            paged.push(range);
+        }
+        let paged = PagedMemory {
+            memory,
+            ranges: paged,
+        };
+        paged.register(options.mode)?;
+        Ok(Self {
+            paged,
+            userfaultfds,
+            source,
+            options,
+        })
+    }
+
+    /// Prepares a vCPU: its registers are synced at each exit.
+    ///
+    /// # Errors
+    /// KVM cannot sync registers (`KVM_CAP_SYNC_REGS`, Linux 4.17).
+    pub fn attach(&self, vcpu: &mut VcpuFd) -> Result<(), PagerError> {
+        vcpu.set_sync_valid_reg(SyncReg::Register);
+        vcpu.set_sync_valid_reg(SyncReg::SystemRegister);
+        Ok(())
+    }
+
+    /// A handler for one thread.
+    #[must_use]
+    pub fn handler(&self) -> FaultHandler<'_, S> {
+        FaultHandler::new(self)
+    }
+
+    /// How many userfaultfds there are to be served.
+    #[must_use]
+    pub fn userfaultfds(&self) -> usize {
+        self.userfaultfds.len()
+    }
+
+    /// Reads faults of one userfaultfd until `end` is requested; several threads may. Returns what was done.
+    ///
+    /// # Errors
+    /// A page could not be brought in. Whoever waits for it sleeps until the pager is dropped.
+    ///
+    /// # Panics
+    /// There is no userfaultfd of that number.
+    pub fn serve(
+        &self,
+        userfaultfd: usize,
+        end: &EndOfReading,
+        waiting: Waiting,
+    ) -> Result<Counts, PagerError> {
+        reader::serve(
+            self.handler(),
+            &self.userfaultfds[userfaultfd],
+            end,
+            waiting,
+        )
+    }
+
+    /// The pages of a range have been given back; whole ones only, and the caller has to see to it that nobody brings
+    /// them in meanwhile.
+    ///
+    /// # Errors
+    /// The range is not paged.
+    pub fn forget(&self, range: GuestRange) -> Result<(), PagerError> {
+        let found = self.paged.find(range.start);
+        let (paged, offset) = found.ok_or(PagerError::Elsewhere(range.start.0))?;
+        let units = paged.unit_of(offset)..paged.unit_of(offset + range.bytes);
+        paged.present.forget(units);
+        Ok(())
+    }
+}
+
+/// A range with nothing present. `place` is its offset in the source, and the page size.
+fn paged_range(
+    memory: &GuestMemoryMmap,
+    guest: GuestRange,
+    (source_offset, unit): (u64, u64),
+    userfaultfd: Arc<Userfaultfd>,
+) -> Result<PagedRange, PagerError> {
+    let host = host_range(memory, guest, unit)?;
+    let units = usize::try_from(guest.bytes / unit).unwrap_or(usize::MAX);
+    Ok(PagedRange {
+        guest,
+        host,
+        source_offset,
+        unit,
+        present: present::PresentUnits::none(units),
+        userfaultfd,
+    })
+}

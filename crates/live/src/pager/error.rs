@@ -1,0 +1,59 @@
+//! Why a page could not be brought in, or a pager not be set up.
+
+use std::io;
+
+use thiserror::Error;
+use vm_memory::GuestAddress;
+
+use super::ranges::GuestRange;
+
+/// What went wrong.
+#[derive(Debug, Error)]
+pub enum PagerError {
+    /// A range cannot be paged.
+    #[error("guest range {:#x} of {} B {why}", range.start.0, range.bytes)]
+    BadRange {
+        /// The range.
+        range: GuestRange,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A system call failed.
+    #[error("{operation} failed: {source}")]
+    System {
+        /// The call.
+        operation: &'static str,
+        /// The errno.
+        source: io::Error,
+    },
+    /// The source failed more often than was allowed.
+    #[error("the source of the page at {:#x} failed {attempts} times: {source}", address.0)]
+    Source {
+        /// A guest physical address in the page.
+        address: GuestAddress,
+        /// How often it was asked.
+        attempts: u32,
+        /// The last error.
+        source: io::Error,
+    },
+    /// `KVM_RUN` fails with `EFAULT`, but nothing that the instruction may touch is missing.
+    #[error(
+        "KVM_RUN fails with EFAULT at rip {rip:#x}, and no page is missing that the instruction may touch"
+    )]
+    Unexplained {
+        /// Where the guest stands.
+        rip: u64,
+    },
+    /// A fault was reported for memory that is not paged.
+    #[error("a fault at host address {0:#x}, which is not paged")]
+    Elsewhere(u64),
+}
+
+impl PagerError {
+    pub(super) fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::System {
+            operation,
+            source: error.into(),
+        }
+    }
+}

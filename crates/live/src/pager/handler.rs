@@ -1,0 +1,397 @@
+//! One thread's way to bring pages in: for a vCPU that came back without a page, or for a reader of a userfaultfd.
+
+use std::io;
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use vm_memory::{Address, Bytes, GuestAddress};
+
+use super::error::PagerError;
+use super::ranges::PagedRange;
+use super::resolver::{ExitResolver, Found};
+use super::source::PageSource;
+use super::userfaultfd::{HostRange, Installed, Mode, Wake};
+use super::walk::{GuestPages, PageState};
+use super::{Options, Pager};
+
+/// How often a vCPU may come back in a row for a page that turns out to be there, because another thread was faster.
+/// Assumed: each time takes another thread that wins a race for another page.
+const MOST_IN_VAIN: u32 = 64;
+
+/// What a handler did, and how long its parts took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that `KVM_RUN` came back for a missing page, or a message was read.
+    pub faults: u64,
+    /// Of these, faults whose page KVM reported.
+    pub reported: u64,
+    /// Of these, faults whose page was found by decoding.
+    pub decoded: u64,
+    /// Accesses to missing pages that were completed from an MMIO exit.
+    pub completed: u64,
+    /// Faults whose page was there by then.
+    pub in_vain: u64,
+    /// `UFFDIO_COPY` and `UFFDIO_CONTINUE` calls.
+    pub calls: u64,
+    /// Calls that found the page there: another thread had won.
+    pub exists: u64,
+    /// Pages of 4 KiB that were brought in.
+    pub pages: u64,
+    /// Time to find out which page it was.
+    pub resolving: Duration,
+    /// Time to get the content from the source.
+    pub reading: Duration,
+    /// Time in the calls.
+    pub installing: Duration,
+}
+
+impl Counts {
+    /// Adds what another handler did.
+    pub fn add(&mut self, other: &Self) {
+        self.faults += other.faults;
+        self.reported += other.reported;
+        self.decoded += other.decoded;
+        self.completed += other.completed;
+        self.in_vain += other.in_vain;
+        self.calls += other.calls;
+        self.exists += other.exists;
+        self.pages += other.pages;
+        self.resolving += other.resolving;
+        self.reading += other.reading;
+        self.installing += other.installing;
+    }
+}
+
+/// How a vCPU came back.
+#[derive(Debug)]
+pub enum Ran<R> {
+    /// With an exit that is no missing page; this is what was made of it.
+    Exit(R),
+    /// A signal, or `immediate_exit`, ended it (`EINTR`), or it has not been started yet (`EAGAIN`).
+    Interrupted,
+}
+
+/// What a handler made of an exit.
+enum Next {
+    /// The guest was given its page, or its data.
+    Enter,
+    Fault,
+    /// KVM could not emulate an instruction, which may be for want of its code.
+    Stuck,
+    Interrupted,
+}
+
+/// One thread's handler. It owns a buffer and a decoder, so that handlers do not wait for each other.
+#[derive(Debug)]
+pub struct FaultHandler<'p, S> {
+    pager: &'p Pager<S>,
+    resolver: ExitResolver,
+    buffer: Vec<u8>,
+    counts: Counts,
+}
+
+impl<'p, S: PageSource> FaultHandler<'p, S> {
+    pub(super) fn new(pager: &'p Pager<S>) -> Self {
+        Self {
+            pager,
+            resolver: ExitResolver::new(),
+            buffer: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) const fn pager(&self) -> &'p Pager<S> {
+        self.pager
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Runs the guest until it leaves for another reason than a missing page, which `exit` is then told.
+    ///
+    /// The vCPU has to have gone through [`Pager::attach`]. An MMIO exit that stands for a missing page is completed:
+    /// its data is stored or loaded, and the instruction goes on at the next entry. Before the vCPU's registers are
+    /// saved, it has to be entered once more with `immediate_exit`, as after any MMIO exit.
+    ///
+    /// # Errors
+    /// A page could not be brought in, or `KVM_RUN` failed for another reason.
+    pub fn run<R>(
+        &mut self,
+        vcpu: &mut VcpuFd,
+        exit: impl FnOnce(VcpuExit<'_>) -> R,
+    ) -> Result<Ran<R>, PagerError> {
+        let mut in_vain = 0;
+        loop {
+            let next = match vcpu.run() {
+                Ok(VcpuExit::MemoryFault { .. }) => Next::Fault,
+                Ok(VcpuExit::InternalError) => Next::Stuck,
+                Ok(VcpuExit::MmioRead(address, data)) if self.is_paged(address) => {
+                    self.complete(address, Completion::Load(data))?
+                }
+                Ok(VcpuExit::MmioWrite(address, data)) if self.is_paged(address) => {
+                    self.complete(address, Completion::Store(data))?
+                }
+                Ok(other) => return Ok(Ran::Exit(exit(other))),
+                Err(error) => after_error(error)?,
+            };
+            match next {
+                Next::Enter => in_vain = 0,
+                Next::Interrupted => return Ok(Ran::Interrupted),
+                Next::Fault | Next::Stuck if self.resolve(vcpu)? => in_vain = 0,
+                Next::Stuck => return Ok(Ran::Exit(exit(VcpuExit::InternalError))),
+                Next::Fault if in_vain < MOST_IN_VAIN => in_vain += 1,
+                Next::Fault => return Err(unexplained(vcpu)),
+            }
+        }
+    }
+
+    /// Finds the page that the vCPU wants and brings it in; false when there is none.
+    fn resolve(&mut self, vcpu: &mut VcpuFd) -> Result<bool, PagerError> {
+        let began = Instant::now();
+        let memory = &self.pager.paged;
+        let missing = self.resolver.of_run(vcpu.get_kvm_run(), memory);
+        self.counts.resolving += began.elapsed();
+        self.counts.faults += 1;
+        match missing {
+            None => self.counts.in_vain += 1,
+            Some(page) => {
+                match page.found {
+                    Found::Reported => self.counts.reported += 1,
+                    _ => self.counts.decoded += 1,
+                }
+                self.bring_in(page.address, Wake::Nobody)?;
+            }
+        }
+        Ok(missing.is_some())
+    }
+
+    fn is_paged(&self, address: u64) -> bool {
+        self.pager.paged.find(GuestAddress(address)).is_some()
+    }
+
+    /// Does what the guest's instruction was about to do: KVM emulated it and left the access itself to us.
+    fn complete(&mut self, address: u64, completion: Completion<'_>) -> Result<Next, PagerError> {
+        self.counts.faults += 1;
+        self.counts.completed += 1;
+        let (start, length) = (GuestAddress(address), completion.length());
+        for offset in [0, length.saturating_sub(1)] {
+            let address = start.unchecked_add(offset);
+            if self.pager.paged.state(address) == PageState::Missing {
+                self.bring_in(address, Wake::Nobody)?;
+            }
+        }
+        let memory = &self.pager.paged.memory;
+        let done = match completion {
+            Completion::Load(data) => memory.read_slice(data, start),
+            Completion::Store(data) => memory.write_slice(data, start),
+        };
+        done.map(|()| Next::Enter)
+            .map_err(|_| PagerError::Elsewhere(address))
+    }
+
+    /// Brings in the page at a guest physical address, and those around it that are missing too.
+    ///
+    /// For accesses of the VMM's own, which must not run into missing pages: [`Pager`] tells why.
+    ///
+    /// # Errors
+    /// The address is not paged, the source or the kernel failed.
+    pub fn bring_in(&mut self, address: GuestAddress, wake: Wake) -> Result<(), PagerError> {
+        let pager = self.pager;
+        let found = pager.paged.find(address);
+        let (range, offset) = found.ok_or(PagerError::Elsewhere(address.0))?;
+        self.bring_in_at(range, offset, wake)
+    }
+
+    /// Brings in the page of a fault that a userfaultfd told of, and wakes who waits for it.
+    pub(super) fn serve(&mut self, host_address: u64) -> Result<(), PagerError> {
+        self.counts.faults += 1;
+        let found = self.pager.paged.find_host(host_address);
+        let (range, offset) = found.ok_or(PagerError::Elsewhere(host_address))?;
+        self.bring_in_at(range, offset, Wake::Waiters)
+    }
+
+    fn bring_in_at(
+        &mut self,
+        range: &PagedRange,
+        offset: u64,
+        wake: Wake,
+    ) -> Result<(), PagerError> {
+        let unit = range.unit_of(offset);
+        let window = self.pager.options.window(range.unit);
+        if !range.present.has(unit) {
+            let units = range.present.absent_around(unit, window);
+            self.bring_in_units(range, units, wake)?;
+        }
+        // Who began to wait after the winner had woken everybody must be woken again.
+        match wake {
+            Wake::Nobody => Ok(()),
+            Wake::Waiters => range
+                .userfaultfd
+                .wake(range.host_range(&(unit..unit + 1)))
+                .map_err(PagerError::system("UFFDIO_WAKE")),
+        }
+    }
+
+    fn bring_in_units(
+        &mut self,
+        range: &PagedRange,
+        mut units: Range<usize>,
+        wake: Wake,
+    ) -> Result<(), PagerError> {
+        while !units.is_empty() {
+            let installed = self.install(range, &units, wake)?;
+            let done = match installed {
+                Installed::All => units.len(),
+                Installed::Partly(bytes) => range.unit_of(bytes),
+                Installed::Exists => {
+                    self.counts.exists += 1;
+                    1
+                }
+            };
+            let rest = units.start + done;
+            range.present.mark(units.start..rest);
+            if installed != Installed::Exists {
+                self.counts.pages += done as u64 * range.unit / 4096;
+            }
+            units.start = rest;
+        }
+        Ok(())
+    }
+
+    /// One call for some units.
+    fn install(
+        &mut self,
+        range: &PagedRange,
+        units: &Range<usize>,
+        wake: Wake,
+    ) -> Result<Installed, PagerError> {
+        let host = range.host_range(units);
+        self.counts.calls += 1;
+        match self.pager.options.mode {
+            Mode::Missing => self.copy(range, host, wake),
+            Mode::Minor => {
+                let began = Instant::now();
+                let installed = range.userfaultfd.resume(host, wake);
+                self.counts.installing += began.elapsed();
+                installed.map_err(PagerError::system("UFFDIO_CONTINUE"))
+            }
+        }
+    }
+
+    fn copy(
+        &mut self,
+        range: &PagedRange,
+        host: HostRange,
+        wake: Wake,
+    ) -> Result<Installed, PagerError> {
+        let began = Instant::now();
+        let content = content(self.pager, &mut self.buffer, (range, host))?;
+        let ready = Instant::now();
+        let installed = range.userfaultfd.copy(host.start, content, wake);
+        self.counts.reading += ready - began;
+        self.counts.installing += ready.elapsed();
+        installed.map_err(PagerError::system("UFFDIO_COPY"))
+    }
+}
+
+/// The content of a part of a range: the source's own bytes, or as they were read into the buffer.
+fn content<'b, S: PageSource>(
+    pager: &'b Pager<S>,
+    buffer: &'b mut Vec<u8>,
+    (range, host): (&PagedRange, HostRange),
+) -> Result<&'b [u8], PagerError> {
+    let start = host.start - range.host.start;
+    let offset = range.source_offset + start;
+    let length = usize::try_from(host.bytes).unwrap_or(usize::MAX);
+    if let Some(content) = pager.source.borrow(offset, length) {
+        return Ok(content);
+    }
+    buffer.resize(length, 0);
+    let fill = Fill {
+        source: &pager.source,
+        options: &pager.options,
+    };
+    fill.exactly(offset, buffer)
+        .map_err(|(attempts, source)| PagerError::Source {
+            address: range.guest.start.unchecked_add(start),
+            attempts,
+            source,
+        })?;
+    Ok(buffer)
+}
+
+/// The data of an access that KVM left to user space.
+enum Completion<'a> {
+    Load(&'a mut [u8]),
+    Store(&'a [u8]),
+}
+
+impl Completion<'_> {
+    const fn length(&self) -> u64 {
+        match self {
+            Self::Load(data) => data.len() as u64,
+            Self::Store(data) => data.len() as u64,
+        }
+    }
+}
+
+fn after_error(error: kvm_ioctls::Error) -> Result<Next, PagerError> {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(error.errno()) {
+        Errno::FAULT => Ok(Next::Fault),
+        Errno::INTR | Errno::AGAIN => Ok(Next::Interrupted),
+        errno => Err(PagerError::system("KVM_RUN")(errno)),
+    }
+}
+
+fn unexplained(vcpu: &VcpuFd) -> PagerError {
+    PagerError::Unexplained {
+        rip: vcpu.sync_regs().regs.rip,
+    }
+}
+
+/// Reads from a source until all bytes are there.
+struct Fill<'a, S> {
+    source: &'a S,
+    options: &'a Options,
+}
+
+impl<S: PageSource> Fill<'_, S> {
+    /// Fills the buffer; an error comes with the number of attempts that failed without a byte in between.
+    fn exactly(&self, offset: u64, buffer: &mut [u8]) -> Result<(), (u32, io::Error)> {
+        let (mut done, mut failed) = (0, 0);
+        while done < buffer.len() {
+            match self
+                .source
+                .read_at(offset + done as u64, &mut buffer[done..])
+            {
+                Ok(0) => return Err((failed + 1, io::ErrorKind::UnexpectedEof.into())),
+                Ok(length) => {
+                    done += length;
+                    failed = 0;
+                }
+                Err(error) => {
+                    failed += 1;
+                    self.after(error, failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits before the next attempt, or gives up.
+    fn after(&self, error: io::Error, failed: u32) -> Result<(), (u32, io::Error)> {
+        let retry = self.options.retry;
+        if failed >= retry.attempts {
+            return Err((failed, error));
+        }
+        tracing::debug!(%error, failed, "the source of a page failed");
+        thread::sleep(retry.pause);
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! A thread that reads faults from a userfaultfd and brings their pages in.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use super::error::PagerError;
+use super::handler::{Counts, FaultHandler};
+use super::source::PageSource;
+use super::userfaultfd::Userfaultfd;
+
+/// How a reader waits for faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// poll(2): the kernel wakes all readers of a userfaultfd.
+    Poll,
+    /// epoll(7) with `EPOLLEXCLUSIVE`: it wakes at least one of them.
+    Epoll,
+}
+
+/// Ends readers: an eventfd that stays readable once it was written.
+#[derive(Debug)]
+pub struct EndOfReading(std::os::fd::OwnedFd);
+
+impl EndOfReading {
+    /// Nobody has asked for it yet.
+    ///
+    /// # Errors
+    /// The errno of eventfd(2).
+    pub fn new() -> Result<Self, PagerError> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map(Self)
+            .map_err(PagerError::system("eventfd"))
+    }
+
+    /// Asks all readers to end.
+    pub fn request(&self) {
+        // The counter cannot be full: it is written once.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Reads faults of `userfaultfd` until `end` is requested; returns what was done.
+///
+/// # Errors
+/// A page could not be brought in. The thread that waits for it sleeps on until the userfaultfd is closed.
+pub(super) fn serve<S: PageSource>(
+    mut handler: FaultHandler<'_, S>,
+    userfaultfd: &Userfaultfd,
+    end: &EndOfReading,
+    waiting: Waiting,
+) -> Result<Counts, PagerError> {
+    let wait = Wait::new([userfaultfd.as_fd(), end.0.as_fd()], waiting)?;
+    while wait.has_fault()? {
+        while let Some(address) = read_fault(userfaultfd)? {
+            handler.serve(address)?;
+        }
+    }
+    Ok(*handler.counts())
+}
+
+fn read_fault(userfaultfd: &Userfaultfd) -> Result<Option<u64>, PagerError> {
+    userfaultfd
+        .read_fault()
+        .map_err(PagerError::system("read of a userfaultfd"))
+}
+
+/// Waits for the first of two descriptors; the second ends it.
+enum Wait<'a> {
+    Poll([BorrowedFd<'a>; 2]),
+    Epoll(std::os::fd::OwnedFd),
+}
+
+const FAULT: u64 = 0;
+const END: u64 = 1;
+
+impl<'a> Wait<'a> {
+    fn new(descriptors: [BorrowedFd<'a>; 2], waiting: Waiting) -> Result<Self, PagerError> {
+        if waiting == Waiting::Poll {
+            return Ok(Self::Poll(descriptors));
+        }
+        let set =
+            epoll::create(CreateFlags::CLOEXEC).map_err(PagerError::system("epoll_create1"))?;
+        let [fault, end] = descriptors;
+        let of_fault = EventFlags::IN | EventFlags::EXCLUSIVE;
+        for (descriptor, data, flags) in [(fault, FAULT, of_fault), (end, END, EventFlags::IN)] {
+            epoll::add(&set, descriptor, EventData::new_u64(data), flags)
+                .map_err(PagerError::system("epoll_ctl"))?;
+        }
+        Ok(Self::Epoll(set))
+    }
+
+    /// Sleeps; false when it is time to end.
+    fn has_fault(&self) -> Result<bool, PagerError> {
+        match self {
+            Self::Poll([fault, end]) => {
+                let mut polled =
+                    [fault, end].map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+                interrupted(poll(&mut polled, None), "poll")?;
+                Ok(polled[1].revents().is_empty())
+            }
+            Self::Epoll(set) => {
+                let mut events = Vec::with_capacity(2);
+                interrupted(
+                    epoll::wait(set, spare_capacity(&mut events), None),
+                    "epoll_wait",
+                )?;
+                Ok(!events
+                    .iter()
+                    .any(|event: &epoll::Event| event.data.u64() == END))
+            }
+        }
+    }
+}
+
+/// A signal ends no reader.
+fn interrupted<T>(waited: rustix::io::Result<T>, call: &'static str) -> Result<(), PagerError> {
+    match waited {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(PagerError::system(call)(errno)),
+    }
+}

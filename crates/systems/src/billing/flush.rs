@@ -1,0 +1,149 @@
+//! The flush route: vCPUs that flush each other under `flush_lock`, run in virtual time once for each sample.
+//!
+//! A flush costs the caller the time that it holds the lock and the time that it waits for it. Neither is a count times a
+//! price: the wait comes out of the run ([`flush_area`](crate::xen::flush_area)).
+
+use pagetoll_bill::host::{CostKey, Prices};
+use pagetoll_bill::{Backend, Interval, Mechanism, Order, Route, Row, Toll};
+use pagetoll_units::{Nanos, Pages};
+use rayon::prelude::*;
+
+use super::{BillingError, Request, Samples};
+use crate::xen::cr4::FullFlush;
+use crate::xen::flush_area::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
+use crate::xen::lock_profile::LockProfile;
+
+/// vCPUs of the machine that was published.
+const VCPUS: u32 = 32;
+/// What is asked of a table, whichever the mechanism.
+const KEYS: [CostKey; 5] = [
+    CostKey::FLUSH_HOLD_PGE_ON,
+    CostKey::FLUSH_HOLD_PGE_OFF,
+    CostKey::FLUSH_HANDLE_CR3,
+    CostKey::FLUSH_COMPUTE,
+    CostKey::FLUSH_HOLD_VARIATION,
+];
+
+/// All rows, and the lock profiles of the table's own values in Xen's format.
+pub(super) fn rows(request: &Request) -> Result<(Vec<Row>, Vec<String>), BillingError> {
+    KEYS.into_iter()
+        .try_for_each(|key| request.host.figure(key).map(drop))?;
+    let mut rows = Vec::new();
+    let mut profiles = Vec::new();
+    for mechanism in mechanisms(&request.order) {
+        rows.push(row(request, mechanism)?);
+        let prices = request.host.prices();
+        let profile = profile(&prices, setting(request, mechanism), request.samples.seed)?;
+        profiles.push(told(mechanism, &profile));
+    }
+    Ok((rows, profiles))
+}
+
+fn mechanisms(order: &Order) -> impl Iterator<Item = &'static Mechanism> {
+    let names = order.mechanisms.iter();
+    names.filter_map(|name| Route::Flush.mechanism_on(Backend::Sim, name).ok())
+}
+
+/// One line: the profile as `xl debug-keys l` prints it, its line end aside.
+fn told(mechanism: &Mechanism, profile: &LockProfile) -> String {
+    let lines: Vec<_> = profile
+        .to_string()
+        .lines()
+        .map(|l| l.trim().to_owned())
+        .collect();
+    format!("{}: {}", mechanism.name, lines.join(" "))
+}
+
+/// What is run, whatever it costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) flush: FullFlush,
+    pub(super) flushes: u64,
+    pub(super) waits: WaitsWith,
+}
+
+fn setting(request: &Request, mechanism: &Mechanism) -> Setting {
+    Setting {
+        flush: kind_of(mechanism),
+        flushes: request.order.pages.get(),
+        waits: request.waits,
+    }
+}
+
+/// What a full flush is with and without global pages.
+fn kind_of(mechanism: &Mechanism) -> FullFlush {
+    match mechanism.name {
+        "global-pages" => FullFlush::Cr4Toggle,
+        _ => FullFlush::Cr3Write,
+    }
+}
+
+fn row(request: &Request, mechanism: &Mechanism) -> Result<Row, BillingError> {
+    let Samples { count, seed } = request.samples;
+    let drawn = (0..u64::from(count)).into_par_iter().map(|index| {
+        let prices = request.samples.prices(&request.host, index);
+        Ok(tolls(&profile(
+            &prices,
+            setting(request, mechanism),
+            seed ^ index,
+        )?))
+    });
+    let mut bills = drawn.collect::<Result<Vec<_>, BillingError>>()?;
+    let cost = |tolls: &Vec<Toll>| tolls.iter().map(Toll::cost_per_page).sum::<f64>();
+    bills.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let mut costs: Vec<_> = bills.iter().map(cost).collect();
+    let flushes: Pages = request.order.pages;
+    let mut row = Row::new("flush-all", mechanism.name, mechanism.role, flushes);
+    row.tolls = bills.swap_remove((bills.len() - 1) / 2);
+    row.cost_per_page = Some(cost(&row.tolls));
+    row.interval = Interval::of_middle(&mut costs);
+    Ok(row)
+}
+
+/// What a flush pays: holding the lock, and waiting for it.
+fn tolls(profile: &LockProfile) -> Vec<Toll> {
+    let toll = |name: &str, count_per_page, cost_each| Toll {
+        name: name.to_owned(),
+        count_per_page,
+        cost_each,
+    };
+    vec![
+        toll("hold", 1.0, profile.lock.mean()),
+        toll("wait", profile.share_blocked(), profile.block.mean()),
+    ]
+}
+
+/// Runs a setting with the prices of one machine.
+pub(super) fn profile(
+    prices: &Prices<'_>,
+    setting: Setting,
+    seed: u64,
+) -> Result<LockProfile, BillingError> {
+    let nanos = |key| prices.of(key).map(nanos);
+    let costs = FlushCosts {
+        hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
+        hold_pge_off: nanos(CostKey::FLUSH_HOLD_PGE_OFF)?,
+        handle_cr3: nanos(CostKey::FLUSH_HANDLE_CR3)?,
+    };
+    let setup = FlushSetup {
+        vcpus: VCPUS,
+        flushes: setting.flushes,
+        flush: setting.flush,
+        demand: FlushDemand {
+            compute: nanos(CostKey::FLUSH_COMPUTE)?,
+            hold_variation: prices.of(CostKey::FLUSH_HOLD_VARIATION)?,
+        },
+        waits: setting.waits,
+    };
+    Ok(flush_area::run(costs, setup, seed)?)
+}
+
+/// To the nearest nanosecond: tables hold times far below 2^53.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a table's figures are finite and not negative; the cast saturates"
+)]
+fn nanos(value: f64) -> Nanos {
+    Nanos(value.round() as u64)
+}

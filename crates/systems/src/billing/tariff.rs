@@ -1,0 +1,131 @@
+//! Which figures of a host table price a mechanism, and which counts they are multiplied with.
+//!
+//! A tariff only reads what was counted on the simulated system; no count is computed from the order.
+
+use pagetoll_bill::host::CostKey;
+
+use super::cells::Operation;
+use crate::linux::Walked;
+
+/// One item of a tariff.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    /// Its name in the bill, the lab's where it means the same.
+    pub(super) toll: &'static str,
+    /// The figure that it costs each time.
+    pub(super) key: CostKey,
+    /// How often it was paid.
+    pub(super) count: fn(&Walked) -> u64,
+}
+
+pub(super) const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
+    Item { toll, key, count }
+}
+
+const READ: Item = item("read-entry", CostKey::ENTRY_READ, |w| w.tolls.entries_read);
+const ENTRY: Item = item("hypercall-entry", CostKey::HYPERCALL_ENTRY, |w| {
+    w.tolls.hypercalls
+});
+
+const fn call(key: CostKey) -> Item {
+    item("per-call", key, |w| w.tolls.hypercalls)
+}
+
+const fn per_entry(key: CostKey) -> Item {
+    item("per-entry", key, |w| w.tolls.requests)
+}
+
+const fn trap(key: CostKey) -> Item {
+    item("trap-and-emulate", key, |w| w.tolls.emulations)
+}
+
+/// What an operation by a mechanism pays for.
+pub(super) fn of(operation: Operation, mechanism: &str) -> Vec<Item> {
+    match operation {
+        Operation::Clear => clear(mechanism),
+        Operation::Set => set(mechanism),
+        Operation::Switch(_) => switch(mechanism),
+        Operation::EnableIdle | Operation::EnablePending => enable(mechanism),
+    }
+}
+
+fn clear(mechanism: &str) -> Vec<Item> {
+    match mechanism {
+        "emulate" => vec![trap(CostKey::PTWR_XCHG)],
+        "xchg-and-store" => vec![READ, trap(CostKey::PTWR_HALF)],
+        "cmpxchg8b" => vec![READ, trap(CostKey::PTWR_CMPXCHG8B)],
+        "set-pte" => vec![
+            READ,
+            ENTRY,
+            call(CostKey::SET_PTE_CALL),
+            per_entry(CostKey::MMU_UPDATE_CLEAR),
+        ],
+        "update-va" => vec![
+            READ,
+            ENTRY,
+            item("update", CostKey::UPDATE_VA_MAPPING_CLEAR, |w| {
+                w.tolls.hypercalls
+            }),
+        ],
+        "lazy" => vec![
+            READ,
+            ENTRY,
+            call(CostKey::LAZY_CALL),
+            per_entry(CostKey::LAZY_CLEAR),
+        ],
+        "mmu-update" => vec![
+            READ,
+            ENTRY,
+            call(CostKey::MMU_UPDATE_CALL),
+            per_entry(CostKey::MMU_UPDATE_CLEAR),
+        ],
+        "preserve-ad" => vec![
+            READ,
+            ENTRY,
+            call(CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL),
+            per_entry(CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD),
+        ],
+        "xchg" => vec![
+            ENTRY,
+            call(CostKey::XCHG_CALL),
+            per_entry(CostKey::XCHG_CLEAR),
+        ],
+        other => unreachable!("route unmap has no mechanism {other}"),
+    }
+}
+
+fn set(mechanism: &str) -> Vec<Item> {
+    match mechanism {
+        "emulate" => vec![trap(CostKey::PTWR_STORE)],
+        "emulate-2x32" => vec![trap(CostKey::PTWR_HALF)],
+        "hypercall" => vec![ENTRY, per_entry(CostKey::MMU_UPDATE_SET)],
+        other => unreachable!("route fault has no mechanism {other}"),
+    }
+}
+
+fn switch(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
+        ENTRY,
+        item("multicall", CostKey::SWITCH_MULTICALL, |w| {
+            w.tolls.multicall
+        }),
+        item("descriptor", CostKey::UPDATE_DESCRIPTOR, |w| {
+            w.tolls.descriptors
+        }),
+    ];
+    if mechanism == "if-changed" {
+        items.push(item("compare", CostKey::TLS_COMPARE, |w| w.items));
+    }
+    items
+}
+
+fn enable(mechanism: &str) -> Vec<Item> {
+    let mut items = vec![
+        item("xen_version", CostKey::XEN_VERSION, |w| w.tolls.xen_version),
+        item("upcall", CostKey::UPCALL, |w| w.tolls.upcalls),
+    ];
+    if mechanism == "if-pending" {
+        items.push(item("check", CostKey::EVENT_CHECK, |w| w.items));
+    }
+    items
+}

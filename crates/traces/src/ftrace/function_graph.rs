@@ -1,0 +1,212 @@
+//! The calls of a function_graph trace, summed up by function below each outermost call.
+
+use std::collections::BTreeMap;
+
+use pagetoll_units::Nanos;
+
+use super::{FtraceError, GraphEvent, GraphLine};
+
+/// What a function took, below one outermost call or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionCosts {
+    /// How often it was called.
+    pub calls: u64,
+    /// Time in it and in what it called.
+    pub total: Nanos,
+    /// Time in itself.
+    pub own: Nanos,
+    /// Calls that it made.
+    pub calls_made: u64,
+}
+
+impl FunctionCosts {
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.total += other.total;
+        self.own += other.own;
+        self.calls_made += other.calls_made;
+    }
+}
+
+/// An outermost call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootCall {
+    /// The function.
+    pub function: String,
+    /// All of its time.
+    pub total: Nanos,
+    /// The shortest call that made no other: what tracing a call costs at least.
+    pub shortest: Option<Nanos>,
+    /// Every function that ran in it, itself among them.
+    pub functions: BTreeMap<String, FunctionCosts>,
+}
+
+/// A trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionGraph {
+    /// The outermost calls, whole ones only, in the order in which they ended.
+    pub calls: Vec<RootCall>,
+    /// Returns whose entry the trace does not have: its beginning was lost.
+    pub without_entry: u64,
+}
+
+/// A call that has not returned yet.
+struct Open {
+    function: String,
+    inner: Nanos,
+    calls_made: u64,
+}
+
+/// The calls that are open on one CPU, and what was found below the outermost.
+#[derive(Default)]
+struct Stack {
+    open: Vec<Open>,
+    functions: BTreeMap<String, FunctionCosts>,
+    shortest: Option<Nanos>,
+}
+
+impl FunctionGraph {
+    /// Reads a trace. Lines that are none of function_graph's are passed over.
+    ///
+    /// # Errors
+    /// [`FtraceError`] when not a single line is one: this is no such trace.
+    pub fn read(text: &str) -> Result<Self, FtraceError> {
+        let mut stacks: BTreeMap<u32, Stack> = BTreeMap::new();
+        let mut graph = Self::default();
+        let mut lines = 0;
+        for line in text.lines().filter_map(GraphLine::read) {
+            lines += 1;
+            let stack = stacks.entry(line.cpu).or_default();
+            match stack.take(line.event) {
+                Taken::Root(call) => graph.calls.push(call),
+                Taken::WithoutEntry => graph.without_entry += 1,
+                Taken::Inside => {}
+            }
+        }
+        if lines == 0 {
+            return Err(FtraceError {
+                line: 1,
+                problem: "no line of function_graph; expected `CPU) DURATION | FUNCTION();`"
+                    .to_owned(),
+            });
+        }
+        Ok(graph)
+    }
+}
+
+enum Taken {
+    Inside,
+    Root(RootCall),
+    WithoutEntry,
+}
+
+impl Stack {
+    fn take(&mut self, event: GraphEvent) -> Taken {
+        match event {
+            GraphEvent::Entry(function) => {
+                self.open.push(Open {
+                    function,
+                    inner: Nanos(0),
+                    calls_made: 0,
+                });
+                Taken::Inside
+            }
+            GraphEvent::Leaf(function, time) => {
+                self.shortest = Some(self.shortest.map_or(time, |shortest| shortest.min(time)));
+                self.ended(
+                    Open {
+                        function,
+                        inner: Nanos(0),
+                        calls_made: 0,
+                    },
+                    time,
+                )
+            }
+            GraphEvent::Return(time) => match self.open.pop() {
+                Some(open) => self.ended(open, time),
+                None => Taken::WithoutEntry,
+            },
+        }
+    }
+
+    fn ended(&mut self, call: Open, time: Nanos) -> Taken {
+        let costs = FunctionCosts {
+            calls: 1,
+            total: time,
+            own: Nanos(time.get().saturating_sub(call.inner.get())),
+            calls_made: call.calls_made,
+        };
+        self.functions
+            .entry(call.function.clone())
+            .or_default()
+            .add(costs);
+        if let Some(caller) = self.open.last_mut() {
+            caller.inner += time;
+            caller.calls_made += 1;
+            return Taken::Inside;
+        }
+        Taken::Root(RootCall {
+            function: call.function,
+            total: time,
+            shortest: self.shortest.take(),
+            functions: std::mem::take(&mut self.functions),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TRACE: &str = " 0)               |  ioctl() {
+ 0)   0.500 us    |    lock();
+ 1)   0.100 us    |  other();
+ 0)               |    pin() {
+ 0)   2.000 us    |      gup();
+ 0)   3.000 us    |    }
+ 0) + 10.000 us   |  }
+";
+
+    #[test]
+    fn time_is_the_functions_own_or_its_callees() {
+        let graph = FunctionGraph::read(TRACE).unwrap();
+        assert_eq!(graph.calls.len(), 2);
+        let ioctl = &graph.calls[1];
+        assert_eq!(
+            (ioctl.function.as_str(), ioctl.total),
+            ("ioctl", Nanos(10_000))
+        );
+        assert_eq!(ioctl.functions["ioctl"].own, Nanos(6500));
+        assert_eq!(ioctl.functions["pin"].own, Nanos(1000));
+        assert_eq!(ioctl.functions["ioctl"].calls_made, 2);
+        assert_eq!(ioctl.shortest, Some(Nanos(500)));
+    }
+
+    #[test]
+    fn a_trace_without_its_beginning_says_so() {
+        let graph =
+            FunctionGraph::read(" 0)   1.000 us    |  }\n 0)   1.000 us    |  f();\n").unwrap();
+        assert_eq!((graph.without_entry, graph.calls.len()), (1, 1));
+        assert!(FunctionGraph::read("hello\n").is_err());
+    }
+
+    proptest! {
+        /// Own times sum to the time of the outermost call, whatever the calls.
+        #[test]
+        fn own_times_sum_to_the_whole(inner in prop::collection::vec(0u64..5000, 0..20), own in 0u64..5000) {
+            let whole: u64 = inner.iter().sum::<u64>() + own;
+            let micros = |nanos: u64| format!("{}.{:03} us", nanos / 1000, nanos % 1000);
+            let mut text = " 0)  | f() {\n".to_owned();
+            for (index, nanos) in inner.iter().enumerate() {
+                text += &format!(" 0) {} | g{}();\n", micros(*nanos), index % 3);
+            }
+            text += &format!(" 0) {} | }}\n", micros(whole));
+            let graph = FunctionGraph::read(&text).unwrap();
+            let sum: Nanos = graph.calls[0].functions.values().map(|costs| costs.own).sum();
+            prop_assert_eq!(sum, Nanos(whole));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Memory of a given shape, present and written, and what the kernel really made it of.
+ *
+ *   4K        anonymous, large pages off
+ *   64K       anonymous, in folios of 64 KiB (Linux 6.8 or later)
+ *   THP       anonymous, in transparent large pages
+ *   2M, 1G    hugetlb
+ *   2M-entries  transparent large pages, each mapped by 512 entries of 4 KiB
+ *   2M-split  hugetlb of 2 MiB, faulted so that neighbours are not contiguous
+ *   file      a shared mapping of a file in memory, in pages of 4 KiB
+ *   read-only anonymous, written and then made read-only
+ *   none      addresses without memory
+ */
+#ifndef PAGETOLL_MEMORY_H
+#define PAGETOLL_MEMORY_H
+
+#include <stdint.h>
+
+#define PAGE 4096ul
+
+struct memory {
+	char *addr;
+	uint64_t pages;
+	/* What munmap() has to be told. */
+	void *whole;
+	uint64_t whole_size;
+};
+
+/* What physical memory it is, from /proc/self/pagemap and /proc/kpageflags. */
+struct layout {
+	/* Runs of physically contiguous pages. */
+	uint64_t runs;
+	/* Folios, a single page being one. */
+	uint64_t folios;
+	/* Pages of the largest folio. */
+	uint64_t largest;
+};
+
+/* Why this kernel cannot make memory of the shape; NULL when it can. */
+const char *memory_unavailable(const char *shape, uint64_t pages);
+
+/* Makes memory and writes to every page of it. Ends the guest when it cannot. */
+struct memory memory_get(const char *shape, uint64_t pages);
+void memory_put(struct memory *memory);
+
+struct layout memory_layout(const struct memory *memory);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The steps of an order. Each reports result lines and ends the guest when it fails. */
+#ifndef PAGETOLL_PIN_STEPS_H
+#define PAGETOLL_PIN_STEPS_H
+
+#include <stdint.h>
+
+#include "vfio.h"
+
+struct bill {
+	enum interface interface;
+	const char *shape;
+	uint64_t pages;
+	uint32_t repeats;
+};
+
+/* bill INTERFACE SHAPE PAGES REPEATS: maps and unmaps, and counts each ioctl. */
+void step_bill(const struct bill *bill);
+
+/* trace INTERFACE SHAPE PAGES: the same once with function_graph on. */
+void step_trace(const struct bill *bill);
+
+/* conformance FILE: carries out the cases of a file, one result line each. */
+void step_conformance(const char *path);
+
+/* Pages that this process has locked: VmLck of proc(5), which is what type1 accounts. */
+uint64_t locked_pages(void);
+
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#define _GNU_SOURCE
+#include "vfio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <linux/vfio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../init/report.h"
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
+
+/*
+ * include/uapi/linux/iommufd.h of Linux 6.2, which the C library's headers of the oldest supported host do not have:
+ * commands, and the parts of their structures that are used here.
+ */
+#define IOMMU_IOAS_MAP _IO(';', 0x85)
+#define IOMMU_IOAS_UNMAP _IO(';', 0x86)
+#define IOMMU_VFIO_IOAS _IO(';', 0x88)
+#define IOMMU_IOAS_MAP_FIXED_IOVA 1
+#define IOMMU_IOAS_MAP_WRITEABLE 2
+#define IOMMU_IOAS_MAP_READABLE 4
+
+struct ioas_map {
+	uint32_t size, flags, ioas, reserved;
+	uint64_t addr, length, iova;
+};
+
+struct ioas_unmap {
+	uint32_t size, ioas;
+	uint64_t iova, length;
+};
+
+struct vfio_ioas {
+	uint32_t size, ioas;
+	uint16_t operation, reserved;
+};
+
+static char bound[32], group_path[64];
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		fail(path);
+	close(fd);
+}
+
+/* Interrupts are not remapped in a machine of QEMU's TCG; the device raises none. A module that is not there needs no leave. */
+static void allow_unsafe_interrupts(const char *module)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/module/%s/parameters/allow_unsafe_interrupts", module);
+	if (!access(path, W_OK))
+		write_text(path, "1");
+}
+
+void vfio_bind(const char *device)
+{
+	char path[PATH_MAX], target[PATH_MAX] = "";
+
+	snprintf(bound, sizeof(bound), "%s", device);
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/iommu_group", device);
+	if (readlink(path, target, sizeof(target) - 1) < 0)
+		fail("the device has no IOMMU group: the kernel has no driver for the machine's IOMMU");
+	snprintf(group_path, sizeof(group_path), "/dev/vfio/%.40s", basename(target));
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", device);
+	write_text(path, "vfio-pci");
+	write_text("/sys/bus/pci/drivers_probe", device);
+	allow_unsafe_interrupts("vfio_iommu_type1");
+	allow_unsafe_interrupts("iommufd");
+	if (access(group_path, R_OK))
+		fail("vfio-pci did not take the device");
+}
+
+static void enter_container(struct vfio *vfio)
+{
+	if (ioctl(vfio->group, VFIO_GROUP_SET_CONTAINER, &vfio->container) < 0)
+		fail("VFIO_GROUP_SET_CONTAINER");
+	if (vfio->interface == TYPE1 && ioctl(vfio->container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) < 0)
+		fail("VFIO_SET_IOMMU");
+}
+
+struct vfio vfio_open(enum interface interface)
+{
+	const char *container = interface == TYPE1 ? "/dev/vfio/vfio" : "/dev/iommu";
+	struct vfio_ioas ioas = { .size = sizeof(ioas) };
+	struct vfio vfio = { .interface = interface };
+
+	vfio.container = open(container, O_RDWR | O_CLOEXEC);
+	if (vfio.container < 0)
+		fail(container);
+	vfio.group = open(group_path, O_RDWR | O_CLOEXEC);
+	if (vfio.group < 0)
+		fail(group_path);
+	enter_container(&vfio);
+	vfio.device = ioctl(vfio.group, VFIO_GROUP_GET_DEVICE_FD, bound);
+	if (vfio.device < 0)
+		fail("VFIO_GROUP_GET_DEVICE_FD");
+	if (interface == IOMMUFD && ioctl(vfio.container, IOMMU_VFIO_IOAS, &ioas) < 0)
+		fail("IOMMU_VFIO_IOAS");
+	vfio.ioas = ioas.ioas;
+	return vfio;
+}
+
+void vfio_close(struct vfio *vfio)
+{
+	close(vfio->device);
+	close(vfio->group);
+	close(vfio->container);
+}
+
+static void map_ioas(const struct vfio *vfio, void *addr, uint64_t iova, uint64_t size)
+{
+	struct ioas_map map = {
+		.size = sizeof(map),
+		.flags = IOMMU_IOAS_MAP_FIXED_IOVA | IOMMU_IOAS_MAP_WRITEABLE | IOMMU_IOAS_MAP_READABLE,
+		.ioas = vfio->ioas,
+		.addr = (uintptr_t)addr,
+		.length = size,
+		.iova = iova,
+	};
+
+	if (ioctl(vfio->container, IOMMU_IOAS_MAP, &map) < 0)
+		fail("IOMMU_IOAS_MAP");
+}
+
+void vfio_map(const struct vfio *vfio, void *addr, uint64_t iova, uint64_t size)
+{
+	struct vfio_iommu_type1_dma_map map = {
+		.argsz = sizeof(map),
+		.flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
+		.vaddr = (uintptr_t)addr,
+		.iova = iova,
+		.size = size,
+	};
+
+	if (vfio->interface == IOMMUFD)
+		map_ioas(vfio, addr, iova, size);
+	else if (ioctl(vfio->container, VFIO_IOMMU_MAP_DMA, &map) < 0)
+		fail("VFIO_IOMMU_MAP_DMA");
+}
+
+void vfio_unmap(const struct vfio *vfio, uint64_t iova, uint64_t size)
+{
+	struct vfio_iommu_type1_dma_unmap unmap = { .argsz = sizeof(unmap), .iova = iova, .size = size };
+	struct ioas_unmap of_ioas = { .size = sizeof(of_ioas), .ioas = vfio->ioas, .iova = iova, .length = size };
+
+	if (vfio->interface == IOMMUFD) {
+		if (ioctl(vfio->container, IOMMU_IOAS_UNMAP, &of_ioas) < 0)
+			fail("IOMMU_IOAS_UNMAP");
+	} else if (ioctl(vfio->container, VFIO_IOMMU_UNMAP_DMA, &unmap) < 0) {
+		fail("VFIO_IOMMU_UNMAP_DMA");
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * One PCI device bound to vfio-pci, and the container (VFIO type1 v2) or the I/O address space (iommufd) that its DMA
+ * is translated by. Interface: Linux's include/uapi/linux/vfio.h and iommufd.h.
+ */
+#ifndef PAGETOLL_VFIO_H
+#define PAGETOLL_VFIO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum interface { TYPE1, IOMMUFD };
+
+struct vfio {
+	enum interface interface;
+	/* /dev/vfio/vfio or /dev/iommu. */
+	int container;
+	int group;
+	int device;
+	/* The I/O address space; of IOMMUFD only. */
+	uint32_t ioas;
+};
+
+/* Binds the device to vfio-pci. Ends the guest when the kernel has no VFIO, or the device no IOMMU group. */
+void vfio_bind(const char *device);
+
+/* Opens what vfio_bind() bound. */
+struct vfio vfio_open(enum interface interface);
+void vfio_close(struct vfio *vfio);
+
+/* Maps memory for the device, readable and writable. Ends the guest when the kernel refuses. */
+void vfio_map(const struct vfio *vfio, void *addr, uint64_t iova, uint64_t size);
+void vfio_unmap(const struct vfio *vfio, uint64_t iova, uint64_t size);
+
+#endif

@@ -1,0 +1,93 @@
+//! Memory that is pinned for DMA: a small bill, its comparison with itself, the cases, and what is refused.
+
+use std::fs;
+
+use libtest_mimic::Failed;
+use pagetoll_bill::{Bill, Verdict};
+
+use crate::bench::{Bench, must_fail, must_succeed, nothing_is_left};
+
+fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.into().into())
+    }
+}
+
+/// 2 MiB pages of the machine's own kernel: all checks pass, and a bill is the same as itself.
+pub(crate) fn bill_and_diff(bench: &Bench) -> Result<(), Failed> {
+    let file = bench.folder.path().join("pin.json");
+    let path = file.to_string_lossy().into_owned();
+    let order = [
+        "bill",
+        "pin",
+        "--folio",
+        "2M,2M-halves",
+        "--pages",
+        "2048",
+        "--output",
+        &path,
+    ];
+    must_succeed(bench.pagetoll(&order))?;
+    let bill: Bill = serde_json::from_slice(&fs::read(&file)?)?;
+    ensure(bill.rows.len() == 6, format!("{} rows", bill.rows.len()))?;
+    ensure(
+        bill.checks_with(Verdict::Pass).count() == 18,
+        "a check did not pass",
+    )?;
+    let layout = bill.rows[0].layout.ok_or("no layout")?;
+    ensure(layout.largest_folio == 512, format!("{layout:?}"))?;
+    must_succeed(bench.pagetoll(&["diff", &path, &path]))?;
+    dearer(bench, bill)?;
+    nothing_is_left(&bench.cache)
+}
+
+/// A bill whose unmap costs more is told so, by exit code 1.
+fn dearer(bench: &Bench, mut bill: Bill) -> Result<(), Failed> {
+    let old = bench
+        .folder
+        .path()
+        .join("pin.json")
+        .to_string_lossy()
+        .into_owned();
+    for row in bill.rows.iter_mut().filter(|row| row.operation == "unmap") {
+        row.cost_per_page = row.cost_per_page.map(|cost| cost * 1.4);
+    }
+    let new = bench.folder.path().join("dearer.json");
+    fs::write(&new, serde_json::to_vec(&bill)?)?;
+    let output = bench.pagetoll(&["diff", &old]).arg(&new).output()?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure(
+        output.status.code() == Some(1),
+        format!("{:?}", output.status),
+    )?;
+    ensure(
+        told.contains("2 dearer, 0 cheaper, 4 the same") && told.contains("+40.0 %"),
+        told,
+    )
+}
+
+pub(crate) fn conformance(bench: &Bench) -> Result<(), Failed> {
+    must_succeed(bench.pagetoll(&["conformance", "--suite", "vfio"]))?;
+    nothing_is_left(&bench.cache)
+}
+
+pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
+    let kernel = bench.kernel.image.to_string_lossy().into_owned();
+    let twice = ["bill", "pin", "--kernel", "debian", "--kernel", &kernel];
+    must_fail(
+        bench.pagetoll(&twice),
+        2,
+        &["--kernel", "as is another of them"],
+    )?;
+    let suite = ["bill", "pin", "--kernel", "debian:nosuch"];
+    must_fail(bench.pagetoll(&suite), 2, &["nosuch"])?;
+    let shape = ["bill", "pin", "--folio", "3M"];
+    must_fail(
+        bench.pagetoll(&shape),
+        2,
+        &["--folio 3M", "expected one of 4K"],
+    )?;
+    nothing_is_left(&bench.cache)
+}

@@ -1,0 +1,145 @@
+//! The routes beside unmap: fewer crossings, known crossings, and costs that repeat to the last digit.
+
+use libtest_mimic::Failed;
+use pagetoll_bill::{Bill, Role, Row, System, Toll, Verdict};
+
+use crate::bench::{Bench, must_succeed};
+
+/// Two independent boots of each kind, of a small order.
+fn bill_of(bench: &Bench, route: &str) -> Result<Bill, Failed> {
+    let small = ["--on", "lab", "--pages", "1024", "--runs", "2"];
+    let mut command = bench.pagetoll(&["bill", route, "--format", "json"]);
+    command.args(small);
+    let bill: Bill = serde_json::from_slice(&must_succeed(command)?.stdout)?;
+    must_be_sound(&bill)?;
+    Ok(bill)
+}
+
+fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.into().into())
+    }
+}
+
+/// What holds of every bill: both runs count the same, tolls sum to the cost, and every check passed.
+fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
+    for row in &bill.rows {
+        let name = format!("{} {}", row.operation, row.mechanism);
+        let cost = row.cost_per_page.ok_or(format!("{name} has no cost"))?;
+        let same = row.runs.windows(2).all(|runs| runs[0] == runs[1]);
+        ensure(
+            same && row.runs.len() == 2,
+            format!("{name}: {:?}", row.runs),
+        )?;
+        if !row.tolls.is_empty() {
+            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
+            ensure(
+                (sum - cost).abs() < 1e-6,
+                format!("{name}: {sum}, not {cost}"),
+            )?;
+        }
+        for check in &row.checks {
+            let what = format!("{name}: {check:?}");
+            ensure(check.verdict == Verdict::Pass, what)?;
+        }
+        let counted = row.crossings_per_page.is_some();
+        let under_xen = row.system == System::XenPvDom0 && row.role != Role::Baseline;
+        ensure(
+            counted == under_xen,
+            format!("{name}: crossings counted: {counted}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn row<'a>(bill: &'a Bill, operation: &str, mechanism: &str) -> Result<&'a Row, Failed> {
+    let mut rows = bill.rows.iter();
+    rows.find(|row| row.operation == operation && row.mechanism == mechanism)
+        .ok_or_else(|| format!("no row {operation} {mechanism}").into())
+}
+
+fn crossings(bill: &Bill, operation: &str, mechanism: &str) -> Result<f64, Failed> {
+    let counted = row(bill, operation, mechanism)?.crossings_per_page;
+    counted.ok_or_else(|| format!("{operation} {mechanism}: no crossings").into())
+}
+
+fn must_be_cheaper(bill: &Bill, operation: &str, names: [&str; 2]) -> Result<(), Failed> {
+    let [before, after] = names.map(|name| row(bill, operation, name));
+    let (before, after) = (before?.cost_per_page, after?.cost_per_page);
+    ensure(
+        after < before,
+        format!("{operation}: {before:?}, then {after:?}"),
+    )
+}
+
+/// What was written is there; a trap each way or a hypercall each way, and the hypercall is cheaper.
+pub(crate) fn fault(bench: &Bench) -> Result<(), Failed> {
+    let bill = bill_of(bench, "fault")?;
+    must_be_cheaper(&bill, "set", ["emulate", "hypercall"])?;
+    let [emulate, hypercall] = ["emulate", "hypercall"].map(|name| row(&bill, "set", name));
+    let (emulate, hypercall) = (&emulate?.crossings, &hypercall?.crossings);
+    ensure(emulate.get("ptwr") == Some(&1.0), format!("{emulate:?}"))?;
+    let one_call = hypercall.get("mmu_update") == Some(&1.0) && hypercall.len() == 1;
+    ensure(one_call, format!("{hypercall:?}"))
+}
+
+/// Unchanged descriptors cost no crossing; one that changed is cheaper than three in a multicall.
+pub(crate) fn switch(bench: &Bench) -> Result<(), Failed> {
+    let bill = bill_of(bench, "switch")?;
+    let names = ["always", "if-changed"];
+    must_be_cheaper(&bill, "none-changed", names)?;
+    must_be_cheaper(&bill, "one-changed", names)?;
+    let always = crossings(&bill, "none-changed", "always")?;
+    let if_changed = crossings(&bill, "none-changed", "if-changed")?;
+    let what = format!("{always} crossings, then {if_changed}");
+    ensure(always >= 1.0 && if_changed == 0.0, what)
+}
+
+/// Nothing pending costs no crossing; an event that is pending is delivered by either mechanism.
+pub(crate) fn irq(bench: &Bench) -> Result<(), Failed> {
+    let bill = bill_of(bench, "irq")?;
+    must_be_cheaper(&bill, "none-pending", ["always", "if-pending"])?;
+    let always = crossings(&bill, "none-pending", "always")?;
+    let if_pending = crossings(&bill, "none-pending", "if-pending")?;
+    let what = format!("{always} crossings, then {if_pending}");
+    ensure(always >= 1.0 && if_pending < 0.01, what)?;
+    let delivered = row(&bill, "one-pending", "if-pending")?;
+    let called = delivered.crossings.get("xen_version");
+    ensure(called == Some(&1.0), format!("{:?}", delivered.crossings))
+}
+
+/// A flush writes CR4 twice with global pages, CR3 once without: as Xen's sources say and QEMU counts.
+pub(crate) fn flush(bench: &Bench) -> Result<(), Failed> {
+    let bill = bill_of(bench, "flush")?;
+    if let Some(note) = bill.notes.iter().find(|note| note.contains("not counted")) {
+        eprintln!("skipped: a_flush_writes_what_xen_says: {note}");
+        return Ok(());
+    }
+    let writes = |operation, mechanism, register: &str| -> Result<f64, Failed> {
+        let tolls = &row(&bill, operation, mechanism)?.tolls;
+        let toll = tolls.iter().find(|toll| toll.name == register);
+        Ok(toll.map_or(0.0, |toll| toll.count_per_page))
+    };
+    for (mechanism, expected) in [
+        ("global-pages", [0.0, 2.0]),
+        ("no-global-pages", [1.0, 0.0]),
+    ] {
+        for operation in ["flush-local", "flush-all"] {
+            let found = [
+                writes(operation, mechanism, "cr3-write")?,
+                writes(operation, mechanism, "cr4-write")?,
+            ];
+            ensure(
+                found == expected,
+                format!("{operation} {mechanism}: {found:?}"),
+            )?;
+        }
+    }
+    let switched = writes("context-switch", "no-global-pages", "cr3-write")?;
+    ensure(
+        switched >= 1.0,
+        format!("{switched} CR3 writes for a switch"),
+    )
+}
