@@ -1,0 +1,100 @@
+//! The arguments of `pagetoll fix`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ListArgs, ListFormat};
+
+/// More compilers than this would only wait for each other's memory.
+const MOST_JOBS: usize = 1024;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pagetoll fix show xen-pv-get-and-clear
+      What it is for, why it is safe, and how to send it upstream
+  pagetoll fix build xen-pv-get-and-clear
+      Builds the patched kernel into the cache: five minutes on two CPUs, nothing when it is there
+  pagetoll fix build xen-pv-get-and-clear@6.1 --source ~/linux
+      The series for Linux 6.1, on a tree of your own, which is not changed
+  pagetoll fix check xen-pv-get-and-clear
+      Runs its checks on the real thing, and on kernels that are broken on purpose, which they must catch";
+
+/// What `fix` was told.
+#[derive(Debug, Args)]
+pub(crate) struct FixArgs {
+    /// What to do with a fix.
+    #[command(subcommand)]
+    pub(crate) command: FixCommand,
+}
+
+/// What to do with a fix.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FixCommand {
+    /// Lists the fixes and the kernels that they are for
+    List(ListArgs),
+    /// Prints what a fix is for, or its patches
+    Show(FixShowArgs),
+    /// Builds a kernel with a fix, or without any (none), into the cache
+    Build(FixBuildArgs),
+    /// Proves a fix: its checks pass on it, and fail on its broken variants
+    Check(FixCheckArgs),
+}
+
+/// What `fix show` was told.
+#[derive(Debug, Args)]
+pub(crate) struct FixShowArgs {
+    /// The fix: NAME, NAME@SERIES or NAME@SUITE/SERIES
+    pub(crate) name: String,
+    /// Prints the patches, as `git am` takes them
+    #[arg(long)]
+    pub(crate) patches: bool,
+}
+
+/// What `fix build` was told.
+#[derive(Debug, Args)]
+pub(crate) struct FixBuildArgs {
+    /// The fix, or none: NAME, NAME@SERIES or NAME@SUITE/SERIES
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) build: BuildArgs,
+}
+
+/// How a kernel is built.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// A source tree of your own, which is not changed, instead of Debian's
+    #[arg(long, value_name = "DIR")]
+    pub(crate) source: Option<PathBuf>,
+    /// Compilers that run at the same time [default: as many as there are CPUs]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| jobs(text))]
+    pub(crate) jobs: Option<usize>,
+    /// Asks the package mirror what it offers today instead of using what was recorded
+    #[arg(long)]
+    pub(crate) refresh: bool,
+}
+
+/// What `fix check` was told.
+#[derive(Debug, Args)]
+pub(crate) struct FixCheckArgs {
+    /// The fix: NAME, NAME@SERIES or NAME@SUITE/SERIES
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) build: BuildArgs,
+    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
+    #[arg(long, value_name = "SRC", default_value = "debian")]
+    pub(crate) xen: String,
+    /// Keeps the guests' consoles in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep_logs: Option<PathBuf>,
+    /// How the findings are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    let range = 1..=MOST_JOBS;
+    let jobs = text.parse().ok().filter(|n| range.contains(n));
+    jobs.ok_or_else(|| format!("expected a whole number from 1 to {MOST_JOBS}"))
+}
