@@ -12,13 +12,14 @@ use pagetoll_bill::{Bill, Check, Row, Toll};
 
 use crate::words::word;
 
-const ROW_COLUMNS: [&str; 21] = [
+const ROW_COLUMNS: [&str; 22] = [
     "operation",
     "mechanism",
     "role",
     "batch",
     "system",
     "kernel",
+    "folio",
     "pages",
     "cost_per_page",
     "stddev",
@@ -122,6 +123,7 @@ fn scalars(row: &Row) -> [String; ROW_COLUMNS.len()] {
         row.batch.to_string(),
         word(row.system),
         row.kernel.clone().unwrap_or_default(),
+        row.folio.clone().unwrap_or_default(),
         row.pages.get().to_string(),
         optional(row.cost_per_page.as_ref()),
         optional(row.stddev.as_ref()),
