@@ -257,6 +257,21 @@ impl Row {
         self.pages_per_second_stddev = spread.filter(|_| rates.len() > 1).map(|s| s.stddev);
     }
 
+    /// Sets cost, interval and tolls from the tolls of each sample of a model; nothing when there are none.
+    ///
+    /// The row shows the sample in the middle, so that its tolls are those of one machine and sum to its cost.
+    pub fn set_samples(&mut self, mut samples: Vec<Vec<Toll>>) {
+        let cost = |tolls: &[Toll]| tolls.iter().map(Toll::cost_per_page).sum::<f64>();
+        samples.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let mut costs: Vec<_> = samples.iter().map(|tolls| cost(tolls)).collect();
+        let Some(last) = samples.len().checked_sub(1) else {
+            return;
+        };
+        self.tolls = samples.swap_remove(last / 2);
+        self.cost_per_page = Some(cost(&self.tolls));
+        self.interval = Interval::of_middle(&mut costs);
+    }
+
     /// Sets the cost from the runs' costs; nothing when there are none.
     pub fn set_runs(&mut self, runs: Vec<f64>) {
         let spread = Spread::of(&runs);
@@ -344,6 +359,21 @@ mod tests {
             notes: vec![],
             provenance: Provenance::default(),
         }
+    }
+
+    #[test]
+    fn the_sample_in_the_middle_is_shown_with_its_own_tolls() {
+        let tolls = |cost_each| {
+            vec![Toll {
+                name: "call".into(),
+                count_per_page: 2.0,
+                cost_each,
+            }]
+        };
+        let mut row = row("emulate", vec![]);
+        row.set_samples(vec![tolls(9.0), tolls(1.0), tolls(5.0), tolls(7.0)]);
+        assert_eq!((row.cost_per_page, row.tolls), (Some(10.0), tolls(5.0)));
+        assert_eq!(row.interval.map(|i| (i.low, i.high)), Some((2.0, 18.0)));
     }
 
     #[test]

@@ -90,22 +90,26 @@ fn check_options(args: &BillArgs) -> Result<(), Failure> {
 /// Batches that show per-call and per-entry costs apart, in pages.
 const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
 
-fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
-    let order = order(&args, (Backend::Sim, billing::LIMITS))?;
+/// How often a host table is sampled, and from where.
+fn samples(args: &BillArgs) -> Result<Samples, Failure> {
     let count = args.sim.samples.unwrap_or(billing::DEFAULT_SAMPLES);
     if !(1..=MOST_SAMPLES).contains(&count) {
-        return Err(
-            Failure::BadInput(format!("--samples {count}: expected 1 to {MOST_SAMPLES}")).into(),
-        );
+        let problem = format!("--samples {count}: expected 1 to {MOST_SAMPLES}");
+        return Err(Failure::BadInput(problem));
     }
+    Ok(Samples {
+        count,
+        seed: args.sim.seed,
+    })
+}
+
+fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
+    let order = order(&args, (Backend::Sim, billing::LIMITS))?;
     Ok(billing::Request {
         route: args.route,
         order,
         host: hosts::find(args.sim.host.as_deref(), args.route)?,
-        samples: Samples {
-            count,
-            seed: args.sim.seed,
-        },
+        samples: samples(&args)?,
         waits: match args.sim.what_if {
             Some(WhatIf::InterruptsOff) => WaitsWith::InterruptsOff,
             None => WaitsWith::InterruptsOn,

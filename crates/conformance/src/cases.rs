@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::parse::{ScriptError, parse};
+use crate::script;
 
 macro_rules! scripts {
     ($($name:literal),* $(,)?) => {
@@ -36,12 +37,7 @@ pub fn all() -> Result<Vec<Case>, ScriptError> {
 /// What the real Xen answered to a case when it was last recorded, a line for each step.
 #[must_use]
 pub fn recorded(case: &str) -> Option<Vec<String>> {
-    let mut lines = RECORDED
-        .lines()
-        .skip_while(|line| line.strip_prefix("case ") != Some(case));
-    lines.next()?;
-    let answers = lines.take_while(|line| line.starts_with("  "));
-    Some(answers.map(|line| line.trim().to_owned()).collect())
+    script::recorded(RECORDED, case)
 }
 
 #[cfg(test)]

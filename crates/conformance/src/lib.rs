@@ -8,6 +8,7 @@ mod answer;
 mod case;
 mod cases;
 mod parse;
+mod script;
 pub mod vfio;
 mod words;
 

@@ -5,6 +5,7 @@ use thiserror::Error;
 use crate::case::{
     At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
 };
+use crate::script;
 use crate::words::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
 
 /// Most pages, steps and requests of a case: what the guest's probe has room for.
@@ -31,17 +32,7 @@ type Problem = String;
 /// # Errors
 /// [`ScriptError`] for the first line that makes no sense.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
-    let mut cases: Vec<Case> = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if !line.is_empty() {
-            take(line, &mut cases).map_err(|problem| ScriptError {
-                file: file.to_owned(),
-                line: number,
-                problem,
-            })?;
-        }
-    }
+    let cases = script::read((file, text), take)?;
     for case in &cases {
         check_multicalls(case).map_err(|problem| ScriptError {
             file: file.to_owned(),

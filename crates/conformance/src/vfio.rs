@@ -5,7 +5,7 @@
 mod case;
 mod parse;
 
-use crate::ScriptError;
+use crate::{ScriptError, script};
 
 pub use case::{Answer, Answered, Call, Case, DmaFlags, Memory, SENTINEL, Shape, Step, describe};
 pub use parse::parse;
@@ -35,12 +35,7 @@ pub fn all() -> Result<Vec<Case>, ScriptError> {
 /// What a real kernel answered to a case when it was last recorded, a line for each step.
 #[must_use]
 pub fn recorded(case: &str) -> Option<Vec<String>> {
-    let mut lines = RECORDED
-        .lines()
-        .skip_while(|line| line.strip_prefix("case ") != Some(case));
-    lines.next()?;
-    let answers = lines.take_while(|line| line.starts_with("  "));
-    Some(answers.map(|line| line.trim().to_owned()).collect())
+    script::recorded(RECORDED, case)
 }
 
 #[cfg(test)]

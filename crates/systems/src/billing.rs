@@ -102,6 +102,11 @@ impl Samples {
             host.sample(self.seed, index)
         }
     }
+
+    /// All of them, in their order.
+    pub(crate) fn machines(self, host: &Host) -> impl Iterator<Item = Prices<'_>> {
+        (0..u64::from(self.count)).map(move |index| self.prices(host, index))
+    }
 }
 
 /// Bills the route.

@@ -4,12 +4,11 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route};
 use pagetoll_lab::pin::{self, SHAPES, Shape, Tracing};
 use pagetoll_live::pin as live_pin;
-use pagetoll_systems::billing::{self, Samples};
 use pagetoll_systems::vfio::billing as sim_pin;
 use pagetoll_units::Pages;
 
 use super::{check_folder, freshness, kernels};
-use crate::args::{BillArgs, MOST_SAMPLES};
+use crate::args::BillArgs;
 use crate::failure::Failure;
 use crate::hosts;
 
@@ -37,19 +36,11 @@ pub(super) fn lab(args: BillArgs, command: String) -> Result<pin::Request> {
 pub(super) fn sim(args: &BillArgs, command: String) -> Result<sim_pin::Request> {
     let limits = sim_pin::LIMITS;
     let order = order(args, (Backend::Sim, limits), pin::DEFAULT_PAGES)?;
-    let count = args.sim.samples.unwrap_or(billing::DEFAULT_SAMPLES);
-    if !(1..=MOST_SAMPLES).contains(&count) {
-        let problem = format!("--samples {count}: expected 1 to {MOST_SAMPLES}");
-        return Err(Failure::BadInput(problem).into());
-    }
     Ok(sim_pin::Request {
         order,
         folios: known(&args.pin.folio, &sim_pin::FOLIOS.map(|folio| folio.name))?,
         host: hosts::find(args.sim.host.as_deref(), Route::Pin)?,
-        samples: Samples {
-            count,
-            seed: args.sim.seed,
-        },
+        samples: super::samples(args)?,
         command,
     })
 }

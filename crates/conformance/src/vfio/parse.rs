@@ -1,7 +1,7 @@
 //! Reads scripts. The format is told in `conformance/vfio/README.md`.
 
 use super::case::{Call, Case, DmaFlags, Memory, Shape, Step};
-use crate::ScriptError;
+use crate::{ScriptError, script};
 
 type Problem = String;
 
@@ -22,18 +22,7 @@ const MOST_STEPS: usize = 48;
 /// # Errors
 /// [`ScriptError`] for the first line that makes no sense.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
-    let mut cases: Vec<Case> = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if !line.is_empty() {
-            take(line, &mut cases).map_err(|problem| ScriptError {
-                file: file.to_owned(),
-                line: number,
-                problem,
-            })?;
-        }
-    }
-    Ok(cases)
+    script::read((file, text), take)
 }
 
 fn take(line: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {

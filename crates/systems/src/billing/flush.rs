@@ -4,7 +4,7 @@
 //! price: the wait comes out of the run ([`flush_area`](crate::xen::flush_area)).
 
 use pagetoll_bill::host::{CostKey, Prices};
-use pagetoll_bill::{Backend, Interval, Mechanism, Order, Route, Row, Toll};
+use pagetoll_bill::{Backend, Mechanism, Order, Route, Row, Toll};
 use pagetoll_units::{Nanos, Pages};
 use rayon::prelude::*;
 
@@ -88,15 +88,9 @@ fn row(request: &Request, mechanism: &Mechanism) -> Result<Row, BillingError> {
             seed ^ index,
         )?))
     });
-    let mut bills = drawn.collect::<Result<Vec<_>, BillingError>>()?;
-    let cost = |tolls: &Vec<Toll>| tolls.iter().map(Toll::cost_per_page).sum::<f64>();
-    bills.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-    let mut costs: Vec<_> = bills.iter().map(cost).collect();
     let flushes: Pages = request.order.pages;
     let mut row = Row::new("flush-all", mechanism.name, mechanism.role, flushes);
-    row.tolls = bills.swap_remove((bills.len() - 1) / 2);
-    row.cost_per_page = Some(cost(&row.tolls));
-    row.interval = Interval::of_middle(&mut costs);
+    row.set_samples(drawn.collect::<Result<_, BillingError>>()?);
     Ok(row)
 }
 

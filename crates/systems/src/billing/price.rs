@@ -1,7 +1,7 @@
 //! Attaches prices to what was counted: once for each sample of the host table.
 
 use pagetoll_bill::host::{Host, HostError, Prices};
-use pagetoll_bill::{Interval, Row, Toll};
+use pagetoll_bill::{Row, Toll};
 
 use super::Samples;
 use super::tariff::Item;
@@ -14,25 +14,14 @@ pub(super) fn check(tariff: &[Item], host: &Host) -> Result<(), HostError> {
 }
 
 /// Sets cost, interval and tolls of a row.
-///
-/// The row shows the sample in the middle, so that its tolls are those of one machine and sum to its cost.
 pub(super) fn set(
     row: &mut Row,
     (tariff, walked): (&[Item], &Walked),
     (host, samples): (&Host, Samples),
 ) -> Result<(), HostError> {
-    let drawn = (0..u64::from(samples.count)).map(|index| {
-        let prices = samples.prices(host, index);
-        tolls(tariff, walked, &prices)
-    });
-    let mut bills = drawn.collect::<Result<Vec<_>, _>>()?;
-    bills.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-    let middle = &bills[(bills.len() - 1) / 2];
-    row.set_runs(vec![cost(middle)]);
-    row.runs.clear();
-    row.tolls.clone_from(middle);
-    let mut costs: Vec<_> = bills.iter().map(|bill| cost(bill)).collect();
-    row.interval = Interval::of_middle(&mut costs);
+    let drawn = samples.machines(host);
+    let priced = drawn.map(|prices| tolls(tariff, walked, &prices));
+    row.set_samples(priced.collect::<Result<_, _>>()?);
     Ok(())
 }
 
@@ -47,17 +36,14 @@ fn tolls(tariff: &[Item], walked: &Walked, prices: &Prices<'_>) -> Result<Vec<To
     tariff.iter().map(toll).collect()
 }
 
-fn cost(tolls: &[Toll]) -> f64 {
-    tolls.iter().map(Toll::cost_per_page).sum()
-}
-
 /// What one item costs.
 pub(super) fn cost_of(
     tariff: &[Item],
     walked: &Walked,
     prices: &Prices<'_>,
 ) -> Result<f64, HostError> {
-    Ok(cost(&tolls(tariff, walked, prices)?))
+    let tolls = tolls(tariff, walked, prices)?;
+    Ok(tolls.iter().map(Toll::cost_per_page).sum())
 }
 
 /// A count for each item; both are far below 2^53.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use pagetoll_bill::host::{CostKey, Host, HostError, Prices};
 use pagetoll_bill::{
-    Backend, Bill, Check, Evidence, Interval, Layout, Limits, Order, Provenance, Role, Route, Row,
-    Schema, System, Toll,
+    Backend, Bill, Check, Evidence, Layout, Limits, Order, Provenance, Role, Route, Row, Schema,
+    System, Toll,
 };
 use pagetoll_units::Pages;
 
@@ -323,7 +323,9 @@ fn row(
     row.folio = Some(shape.name.to_owned());
     row.layout = Some(travelled.layout);
     row.smp_safe = None;
-    set_cost(&mut row, operation, travelled, request)?;
+    let machines = request.samples.machines(&request.host);
+    let priced = machines.map(|prices| tolls(operation, travelled, &prices));
+    row.set_samples(priced.collect::<Result<_, _>>()?);
     // What per-batch does wrong stands in the check that it is the control of.
     if mechanism != Mechanism::PerBatch {
         row.checks = vec![
@@ -337,36 +339,6 @@ fn row(
         ];
     }
     Ok(row)
-}
-
-/// The sample in the middle, so that its tolls are those of one machine; and where 90 % of the samples lie.
-fn set_cost(
-    row: &mut Row,
-    operation: Operation,
-    travelled: &Travelled,
-    request: &Request,
-) -> Result<(), BillingError> {
-    let Request { host, samples, .. } = request;
-    let mut drawn = Vec::new();
-    for index in 0..u64::from(samples.count) {
-        let prices = match samples.count {
-            1 => host.prices(),
-            _ => host.sample(samples.seed, index),
-        };
-        drawn.push(tolls(operation, travelled, &prices)?);
-    }
-    let cost = |tolls: &[Toll]| tolls.iter().map(Toll::cost_per_page).sum::<f64>();
-    drawn.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-    let middle = &drawn[(drawn.len() - 1) / 2];
-    row.set_runs(vec![cost(middle)]);
-    row.runs.clear();
-    row.tolls.clone_from(middle);
-    let (beyond, last) = (drawn.len() / 20, drawn.len() - 1);
-    row.interval = (last > 0).then(|| Interval {
-        low: cost(&drawn[beyond]),
-        high: cost(&drawn[last - beyond]),
-    });
-    Ok(())
 }
 
 /// Tolls that did not occur are left out, and need no figure.
