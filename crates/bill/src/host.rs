@@ -7,6 +7,7 @@ mod error;
 mod key;
 mod parse;
 mod prices;
+mod topology;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::bill::Unit;
 pub use error::HostError;
 pub use key::{CostKey, Dimension};
 pub use prices::Prices;
+pub use topology::{Nearness, Topology};
 
 /// How a figure came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +62,8 @@ pub struct Host {
     pub summary: String,
     /// What costs are counted in.
     pub unit: Unit,
+    /// How its CPUs lie to each other, where a route needs to know.
+    pub topology: Option<Topology>,
     /// What the table is called in messages: a path, or the name of one that comes with pagetoll.
     pub file: String,
     /// Lines of the file.
@@ -86,6 +90,17 @@ impl Host {
             line: self.lines,
             key: key.name(),
             expected: key.summary(),
+        })
+    }
+
+    /// The topology.
+    ///
+    /// # Errors
+    /// [`HostError::LacksTopology`]: the table does not have it.
+    pub fn topology(&self) -> Result<Topology, HostError> {
+        self.topology.ok_or_else(|| HostError::LacksTopology {
+            file: self.file.clone(),
+            line: self.lines,
         })
     }
 

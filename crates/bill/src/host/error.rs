@@ -51,4 +51,24 @@ pub enum HostError {
         /// What the figure stands for.
         expected: &'static str,
     },
+    /// The topology is none.
+    #[error(
+        "{file}: [topology]: expected sockets, l3-groups, cores and threads of at least 1 and {most} CPUs at most"
+    )]
+    Topology {
+        /// The file.
+        file: String,
+        /// The most CPUs.
+        most: u64,
+    },
+    /// The route needs the topology, and the table does not say it.
+    #[error(
+        "{file}:{line}: no [topology] up to here; expected sockets, l3-groups, cores and threads of the machine"
+    )]
+    LacksTopology {
+        /// The file.
+        file: String,
+        /// Its last line.
+        line: usize,
+    },
 }

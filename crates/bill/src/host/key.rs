@@ -86,6 +86,37 @@ keys! {
     UNPIN_RUN = "unpin.run", Cost, "one contiguous run: unmapping it in the IOMMU, and locked_vm";
     UNPIN_PAGE = "unpin.page", Cost, "one page unpinned alone (put_pfn)";
     UNPIN_FOLIO = "unpin.folio", Cost, "one folio unpinned at once (unpin_user_page_range_dirty_lock)";
+    DEMAND_TOUCH = "demand.touch", Cost, "a guest's first touch of a page that the host has, on one vCPU: stage-2 fault, mapping, entry (row populated)";
+    DEMAND_ZERO_FILL = "demand.zero-fill", Cost, "the same beyond demand.touch where the host's kernel fills the page with zeroes (row kernel on one vCPU)";
+    DEMAND_SLEEP = "demand.sleep", Cost, "a vCPU thread's own work to sleep in handle_userfault and to retry once woken, beyond demand.touch: no wake-up, no waiting";
+    DEMAND_EXIT = "demand.exit", Cost, "a stage-2 fault that KVM_RUN returns with EFAULT, and the way back into KVM_RUN";
+    DEMAND_RESOLVE = "demand.resolve", Cost, "finding the page of an EFAULT that names none: registers, decoding, the guest's page tables";
+    DEMAND_USER = "demand.user", Cost, "what a pager's own code does for each fault, in user space";
+    DEMAND_SOURCE_PAGE = "demand.source.page", Cost, "one page got from the pager's source";
+    DEMAND_COPY_CALL = "demand.copy.call", Cost, "one UFFDIO_COPY or UFFDIO_CONTINUE without wake-up, beyond its pages";
+    DEMAND_COPY_PAGE = "demand.copy.page", Cost, "one page of an UFFDIO_COPY or UFFDIO_CONTINUE";
+    DEMAND_POLL = "demand.poll", Cost, "one poll or epoll_wait that does not sleep";
+    DEMAND_READ = "demand.read", Cost, "one read of one userfaultfd message that is there";
+    DEMAND_WAKE = "demand.wake", Cost, "what waking a sleeping thread costs the waker (try_to_wake_up)";
+    DEMAND_WAKE_LATENCY_SAME = "demand.wake-latency.same-cpu", Cost, "from a wake-up until the woken thread runs, on the waker's CPU once it is free: the switch";
+    DEMAND_WAKE_LATENCY_OTHER = "demand.wake-latency.other-cpu", Cost, "from a wake-up until the woken thread runs on another CPU that is idle: interrupt, leaving idle, the switch";
+    DEMAND_LINE_HIT = "demand.line.hit", Cost, "an atomic read-modify-write of a cache line that the CPU owns";
+    DEMAND_LINE_SMT = "demand.line.smt", Cost, "the same of a line that another thread of the core owns";
+    DEMAND_LINE_L3 = "demand.line.l3", Cost, "the same of a line that another core owns which shares the L3 cache";
+    DEMAND_LINE_SOCKET = "demand.line.socket", Cost, "the same of a line that another L3 group of the socket owns";
+    DEMAND_LINE_REMOTE = "demand.line.remote", Cost, "the same of a line that another socket owns";
+    DEMAND_NEAR_GRANTS = "demand.line.near-grants", Number, "how often in a row a contended line goes to nearer CPUs than the one that has waited for longest";
+    DEMAND_HAND_OFF = "demand.lock.hand-off", Number, "line transfers from the release of a contended spinlock to its next holder";
+    DEMAND_LOCK_LINES = "demand.lock.lines", Number, "lines that move while a userfaultfd queue is changed under its lock: list heads and neighbours";
+    DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function)";
+    DEMAND_EPOLL_CALLBACK = "demand.epoll.callback", Cost, "one reader's entry looked at when a fault is announced (ep_poll_callback), beyond moving lines";
+    DEMAND_EPOLL_CALLBACK_LINES = "demand.epoll.callback-lines", Number, "lines that move for it";
+    DEMAND_SMT_SLOWDOWN = "demand.smt.slowdown", Number, "how much longer computing takes while the core's other thread computes too";
+    DEMAND_NODE_THREADS = "demand.node-threads", Number, "threads that the scheduler keeps on one socket before it spreads them over all";
+    DEMAND_PAGE_EXIT_1 = "demand.page.exit-on-missing.1", Cost, "a page by exit-on-missing on one vCPU, everything included; where given, computing is scaled to meet it";
+    DEMAND_PAGE_UFFD_1 = "demand.page.uffd.1", Cost, "a page by uffd on one vCPU with one reader, everything included; where given, computing is scaled to meet it";
+    DEMAND_PAGE_EXIT_4 = "demand.page.exit-on-missing.4", Cost, "a page by exit-on-missing on each of 4 vCPUs; where given, line transfers are scaled to meet it";
+    DEMAND_PAGE_UFFD_4 = "demand.page.uffd.4", Cost, "a page by uffd on each of 4 vCPUs with 4 readers; where given, wake-ups and hand-offs are scaled to meet it";
 }
 
 impl CostKey {

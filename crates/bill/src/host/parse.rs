@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::error::HostError;
 use super::key::{CostKey, Dimension};
-use super::{Figure, Host, Kind};
+use super::{Figure, Host, Kind, Topology};
 use crate::bill::Unit;
 
 #[derive(Deserialize)]
@@ -17,6 +17,7 @@ struct RawHost {
     name: String,
     summary: String,
     unit: Unit,
+    topology: Option<Topology>,
     figure: BTreeMap<Spanned<String>, RawFigure>,
 }
 
@@ -41,6 +42,12 @@ pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
         line: error.span().map_or(1, |span| line_of(text, &span)),
         problem: error.message().to_owned(),
     })?;
+    if raw.topology.is_some_and(|topology| !topology.is_sound()) {
+        return Err(HostError::Topology {
+            file: file.to_owned(),
+            most: Topology::MOST_CPUS,
+        });
+    }
     let mut figures = BTreeMap::new();
     for (name, figure) in raw.figure {
         let place = Place {
@@ -55,6 +62,7 @@ pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
         name: raw.name,
         summary: raw.summary,
         unit: raw.unit,
+        topology: raw.topology,
         file: file.to_owned(),
         lines: text.lines().count(),
         figures,
@@ -243,6 +251,26 @@ mod tests {
         for (text, expected) in cases {
             assert!(text.starts_with(&format!("{at}{expected}")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_topology_is_read_and_one_without_cpus_is_refused() {
+        let with = |threads: u32| {
+            let topology =
+                format!("[topology]\nsockets = 1\nl3-groups = 2\ncores = 4\nthreads = {threads}\n");
+            table(&format!("{topology}{GOOD}"))
+        };
+        assert_eq!(with(2).unwrap().topology().unwrap().cpus(), 16);
+        let refused = with(0).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("desk.toml: [topology]: expected sockets"),
+            "{refused}"
+        );
+        let lacking = table(GOOD).unwrap().topology().unwrap_err().to_string();
+        assert!(
+            lacking.starts_with("desk.toml:10: no [topology]"),
+            "{lacking}"
+        );
     }
 
     #[test]
