@@ -19,6 +19,7 @@ mod kick;
 mod machine;
 mod order;
 mod place;
+pub mod primitives;
 mod rows;
 mod run;
 mod sequence;

@@ -11,5 +11,6 @@ mod error;
 pub mod host;
 pub mod pager;
 pub mod pin;
+mod thread_time;
 
 pub use error::LiveError;

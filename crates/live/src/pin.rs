@@ -12,17 +12,16 @@ mod descriptor;
 mod loops;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use pagetoll_bill::{
     Backend, Bill, Check, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System,
     Toll, Unit,
 };
 use pagetoll_units::Pages;
-use rustix::time::{ClockId, clock_gettime};
 
 use self::descriptor::Memory;
 use self::loops::{Mechanism, Pinned};
+use crate::thread_time::thread_time;
 
 /// What this host can take: 64 GiB of pages, a gigabyte of descriptors.
 pub const LIMITS: Limits = Limits {
@@ -132,9 +131,9 @@ fn row((mechanism, folio, runs): (Mechanism, Folio, u32), memory: &mut Memory) -
     let mut costs = Vec::new();
     let (mut wrong, mut last) = (0, Pinned::default());
     for run in 0..WARM_UP + runs {
-        let began = cpu_time();
+        let began = thread_time();
         last = mechanism.pin(memory);
-        let taken = cpu_time().saturating_sub(began);
+        let taken = thread_time().saturating_sub(began);
         wrong += memory.wrong_after(mechanism, last);
         memory.release();
         if run >= WARM_UP {
@@ -146,13 +145,6 @@ fn row((mechanism, folio, runs): (Mechanism, Folio, u32), memory: &mut Memory) -
     row.checks = vec![Check::against_known("pin-counts", tried, wrong)];
     row.tolls = tolls(row.cost_per_page.unwrap_or_default(), last, pages);
     row
-}
-
-/// Time that this thread has run for: what others take of the CPU meanwhile is not in it.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// One toll: the turns of the loop.

@@ -16,6 +16,7 @@ use super::order::{Pinning, Ring};
 use super::place::{self, Role};
 use crate::LiveError;
 use crate::pager::Counts;
+use crate::thread_time::thread_time;
 
 /// How often it is looked whether the work is still wanted.
 const POLL: Duration = Duration::from_millis(20);
@@ -43,6 +44,8 @@ pub(super) struct Crew<'a> {
 pub(super) struct Touched {
     pub(super) began: Instant,
     pub(super) ended: Instant,
+    /// What the thread itself ran for between both.
+    pub(super) worked: Duration,
     pub(super) counts: Counts,
     /// Whether what it read was not what it should have read.
     pub(super) misread: bool,
@@ -172,15 +175,16 @@ impl Member<'_, '_> {
 
     fn touch(&mut self) -> Result<Touched, LiveError> {
         self.start(Program::Touch)?;
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), thread_time());
         self.until_done()?;
-        let ended = Instant::now();
+        let (worked, ended) = (thread_time() - before, Instant::now());
         let crew = self.crew;
         let first_page = self.number as u64 * crew.layout.pages;
         let expected = crew.content.sum_read(&crew.orders[self.number], first_page);
         Ok(Touched {
             began,
             ended,
+            worked,
             counts: self.entry.counts(),
             misread: self.result()? != expected,
             wrong: 0,

@@ -1,4 +1,4 @@
-//! The guest: long mode, identity-mapped by pages of 2 MiB, no kernel, no interrupts; three small programs.
+//! The guest: long mode, identity-mapped by pages of 2 MiB, no kernel, no interrupts; small programs.
 //!
 //! | guest physical | what |
 //! |---|---|

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use vm_memory::GuestAddress;
 
@@ -39,6 +40,8 @@ pub(super) struct Setup<'a> {
 pub(super) struct Measured {
     /// From the first vCPU's start to the last one's end, in nanoseconds.
     pub(super) wall: f64,
+    /// What the vCPU threads themselves ran for, all together.
+    pub(super) worked: Duration,
     /// What vCPU threads did, and readers.
     pub(super) by_vcpus: Counts,
     pub(super) by_readers: Counts,
@@ -249,6 +252,7 @@ impl Setup<'_> {
             .for_each(|touched| by_vcpus.add(&touched.counts));
         Ok(Measured {
             wall: wall(&touched),
+            worked: touched.iter().map(|touched| touched.worked).sum(),
             by_vcpus,
             by_readers,
             folios,

@@ -24,16 +24,20 @@ pub(in crate::demand) enum Program {
     Touch,
     /// Compares every word of every page. The result is the number of pages with a wrong word.
     Verify,
+    /// Leaves again and again: writes to [`DONE_PORT`] and never ends.
+    Leave,
 }
 
 impl Program {
-    pub(in crate::demand) const ALL: [Self; 3] = [Self::Warm, Self::Touch, Self::Verify];
+    pub(in crate::demand) const ALL: [Self; 4] =
+        [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
 
     pub(super) const fn number(self) -> u64 {
         match self {
             Self::Warm => 0,
             Self::Touch => 1,
             Self::Verify => 2,
+            Self::Leave => 3,
         }
     }
 
@@ -43,6 +47,7 @@ impl Program {
             Self::Warm => warm(),
             Self::Touch => touch(),
             Self::Verify => verify(),
+            Self::Leave => leave(),
         };
         code.map_err(|error| LiveError::System {
             operation: format!("assembling {self:?}"),
@@ -58,6 +63,15 @@ fn assembler() -> Result<CodeAssembler, IcedError> {
 fn finish(mut asm: CodeAssembler) -> Result<Vec<u8>, IcedError> {
     asm.out(dx, al)?;
     asm.hlt()?;
+    asm.assemble(0)
+}
+
+fn leave() -> Result<Vec<u8>, IcedError> {
+    let mut asm = assembler()?;
+    let mut again = asm.create_label();
+    asm.set_label(&mut again)?;
+    asm.out(dx, al)?;
+    asm.jmp(again)?;
     asm.assemble(0)
 }
 

@@ -6,6 +6,7 @@ use crate::demand::tests::request;
 fn run(wall: f64, by_vcpus: Counts) -> Measured {
     Measured {
         wall,
+        worked: Duration::ZERO,
         by_vcpus,
         by_readers: Counts::default(),
         folios: BTreeMap::from([("4K".to_owned(), 200)]),
