@@ -1,5 +1,6 @@
 //! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
 
+mod calibrate;
 pub(crate) mod demand;
 mod diff;
 mod fix;
@@ -16,6 +17,7 @@ use pagetoll_lab::LIMITS;
 
 use crate::support::BACKENDS;
 
+pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::{DiffArgs, DiffFormat};
 pub(crate) use fix::{BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs};
 pub(crate) use pin::PinArgs;
@@ -124,7 +126,8 @@ pub(crate) enum Command {
     /// Lists, shows, builds and checks the kernel patches that pagetoll carries
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
-    /// Makes a host table for the simulator from bills of the lab
+    /// Makes a host table for the simulator, from bills of the lab or by measuring this host
+    #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Sets published figures beside what the simulator makes of them
     Validate(ListArgs),
@@ -306,17 +309,6 @@ pub(crate) enum ConformanceSystems {
     Sim,
     /// Both
     Both,
-}
-
-/// What `calibrate` was told.
-#[derive(Debug, Args)]
-pub(crate) struct CalibrateArgs {
-    /// Bills of the lab in JSON, of different routes on the same machine
-    #[arg(required = true)]
-    pub(crate) bills: Vec<PathBuf>,
-    /// What the table is to be called
-    #[arg(long, value_name = "NAME", default_value = "lab")]
-    pub(crate) name: String,
 }
 
 /// What `generate` was told.

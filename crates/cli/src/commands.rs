@@ -39,7 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
         Command::Fix(args) => fix::run(args.command, verbosity),
-        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args, verbosity),
         Command::Validate(args) => validate::run(&args),
         Command::Generate(args) => generate::run(&args),
     }

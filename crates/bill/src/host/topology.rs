@@ -1,12 +1,12 @@
 //! How the CPUs of a machine lie to each other.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A machine of equal sockets; all counts are at least 1.
 ///
 /// CPUs are numbered with the threads of a core next to each other, then the cores of an L3 group, then the groups of
 /// a socket. (Linux numbers them otherwise; nothing here depends on it.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topology {
     /// Sockets.

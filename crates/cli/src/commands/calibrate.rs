@@ -1,20 +1,33 @@
-//! `pagetoll calibrate`: makes a host table for the simulator from bills of the lab.
+//! `pagetoll calibrate`: makes a host table for the simulator, from bills of the lab or by measuring this host.
+
+mod this_host;
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use pagetoll_bill::host::Kind;
+use pagetoll_bill::host::{Kind, Topology};
 use pagetoll_bill::{Bill, Unit};
 use pagetoll_systems::billing::calibrate::{Derived, figures};
 use serde::Serialize;
 
 use super::{name_of, report};
-use crate::args::CalibrateArgs;
+use crate::args::{CalibrateArgs, Verbosity};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// Prints the table that the bills give.
-pub(crate) fn run(args: &CalibrateArgs) -> Result<Outcome> {
+/// Makes the table that was asked for.
+pub(crate) fn run(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let text = if args.this_host {
+        this_host::text(args, verbosity)?
+    } else {
+        of_bills(args)?
+    };
+    output::write(&text, args.output.as_deref())?;
+    Ok(Outcome::Success)
+}
+
+/// The table that the bills give.
+fn of_bills(args: &CalibrateArgs) -> Result<String> {
     let mut bills = Vec::new();
     for path in &args.bills {
         let bill = report::read(path)?;
@@ -27,8 +40,8 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<Outcome> {
         }
         bills.push(bill);
     }
-    output::print(&toml::to_string(&table(&args.name, &bills))?)?;
-    Ok(Outcome::Success)
+    let name = args.name.as_deref().unwrap_or("lab");
+    Ok(toml::to_string(&table(name, &bills))?)
 }
 
 /// A host table as the file has it.
@@ -37,6 +50,8 @@ struct Table {
     name: String,
     summary: String,
     unit: Unit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topology: Option<Topology>,
     figure: BTreeMap<&'static str, Figure>,
 }
 
@@ -64,6 +79,7 @@ fn table(name: &str, bills: &[Bill]) -> Table {
             bills.first().map(stack).unwrap_or_default()
         ),
         unit: Unit::Instructions,
+        topology: None,
         figure: bills.iter().flat_map(each).collect(),
     }
 }
@@ -84,7 +100,7 @@ fn figure(derived: Derived, stack: &str) -> (&'static str, Figure) {
     (key.name(), figure)
 }
 
-/// To a thousandth of an instruction, a hundredth of what another build of the guest's programs moves.
+/// To a thousandth: of an instruction a hundredth of what another build of the guest's programs moves.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

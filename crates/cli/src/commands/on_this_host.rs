@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use anyhow::{Context, Result};
 use pagetoll_lab::Billed;
 use pagetoll_live::LiveError;
+use pagetoll_live::demand::primitives::{self, Measurements};
 use pagetoll_live::demand::{self, Request, Surroundings};
 
 use crate::args::Verbosity;
@@ -13,25 +14,41 @@ use crate::signals::Signals;
 
 /// Bills the demand route; when a signal ended it, the error is that signal.
 pub(super) fn demand(request: &Request, verbosity: Verbosity) -> Result<Billed> {
+    let billed = watched("billing this host", verbosity, |here| {
+        demand::bill(request, here)
+    })?;
+    Ok(Billed {
+        bill: billed.bill,
+        timings: billed.timings,
+    })
+}
+
+/// Measures what demand paging is made of.
+pub(super) fn primitives(rounds: u32, verbosity: Verbosity) -> Result<Measurements> {
+    watched("measuring this host", verbosity, |here| {
+        primitives::measure(rounds, here)
+    })
+}
+
+/// Does work of one phase that can be stopped, and shows how far it has come.
+fn watched<T>(
+    name: &str,
+    verbosity: Verbosity,
+    work: impl FnOnce(&Surroundings<'_>) -> Result<T, LiveError>,
+) -> Result<T> {
     let signals = Signals::watch().context("cannot watch for signals")?;
     let progress = progress::on_stderr(verbosity);
     let phase = RefCell::new(None);
     let tell = |_: usize, steps: usize, what: &str| {
         let mut phase = phase.borrow_mut();
-        let begin = || progress.begin("billing this host", steps as u64);
+        let begin = || progress.begin(name, steps as u64);
         phase.get_or_insert_with(begin).step(what);
     };
     let here = Surroundings {
         stop: signals.flag(),
         progress: &tell,
     };
-    match demand::bill(request, &here) {
-        Ok(billed) => Ok(Billed {
-            bill: billed.bill,
-            timings: billed.timings,
-        }),
-        Err(error) => Err(because(error, &signals)),
-    }
+    work(&here).map_err(|error| because(error, &signals))
 }
 
 fn because(error: LiveError, signals: &Signals) -> anyhow::Error {

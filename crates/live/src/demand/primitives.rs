@@ -75,8 +75,10 @@ pub enum Primitive {
     EventfdWrite,
     /// read(2) of an eventfd that is ready.
     EventfdRead,
-    /// write(2) to an eventfd that a thread on another CPU sleeps on.
+    /// write(2) to an eventfd that a thread of the same CPU sleeps on, up to where that one gets the CPU.
     EventfdWake,
+    /// write(2) to an eventfd that a thread on another, idle CPU sleeps on.
+    EventfdWakeOther,
     /// From a write to an eventfd until the woken thread has read it, both on one CPU.
     OneWaySameCpu,
     /// The same on two CPUs, of which the woken one was idle.
@@ -122,6 +124,8 @@ const GROUPS: [Group; 6] = [
 pub struct Measurements {
     /// How the CPUs lie to each other.
     pub topology: Topology,
+    /// The kernel and the CPU that were measured, as bills have them.
+    pub stack: BTreeMap<String, String>,
     rounds: Vec<BTreeMap<Primitive, f64>>,
     absent: BTreeMap<Primitive, String>,
 }
@@ -138,6 +142,7 @@ pub fn measure(rounds: u32, here: &Surroundings<'_>) -> Result<Measurements, Liv
     let cpus = topology::Cpus::of_this_host();
     let mut found = Measurements {
         topology: cpus.topology(),
+        stack: super::stack(),
         rounds: Vec::new(),
         absent: BTreeMap::new(),
     };

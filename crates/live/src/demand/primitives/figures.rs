@@ -49,7 +49,7 @@ impl Get<'_> {
         Some((512.0 * most - one) / 511.0)
     }
 
-    /// What waking another thread adds to a write.
+    /// What waking a thread adds to a write.
     fn wake(&self) -> Option<f64> {
         Some(self.of(Primitive::EventfdWake)? - self.of(Primitive::EventfdWrite)?)
     }
@@ -121,7 +121,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: CostKey::DEMAND_WAKE,
         of: |round| round.wake(),
-        words: "a write to an eventfd that a thread on another CPU sleeps on, less one that nobody waits for",
+        words: "a write to an eventfd that a thread of the same CPU sleeps on, less one that nobody waits for",
     },
     Rule {
         key: CostKey::DEMAND_WAKE_LATENCY_SAME,
@@ -192,16 +192,6 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
         CostKey::DEMAND_LINE_REMOTE,
         [120.0, 200.0, 400.0],
         "no two sockets to measure between: as of server CPUs of 2020 to 2025",
-    ),
-    (
-        CostKey::DEMAND_WAKE,
-        [300.0, 800.0, 2000.0],
-        "one CPU only to measure on",
-    ),
-    (
-        CostKey::DEMAND_WAKE_LATENCY_SAME,
-        [300.0, 1000.0, 3000.0],
-        "one CPU only to measure demand.wake on, which is a part of what was measured",
     ),
     (
         CostKey::DEMAND_WAKE_LATENCY_OTHER,

@@ -51,6 +51,7 @@ fn who_asks_to_stop_is_heard() {
 fn made_up(rounds: &[&[(Primitive, f64)]]) -> Measurements {
     Measurements {
         topology: Topology::flat(1),
+        stack: BTreeMap::new(),
         rounds: rounds
             .iter()
             .map(|round| round.iter().copied().collect())

@@ -24,6 +24,7 @@ pub(super) const GROUP: Group = Group {
         Primitive::EventfdWrite,
         Primitive::EventfdRead,
         Primitive::EventfdWake,
+        Primitive::EventfdWakeOther,
         Primitive::OneWaySameCpu,
         Primitive::OneWayOtherCpu,
     ],
@@ -35,6 +36,9 @@ const CALLS: u64 = 2048;
 const WAKE_UPS: usize = 64;
 /// How long a thread may take to fall asleep again. Assumed.
 const SETTLE: Duration = Duration::from_micros(100);
+/// Threads of one CPU that are woken one after the other, and how long they may take to fall asleep. Assumed.
+const SLEEPERS: u64 = 32;
+const ALL_ASLEEP: Duration = Duration::from_millis(3);
 /// Ends the other thread.
 const END: u64 = 1 << 32;
 
@@ -42,14 +46,15 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     alone(round)?;
     let cpus = round.cpus.apart();
     round.note(Primitive::OneWaySameCpu, one_way(cpus.0, cpus.0)?);
+    round.note(Primitive::EventfdWake, waking_here(cpus.0)?);
     if cpus.0 == cpus.1 {
-        for primitive in [Primitive::OneWayOtherCpu, Primitive::EventfdWake] {
+        for primitive in [Primitive::OneWayOtherCpu, Primitive::EventfdWakeOther] {
             round.lacks(primitive, "this process may use one CPU only");
         }
         return Ok(());
     }
     round.note(Primitive::OneWayOtherCpu, one_way(cpus.0, cpus.1)?);
-    round.note(Primitive::EventfdWake, waking(cpus)?);
+    round.note(Primitive::EventfdWakeOther, waking(cpus)?);
     Ok(())
 }
 
@@ -98,6 +103,36 @@ fn ask_again(ask: &Event, answer: &Event) -> Result<Vec<f64>, LiveError> {
         Ok(nanoseconds(began.elapsed()))
     };
     (0..WAKE_UPS).map(once).collect()
+}
+
+/// What a write takes that wakes a thread of the same CPU: of the writer's time, so that it may lose the CPU at once.
+fn waking_here(cpu: usize) -> Result<f64, LiveError> {
+    let events: Result<Vec<Event>, _> = (0..SLEEPERS)
+        .map(|_| Event::new(EventfdFlags::empty()))
+        .collect();
+    let events = events?;
+    thread::scope(|scope| {
+        let sleepers: Vec<_> = events
+            .iter()
+            .map(|event| {
+                scope.spawn(move || {
+                    place::pin(Some(cpu))?;
+                    event.read().map(drop)
+                })
+            })
+            .collect();
+        let waker = scope.spawn(|| {
+            let pinned = place::pin(Some(cpu));
+            thread::sleep(ALL_ASLEEP);
+            let took = each_takes(SLEEPERS, || {
+                events.iter().try_for_each(|event| event.write(1))
+            });
+            pinned.and(took)
+        });
+        let took = joined(waker)?;
+        sleepers.into_iter().try_for_each(joined)?;
+        Ok(took)
+    })
 }
 
 /// What a write takes that wakes a thread on another CPU.

@@ -1,0 +1,39 @@
+//! What `calibrate` was told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  pagetoll calibrate unmap.json switch.json > my-xen.toml
+      The table of a Xen and a kernel of your own, from bills of the lab
+  pagetoll calibrate --this-host --output this-host.toml
+      What demand paging is made of on this host: system calls, copies, exits, wake-ups, cache lines
+  pagetoll bill demand --on sim --host this-host.toml
+      What the model makes of it";
+
+/// What `calibrate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Bills of the lab in JSON, of different routes on the same machine
+    #[arg(required_unless_present = "this_host")]
+    pub(crate) bills: Vec<PathBuf>,
+    /// Measures this host instead, which needs /dev/kvm and userfaultfd; the machine should be idle
+    #[arg(long, conflicts_with = "bills")]
+    pub(crate) this_host: bool,
+    /// With --this-host: how often everything is measured, 1 to 1000 [default: 21]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "this_host",
+        allow_negative_numbers = true
+    )]
+    pub(crate) rounds: Option<u32>,
+    /// What the table is to be called [default: lab, or this-host]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Writes the table to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,93 @@
+//! A table of this host: what was measured stands before the figures that follow from it.
+
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use pagetoll_bill::Unit;
+use pagetoll_bill::host::{Host, Kind};
+use pagetoll_live::demand::primitives::{self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements};
+
+use super::{Figure, Table, rounded};
+use crate::args::{CalibrateArgs, Verbosity};
+use crate::commands::on_this_host;
+use crate::failure::Failure;
+
+/// The table's name where nobody says another.
+const NAME: &str = "this-host";
+
+/// Measures, and writes the table down.
+pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String> {
+    let rounds = args.rounds.unwrap_or(DEFAULT_ROUNDS);
+    if !(1..=MOST_ROUNDS).contains(&rounds) {
+        let problem = format!("--rounds {rounds}: expected 1 to {MOST_ROUNDS}");
+        return Err(Failure::BadInput(problem).into());
+    }
+    let name = args.name.as_deref().unwrap_or(NAME);
+    table_text(name, &on_this_host::primitives(rounds, verbosity)?)
+}
+
+/// The table of these measurements, as a file has it.
+fn table_text(name: &str, found: &Measurements) -> Result<String> {
+    let when = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let text = comment(found) + &toml::to_string(&table(name, found, &when))?;
+    // Nobody shall find out later that it cannot be read.
+    Host::parse(name, &text).context("the table of this host")?;
+    Ok(text)
+}
+
+/// Everything that was measured, as a table for people.
+fn comment(found: &Measurements) -> String {
+    let mut text = format!(
+        "# Made by `pagetoll calibrate --this-host`. Measured, in nanoseconds:\n#\n\
+         #  {:<52} {:>8} {:>10} {:>10}  {:>6}\n",
+        "primitive", "median", "10 %", "90 %", "rounds"
+    );
+    for (primitive, estimate) in found.each() {
+        text += &match estimate {
+            Ok(e) => format!(
+                "#  {:<52} {:>8.1} {:>10.1} {:>10.1}  {:>6}\n",
+                primitive.to_string(),
+                e.median,
+                e.low,
+                e.high,
+                e.samples
+            ),
+            Err(reason) => format!("#  {primitive}: not measured: {reason}\n"),
+        };
+    }
+    text + "\n"
+}
+
+fn table(name: &str, found: &Measurements, when: &str) -> Table {
+    let of = |part: &str| found.stack.get(part).map_or("?", String::as_str);
+    let host = format!("{}, Linux {}", of("cpu"), of("linux"));
+    let figures = primitives::figures(found);
+    Table {
+        name: name.to_owned(),
+        summary: format!(
+            "{host}, {} CPUs: demand paging, measured on {when}",
+            found.topology.cpus()
+        ),
+        unit: Unit::Nanoseconds,
+        topology: Some(found.topology),
+        figure: figures
+            .into_iter()
+            .map(|derived| figure(derived, &format!("{host}, {when}")))
+            .collect(),
+    }
+}
+
+fn figure(derived: Derived, measured: &str) -> (&'static str, Figure) {
+    let source = match derived.kind {
+        Kind::Measured => format!("{}; {measured}", derived.source),
+        _ => derived.source,
+    };
+    let figure = Figure {
+        value: rounded(derived.value),
+        low: rounded(derived.low),
+        high: rounded(derived.high),
+        kind: derived.kind,
+        source,
+    };
+    (derived.key.name(), figure)
+}
