@@ -9,6 +9,7 @@
 //! way to whoever resolves it, and the resolution.
 
 mod backing;
+mod beside;
 mod content;
 mod crew;
 mod entry;
@@ -127,12 +128,14 @@ pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveEr
     // The guest's memory, what it is filled from, and the order of touches.
     host::require_memory(pages * (2 * 4096 + 8))?;
     let content = Content::WORDS.bytes(pages);
-    let outcomes = run_all(request, here, (&lines, &content))?;
+    let others = beside_lines(request);
+    let (outcomes, rates) = run_all(request, here, (&lines, &others, &content))?;
     require_any(&outcomes)?;
-    let rows = rows::rows(
+    let mut rows = rows::rows(
         request,
         &lines.iter().copied().zip(outcomes).collect::<Vec<_>>(),
     );
+    rows.extend(rows::beside(request, &others, &rates));
     Ok(Billed {
         bill: bill_of(request, rows),
         timings: vec![("billing this host".into(), began.elapsed())],
@@ -165,15 +168,27 @@ fn lines(request: &Request) -> Vec<Line> {
     lines
 }
 
-/// Runs every line as often as was ordered; runs of different lines take turns.
+/// What the kernel's own test is run for.
+fn beside_lines(request: &Request) -> Vec<Line> {
+    let of = |line: &Line| line.batch == 1 && beside::is_ordered(request, line.mechanism);
+    match request.beside {
+        Some(_) => lines(request).into_iter().filter(of).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Runs every line as often as was ordered, and the kernel's own test for `others`; runs of different lines take turns.
+/// The second result has a rate of that test for each run of each line.
 fn run_all(
     request: &Request,
     here: &Surroundings<'_>,
-    (lines, content): (&[Line], &[u8]),
-) -> Result<Vec<Outcome>, LiveError> {
+    (lines, others, content): (&[Line], &[Line], &[u8]),
+) -> Result<(Vec<Outcome>, Vec<Vec<f64>>), LiveError> {
     let runs = request.order.runs as usize;
     let mut outcomes: Vec<Outcome> = vec![Ok(Vec::new()); lines.len()];
+    let mut rates = vec![Vec::new(); others.len()];
     for run in 0..runs {
+        run_beside(request, here.stop, (others, &mut rates))?;
         for (index, line) in lines.iter().enumerate() {
             if here.stop.load(Ordering::SeqCst) {
                 return Err(LiveError::Stopped);
@@ -196,7 +211,23 @@ fn run_all(
             run_once(setup, &mut outcomes[index])?;
         }
     }
-    Ok(outcomes)
+    Ok((outcomes, rates))
+}
+
+/// Runs the kernel's own test once for each of these lines.
+fn run_beside(
+    request: &Request,
+    stop: &AtomicBool,
+    (lines, rates): (&[Line], &mut [Vec<f64>]),
+) -> Result<(), LiveError> {
+    let Some(program) = &request.beside else {
+        return Ok(());
+    };
+    for (line, rates) in lines.iter().zip(rates) {
+        let line = (line.mechanism, line.vcpus);
+        rates.push(beside::run((request, program), line, stop)?);
+    }
+    Ok(())
 }
 
 /// A bill has at least one line with figures.

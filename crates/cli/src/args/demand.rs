@@ -1,5 +1,7 @@
 //! What `bill demand` was told besides what all routes are told.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 /// Options of the demand route.
@@ -36,6 +38,9 @@ pub(crate) struct DemandArgs {
     /// Where threads may run [default: none]
     #[arg(long, value_name = "WHERE")]
     pub(crate) pin: Option<Pin>,
+    /// The kernel's own demand_paging_test, built, whose rates are to stand beside; implies --ring 0
+    #[arg(long, value_name = "PATH")]
+    pub(crate) beside: Option<PathBuf>,
 }
 
 impl DemandArgs {

@@ -30,11 +30,20 @@ pub(super) fn live(args: &BillArgs, command: String) -> Result<Request> {
         touch: said.access.map_or(demand::Touch::Write, Into::into),
         sequence: said.order.map_or(demand::Sequence::Sequential, Into::into),
         seed: args.sim.seed,
-        ring: said.ring.map_or(demand::Ring::Three, Into::into),
+        ring: said.ring.map_or(ring(said), Into::into),
         pinning: said.pin.map_or(demand::Pinning::None, Into::into),
+        beside: said.beside.clone(),
         command,
     };
     Ok(request.validated()?)
+}
+
+/// The ring of an order that does not say: that of the kernel's own test where it runs beside.
+const fn ring(said: &said::DemandArgs) -> demand::Ring {
+    match said.beside {
+        Some(_) => demand::Ring::Zero,
+        None => demand::Ring::Three,
+    }
 }
 
 fn order(args: &BillArgs) -> Result<Order, Failure> {

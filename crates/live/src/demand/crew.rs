@@ -24,6 +24,11 @@ const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
 
+/// How long this many pages of all vCPUs may take.
+pub(super) fn patience(pages: u64) -> Duration {
+    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
 /// What all vCPU threads of a run share.
 #[derive(Debug)]
 pub(super) struct Crew<'a> {
@@ -99,8 +104,7 @@ impl Crew<'_> {
         watch: &Watch<'_>,
         sound: &dyn Fn() -> bool,
     ) -> Result<Vec<Touched>, LiveError> {
-        let pages = u32::try_from(self.layout.data_bytes() / 4096).unwrap_or(u32::MAX);
-        let patience = PATIENCE + PATIENCE_PER_PAGE * pages;
+        let patience = patience(self.layout.data_bytes() / 4096);
         let deadline = Instant::now() + patience;
         let mut results: Vec<Option<Touched>> = vec![None; vcpus];
         let mut failure = None;

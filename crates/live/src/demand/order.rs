@@ -1,10 +1,12 @@
 //! What a bill of this host's demand paging can be asked for.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use pagetoll_bill::{Limits, Order};
 use pagetoll_units::Pages;
 
+use super::beside;
 use crate::LiveError;
 use crate::pager::{Mode, Sharing, Waiting};
 
@@ -161,6 +163,8 @@ pub struct Request {
     pub ring: Ring,
     /// Where threads may run.
     pub pinning: Pinning,
+    /// The kernel's own `demand_paging_test`, to be run beside this bench.
+    pub beside: Option<PathBuf>,
     /// How it was ordered.
     pub command: String,
 }
@@ -190,6 +194,7 @@ impl Request {
         range("--readers", self.readers, MOST_READERS)?;
         self.check_batches()?;
         self.check_memory()?;
+        beside::check(&self)?;
         Ok(self)
     }
 

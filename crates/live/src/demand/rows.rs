@@ -16,6 +16,8 @@ use super::{Lacking, Line, Mechanism, Outcome};
 use crate::pager::{Counts, Sharing};
 
 const OPERATION: &str = "page-in";
+/// What the kernel's own test does; its program is called so.
+const OF_KERNEL: &str = "demand_paging_test";
 
 /// One row for each line.
 pub(super) fn rows(request: &Request, lines: &[(Line, Outcome)]) -> Vec<Row> {
@@ -28,6 +30,20 @@ pub(super) fn rows(request: &Request, lines: &[(Line, Outcome)]) -> Vec<Row> {
         row
     };
     lines.iter().map(row).collect()
+}
+
+/// One row for each line of the kernel's own test, from the rates of its runs.
+pub(super) fn beside(request: &Request, lines: &[Line], rates: &[Vec<f64>]) -> Vec<Row> {
+    let row = |(line, rates): (&Line, &Vec<f64>)| {
+        let mut row = empty_row(request, *line);
+        OF_KERNEL.clone_into(&mut row.operation);
+        row.placement = None;
+        let per_vcpu = 1e9 * line.vcpus as f64;
+        row.set_runs(rates.iter().map(|rate| per_vcpu / rate).collect());
+        row.set_rates(rates);
+        row
+    };
+    lines.iter().zip(rates).map(row).collect()
 }
 
 fn empty_row(request: &Request, line: Line) -> Row {
@@ -198,6 +214,12 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
     if request.ring == Ring::Zero {
         notes.push(
             "in ring 0, a host without hardware virtualisation emulates each of the guest's instructions".into(),
+        );
+    }
+    if request.beside.is_some() {
+        notes.push(
+            "demand_paging_test is the kernel's own: its time begins before its threads are made, and it verifies nothing"
+                .into(),
         );
     }
     if matches!(request.memory, Memory::Hugetlb2m | Memory::Hugetlb1g) {

@@ -28,6 +28,7 @@ pub(super) fn request(pages: u64) -> Request {
         seed: 1,
         ring: Ring::Three,
         pinning: Pinning::None,
+        beside: None,
         command: "pagetoll bill demand".into(),
     }
 }

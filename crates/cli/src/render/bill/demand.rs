@@ -10,11 +10,16 @@ use crate::words::word;
 
 /// The rates, and the tolls of every row.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
-    vec![
-        Section::table(
-            "Pages paged in for each second, all vCPUs together",
-            rates(bill),
-        ),
+    let mut sections = vec![Section::table(
+        "Pages paged in for each second, all vCPUs together",
+        rates(bill),
+    )];
+    let beside = beside(bill);
+    if !beside.rows.is_empty() {
+        let title = "Beside the kernel's own demand_paging_test, pages for each second";
+        sections.push(Section::table(title, beside));
+    }
+    sections.extend([
         Section::table(
             "Where threads ran, and what the memory became",
             places(bill),
@@ -23,7 +28,53 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
             format!("Tolls, {} of a vCPU", figure::unit_per_item(bill)),
             tolls(bill),
         ),
-    ]
+    ]);
+    sections
+}
+
+/// The operation of rows that the kernel's own test gave.
+const OF_KERNEL: &str = "demand_paging_test";
+
+/// The rows of pagetoll's own bench.
+fn own(bill: &Bill) -> impl Iterator<Item = &Row> {
+    bill.rows.iter().filter(|row| row.operation != OF_KERNEL)
+}
+
+/// Each row of the kernel's own test, and that of the same order beside it.
+fn beside(bill: &Bill) -> Table {
+    let mut table = Table::new([
+        ("mechanism", Align::Left),
+        ("vCPUs", Align::Right),
+        ("readers", Align::Right),
+        ("ring", Align::Right),
+        ("pagetoll", Align::Right),
+        ("demand_paging_test", Align::Right),
+        ("against it", Align::Right),
+    ]);
+    for theirs in bill.rows.iter().filter(|row| row.operation == OF_KERNEL) {
+        let alike = |row: &&Row| {
+            (&row.mechanism, row.vcpus, row.batch)
+                == (&theirs.mechanism, theirs.vcpus, theirs.batch)
+        };
+        let ours = own(bill).find(alike);
+        let against = match (
+            ours.and_then(|row| row.pages_per_second),
+            theirs.pages_per_second,
+        ) {
+            (Some(ours), Some(theirs)) => format!("{:.2}x", ours / theirs),
+            _ => NONE.to_owned(),
+        };
+        table.row([
+            theirs.mechanism.clone(),
+            optional(theirs.vcpus),
+            optional(theirs.readers),
+            optional(theirs.ring),
+            ours.map_or_else(|| NONE.to_owned(), rate),
+            rate(theirs),
+            against,
+        ]);
+    }
+    table
 }
 
 fn rates(bill: &Bill) -> Table {
@@ -38,7 +89,7 @@ fn rates(bill: &Bill) -> Table {
         ("of populated", Align::Right),
         ("against uffd", Align::Right),
     ]);
-    for row in &bill.rows {
+    for row in own(bill) {
         let rate = match &row.unavailable {
             Some(reason) => table.unavailable(reason),
             None => rate(row),
@@ -72,7 +123,7 @@ fn rate(row: &Row) -> String {
 /// The rate of the first row with this role and as many vCPUs.
 fn rate_of(bill: &Bill, role: Role, row: &Row) -> Option<f64> {
     let alike = |other: &&Row| other.role == role && other.vcpus == row.vcpus;
-    bill.rows.iter().find(alike)?.pages_per_second
+    own(bill).find(alike)?.pages_per_second
 }
 
 fn share_of_ceiling(bill: &Bill, row: &Row) -> String {
@@ -98,7 +149,7 @@ fn places(bill: &Bill) -> Table {
         ("pages by size of their folio", Align::Left),
     ]);
     let mut groups: Vec<([String; 3], Vec<String>)> = Vec::new();
-    for row in bill.rows.iter().filter(|row| row.unavailable.is_none()) {
+    for row in own(bill).filter(|row| row.unavailable.is_none()) {
         let folios: Vec<_> = row
             .folios
             .iter()
@@ -200,6 +251,18 @@ mod tests {
                 "300000 +- 0 | 75.0 % | 30.00x",
             ]
         );
+    }
+
+    #[test]
+    fn the_kernels_own_test_stands_beside_the_same_order() {
+        let mut bill = sample();
+        assert!(beside(&bill).rows.is_empty());
+        let mut theirs = row("uffd", Role::Before, 8_000.0);
+        theirs.operation = "demand_paging_test".into();
+        bill.rows.push(theirs);
+        assert_eq!(rates(&bill).rows.len(), 3);
+        let table = beside(&bill);
+        assert_eq!(table.rows[0][4..], ["10000 +- 0", "8000 +- 0", "1.25x"]);
     }
 
     #[test]

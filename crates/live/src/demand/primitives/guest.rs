@@ -93,6 +93,7 @@ fn request() -> Request {
         seed: 1,
         ring: Ring::Three,
         pinning: Pinning::Together,
+        beside: None,
         command: String::new(),
     }
 }

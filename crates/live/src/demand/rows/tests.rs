@@ -104,3 +104,14 @@ fn a_wrong_page_fails_the_bill_and_a_line_that_cannot_be_billed_says_why() {
         Some("no guest_memfd; get one")
     );
 }
+
+#[test]
+fn the_rates_of_the_kernels_own_test_stand_beside() {
+    let lines = [line(Mechanism::Uffd, 1)];
+    let rows = beside(&request(100), &lines, &[vec![1e4, 3e4]]);
+    assert_eq!(rows[0].operation, "demand_paging_test");
+    assert_eq!((rows[0].vcpus, rows[0].readers), (Some(2), Some(1)));
+    assert_eq!(rows[0].pages_per_second, Some(2e4));
+    assert_eq!(rows[0].runs, [2e5, 2e9 / 3e4]);
+    assert!(rows[0].tolls.is_empty() && rows[0].checks.is_empty());
+}
