@@ -1,0 +1,128 @@
+//! The factors that lay the model over the rates that a table is calibrated to.
+//!
+//! Each rate settles one factor and no more: computing is scaled until one vCPU alone is as fast as the table says
+//! (`demand.page.*.1`), line transfers until 4 vCPUs are by exit-on-missing, wake-ups and hand-offs until they are by
+//! uffd (`demand.page.*.4`). It is done anew for every sample of a table, so that the spread of a result is that of
+//! machines which all meet the calibration points. A table without these figures is taken as it is.
+
+use pagetoll_bill::host::{CostKey, HostError, Prices, Topology};
+
+use super::costs::Factors;
+use super::run::{DemandError, run};
+use super::{Mechanism, Scenario};
+
+/// Factors are sought between the smallest and the largest; a rate that needs another is not met.
+const RANGE: (f64, f64) = (0.05, 8.0);
+/// Halvings of that range on a logarithmic scale: to 0.5 %.
+const HALVINGS: u32 = 10;
+
+/// Factors for the two mechanisms that a table can be calibrated to. Computing has one each: a vCPU that leaves with
+/// every fault and one that sleeps do not run the same code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    exit: Factors,
+    uffd: Factors,
+}
+
+impl Calibration {
+    /// What `mechanism` is run with.
+    #[must_use]
+    pub const fn of(&self, mechanism: Mechanism) -> Factors {
+        match mechanism {
+            Mechanism::Uffd => self.uffd,
+            _ => self.exit,
+        }
+    }
+}
+
+/// A host, and the seed of the runs.
+#[derive(Clone, Copy)]
+struct Bench<'a> {
+    topology: Topology,
+    prices: &'a Prices<'a>,
+    seed: u64,
+}
+
+/// Finds the factors.
+///
+/// # Errors
+/// As [`run`].
+pub fn calibrate(
+    topology: Topology,
+    prices: &Prices<'_>,
+    seed: u64,
+) -> Result<Calibration, DemandError> {
+    let bench = Bench {
+        topology,
+        prices,
+        seed,
+    };
+    let mut common = Factors::NONE;
+    let exit = Mechanism::ExitOnMissing;
+    if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_EXIT_4)? {
+        common.transfer = solve(goal, |transfer| {
+            let factors = Factors { transfer, ..common };
+            bench.cost(exit, 4, bench.alone(exit, factors)?)
+        })?;
+    }
+    let uffd = Mechanism::Uffd;
+    if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_UFFD_4)? {
+        common.wake = solve(goal, |wake| {
+            let factors = Factors { wake, ..common };
+            bench.cost(uffd, 4, bench.alone(uffd, factors)?)
+        })?;
+    }
+    Ok(Calibration {
+        exit: bench.alone(exit, common)?,
+        uffd: bench.alone(uffd, common)?,
+    })
+}
+
+impl Bench<'_> {
+    /// Scales computing until one vCPU alone is as fast as it must be.
+    fn alone(&self, mechanism: Mechanism, factors: Factors) -> Result<Factors, DemandError> {
+        let key = match mechanism {
+            Mechanism::Uffd => CostKey::DEMAND_PAGE_UFFD_1,
+            _ => CostKey::DEMAND_PAGE_EXIT_1,
+        };
+        let Some(goal) = given(self.prices, key)? else {
+            return Ok(factors);
+        };
+        let with = |compute| Factors { compute, ..factors };
+        let compute = solve(goal, |compute| self.cost(mechanism, 1, with(compute)))?;
+        Ok(with(compute))
+    }
+
+    /// What a page takes each vCPU, in nanoseconds.
+    fn cost(&self, mechanism: Mechanism, vcpus: u32, factors: Factors) -> Result<f64, DemandError> {
+        let scenario = Scenario {
+            seed: self.seed,
+            ..Scenario::new(mechanism, vcpus)
+        };
+        let ran = run((self.topology, self.prices), factors, &scenario)?;
+        Ok(f64::from(vcpus) * 1e9 / ran.pages_per_second)
+    }
+}
+
+/// The figure, if the table has it.
+fn given(prices: &Prices<'_>, key: CostKey) -> Result<Option<f64>, HostError> {
+    match prices.of(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(HostError::Lacks { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
+/// Where `cost`, which rises, comes to `goal`.
+fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<f64, DemandError> {
+    let (mut low, mut high) = (RANGE.0.ln(), RANGE.1.ln());
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if cost(middle.exp())? < goal {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(f64::midpoint(low, high).exp())
+}
