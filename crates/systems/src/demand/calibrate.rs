@@ -57,40 +57,43 @@ pub fn calibrate(
         prices,
         seed,
     };
-    let mut common = Factors::NONE;
-    let exit = Mechanism::ExitOnMissing;
+    let mut exit = Factors::NONE;
     if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_EXIT_4)? {
-        common.transfer = solve(goal, |transfer| {
-            let factors = Factors { transfer, ..common };
-            bench.cost(exit, 4, bench.alone(exit, factors)?)
+        exit.others = solve(goal, |others| {
+            let factors = Factors { others, ..exit };
+            bench.cost(Mechanism::ExitOnMissing, 4, bench.computing(factors)?)
         })?;
     }
-    let uffd = Mechanism::Uffd;
+    exit = bench.computing(exit)?;
+    let mut uffd = exit;
     if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_UFFD_4)? {
-        common.wake = solve(goal, |wake| {
-            let factors = Factors { wake, ..common };
-            bench.cost(uffd, 4, bench.alone(uffd, factors)?)
+        uffd.locked = solve(goal, |locked| {
+            let factors = Factors { locked, ..uffd };
+            bench.cost(Mechanism::Uffd, 4, bench.waking(factors)?)
         })?;
     }
-    Ok(Calibration {
-        exit: bench.alone(exit, common)?,
-        uffd: bench.alone(uffd, common)?,
-    })
+    uffd = bench.waking(uffd)?;
+    Ok(Calibration { exit, uffd })
 }
 
 impl Bench<'_> {
-    /// Scales computing until one vCPU alone is as fast as it must be.
-    fn alone(&self, mechanism: Mechanism, factors: Factors) -> Result<Factors, DemandError> {
-        let key = match mechanism {
-            Mechanism::Uffd => CostKey::DEMAND_PAGE_UFFD_1,
-            _ => CostKey::DEMAND_PAGE_EXIT_1,
-        };
-        let Some(goal) = given(self.prices, key)? else {
+    /// Scales computing until one vCPU that leaves with every fault is as fast as it must be.
+    fn computing(&self, factors: Factors) -> Result<Factors, DemandError> {
+        let Some(goal) = given(self.prices, CostKey::DEMAND_PAGE_EXIT_1)? else {
             return Ok(factors);
         };
         let with = |compute| Factors { compute, ..factors };
-        let compute = solve(goal, |compute| self.cost(mechanism, 1, with(compute)))?;
-        Ok(with(compute))
+        let exit = Mechanism::ExitOnMissing;
+        Ok(with(solve(goal, |compute| self.cost(exit, 1, with(compute)))?))
+    }
+
+    /// Scales waking until one vCPU with one reader is as fast as it must be.
+    fn waking(&self, factors: Factors) -> Result<Factors, DemandError> {
+        let Some(goal) = given(self.prices, CostKey::DEMAND_PAGE_UFFD_1)? else {
+            return Ok(factors);
+        };
+        let with = |asleep| Factors { asleep, ..factors };
+        Ok(with(solve(goal, |asleep| self.cost(Mechanism::Uffd, 1, with(asleep)))?))
     }
 
     /// What a page takes each vCPU, in nanoseconds.

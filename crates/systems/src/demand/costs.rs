@@ -29,20 +29,23 @@ pub(super) fn nanos(ticks: Ticks) -> f64 {
 /// What is laid over a table's figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// On what threads compute.
+    /// On what every mechanism computes.
     pub compute: f64,
-    /// On what lines take to move.
-    pub transfer: f64,
-    /// On wake-ups, their latency, and hand-offs of locks.
-    pub wake: f64,
+    /// On what only a thread has that sleeps or reads faults: going to sleep, reading, waking, coming round.
+    pub asleep: f64,
+    /// On the number of lines that a page moves and nobody queues for.
+    pub others: f64,
+    /// On all that is done under the userfaultfd's locks, and on handing them over.
+    pub locked: f64,
 }
 
 impl Factors {
     /// The table's figures as they are.
     pub const NONE: Self = Self {
         compute: 1.0,
-        transfer: 1.0,
-        wake: 1.0,
+        asleep: 1.0,
+        others: 1.0,
+        locked: 1.0,
     };
 }
 
@@ -81,6 +84,7 @@ pub(super) struct Lines {
     pub(super) near_grants: u32,
     pub(super) hand_off: f64,
     pub(super) under_lock: f64,
+    pub(super) others: f64,
 }
 
 /// What queues cost that are walked.
@@ -112,8 +116,8 @@ impl Costs {
     ) -> Result<Self, HostError> {
         Ok(Self {
             topology,
-            work: work(prices)?.scaled(factors.compute),
-            wake: wake(prices)?.scaled(factors.wake),
+            work: work(prices)?.scaled(factors),
+            wake: wake(prices)?.scaled(factors),
             lines: lines(topology, prices)?.scaled(factors),
             walks: Walks {
                 fault: prices.of(CostKey::DEMAND_QUEUE_ENTRY)?,
@@ -171,6 +175,7 @@ fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
         near_grants: whole(prices.of(CostKey::DEMAND_NEAR_GRANTS)?),
         hand_off: prices.of(CostKey::DEMAND_HAND_OFF)?,
         under_lock: prices.of(CostKey::DEMAND_LOCK_LINES)?,
+        others: prices.of(CostKey::DEMAND_OTHER_LINES)?,
     })
 }
 
@@ -185,29 +190,32 @@ fn whole(number: f64) -> u32 {
 }
 
 impl Work {
-    fn scaled(self, by: f64) -> Self {
+    fn scaled(self, factors: Factors) -> Self {
+        let Factors {
+            compute, asleep, ..
+        } = factors;
         Self {
-            touch: self.touch * by,
-            zero_fill: self.zero_fill * by,
-            sleep: self.sleep * by,
-            exit: self.exit * by,
-            resolve: self.resolve * by,
-            user: self.user * by,
-            source_page: self.source_page * by,
-            copy_call: self.copy_call * by,
-            copy_page: self.copy_page * by,
-            poll: self.poll * by,
-            read: self.read * by,
+            touch: self.touch * compute,
+            zero_fill: self.zero_fill * compute,
+            sleep: self.sleep * asleep,
+            exit: self.exit * compute,
+            resolve: self.resolve * compute,
+            user: self.user * compute,
+            source_page: self.source_page * compute,
+            copy_call: self.copy_call * compute,
+            copy_page: self.copy_page * compute,
+            poll: self.poll * asleep,
+            read: self.read * asleep,
         }
     }
 }
 
 impl Wake {
-    fn scaled(self, by: f64) -> Self {
+    fn scaled(self, factors: Factors) -> Self {
         Self {
-            call: self.call * by,
-            same_cpu: self.same_cpu * by,
-            other_cpu: self.other_cpu * by,
+            call: self.call * factors.asleep * factors.locked,
+            same_cpu: self.same_cpu * factors.asleep,
+            other_cpu: self.other_cpu * factors.asleep,
         }
     }
 }
@@ -215,11 +223,9 @@ impl Wake {
 impl Lines {
     fn scaled(self, factors: Factors) -> Self {
         Self {
-            core: self.core * factors.transfer,
-            l3: self.l3 * factors.transfer,
-            socket: self.socket * factors.transfer,
-            machine: self.machine * factors.transfer,
-            hand_off: self.hand_off * factors.wake,
+            hand_off: self.hand_off * factors.locked,
+            under_lock: self.under_lock * factors.locked,
+            others: self.others * factors.others,
             ..self
         }
     }

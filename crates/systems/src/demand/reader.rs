@@ -33,7 +33,7 @@ impl Reader {
         let epoll = shared.readers.stand(cx, Sharing::Exclusive, 0);
         while self.progress.ended.get().is_none() {
             shared.compute(cx, tolls.syscalls, costs.work.poll).await;
-            shared.locks.access(cx).await;
+            shared.locks.read(cx).await;
             if shared.unread.borrow().is_empty() {
                 epoll.wait().await;
                 continue;
@@ -59,7 +59,7 @@ impl Reader {
             let (_pending, last) = shared.pending.acquire(cx).await;
             let taken = shared.unread.borrow_mut().pop_front();
             if taken.is_some() {
-                shared.change_list(cx, last).await;
+                shared.change_list(cx, last, 2.5).await;
                 shared.refcount.access(cx).await;
             }
             taken
@@ -80,7 +80,8 @@ impl Reader {
         shared.bring_in(cx, self.batch).await;
         shared.locks.access(cx).await;
         {
-            let (_guard, _) = shared.pending.acquire(cx).await;
+            let (_guard, last) = shared.pending.acquire(cx).await;
+            shared.change_list(cx, last, 1.0).await;
             let key = u64::from(vcpu);
             let whose = WakeUp::all().keyed(key..=key);
             shared.faults.wake(cx, whose).await;

@@ -5,6 +5,7 @@
 //! | `mm` | the line of `struct mm_struct` with `mm_users`, `mmap_lock`'s count and owner, and `pgd` |
 //! | `file` | the reference count of the userfaultfd's `struct file`: `fdget` and `fdput` of a process with threads |
 //! | `mmu_lock` | `kvm->mmu_lock`, taken for reading by the TDP MMU (arch/x86/kvm/mmu/mmu.c, `kvm_tdp_mmu_page_fault`) |
+//! | `stat` | `kvm->stat.pages`, counted with every entry that is set (arch/x86/kvm/mmu.h, `kvm_update_page_stats`) |
 //! | `locks` | the line of `struct userfaultfd_ctx` with the locks and heads of its wait queues |
 //! | `refcount` | its next line: `refcount` and `refile_seq` |
 //! | `pending` | `fault_pending_wqh.lock` |
@@ -54,6 +55,7 @@ pub(super) struct Shared {
     pub(super) mm: Option<CacheLine>,
     pub(super) file: CacheLine,
     pub(super) mmu_lock: CacheLine,
+    pub(super) stat: CacheLine,
     pub(super) locks: CacheLine,
     pub(super) refcount: CacheLine,
     pub(super) pending: QueueLock,
@@ -62,6 +64,8 @@ pub(super) struct Shared {
     pub(super) faults: WaitQueue,
     /// Faults that nobody has read yet, the oldest first, by vCPU.
     pub(super) unread: RefCell<VecDeque<u32>>,
+    /// Who has last brought a page in.
+    last: Cell<Option<CoreId>>,
     /// By core of the topology: how many of its threads compute.
     computing: Vec<Cell<u32>>,
 }
@@ -83,6 +87,7 @@ impl Shared {
             tolls,
             mm: (what_if != WhatIf::MmUsersFree).then(|| make.line("mm", tolls.line_mm)),
             file: make.line("file", tolls.line_file),
+            stat: make.line("stat", tolls.line_stat),
             mmu_lock: make.line("mmu_lock", tolls.line_mmu_lock),
             locks: make.line("uffd-locks", tolls.line_locks),
             refcount: make.line("uffd-refcount", tolls.line_refcount),
@@ -90,10 +95,12 @@ impl Shared {
             fd: make.lock("fd_wqh", tolls.lock_fd),
             readers: make.queue(
                 ("readers", tolls.queue_readers),
-                costs.walks.reader + costs.walks.reader_lines * walked_line,
+                costs.walks.reader + walked_line,
+                costs.walks.reader_lines * walked_line,
             ),
-            faults: make.queue(("faults", tolls.queue_faults), costs.walks.fault),
+            faults: make.queue(("faults", tolls.queue_faults), costs.walks.fault, 0.0),
             unread: RefCell::default(),
+            last: Cell::new(None),
             computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
         }
     }
@@ -121,11 +128,31 @@ impl Shared {
         }
     }
 
-    /// Changes a list under a lock that `last` had before: its head and neighbours come from there.
-    pub(super) async fn change_list(&self, cx: &Cx, last: Option<CoreId>) {
+    /// Reads `pgd` in that line.
+    pub(super) async fn read_pgd(&self, cx: &Cx) {
+        if let Some(mm) = &self.mm {
+            mm.read(cx).await;
+        }
+    }
+
+    /// Moves the lines that every page changes and nobody queues for.
+    pub(super) async fn touch_others(&self, cx: &Cx) {
+        let here = cx.core();
+        let Some(last) = self.last.replace(Some(here)).filter(|last| *last != here) else {
+            return;
+        };
+        let line = self.costs.lines.access(self.costs.topology.nearness(last.0, here.0));
+        let cost = ticks(line * self.costs.lines.others);
+        cx.charge(self.tolls.line_others, cost).await;
+    }
+
+    /// Links or unlinks so many entries under a lock that `last` had before: heads lie in the locks' own line, which
+    /// those that arrive have taken meanwhile; the neighbours come from `last`.
+    pub(super) async fn change_list(&self, cx: &Cx, last: Option<CoreId>, entries: f64) {
+        self.locks.access(cx).await;
         let nearness = last.map(|last| self.costs.topology.nearness(last.0, cx.core().0));
         let line = nearness.map_or(self.costs.lines.hit, |near| self.costs.lines.access(near));
-        let cost = ticks(line * self.costs.lines.under_lock);
+        let cost = ticks(line * self.costs.lines.under_lock * entries);
         cx.charge(self.tolls.lists, cost).await;
     }
 }
@@ -187,14 +214,16 @@ impl Maker<'_> {
         }
     }
 
-    fn queue(&self, (name, toll): (&str, Toll), entry: f64) -> WaitQueue {
+    fn queue(&self, (name, toll): (&str, Toll), entry: f64, mark: f64) -> WaitQueue {
         let wake = self.costs.wake;
         let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
+        let visit = |nanos| match self.what_if {
+            WhatIf::NoWalks => Ticks::ZERO,
+            _ => ticks(nanos),
+        };
         let costs = WalkCosts {
-            entry: match self.what_if {
-                WhatIf::NoWalks => Ticks::ZERO,
-                _ => ticks(entry),
-            },
+            entry: visit(entry),
+            mark: visit(mark),
             wake: ticks(wake.call),
             latency: Distance::by(move |from, to| if from == to { same } else { other }),
         };

@@ -27,8 +27,10 @@ tolls! {
     line_mm = "line mm";
     line_file = "line file";
     line_mmu_lock = "line mmu_lock";
+    line_stat = "line kvm-stat";
     line_locks = "line uffd-locks";
     line_refcount = "line uffd-refcount";
+    line_others = "line others";
     lock_pending = "lock fault_pending_wqh";
     lock_fd = "lock fd_wqh";
     queue_readers = "queue readers";

@@ -112,7 +112,11 @@ impl Vcpu {
         self.shared
             .compute(cx, tolls.stage2, costs.work.touch)
             .await;
+        // The fast look-up.
+        self.shared.read_pgd(cx).await;
         self.shared.mmu_lock.access(cx).await;
+        self.shared.stat.access(cx).await;
+        self.shared.touch_others(cx).await;
         self.shared.mmu_lock.access(cx).await;
     }
 
@@ -135,6 +139,7 @@ impl Vcpu {
     async fn exit(&self, cx: &Cx, resolve: f64) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;
+        shared.read_pgd(cx).await;
         shared.compute(cx, tolls.stage2, costs.work.exit).await;
         let source = costs.work.source_page * f64::from(self.batch);
         let user = costs.work.user + resolve + source;
@@ -151,6 +156,7 @@ impl Vcpu {
         shared
             .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
             .await;
+        shared.read_pgd(cx).await;
         self.look_up(cx).await;
         shared.touch_mm(cx).await;
         shared.refcount.access(cx).await;
@@ -158,10 +164,12 @@ impl Vcpu {
         shared.locks.access(cx).await;
         let entry = {
             let (_guard, last) = shared.pending.acquire(cx).await;
-            shared.change_list(cx, last).await;
+            shared.change_list(cx, last, 1.0).await;
             shared.unread.borrow_mut().push_back(self.number);
             shared.faults.stand(cx, Sharing::Shared, key)
         };
+        // userfaultfd_must_wait.
+        shared.read_pgd(cx).await;
         shared.touch_mm(cx).await;
         shared.locks.access(cx).await;
         {
@@ -184,6 +192,7 @@ impl Shared {
     pub(super) async fn bring_in(&self, cx: &Cx, batch: u32) {
         self.touch_mm(cx).await;
         self.touch_mm(cx).await;
+        self.read_pgd(cx).await;
         let pages = self.costs.work.copy_page * f64::from(batch);
         self.compute(cx, self.tolls.copy, self.costs.work.copy_call + pages)
             .await;
