@@ -105,6 +105,7 @@ keys! {
     DEMAND_LINE_L3 = "demand.line.l3", Cost, "the same of a line that another core owns which shares the L3 cache";
     DEMAND_LINE_SOCKET = "demand.line.socket", Cost, "the same of a line that another L3 group of the socket owns";
     DEMAND_LINE_REMOTE = "demand.line.remote", Cost, "the same of a line that another socket owns";
+    DEMAND_LINE_LOADED = "demand.line.loaded", Number, "how much longer lines take between any two CPUs of the machine than the figures for them say: 1 where they were measured on it";
     DEMAND_NEAR_GRANTS = "demand.line.near-grants", Number, "how often in a row a contended line goes to nearer CPUs than the one that has waited for longest";
     DEMAND_HAND_OFF = "demand.lock.hand-off", Number, "line transfers from the release of a contended spinlock to its next holder";
     DEMAND_LOCK_LINES = "demand.lock.lines", Number, "lines that move while a userfaultfd queue is changed under its lock: list heads and neighbours";

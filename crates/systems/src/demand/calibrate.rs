@@ -13,8 +13,10 @@ use super::{Mechanism, Scenario};
 
 /// Factors are sought between the smallest and the largest; a rate that needs another is not met.
 const RANGE: (f64, f64) = (0.05, 8.0);
-/// Halvings of that range on a logarithmic scale: to 0.5 %.
-const HALVINGS: u32 = 10;
+/// How near a cost has to come to its goal, as a ratio: less than a run's own noise.
+const NEAR: f64 = 0.003;
+/// Tries, after which the nearest stands.
+const TRIES: u32 = 8;
 
 /// Factors for the two mechanisms that a table can be calibrated to. Computing has one each: a vCPU that leaves with
 /// every fault and one that sleeps do not run the same code.
@@ -116,16 +118,33 @@ fn given(prices: &Prices<'_>, key: CostKey) -> Result<Option<f64>, HostError> {
     }
 }
 
-/// Where `cost`, which rises, comes to `goal`.
-fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<f64, DemandError> {
-    let (mut low, mut high) = (RANGE.0.ln(), RANGE.1.ln());
-    for _ in 0..HALVINGS {
-        let middle = f64::midpoint(low, high);
-        if cost(middle.exp())? < goal {
-            low = middle;
+/// Where `cost`, which rises, comes to `goal`: by false position on logarithmic scales, of which both are nearly
+/// straight.
+fn solve(
+    goal: f64,
+    cost: impl Fn(f64) -> Result<f64, DemandError>,
+) -> Result<f64, DemandError> {
+    let off = |at: f64| -> Result<f64, DemandError> { Ok((cost(at.exp())? / goal).ln()) };
+    let mut low = (RANGE.0.ln(), off(RANGE.0.ln())?);
+    let mut high = (RANGE.1.ln(), off(RANGE.1.ln())?);
+    if low.1 >= 0.0 || high.1 <= 0.0 {
+        return Ok(if low.1 >= 0.0 { RANGE.0 } else { RANGE.1 });
+    }
+    let mut at = low.0;
+    for _ in 0..TRIES {
+        at = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
+        let found = off(at)?;
+        if found.abs() < NEAR {
+            break;
+        }
+        // The end that stays loses half of its weight, else it would stay for ever.
+        if found < 0.0 {
+            low = (at, found);
+            high.1 /= 2.0;
         } else {
-            high = middle;
+            high = (at, found);
+            low.1 /= 2.0;
         }
     }
-    Ok(f64::midpoint(low, high).exp())
+    Ok(at.exp())
 }

@@ -163,8 +163,13 @@ fn wake(prices: &Prices<'_>) -> Result<Wake, HostError> {
 }
 
 fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
+    let loaded = prices.of(CostKey::DEMAND_LINE_LOADED)?;
     let between = |parts: u32, key| {
-        if parts > 1 { prices.of(key) } else { Ok(0.0) }
+        if parts > 1 {
+            Ok(loaded * prices.of(key)?)
+        } else {
+            Ok(0.0)
+        }
     };
     Ok(Lines {
         hit: prices.of(CostKey::DEMAND_LINE_HIT)?,
