@@ -13,6 +13,8 @@ pub enum PublishedUnit {
     Ratio,
     /// A part of a whole, from 0 to 1.
     Share,
+    /// Pages for each second.
+    PagesPerSecond,
 }
 
 /// One published number.

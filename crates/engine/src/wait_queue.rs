@@ -27,6 +27,8 @@ use crate::time::Ticks;
 pub struct WalkCosts {
     /// The walker's, for each entry visited.
     pub entry: Ticks,
+    /// The walker's, for each busy task's entry that no walk has marked yet, on top.
+    pub mark: Ticks,
     /// The walker's, for each task woken, on top.
     pub wake: Ticks,
     /// From then until the woken task can run, by the two cores.
@@ -87,8 +89,10 @@ pub struct Walk {
     pub visited: u32,
     /// Tasks woken.
     pub woken: u32,
-    /// Standing entries of busy tasks, marked.
+    /// Standing entries of busy tasks.
     pub marked: u32,
+    /// Those of them that no walk had marked.
+    pub newly_marked: u32,
 }
 
 /// How a wait with a timeout ended.
@@ -264,8 +268,9 @@ impl Inner {
     /// Wakes or marks one entry: whether its task wakes up, and whether the entry stays.
     fn visit(&self, cx: &Cx, entry: &mut Entry, walk: &mut Walk) -> (bool, bool) {
         if matches!(entry.state, State::Busy | State::Marked) {
-            entry.state = State::Marked;
             walk.marked += 1;
+            walk.newly_marked += u32::from(entry.state == State::Busy);
+            entry.state = State::Marked;
             return (false, true);
         }
         walk.woken += 1;
@@ -284,7 +289,9 @@ impl Inner {
 
     fn cost_of(&self, walk: Walk) -> Ticks {
         let visits = self.costs.entry.saturating_mul(u64::from(walk.visited));
-        visits.saturating_add(self.costs.wake.saturating_mul(u64::from(walk.woken)))
+        let marks = self.costs.mark.saturating_mul(u64::from(walk.newly_marked));
+        let wakes = self.costs.wake.saturating_mul(u64::from(walk.woken));
+        visits.saturating_add(marks).saturating_add(wakes)
     }
 }
 

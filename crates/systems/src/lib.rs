@@ -9,6 +9,7 @@
 
 pub mod billing;
 pub mod conformance;
+pub mod demand;
 mod error;
 pub mod linux;
 pub mod search;
