@@ -129,8 +129,8 @@ pub(crate) enum Command {
     /// Makes a host table for the simulator, from bills of the lab or by measuring this host
     #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Sets published figures beside what the simulator makes of them
-    Validate(ListArgs),
+    /// Sets published figures, or those of this host, beside what the simulator makes of them
+    Validate(ValidateArgs),
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -244,6 +244,38 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// How the list is printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) format: ListFormat,
+}
+
+/// What `validate` was told.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Bills demand paging on this host and models it with a table of this host: 1 to 4 vCPUs, batches of 1 to 64
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// With --live: the table that calibrate --this-host made; without this, the host is measured first
+    #[arg(long, value_name = "HOST", requires = "live")]
+    pub(crate) host: Option<String>,
+    /// With --live: pages of each vCPU in a run [default: 4096]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "live",
+        allow_negative_numbers = true
+    )]
+    #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
+    pub(crate) pages: Option<u64>,
+    /// With --live: runs of each order [default: 5]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "live",
+        allow_negative_numbers = true
+    )]
+    #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.runs.into()))]
+    pub(crate) runs: Option<u32>,
+    /// How the comparison is printed
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: ListFormat,
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Search(args) => search::run(&args),
         Command::Fix(args) => fix::run(args.command, verbosity),
         Command::Calibrate(args) => calibrate::run(&args, verbosity),
-        Command::Validate(args) => validate::run(&args),
+        Command::Validate(args) => validate::run(&args, verbosity),
         Command::Generate(args) => generate::run(&args),
     }
 }

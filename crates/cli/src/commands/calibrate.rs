@@ -15,6 +15,8 @@ use crate::args::{CalibrateArgs, Verbosity};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
+pub(super) use this_host::table_text;
+
 /// Makes the table that was asked for.
 pub(crate) fn run(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Outcome> {
     let text = if args.this_host {

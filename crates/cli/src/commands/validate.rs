@@ -1,4 +1,6 @@
-//! `pagetoll validate`: published figures beside what the simulator makes of them.
+//! `pagetoll validate`: published figures, or those of this host, beside what the simulator makes of them.
+
+mod live;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::host::Host;
@@ -7,7 +9,7 @@ use pagetoll_systems::billing::validate::{self, Comparison, Sensitivity};
 use pagetoll_systems::billing::{DEFAULT_SAMPLES, Samples};
 
 use super::pretty_json;
-use crate::args::{ListArgs, ListFormat};
+use crate::args::{ListFormat, ValidateArgs, Verbosity};
 use crate::failure::Outcome;
 use crate::hosts;
 use crate::output;
@@ -25,7 +27,10 @@ const SAMPLES: Samples = Samples {
 };
 
 /// Prints the comparison.
-pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
+    if args.live {
+        return live::run(args, verbosity);
+    }
     let published = Published::list(PUBLISHED)?;
     let hosts = validate::HOSTS.map(hosts::built_in);
     let host = |name: &str| -> &Host {
@@ -137,7 +142,7 @@ fn sources(compared: &[Comparison]) -> Vec<String> {
 
 fn number(value: f64, unit: PublishedUnit) -> String {
     match unit {
-        PublishedUnit::Ns => format!("{value:.0}"),
+        PublishedUnit::Ns | PublishedUnit::PagesPerSecond => format!("{value:.0}"),
         PublishedUnit::Ratio | PublishedUnit::Share => format!("{value:.3}"),
     }
 }

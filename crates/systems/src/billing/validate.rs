@@ -4,6 +4,7 @@
 //! simulated system. A figure that its table was fitted to is shown, but is no prediction.
 
 mod expressions;
+pub mod live;
 
 use pagetoll_bill::Interval;
 use pagetoll_bill::host::{CostKey, Host, Prices};

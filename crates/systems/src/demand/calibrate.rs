@@ -86,7 +86,9 @@ impl Bench<'_> {
         };
         let with = |compute| Factors { compute, ..factors };
         let exit = Mechanism::ExitOnMissing;
-        Ok(with(solve(goal, |compute| self.cost(exit, 1, with(compute)))?))
+        Ok(with(solve(goal, |compute| {
+            self.cost(exit, 1, with(compute))
+        })?))
     }
 
     /// Scales waking until one vCPU with one reader is as fast as it must be.
@@ -95,7 +97,9 @@ impl Bench<'_> {
             return Ok(factors);
         };
         let with = |asleep| Factors { asleep, ..factors };
-        Ok(with(solve(goal, |asleep| self.cost(Mechanism::Uffd, 1, with(asleep)))?))
+        Ok(with(solve(goal, |asleep| {
+            self.cost(Mechanism::Uffd, 1, with(asleep))
+        })?))
     }
 
     /// What a page takes each vCPU, in nanoseconds.
@@ -120,10 +124,7 @@ fn given(prices: &Prices<'_>, key: CostKey) -> Result<Option<f64>, HostError> {
 
 /// Where `cost`, which rises, comes to `goal`: by false position on logarithmic scales, of which both are nearly
 /// straight.
-fn solve(
-    goal: f64,
-    cost: impl Fn(f64) -> Result<f64, DemandError>,
-) -> Result<f64, DemandError> {
+fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<f64, DemandError> {
     let off = |at: f64| -> Result<f64, DemandError> { Ok((cost(at.exp())? / goal).ln()) };
     let mut low = (RANGE.0.ln(), off(RANGE.0.ln())?);
     let mut high = (RANGE.1.ln(), off(RANGE.1.ln())?);

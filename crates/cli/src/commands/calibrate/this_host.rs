@@ -27,7 +27,7 @@ pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String>
 }
 
 /// The table of these measurements, as a file has it.
-fn table_text(name: &str, found: &Measurements) -> Result<String> {
+pub(in crate::commands) fn table_text(name: &str, found: &Measurements) -> Result<String> {
     let when = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let text = comment(found) + &toml::to_string(&table(name, found, &when))?;
     // Nobody shall find out later that it cannot be read.

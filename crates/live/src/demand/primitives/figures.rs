@@ -219,14 +219,24 @@ const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
         "the list's head and the neighbouring entry: list_add, list_del",
     ),
     (
+        CostKey::DEMAND_LINE_LOADED,
+        [1.0, 1.0, 1.3],
+        "lines were measured on this machine, with nothing else on its interconnect",
+    ),
+    (
+        CostKey::DEMAND_OTHER_LINES,
+        [0.5, 2.0, 8.0],
+        "counters, flags and their neighbours, beside the lines that are modelled one by one",
+    ),
+    (
         CostKey::DEMAND_EPOLL_CALLBACK,
         [15.0, 35.0, 90.0],
         "about a hundred instructions of ep_poll_callback",
     ),
     (
         CostKey::DEMAND_EPOLL_CALLBACK_LINES,
-        [1.0, 1.4, 3.0],
-        "the reader's eventpoll lock, and now and then its list",
+        [0.5, 1.5, 3.0],
+        "the entry's link, and the ready list",
     ),
     (
         CostKey::DEMAND_SMT_SLOWDOWN,
