@@ -101,6 +101,8 @@ pub enum Primitive {
     GuestZeroFill,
     /// What a vCPU thread itself works when a reader of a userfaultfd brings the page in.
     GuestSleep,
+    /// What that reader works, on the same CPU.
+    GuestReader,
 }
 
 /// What is measured together, and fails together.

@@ -22,6 +22,7 @@ use crate::LiveError;
 use crate::pager::{
     Counts, Delivery, EndOfReading, GuestRange, MemorySource, Mode, Options, Pager,
 };
+use crate::thread_time::thread_time;
 
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub(super) struct Measured {
     pub(super) wall: f64,
     /// What the vCPU threads themselves ran for, all together.
     pub(super) worked: Duration,
+    /// What readers ran for.
+    pub(super) readers_worked: Duration,
     /// What vCPU threads did, and readers.
     pub(super) by_vcpus: Counts,
     pub(super) by_readers: Counts,
@@ -51,6 +54,13 @@ pub(super) struct Measured {
     pub(super) wrong_in_host: u64,
     /// vCPUs whose sum of what they read was wrong.
     pub(super) misread: u64,
+}
+
+/// What readers did, and how long they ran for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Served {
+    counts: Counts,
+    worked: Duration,
 }
 
 impl Setup<'_> {
@@ -70,8 +80,8 @@ impl Setup<'_> {
         };
         let machine = Machine::new(backing, slots)?;
         self.fill(&machine)?;
-        let (touched, by_readers) = self.touch(&machine, &orders)?;
-        self.measure(&machine, &orders, (touched, by_readers))
+        let ran = self.touch(&machine, &orders)?;
+        self.measure(&machine, &orders, ran)
     }
 
     /// The content of this run's pages.
@@ -106,13 +116,13 @@ impl Setup<'_> {
         &self,
         machine: &Machine,
         orders: &[Vec<u64>],
-    ) -> Result<(Vec<Touched>, Counts), LiveError> {
+    ) -> Result<(Vec<Touched>, Served), LiveError> {
         let vcpus: Result<Vec<_>, _> = (0..self.vcpus).map(|number| machine.vcpu(number)).collect();
         let mut vcpus = vcpus?;
         let kicker = Kicker::new()?;
         let crew = self.crew(machine, (orders, &kicker));
         let source = MemorySource(self.bytes(machine));
-        let nobody = Counts::default();
+        let (nothing, nobody) = (Counts::default(), Served::default());
         match self.mechanism {
             Mechanism::Populated | Mechanism::Kernel => {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
@@ -129,7 +139,7 @@ impl Setup<'_> {
             }
             Mechanism::ExitGmem => {
                 let slots = GmemSlots::new(machine, self.batch, self.bytes(machine))?;
-                let entries = vcpus.iter().map(|_| Entry::Gmem(&slots, nobody)).collect();
+                let entries = vcpus.iter().map(|_| Entry::Gmem(&slots, nothing)).collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, nobody))
             }
             Mechanism::Uffd => {
@@ -189,7 +199,7 @@ impl Setup<'_> {
         &self,
         pager: &Pager<Source<'_>>,
         work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, LiveError>,
-    ) -> Result<(T, Counts), LiveError> {
+    ) -> Result<(T, Served), LiveError> {
         let (end, failed) = (EndOfReading::new()?, AtomicBool::new(false));
         thread::scope(|scope| {
             let readers: Vec<_> = (0..self.readers(pager.userfaultfds()))
@@ -206,12 +216,13 @@ impl Setup<'_> {
                 .collect();
             let done = work(&|| !failed.load(Ordering::SeqCst));
             end.request();
-            let mut counts = Counts::default();
+            let mut all = Served::default();
             for reader in readers {
-                let served = reader.join().unwrap_or(Err(LiveError::Stopped));
-                counts.add(&served?);
+                let served = reader.join().unwrap_or(Err(LiveError::Stopped))?;
+                all.counts.add(&served.counts);
+                all.worked += served.worked;
             }
-            Ok((done?, counts))
+            Ok((done?, all))
         })
     }
 
@@ -225,11 +236,14 @@ impl Setup<'_> {
         pager: &Pager<Source<'_>>,
         number: usize,
         end: &EndOfReading,
-    ) -> Result<Counts, LiveError> {
+    ) -> Result<Served, LiveError> {
         let role = Role::Reader(number, self.vcpus);
         let cpu = place::cpu_for(role, self.request.pinning, &place::allowed_cpus());
         place::pin(cpu)?;
-        Ok(pager.serve(number % pager.userfaultfds(), end, self.request.waiting)?)
+        let before = thread_time();
+        let counts = pager.serve(number % pager.userfaultfds(), end, self.request.waiting)?;
+        let worked = thread_time() - before;
+        Ok(Served { counts, worked })
     }
 
     /// Looks at the memory, whose userfaultfds are closed by now.
@@ -237,7 +251,7 @@ impl Setup<'_> {
         &self,
         machine: &Machine,
         orders: &[Vec<u64>],
-        (touched, by_readers): (Vec<Touched>, Counts),
+        (touched, served): (Vec<Touched>, Served),
     ) -> Result<Measured, LiveError> {
         let backing = &machine.backing;
         let start = backing.data_address()?;
@@ -253,8 +267,9 @@ impl Setup<'_> {
         Ok(Measured {
             wall: wall(&touched),
             worked: touched.iter().map(|touched| touched.worked).sum(),
+            readers_worked: served.worked,
             by_vcpus,
-            by_readers,
+            by_readers: served.counts,
             folios,
             wrong_in_guest: touched.iter().map(|touched| touched.wrong).sum(),
             wrong_in_host: wrong_in_host.sum::<Result<u64, _>>()?,

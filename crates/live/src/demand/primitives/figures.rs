@@ -54,6 +54,24 @@ impl Get<'_> {
         Some(self.of(Primitive::EventfdWake)? - self.of(Primitive::EventfdWrite)?)
     }
 
+    /// What mapping a page alone takes a vCPU beyond touching one of many that are there.
+    fn mapped_alone(&self) -> Option<f64> {
+        let alone = self.of(Primitive::GuestZeroFill)? - self.of(Primitive::FirstTouch)?;
+        Some((alone - self.of(Primitive::GuestTouch)?).max(0.0))
+    }
+
+    /// What the pager's own code does for a page.
+    fn user(&self) -> Option<f64> {
+        let all = self.of(Primitive::BringIn)? - self.of(Primitive::ReadSource)?;
+        Some(all - self.of(Primitive::Copy(1))?)
+    }
+
+    /// What a reader does for a fault apart from reading it.
+    fn served(&self) -> Option<f64> {
+        let polls = 2.0 * self.of(Primitive::Poll)?;
+        Some(self.wake()? + self.user()? + polls + self.of(Primitive::Copy(1))?)
+    }
+
     fn eventfd(&self) -> Option<f64> {
         Some(self.of(Primitive::EventfdWrite)? + self.of(Primitive::EventfdRead)?)
     }
@@ -77,8 +95,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         key: CostKey::DEMAND_EXIT,
-        of: |round| round.of(Primitive::EfaultRoundTrip),
-        words: "KVM_RUN on a page that stays missing",
+        of: |round| Some(round.of(Primitive::EfaultRoundTrip)? + round.mapped_alone()?),
+        words: "KVM_RUN on a page that stays missing; and what mapping a page alone takes beyond demand.touch, for which KVM maps neighbours at once: a touch that the kernel fills with zeroes, less such a touch by a process",
     },
     Rule {
         key: CostKey::DEMAND_RESOLVE,
@@ -87,10 +105,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         key: CostKey::DEMAND_USER,
-        of: |round| {
-            let all = round.of(Primitive::BringIn)? - round.of(Primitive::ReadSource)?;
-            Some(all - round.of(Primitive::Copy(1))?)
-        },
+        of: |round| round.user(),
         words: "bringing a page in by the pager's handler, less its UFFDIO_COPY and the source",
     },
     Rule {
@@ -115,8 +130,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         key: CostKey::DEMAND_READ,
-        of: |round| round.of(Primitive::ReadMessage),
-        words: "reading the messages of 32 faults",
+        of: |round| Some(round.of(Primitive::GuestReader)? - round.served()?),
+        words: "CPU time of a reader that serves a vCPU of its own CPU, less demand.wake, demand.user, two demand.poll, and UFFDIO_COPY of a page: what it finds cold when it is woken is in it",
     },
     Rule {
         key: CostKey::DEMAND_WAKE,

@@ -27,6 +27,7 @@ pub(super) const GROUP: Group = Group {
         Primitive::GuestTouch,
         Primitive::GuestZeroFill,
         Primitive::GuestSleep,
+        Primitive::GuestReader,
     ],
 };
 
@@ -43,6 +44,8 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     round.note(Primitive::GuestZeroFill, worked(&kernel));
     let uffd = run(round, Mechanism::Uffd)?;
     round.note(Primitive::GuestSleep, worked(&uffd));
+    let reader = nanoseconds(uffd.readers_worked) / PAGES as f64;
+    round.note(Primitive::GuestReader, reader);
     let exit = run(round, Mechanism::Exit)?.by_vcpus;
     match exit.decoded + exit.reported {
         0 => round.lacks(Primitive::FindPage, "no page had to be found"),

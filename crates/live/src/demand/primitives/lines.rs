@@ -32,6 +32,8 @@ const STRIDE: usize = 97;
 const TIMES: usize = 9;
 /// Additions of each thread to a contended line, in a burst.
 const ADDITIONS: u64 = 20_000;
+/// Looks at whose turn it is before the CPU is offered to others: longer than the other thread works. Assumed.
+const PATIENCE: u64 = 10_000;
 /// Whose turn it is when the other thread could not be put where it should be.
 const GIVEN_UP: u64 = u64::MAX;
 
@@ -127,15 +129,20 @@ fn pass(lines: &[Line]) -> f64 {
     nanoseconds(began.elapsed()) / lines.len() as f64
 }
 
-/// Waits until it is this turn, or until the other thread gave up.
+/// Waits until it is this turn, or until the other thread gave up. Who waits for long lets others have the CPU: the
+/// other thread may not have left it yet.
 fn wait_for(turn: &Line, wanted: u64) -> u64 {
-    loop {
+    for spins in 0_u64.. {
         let found = turn.0.load(Ordering::Acquire);
         if found == wanted || found == GIVEN_UP {
             return found;
         }
-        std::hint::spin_loop();
+        match (spins + 1) % PATIENCE {
+            0 => thread::yield_now(),
+            _ => std::hint::spin_loop(),
+        }
     }
+    GIVEN_UP
 }
 
 /// The time of one addition when a thread on each of these CPUs adds to the same line.

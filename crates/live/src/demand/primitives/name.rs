@@ -57,6 +57,7 @@ const fn fixed(primitive: Primitive) -> &'static str {
         Primitive::GuestTouch => "guest's touch, populated",
         Primitive::GuestZeroFill => "guest's touch, filled by the kernel",
         Primitive::GuestSleep => "guest's touch, by a reader: vCPU thread's part",
+        Primitive::GuestReader => "guest's touch, by a reader: the reader's part",
         Primitive::Copy(_)
         | Primitive::Continue(_)
         | Primitive::LineFrom(_)

@@ -7,6 +7,7 @@ fn run(wall: f64, by_vcpus: Counts) -> Measured {
     Measured {
         wall,
         worked: Duration::ZERO,
+        readers_worked: Duration::ZERO,
         by_vcpus,
         by_readers: Counts::default(),
         folios: BTreeMap::from([("4K".to_owned(), 200)]),
