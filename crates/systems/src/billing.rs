@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use self::cells::Cell;
 use crate::Error;
+use crate::demand::DemandError;
 use crate::xen::flush_area::FlushError;
 
 pub use crate::xen::flush_area::WaitsWith;
@@ -51,6 +52,9 @@ pub enum BillingError {
     /// vCPUs that flush each other cannot be run, or wait for each other for ever.
     #[error(transparent)]
     Flush(#[from] FlushError),
+    /// Demand paging cannot be run.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -62,7 +66,12 @@ impl BillingError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Flush(FlushError::Run(_)) => 1,
-            Self::Host(_) | Self::Mechanism(_) | Self::System(_) | Self::Flush(_) => 2,
+            Self::Demand(DemandError::Run(_)) => 1,
+            Self::Host(_)
+            | Self::Mechanism(_)
+            | Self::System(_)
+            | Self::Flush(_)
+            | Self::Demand(_) => 2,
         }
     }
 }
@@ -95,7 +104,7 @@ pub struct Samples {
 
 impl Samples {
     /// The prices of sample number `index`. A single sample is the table's own values.
-    fn prices(self, host: &Host, index: u64) -> Prices<'_> {
+    pub(crate) fn prices(self, host: &Host, index: u64) -> Prices<'_> {
         if self.count == 1 {
             host.prices()
         } else {

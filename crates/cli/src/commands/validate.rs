@@ -16,13 +16,18 @@ use crate::render::table::{Align, Table};
 use crate::render::text;
 use crate::words::word;
 
-const PUBLISHED: &str = include_str!("../../../../published/published.toml");
+/// What others measured.
+pub(crate) const PUBLISHED: &str = include_str!("../../../../published/published.toml");
 
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
     count: DEFAULT_SAMPLES,
     seed: 1,
 };
+
+/// Where the published rates of demand paging are.
+const RATES: &str =
+    "demand.*: pages for each second, by `pagetoll bill demand --on sim --host x86-256-core`";
 
 /// Prints the comparison.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
@@ -54,6 +59,7 @@ fn document(compared: &[Comparison], published: &[Published]) -> Document {
             ),
             Section::list("Sources", sources(compared)),
             Section::list("Not modelled", missing.collect()),
+            Section::list("Compared elsewhere", vec![RATES.to_owned()]),
         ],
     }
 }
@@ -137,7 +143,7 @@ fn sources(compared: &[Comparison]) -> Vec<String> {
 
 fn number(value: f64, unit: PublishedUnit) -> String {
     match unit {
-        PublishedUnit::Ns => format!("{value:.0}"),
+        PublishedUnit::Ns | PublishedUnit::PagesPerSecond => format!("{value:.0}"),
         PublishedUnit::Ratio | PublishedUnit::Share => format!("{value:.3}"),
     }
 }
@@ -154,7 +160,10 @@ mod tests {
         let host = |name: &str| hosts.iter().find(|host| host.name == name).unwrap();
         let samples = Samples { count: 3, seed: 1 };
         let compared = validate::validate(&published, host, samples).unwrap();
-        assert_eq!(compared.len() + missing, published.len());
+        let rates = published
+            .iter()
+            .filter(|f| f.unit == PublishedUnit::PagesPerSecond);
+        assert_eq!(compared.len() + missing + rates.count(), published.len());
         assert!(
             compared
                 .iter()

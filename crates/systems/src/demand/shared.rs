@@ -141,7 +141,10 @@ impl Shared {
         let Some(last) = self.last.replace(Some(here)).filter(|last| *last != here) else {
             return;
         };
-        let line = self.costs.lines.access(self.costs.topology.nearness(last.0, here.0));
+        let line = self
+            .costs
+            .lines
+            .access(self.costs.topology.nearness(last.0, here.0));
         let cost = ticks(line * self.costs.lines.others);
         cx.charge(self.tolls.line_others, cost).await;
     }
