@@ -132,6 +132,18 @@ impl Interval {
     }
 }
 
+/// A published rate beside a modelled one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRate {
+    /// Pages of all vCPUs together for each second, as published.
+    pub pages_per_second: f64,
+    /// Whether the model was calibrated to it: then it is no prediction.
+    pub fitted: bool,
+    /// What the universal scalability law makes of the calibration points; absent where there are not two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalability: Option<f64>,
+}
+
 /// What physical memory the pages of a row were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
@@ -181,6 +193,9 @@ pub struct Row {
     /// Standard deviation of that over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages_per_second_stddev: Option<f64>,
+    /// What others measured in the same setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<PublishedRate>,
     /// On which CPUs the threads ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
@@ -234,6 +249,7 @@ impl Row {
             ring: None,
             pages_per_second: None,
             pages_per_second_stddev: None,
+            published: None,
             placement: None,
             folios: BTreeMap::new(),
             pages,

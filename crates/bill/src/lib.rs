@@ -19,7 +19,9 @@ mod side_by_side;
 mod spread;
 mod support;
 
-pub use bill::{Backend, Bill, Evidence, Interval, Layout, Row, Schema, System, Toll, Unit};
+pub use bill::{
+    Backend, Bill, Evidence, Interval, Layout, PublishedRate, Row, Schema, System, Toll, Unit,
+};
 pub use check::{Check, Verdict};
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use order::{Limits, Order, OrderError};

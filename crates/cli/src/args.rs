@@ -53,6 +53,8 @@ Examples:
       Demand paging on this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
   pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
       Minor faults of shared memory, with a reader on the CPU of each vCPU
+  pagetoll bill demand --on sim --host x86-256-core --vcpus 1,2,4,8,16,32,64,128,256
+      What a machine of 256 CPUs makes of it, beside what was published of one
 
   pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
       Side by side: the same kernel without and with a fix; the second is compared with the first
@@ -152,7 +154,7 @@ pub(crate) struct BillArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u64>(text, LIMITS.pages.get()))]
     pub(crate) pages: Option<u64>,
-    /// Pages taken at once, by the mechanisms that take several [default: 1,8,32,128,512; of demand 1,16,64]
+    /// Pages taken at once, by the mechanisms that take several [default: 1,8,32,128,512; of demand 1,16,64, with --on sim 1]
     #[arg(long, value_name = "B,..", value_delimiter = ',')]
     #[arg(value_parser = |text: &str| number::<u32>(text, LIMITS.batch.into()), allow_negative_numbers = true)]
     pub(crate) batch: Option<Vec<u32>>,
@@ -191,7 +193,7 @@ pub(crate) struct SimArgs {
     /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
     #[arg(long, value_name = "HOST")]
     pub(crate) host: Option<String>,
-    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200]
+    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200; of demand 20]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
     pub(crate) samples: Option<u32>,
@@ -204,6 +206,9 @@ pub(crate) struct SimArgs {
     /// With --on sim and one --mechanism of flush: writes who paid what and when, as folded stacks (.folded) or for ui.perfetto.dev (.pftrace)
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
+    /// With --on sim, of demand: names the figures of the host table that dominate each row
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
 }
 
 /// What a simulated system does otherwise than the real one.
@@ -211,6 +216,12 @@ pub(crate) struct SimArgs {
 pub(crate) enum WhatIf {
     /// flush: wait for flush_lock with interrupts off, against Xen's assertion
     InterruptsOff,
+    /// demand: looking at an entry of a wait queue costs nothing
+    NoWalks,
+    /// demand: the cache line of mm_users and mmap_lock is everywhere at once
+    MmUsersFree,
+    /// demand: contended cache lines go to who has waited for longest
+    FifoLines,
 }
 
 /// More samples than any quantile that is printed needs.

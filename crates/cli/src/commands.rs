@@ -26,6 +26,8 @@ use serde::Serialize;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 
+pub(crate) use validate::PUBLISHED;
+
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();

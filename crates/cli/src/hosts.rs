@@ -20,11 +20,13 @@ macro_rules! built_in {
     };
 }
 
-const BUILT_IN: [BuiltIn; 5] = built_in![
+const BUILT_IN: [BuiltIn; 7] = built_in![
     "amd-pv-shim-32",
     "lab-vfio-6.17",
     "lab-vfio-6.18",
     "lab-xen-4.17",
+    "x86-256-core",
+    "x86-256-core-1-4",
     "xen-pv-dom0"
 ];
 
@@ -53,6 +55,7 @@ const fn default(route: Route) -> &'static str {
     match route {
         Route::Flush => "amd-pv-shim-32",
         Route::Pin => "lab-vfio-6.18",
+        Route::Demand => "x86-256-core",
         _ => "lab-xen-4.17",
     }
 }

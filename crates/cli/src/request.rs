@@ -1,6 +1,7 @@
 //! From what the user said to a validated order: nothing is started before this has succeeded.
 
 mod demand;
+mod demand_sim;
 mod kernels;
 mod pin;
 
@@ -45,6 +46,8 @@ pub(crate) enum Work {
     Lab(Box<Request>, Vec<Kernel>),
     /// Memory is to be paged in on this host.
     Demand(Box<pagetoll_live::demand::Request>),
+    /// The model of demand paging is to be run.
+    DemandSim(Box<pagetoll_systems::demand::billing::Request>),
     /// Simulated systems are to be travelled.
     Sim(Box<billing::Request>, Option<TimelineOrder>),
     /// Real kernels are to map memory.
@@ -71,6 +74,9 @@ impl BillRequest {
                 (Route::Pin, Backend::Sim) => Work::PinSim(Box::new(pin::sim(&args, command)?)),
                 (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
                 (_, Backend::Lab) => lab(args, command)?,
+                (Route::Demand, Backend::Sim) => {
+                    Work::DemandSim(Box::new(demand_sim::sim(&args, command)?))
+                }
                 (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?), timeline),
                 (_, Backend::Live) => Work::Demand(Box::new(demand::live(&args, command)?)),
             },
@@ -94,7 +100,12 @@ const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
 
 /// How often a host table is sampled, and from where.
 fn samples(args: &BillArgs) -> Result<Samples, Failure> {
-    let count = args.sim.samples.unwrap_or(billing::DEFAULT_SAMPLES);
+    samples_or(args, billing::DEFAULT_SAMPLES)
+}
+
+/// The same with another number where nobody says one.
+fn samples_or(args: &BillArgs, default: u32) -> Result<Samples, Failure> {
+    let count = args.sim.samples.unwrap_or(default);
     if !(1..=MOST_SAMPLES).contains(&count) {
         let problem = format!("--samples {count}: expected 1 to {MOST_SAMPLES}");
         return Err(Failure::BadInput(problem));
@@ -105,6 +116,25 @@ fn samples(args: &BillArgs) -> Result<Samples, Failure> {
     })
 }
 
+/// How `flush_lock` is waited for.
+fn waits(args: &BillArgs) -> Result<WaitsWith, Failure> {
+    let of_demand = |what: &str| {
+        let problem = format!(
+            "{what}: route {} has none; expected route demand",
+            args.route
+        );
+        Err(Failure::BadInput(problem))
+    };
+    if args.sim.sensitivity {
+        return of_demand("--sensitivity");
+    }
+    match args.sim.what_if {
+        Some(WhatIf::InterruptsOff) => Ok(WaitsWith::InterruptsOff),
+        None => Ok(WaitsWith::InterruptsOn),
+        Some(WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines) => of_demand("--what-if"),
+    }
+}
+
 fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
     let order = order(&args, (Backend::Sim, billing::LIMITS))?;
     Ok(billing::Request {
@@ -112,10 +142,7 @@ fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
         order,
         host: hosts::find(args.sim.host.as_deref(), args.route)?,
         samples: samples(&args)?,
-        waits: match args.sim.what_if {
-            Some(WhatIf::InterruptsOff) => WaitsWith::InterruptsOff,
-            None => WaitsWith::InterruptsOn,
-        },
+        waits: waits(&args)?,
         command,
     })
 }

@@ -16,7 +16,7 @@ pub(crate) fn support(route: Route, backend: Backend) -> Support {
     match (route, backend) {
         (Route::Pin, _) => Support::Yes,
         (_, Backend::Lab) if pagetoll_lab::ROUTES.contains(&route) => Support::Yes,
-        (Route::Demand, Backend::Live) => Support::Yes,
+        (Route::Demand, Backend::Live | Backend::Sim) => Support::Yes,
         (Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush, Backend::Sim) => {
             Support::Yes
         }
@@ -25,7 +25,6 @@ pub(crate) fn support(route: Route, backend: Backend) -> Support {
             Backend::Live,
         ) => no("this host's own kernel is no Xen PV guest that could be billed"),
         (_, Backend::Lab) => no("there is no probe for it in this version"),
-        (_, Backend::Sim) => no("there is no simulator for it in this version"),
     }
 }
 
@@ -95,7 +94,7 @@ mod tests {
         assert_eq!(
             billable(),
             "unmap on lab, unmap on sim, fault on lab, fault on sim, switch on lab, switch on sim, irq on lab, \
-             irq on sim, flush on lab, flush on sim, pin on lab, pin on live, pin on sim, demand on live"
+             irq on sim, flush on lab, flush on sim, pin on lab, pin on live, pin on sim, demand on live, demand on sim"
         );
     }
 

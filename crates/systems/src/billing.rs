@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use self::cells::Cell;
 use crate::Error;
+use crate::demand::DemandError;
 use crate::timeline::Timeline;
 use crate::xen::flush_area::FlushError;
 
@@ -57,6 +58,9 @@ pub enum BillingError {
         "route {0} has no timeline: what its mechanisms do is counted and priced; expected route flush"
     )]
     NoTimeline(Route),
+    /// Demand paging cannot be run.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -68,11 +72,13 @@ impl BillingError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Flush(FlushError::Run(_)) => 1,
+            Self::Demand(DemandError::Run(_)) => 1,
             Self::Host(_)
             | Self::Mechanism(_)
             | Self::NoTimeline(_)
             | Self::System(_)
-            | Self::Flush(_) => 2,
+            | Self::Flush(_)
+            | Self::Demand(_) => 2,
         }
     }
 }
@@ -105,7 +111,7 @@ pub struct Samples {
 
 impl Samples {
     /// The prices of sample number `index`. A single sample is the table's own values.
-    fn prices(self, host: &Host, index: u64) -> Prices<'_> {
+    pub(crate) fn prices(self, host: &Host, index: u64) -> Prices<'_> {
         if self.count == 1 {
             host.prices()
         } else {

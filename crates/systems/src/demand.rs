@@ -9,13 +9,16 @@
 //! Not here: what memory holds and what is refused (no fault fails, no page is asked for twice), huge pages, starting
 //! and stopping, preemption, memory that lies on another socket, and clocks that go down when many cores are busy.
 
+pub mod billing;
 mod calibrate;
+mod compare;
 mod costs;
 mod places;
 mod reader;
 mod run;
 mod shared;
 mod tolls;
+mod usl;
 mod vcpu;
 
 pub use calibrate::{Calibration, calibrate};
@@ -93,6 +96,19 @@ pub enum WhatIf {
     FifoLines,
 }
 
+impl WhatIf {
+    /// Its name in orders.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::NoWalks => "no-walks",
+            Self::MmUsersFree => "mm-users-free",
+            Self::FifoLines => "fifo-lines",
+        }
+    }
+}
+
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
@@ -104,6 +120,8 @@ pub struct Scenario {
     pub readers: u32,
     /// Pages brought in for each fault.
     pub batch: u32,
+    /// Pages that each vCPU brings in on average while it is counted; a few hundred in all at least.
+    pub pages: u64,
     /// Where readers are.
     pub pinning: Pinning,
     /// What is different.
@@ -121,6 +139,7 @@ impl Scenario {
             vcpus,
             readers: vcpus,
             batch: 1,
+            pages: 6,
             pinning: Pinning::Apart,
             what_if: WhatIf::Real,
             seed: 1,

@@ -105,11 +105,11 @@ keys! {
     DEMAND_LINE_L3 = "demand.line.l3", Cost, "the same of a line that another core owns which shares the L3 cache";
     DEMAND_LINE_SOCKET = "demand.line.socket", Cost, "the same of a line that another L3 group of the socket owns";
     DEMAND_LINE_REMOTE = "demand.line.remote", Cost, "the same of a line that another socket owns";
-    DEMAND_LINE_LOADED = "demand.line.loaded", Number, "how much longer lines take between any two CPUs of the machine than the figures for them say: 1 where they were measured on it";
+    DEMAND_LINE_LOADED = "demand.line.loaded", Number, "how much longer lines take between any two CPUs of the machine than the figures for them say; 1 where it is not given";
     DEMAND_NEAR_GRANTS = "demand.line.near-grants", Number, "how often in a row a contended line goes to nearer CPUs than the one that has waited for longest";
     DEMAND_HAND_OFF = "demand.lock.hand-off", Number, "line transfers from the release of a contended spinlock to its next holder";
     DEMAND_LOCK_LINES = "demand.lock.lines", Number, "lines that move while a userfaultfd queue is changed under its lock: list heads and neighbours";
-    DEMAND_OTHER_LINES = "demand.other-lines", Number, "lines that every page moves and nobody queues for: counters and flags of the kernel that all vCPUs share";
+    DEMAND_OTHER_LINES = "demand.other-lines", Number, "lines that every page moves and nobody queues for: counters and flags of the kernel that all vCPUs share; none where it is not given";
     DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function)";
     DEMAND_EPOLL_CALLBACK = "demand.epoll.callback", Cost, "one reader's entry looked at when a fault is announced (ep_poll_callback), beyond the line of its lock";
     DEMAND_EPOLL_CALLBACK_LINES = "demand.epoll.callback-lines", Number, "lines that move on top when the reader has polled since the last look";

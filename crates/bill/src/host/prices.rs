@@ -50,6 +50,12 @@ impl Host {
 }
 
 impl Prices<'_> {
+    /// What `key` costs, if the table has it.
+    #[must_use]
+    pub fn given(&self, key: CostKey) -> Option<f64> {
+        self.values[key.index()]
+    }
+
     /// What `key` costs.
     ///
     /// # Errors

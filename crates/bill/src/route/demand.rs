@@ -10,7 +10,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Baseline,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Sim],
     },
     Mechanism {
         name: "kernel",
@@ -18,7 +18,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Alternative,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Sim],
     },
     Mechanism {
         name: "uffd",
@@ -26,7 +26,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Before,
         batched: true,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Sim],
     },
     Mechanism {
         name: "exit",
@@ -34,7 +34,15 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::After,
         batched: true,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Sim],
+    },
+    Mechanism {
+        name: "exit-on-missing",
+        summary: "the vCPU leaves with KVM_EXIT_MEMORY_FAULT where its memslot asks for it (fix:kvm-exit-on-missing)",
+        role: Role::After,
+        batched: true,
+        smp_safe: true,
+        backends: &[Backend::Sim],
     },
     Mechanism {
         name: "exit-gmem",

@@ -8,10 +8,10 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Options of demand")]
 pub(crate) struct DemandArgs {
-    /// Numbers of vCPUs; each touches --pages pages of its own [default: 1,2,4]
+    /// Numbers of vCPUs; each touches --pages pages of its own [default: 1,2,4; with --on sim 1,2,4 .. 256]
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     pub(crate) vcpus: Option<Vec<usize>>,
-    /// Threads that read faults from userfaultfds [default: 1]
+    /// Threads that read faults from userfaultfds [default: 1; with --on sim as many as vCPUs]
     #[arg(long, value_name = "N")]
     pub(crate) readers: Option<usize>,
     /// How readers wait for faults [default: poll]

@@ -14,6 +14,7 @@ use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::{Billed, LabError, Request, Surroundings, host, pin};
 use pagetoll_live::pin as live_pin;
 use pagetoll_systems::billing;
+use pagetoll_systems::demand::billing as sim_demand;
 use pagetoll_systems::vfio::billing as sim_pin;
 
 use super::deliver::deliver;
@@ -50,6 +51,10 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
             })
         }
         Work::Pin(request) => in_lab::run(verbosity, |here| pin::bill(request, here)),
+        Work::DemandSim(request) => Ok(Billed {
+            bill: sim_demand::bill(request)?,
+            timings: Vec::new(),
+        }),
         Work::PinSim(request) => Ok(Billed {
             bill: sim_pin::bill(request)?,
             timings: Vec::new(),

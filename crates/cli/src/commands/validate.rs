@@ -18,13 +18,18 @@ use crate::render::table::{Align, Table};
 use crate::render::text;
 use crate::words::word;
 
-const PUBLISHED: &str = include_str!("../../../../published/published.toml");
+/// What others measured.
+pub(crate) const PUBLISHED: &str = include_str!("../../../../published/published.toml");
 
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
     count: DEFAULT_SAMPLES,
     seed: 1,
 };
+
+/// Where the published rates of demand paging are.
+const RATES: &str =
+    "demand.*: pages for each second, by `pagetoll bill demand --on sim --host x86-256-core`";
 
 /// Prints the comparison.
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
@@ -59,6 +64,7 @@ fn document(compared: &[Comparison], published: &[Published]) -> Document {
             ),
             Section::list("Sources", sources(compared)),
             Section::list("Not modelled", missing.collect()),
+            Section::list("Compared elsewhere", vec![RATES.to_owned()]),
         ],
     }
 }
@@ -159,7 +165,10 @@ mod tests {
         let host = |name: &str| hosts.iter().find(|host| host.name == name).unwrap();
         let samples = Samples { count: 3, seed: 1 };
         let compared = validate::validate(&published, host, samples).unwrap();
-        assert_eq!(compared.len() + missing, published.len());
+        let rates = published
+            .iter()
+            .filter(|f| f.unit == PublishedUnit::PagesPerSecond);
+        assert_eq!(compared.len() + missing + rates.count(), published.len());
         assert!(
             compared
                 .iter()

@@ -3,13 +3,14 @@
 mod checks;
 mod clear;
 mod demand;
+mod demand_sim;
 mod pin;
 mod provenance;
 mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Bill, Evidence, Role, Route, Row, Unit};
+use pagetoll_bill::{Backend, Bill, Evidence, Role, Route, Row, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -23,6 +24,9 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
         Route::Pin => {
             sections.extend(pin::sections(bill, detail));
             sections.push(Section::facts("Baselines", baselines(bill)));
+        }
+        Route::Demand if bill.backend == Backend::Sim => {
+            sections.extend(demand_sim::sections(bill));
         }
         Route::Demand => sections.extend(demand::sections(bill)),
         _ => sections.extend(costs(bill, detail)),

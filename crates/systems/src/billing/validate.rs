@@ -8,7 +8,7 @@ pub mod live;
 
 use pagetoll_bill::Interval;
 use pagetoll_bill::host::{CostKey, Host, Prices};
-use pagetoll_bill::published::{Published, error_of};
+use pagetoll_bill::published::{Published, PublishedUnit, error_of};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -72,11 +72,12 @@ pub fn validate<'a>(
         .collect()
 }
 
-/// Published figures that no model expresses yet.
+/// Published figures that no model expresses yet. Rates are compared by the bill of the demand route.
 pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> {
     published
         .iter()
         .filter(|figure| expressions::named(&figure.id).is_none())
+        .filter(|figure| figure.unit != PublishedUnit::PagesPerSecond)
 }
 
 fn compare(
@@ -101,7 +102,8 @@ fn compare(
     })
 }
 
-fn sensitivity(
+/// What the figures of a table that dominate a result do to it, one at a time; the strongest first.
+pub(crate) fn sensitivity(
     host: &Host,
     result: impl Fn(&Prices<'_>) -> Result<f64, BillingError>,
 ) -> Result<Vec<Sensitivity>, BillingError> {

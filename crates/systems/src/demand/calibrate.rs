@@ -1,11 +1,18 @@
 //! The factors that lay the model over the rates that a table is calibrated to.
 //!
-//! Each rate settles one factor and no more: computing is scaled until one vCPU alone is as fast as the table says
-//! (`demand.page.*.1`), line transfers until 4 vCPUs are by exit-on-missing, wake-ups and hand-offs until they are by
-//! uffd (`demand.page.*.4`). It is done anew for every sample of a table, so that the spread of a result is that of
-//! machines which all meet the calibration points. A table without these figures is taken as it is.
+//! Each rate settles one factor and no more:
+//!
+//! | figure | settles |
+//! |---|---|
+//! | `demand.page.exit-on-missing.1` | what all mechanisms compute |
+//! | `demand.page.uffd.1` | what only sleeping, reading and waking threads compute |
+//! | `demand.page.exit-on-missing.4` | how many lines a page moves that nobody queues for |
+//! | `demand.page.uffd.4` | what is done under the userfaultfd's locks, and handing them over |
+//!
+//! It is done anew for every sample of a table, so that the spread of a result is that of machines which all meet the
+//! calibration points. A table without these figures is taken as it is.
 
-use pagetoll_bill::host::{CostKey, HostError, Prices, Topology};
+use pagetoll_bill::host::{CostKey, Prices, Topology};
 
 use super::costs::Factors;
 use super::run::{DemandError, run};
@@ -18,8 +25,7 @@ const NEAR: f64 = 0.003;
 /// Tries, after which the nearest stands.
 const TRIES: u32 = 8;
 
-/// Factors for the two mechanisms that a table can be calibrated to. Computing has one each: a vCPU that leaves with
-/// every fault and one that sleeps do not run the same code.
+/// Factors for the mechanisms: those of uffd and those of all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     exit: Factors,
@@ -60,7 +66,7 @@ pub fn calibrate(
         seed,
     };
     let mut exit = Factors::NONE;
-    if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_EXIT_4)? {
+    if let Some(goal) = prices.given(CostKey::DEMAND_PAGE_EXIT_4) {
         exit.others = solve(goal, |others| {
             let factors = Factors { others, ..exit };
             bench.cost(Mechanism::ExitOnMissing, 4, bench.computing(factors)?)
@@ -68,7 +74,7 @@ pub fn calibrate(
     }
     exit = bench.computing(exit)?;
     let mut uffd = exit;
-    if let Some(goal) = given(prices, CostKey::DEMAND_PAGE_UFFD_4)? {
+    if let Some(goal) = prices.given(CostKey::DEMAND_PAGE_UFFD_4) {
         uffd.locked = solve(goal, |locked| {
             let factors = Factors { locked, ..uffd };
             bench.cost(Mechanism::Uffd, 4, bench.waking(factors)?)
@@ -81,7 +87,7 @@ pub fn calibrate(
 impl Bench<'_> {
     /// Scales computing until one vCPU that leaves with every fault is as fast as it must be.
     fn computing(&self, factors: Factors) -> Result<Factors, DemandError> {
-        let Some(goal) = given(self.prices, CostKey::DEMAND_PAGE_EXIT_1)? else {
+        let Some(goal) = self.prices.given(CostKey::DEMAND_PAGE_EXIT_1) else {
             return Ok(factors);
         };
         let with = |compute| Factors { compute, ..factors };
@@ -93,7 +99,7 @@ impl Bench<'_> {
 
     /// Scales waking until one vCPU with one reader is as fast as it must be.
     fn waking(&self, factors: Factors) -> Result<Factors, DemandError> {
-        let Some(goal) = given(self.prices, CostKey::DEMAND_PAGE_UFFD_1)? else {
+        let Some(goal) = self.prices.given(CostKey::DEMAND_PAGE_UFFD_1) else {
             return Ok(factors);
         };
         let with = |asleep| Factors { asleep, ..factors };
@@ -110,15 +116,6 @@ impl Bench<'_> {
         };
         let ran = run((self.topology, self.prices), factors, &scenario)?;
         Ok(f64::from(vcpus) * 1e9 / ran.pages_per_second)
-    }
-}
-
-/// The figure, if the table has it.
-fn given(prices: &Prices<'_>, key: CostKey) -> Result<Option<f64>, HostError> {
-    match prices.of(key) {
-        Ok(value) => Ok(Some(value)),
-        Err(HostError::Lacks { .. }) => Ok(None),
-        Err(other) => Err(other),
     }
 }
 

@@ -163,7 +163,7 @@ fn wake(prices: &Prices<'_>) -> Result<Wake, HostError> {
 }
 
 fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
-    let loaded = prices.of(CostKey::DEMAND_LINE_LOADED)?;
+    let loaded = prices.given(CostKey::DEMAND_LINE_LOADED).unwrap_or(1.0);
     let between = |parts: u32, key| {
         if parts > 1 {
             Ok(loaded * prices.of(key)?)
@@ -180,7 +180,7 @@ fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
         near_grants: whole(prices.of(CostKey::DEMAND_NEAR_GRANTS)?),
         hand_off: prices.of(CostKey::DEMAND_HAND_OFF)?,
         under_lock: prices.of(CostKey::DEMAND_LOCK_LINES)?,
-        others: prices.of(CostKey::DEMAND_OTHER_LINES)?,
+        others: prices.given(CostKey::DEMAND_OTHER_LINES).unwrap_or(0.0),
     })
 }
 

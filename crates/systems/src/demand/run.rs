@@ -7,13 +7,13 @@ use pagetoll_bill::host::{HostError, Prices, Topology};
 use pagetoll_engine::{Engine, RunError, Setup, SetupError, SpawnError, TaskId, Ticks};
 use thiserror::Error;
 
+use super::Scenario;
 use super::costs::{Costs, Factors, nanos, ticks};
 use super::places::Places;
 use super::reader::Reader;
 use super::shared::{Shared, mean_transfer};
 use super::tolls::DemandTolls;
 use super::vcpu::{Progress, Vcpu};
-use super::{Mechanism, Scenario};
 
 /// Why a run came to nothing.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -43,22 +43,28 @@ pub type Spent = BTreeMap<String, f64>;
 pub struct Ran {
     /// Pages of all vCPUs in a second, from when the run was steady to its end.
     pub pages_per_second: f64,
+    /// Pages that were counted.
+    pub pages: u64,
     /// What a page took of its vCPU's thread that did not sleep.
     pub vcpu: Spent,
     /// What a page took of readers.
     pub reader: Spent,
 }
 
-/// Threads run until all have come round a few times; what is before the first of them is left out.
+/// Pages that are brought in before a run counts, and at its end: all threads come round a few times.
 fn goals(scenario: &Scenario) -> (u64, u64) {
-    let Scenario { vcpus, batch, .. } = *scenario;
-    let faults = |least: u32, each: u32| u64::from(least.max(each * vcpus)) * u64::from(batch);
-    let (warm, counted) = match scenario.mechanism {
-        Mechanism::Uffd => (faults(60, 4), faults(300, 6)),
-        _ => (faults(100, 6), faults(600, 10)),
-    };
+    let vcpus = u64::from(scenario.vcpus);
+    let batch = u64::from(scenario.batch);
+    let warm = batch * LEAST_WARM.max(WARM_ROUNDS * vcpus);
+    let counted = (batch * LEAST_COUNTED).max(scenario.pages.max(batch) * vcpus);
     (warm, warm + counted)
 }
+
+/// Faults before a run counts: of all vCPUs together at least, and of each on average.
+const LEAST_WARM: u64 = 80;
+const WARM_ROUNDS: u64 = 4;
+/// Faults that are counted at least: then the rates of two seeds differ by a few percent.
+const LEAST_COUNTED: u64 = 400;
 
 /// Runs a scenario; the same for the same arguments.
 ///
@@ -156,8 +162,12 @@ fn summary(engine: &Engine, progress: &Progress, (vcpus, readers): &Threads) -> 
         (last - first) as f64 * 1e9 / nanos(to.since(from))
     });
     let pages = progress.pages.get() as f64;
+    let counted = began
+        .zip(ended)
+        .map_or(0, |((first, _), (last, _))| last - first);
     Ran {
         pages_per_second: rate,
+        pages: counted,
         vcpu: spent(engine, vcpus, pages),
         reader: spent(engine, readers, pages),
     }

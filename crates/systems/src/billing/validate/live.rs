@@ -225,7 +225,10 @@ mod tests {
     #[test]
     fn a_run_ends_with_the_vcpus_of_the_fullest_cpu() {
         let of = |vcpus, cpus| evenness(&Scenario::new(Mechanism::Exit, vcpus), cpus);
-        assert_eq!([of(1, 2), of(2, 2), of(3, 2), of(4, 2)], [1.0, 1.0, 0.75, 1.0]);
+        assert_eq!(
+            [of(1, 2), of(2, 2), of(3, 2), of(4, 2)],
+            [1.0, 1.0, 0.75, 1.0]
+        );
         assert_eq!(of(5, 4), 0.625);
         assert_eq!(evenness(&Scenario::new(Mechanism::Uffd, 3), 2), 1.0);
     }
