@@ -1,8 +1,9 @@
 //! The kernel's own `demand_paging_test`, run beside this bench: same memory, vCPUs and readers, ring 0.
 //!
 //! It is no part of pagetoll; its path is given. Source: Linux tools/testing/selftests/kvm/demand_paging_test.c (6.12),
-//! whose options and last line of output are used. Its time begins before its vCPU threads are made; it verifies no
-//! content.
+//! whose options and last line of output are used. Its time begins before its vCPU threads are made, its guest maps memory
+//! by pages of 4 KiB (lib/memstress.c, `virt_map`), which KVM's shadow page tables follow; it verifies no content. Its
+//! vCPU threads spin until all have started: under SCHED_FIFO on as many CPUs it never ends.
 
 #![allow(unsafe_code, reason = "what a child does before it becomes the test")]
 

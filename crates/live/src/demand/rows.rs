@@ -218,7 +218,8 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
     }
     if request.beside.is_some() {
         notes.push(
-            "demand_paging_test is the kernel's own: its time begins before its threads are made, and it verifies nothing"
+            "demand_paging_test is the kernel's own: its time begins before its threads are made, its guest maps memory by \
+             pages of 4 KiB and not of 2 MiB, and it verifies nothing"
                 .into(),
         );
     }
