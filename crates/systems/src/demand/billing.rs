@@ -29,8 +29,8 @@ pub const LIMITS: Limits = Limits {
 /// Pages that each vCPU brings in while it is counted, when the order does not say; a few hundred in all at least.
 pub const DEFAULT_PAGES: Pages = Pages(6);
 
-/// Samples of the host table, when the order does not say: one beyond either end of the interval.
-pub const DEFAULT_SAMPLES: u32 = 20;
+/// Samples of the host table, when the order does not say: two beyond either end of the interval.
+pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// How many readers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
