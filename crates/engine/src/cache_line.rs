@@ -201,7 +201,9 @@ impl Inner {
             _ => None,
         };
         let from = from.filter(|from| *from != core);
-        from.map_or(self.costs.hit, |from| self.costs.transfer.between(from, core))
+        from.map_or(self.costs.hit, |from| {
+            self.costs.transfer.between(from, core)
+        })
     }
 
     /// The waiter to serve next.
