@@ -193,7 +193,7 @@ pub(crate) struct SimArgs {
     /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
     #[arg(long, value_name = "HOST")]
     pub(crate) host: Option<String>,
-    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200; of demand 20]
+    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200; of demand 40]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
     pub(crate) samples: Option<u32>,

@@ -1,6 +1,6 @@
 //! Demand paging in virtual time: what vCPUs that touch missing pages wait for, and how fast they are together.
 //!
-//! The system is document's "Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULTs on stage-2 faults" (kvm,
+//! The system is that of "Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULTs on stage-2 faults" (kvm,
 //! February 2024, v7): a guest whose memory is brought in page by page, through one userfaultfd with as many readers, or
 //! by the vCPUs' own threads when the fault is an exit. [`vcpu`] and [`reader`] say step by step which functions of the
 //! kernel are meant; [`shared`] which lines, locks and queues they contend for; [`places`] where threads are; [`costs`]
@@ -157,10 +157,15 @@ impl Scenario {
     fn check(&self) -> Result<(), DemandError> {
         let threads = 1..=MOST_VCPUS;
         let has_readers = self.mechanism != Mechanism::Uffd || threads.contains(&self.readers);
-        if threads.contains(&self.vcpus) && self.batch > 0 && has_readers {
-            Ok(())
-        } else {
-            Err(DemandError::Threads(self.vcpus, self.readers))
+        if !threads.contains(&self.vcpus) || !has_readers {
+            return Err(DemandError::Threads(self.vcpus, self.readers));
         }
+        if self.batch == 0 {
+            return Err(DemandError::NoBatch);
+        }
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,7 @@ keys! {
     DEMAND_OTHER_LINES = "demand.other-lines", Number, "lines that every page moves and nobody queues for: counters and flags of the kernel that all vCPUs share; none where it is not given";
     DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function)";
     DEMAND_EPOLL_CALLBACK = "demand.epoll.callback", Cost, "one reader's entry looked at when a fault is announced (ep_poll_callback), beyond the line of its lock";
+    DEMAND_EPOLL_LOCK_LINES = "demand.epoll.lock-lines", Number, "how much of the way between any two CPUs the line of its lock has to come on average; 1 where it is not given";
     DEMAND_EPOLL_CALLBACK_LINES = "demand.epoll.callback-lines", Number, "lines that move on top when the reader has polled since the last look";
     DEMAND_SMT_SLOWDOWN = "demand.smt.slowdown", Number, "how much longer computing takes while the core's other thread computes too";
     DEMAND_NODE_THREADS = "demand.node-threads", Number, "threads that the scheduler keeps on one socket before it spreads them over all";

@@ -12,7 +12,7 @@ use pagetoll_bill::{Bill, Check, Row, Toll};
 
 use crate::words::word;
 
-const ROW_COLUMNS: [&str; 22] = [
+const ROW_COLUMNS: [&str; 25] = [
     "operation",
     "mechanism",
     "role",
@@ -35,6 +35,9 @@ const ROW_COLUMNS: [&str; 22] = [
     "pages_per_second",
     "pages_per_second_stddev",
     "placement",
+    "published.pages_per_second",
+    "published.fitted",
+    "published.scalability",
 ];
 const TOLL_COLUMNS: [&str; 2] = ["count_per_page", "cost_each"];
 const CHECK_COLUMNS: [&str; 4] = ["tried", "failed", "control_failed", "verdict"];
@@ -139,6 +142,9 @@ fn scalars(row: &Row) -> [String; ROW_COLUMNS.len()] {
         optional(row.pages_per_second.as_ref()),
         optional(row.pages_per_second_stddev.as_ref()),
         row.placement.clone().unwrap_or_default(),
+        optional(row.published.map(|p| p.pages_per_second).as_ref()),
+        optional(row.published.map(|p| p.fitted).as_ref()),
+        optional(row.published.and_then(|p| p.scalability).as_ref()),
     ]
 }
 

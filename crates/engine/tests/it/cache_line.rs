@@ -122,3 +122,116 @@ fn the_owner_hits() {
     bench.engine.run().unwrap();
     assert_eq!((line.owner(), line.waiters()), (Some(CoreId(3)), 0));
 }
+
+/// When single accesses end, one per core; those that only read are served along with the first of them.
+fn oracle_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
+    let mut waiting: Vec<usize> = (0..comes.len()).collect();
+    waiting.sort_by_key(|&i| (comes[i].0, i));
+    let (mut free_at, mut owner, mut passed) = (0, None, 0);
+    let mut ends = Vec::new();
+    while !waiting.is_empty() {
+        let cost = |i: usize| owner.map_or(HIT, |owner: usize| i.abs_diff(owner) as u64 * STEP);
+        let here = waiting.iter().filter(|&&i| comes[i].0 <= free_at).count();
+        let place = match arbitration {
+            Arbitration::NearFirst { bound } if here > 0 && passed < bound => {
+                (0..here).min_by_key(|&place| cost(waiting[place])).unwrap()
+            }
+            _ => 0,
+        };
+        if here > 0 {
+            passed = if place == 0 { 0 } else { passed + 1 };
+        }
+        let mut along = waiting[..here].to_vec();
+        let chosen = waiting.remove(place);
+        let start = free_at.max(comes[chosen].0);
+        free_at = start + cost(chosen);
+        ends.push((free_at, chosen));
+        if comes[chosen].1 {
+            along.retain(|&i| i != chosen && comes[i].1);
+            waiting.retain(|i| !along.contains(i));
+            ends.extend(along.iter().map(|&i| (start + cost(i), i)));
+        } else {
+            owner = Some(chosen);
+        }
+    }
+    ends.sort_unstable();
+    ends
+}
+
+fn run_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let costs = LineCosts {
+        hit: Ticks(HIT),
+        transfer: along_a_line(STEP),
+        arbitration,
+    };
+    let line = CacheLine::new(bench.engine.handle(), "line", wait, costs);
+    let notes = Notes::new();
+    for (i, &(comes, reads)) in comes.iter().enumerate() {
+        let (line, notes) = (line.clone(), notes.clone());
+        bench.spawn("client", i, async move |cx| {
+            cx.charge(work, Ticks(comes)).await;
+            if reads {
+                line.read(&cx).await;
+            } else {
+                line.access(&cx).await;
+            }
+            notes.add((cx.now().0, i));
+        });
+    }
+    bench.engine.run().unwrap();
+    let mut ends = notes.take();
+    ends.sort_unstable();
+    ends
+}
+
+proptest! {
+    #[test]
+    fn reads_follow_the_oracle(
+        comes in prop::collection::vec((1..80u64, any::<bool>()), 1..24),
+        bound in 0..6u32,
+    ) {
+        for arbitration in [Arbitration::Fifo, Arbitration::NearFirst { bound }] {
+            prop_assert_eq!(run_with_reads(&comes, arbitration), oracle_with_reads(&comes, arbitration));
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_read_again_for_nothing_until_the_owner_takes_it_back() {
+    let mut bench = Bench::small();
+    let wait = bench.wait;
+    let costs = LineCosts {
+        hit: Ticks(HIT),
+        transfer: along_a_line(STEP),
+        arbitration: Arbitration::Fifo,
+    };
+    let line = CacheLine::new(bench.engine.handle(), "line", wait, costs);
+    let notes = Notes::new();
+    for (core, pause) in [(0, 0), (3, 100)] {
+        let (line, notes) = (line.clone(), notes.clone());
+        bench.spawn("client", core, async move |cx| {
+            cx.sleep(Ticks(pause)).await;
+            for round in 0..2 {
+                let since = cx.now();
+                if core == 0 {
+                    line.access(&cx).await;
+                    cx.sleep(Ticks(200)).await;
+                } else {
+                    line.read(&cx).await;
+                }
+                notes.add((core, round, cx.now().0 - since.0));
+            }
+        });
+    }
+    bench.engine.run().unwrap();
+    let far = 3 * STEP;
+    let expected = [
+        (3, 0, far),
+        (3, 1, HIT),
+        (0, 0, HIT + 200),
+        (0, 1, far + 200),
+    ];
+    assert_eq!(notes.take(), expected);
+}

@@ -44,6 +44,7 @@ impl World {
         };
         let walk = WalkCosts {
             entry: Ticks(4),
+            mark: Ticks(2),
             wake: Ticks(10),
             latency: near(),
         };

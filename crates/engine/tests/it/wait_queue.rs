@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use crate::{Bench, Notes};
 
 const ENTRY: u64 = 9;
+const MARK: u64 = 7;
 const WAKE: u64 = 100;
 const LATENCY: u64 = 40;
 const FIRST_WALK: u64 = 1000;
@@ -15,6 +16,7 @@ fn costs() -> WalkCosts {
     let latency = Distance::uniform(Ticks(LATENCY));
     WalkCosts {
         entry: Ticks(ENTRY),
+        mark: Ticks(MARK),
         wake: Ticks(WAKE),
         latency,
     }
@@ -178,12 +180,37 @@ fn a_standing_entry_of_a_busy_task_is_marked_and_walked_past() {
         [Walk {
             visited: 2,
             woken: 1,
-            marked: 1
+            marked: 1,
+            newly_marked: 1
         }]
     );
-    let idle = FIRST_WALK + 2 * ENTRY + WAKE + LATENCY;
+    let idle = FIRST_WALK + 2 * ENTRY + MARK + WAKE + LATENCY;
     assert_eq!(notes.take(), [("idle", idle, false), ("busy", 5000, true)]);
     assert_eq!(queue.entries(), 0, "entries go with their guards");
+}
+
+#[test]
+fn an_entry_that_is_marked_costs_a_walk_no_second_mark() {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let queue = WaitQueue::new(bench.engine.handle(), "q", wait, costs());
+    let stands = queue.clone();
+    bench.spawn("busy", 0, async move |cx| {
+        let _standing = stands.stand(&cx, Sharing::Exclusive, 0);
+        cx.charge(work, Ticks(10 * FIRST_WALK)).await;
+    });
+    let notes = Notes::new();
+    let noted = notes.clone();
+    bench.spawn("waker", 1, async move |cx| {
+        cx.sleep(Ticks(FIRST_WALK)).await;
+        for _ in 0..2 {
+            let since = cx.now();
+            queue.wake(&cx, WakeUp::one()).await;
+            noted.add(cx.now().0 - since.0);
+        }
+    });
+    bench.engine.run().unwrap();
+    assert_eq!(notes.take(), [ENTRY + MARK, ENTRY]);
 }
 
 #[test]

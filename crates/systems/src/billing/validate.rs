@@ -102,8 +102,7 @@ fn compare(
     })
 }
 
-/// What the figures of a table that dominate a result do to it, one at a time; the strongest first.
-pub(crate) fn sensitivity(
+fn sensitivity(
     host: &Host,
     result: impl Fn(&Prices<'_>) -> Result<f64, BillingError>,
 ) -> Result<Vec<Sensitivity>, BillingError> {
@@ -115,14 +114,16 @@ pub(crate) fn sensitivity(
             at_high: at(key, figure.high)?,
         })
     };
-    let mut all = host
-        .figures()
-        .map(of)
-        .collect::<Result<Vec<_>, BillingError>>()?;
+    let all = host.figures().map(of);
+    Ok(dominating(all.collect::<Result<_, BillingError>>()?))
+}
+
+/// Those that dominate; the strongest first.
+pub(crate) fn dominating(mut all: Vec<Sensitivity>) -> Vec<Sensitivity> {
     let effect = |one: &Sensitivity| (one.at_high - one.at_low).abs();
     all.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
     // What does not enter the result differs at most by rounding.
     all.retain(|one| effect(one) > 1e-9 * one.at_high.abs());
     all.truncate(DOMINATING);
-    Ok(all)
+    all
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::host::{Host, Prices, Topology};
+use pagetoll_bill::host::{CostKey, Host, Prices, Topology};
 use pagetoll_bill::published::Published;
 use pagetoll_bill::{
     Backend, Bill, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System, Toll,
@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use super::compare;
 use super::{Mechanism, Pinning, Ran, Scenario, WhatIf, calibrate, run};
-use crate::billing::validate::{Sensitivity, sensitivity};
+use crate::billing::validate::{Sensitivity, dominating};
 use crate::billing::{BillingError, Samples};
 
 /// What the model can take. Rates are those of the steady state, so pages are few.
@@ -29,8 +29,8 @@ pub const LIMITS: Limits = Limits {
 /// Pages that each vCPU brings in while it is counted, when the order does not say; a few hundred in all at least.
 pub const DEFAULT_PAGES: Pages = Pages(6);
 
-/// Samples of the host table, when the order does not say: one beyond either end of the interval.
-pub const DEFAULT_SAMPLES: u32 = 20;
+/// Samples of the host table, when the order does not say: two beyond either end of the interval.
+pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// How many readers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,11 +150,19 @@ fn machine(
 ) -> Result<Vec<Ran>, BillingError> {
     let prices = request.samples.prices(&request.host, index);
     let seed = request.samples.seed.wrapping_add(index);
-    let calibration = calibrate(topology, &prices, seed)?;
+    on_prices((topology, &prices), scenarios, seed)
+}
+
+fn on_prices(
+    (topology, prices): (Topology, &Prices<'_>),
+    scenarios: &[Scenario],
+    seed: u64,
+) -> Result<Vec<Ran>, BillingError> {
+    let calibration = calibrate(topology, prices, seed)?;
     let ran = scenarios.iter().map(|scenario| {
         let scenario = Scenario { seed, ..*scenario };
         run(
-            (topology, &prices),
+            (topology, prices),
             calibration.of(scenario.mechanism),
             &scenario,
         )
@@ -228,34 +236,37 @@ fn notes(request: &Request) -> Vec<String> {
     notes
 }
 
-/// Figures that are named for each row.
-const DOMINATING: usize = 3;
-
-/// What dominates each row: rates with one figure of the table at its low and at its high.
+/// What dominates each row: rates with one figure of the table at its low and at its high, calibrated anew.
 fn sensitivities(
     (request, topology): (&Request, Topology),
     scenarios: &[Scenario],
 ) -> Result<Vec<String>, BillingError> {
-    let one = |scenario: &Scenario| -> Result<String, BillingError> {
-        let found = sensitivity(&request.host, |prices: &Prices<'_>| {
-            let calibration = calibrate(topology, prices, scenario.seed)?;
-            let factors = calibration.of(scenario.mechanism);
-            Ok(run((topology, prices), factors, scenario)?.pages_per_second)
-        })?;
-        let named: Vec<String> = found.iter().take(DOMINATING).map(words).collect();
-        let Scenario {
-            mechanism,
-            vcpus,
-            batch,
-            ..
-        } = scenario;
-        Ok(format!(
-            "sensitivity of {} at {vcpus} vCPUs, batch {batch}, thousand pages/s at low and high of a figure: {}",
-            mechanism.name(),
-            named.join("; ")
-        ))
+    let rates = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
+        let prices = request.host.prices_with(key, value);
+        let ran = on_prices((topology, &prices), scenarios, request.samples.seed)?;
+        Ok(ran.iter().map(|ran| ran.pages_per_second).collect())
     };
-    scenarios.par_iter().map(one).collect()
+    let figures: Vec<_> = request.host.figures().collect();
+    let ends: Vec<(CostKey, Vec<f64>, Vec<f64>)> = figures
+        .into_par_iter()
+        .map(|(key, figure)| Ok((key, rates(key, figure.low)?, rates(key, figure.high)?)))
+        .collect::<Result<_, BillingError>>()?;
+    let of_row = |(cell, scenario): (usize, &Scenario)| {
+        let all = ends.iter().map(|(key, low, high)| Sensitivity {
+            key: key.name(),
+            at_low: low[cell],
+            at_high: high[cell],
+        });
+        let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
+        format!(
+            "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low and high: {}",
+            scenario.mechanism.name(),
+            scenario.vcpus,
+            scenario.batch,
+            named.join("; ")
+        )
+    };
+    Ok(scenarios.iter().enumerate().map(of_row).collect())
 }
 
 fn words(one: &Sensitivity) -> String {

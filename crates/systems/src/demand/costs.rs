@@ -92,6 +92,7 @@ pub(super) struct Lines {
 pub(super) struct Walks {
     pub(super) fault: f64,
     pub(super) reader: f64,
+    pub(super) reader_lock: f64,
     pub(super) reader_lines: f64,
 }
 
@@ -122,6 +123,9 @@ impl Costs {
             walks: Walks {
                 fault: prices.of(CostKey::DEMAND_QUEUE_ENTRY)?,
                 reader: prices.of(CostKey::DEMAND_EPOLL_CALLBACK)?,
+                reader_lock: prices
+                    .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
+                    .unwrap_or(1.0),
                 reader_lines: prices.of(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
             },
             smt_slowdown: if topology.threads > 1 {

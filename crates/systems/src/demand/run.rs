@@ -21,9 +21,12 @@ pub enum DemandError {
     /// The table lacks a figure or the topology.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// No vCPU, no page at once, or more than the engine takes.
-    #[error("{0} vCPUs and {1} readers: expected 1 to {most} vCPUs, and readers where faults are read", most = super::MOST_VCPUS)]
+    /// No vCPU or reader, or more than the model takes.
+    #[error("{0} vCPUs and {1} readers: expected 1 to {most} of either", most = super::MOST_VCPUS)]
     Threads(u32, u32),
+    /// No page at once.
+    #[error("a batch of 0 pages: expected at least 1")]
+    NoBatch,
     /// The engine cannot be built so.
     #[error(transparent)]
     Setup(#[from] SetupError),

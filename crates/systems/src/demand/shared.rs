@@ -95,7 +95,7 @@ impl Shared {
             fd: make.lock("fd_wqh", tolls.lock_fd),
             readers: make.queue(
                 ("readers", tolls.queue_readers),
-                costs.walks.reader + walked_line,
+                costs.walks.reader + costs.walks.reader_lock * walked_line,
                 costs.walks.reader_lines * walked_line,
             ),
             faults: make.queue(("faults", tolls.queue_faults), costs.walks.fault, 0.0),
