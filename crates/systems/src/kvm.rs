@@ -10,11 +10,13 @@
 //! Not here: the guest's own page tables (its addresses are physical), interrupts, asynchronous page faults (which
 //! need a local APIC in the kernel), large stage-2 pages, private memory, the dirty ring.
 
+mod case;
 mod guest_memfd;
 mod memslot;
 mod stage2;
 mod vcpu;
 
+pub use case::run;
 pub use guest_memfd::{GmemFlags, GmemId};
 pub use memslot::{Binding, Memslot, Region, SlotFlags};
 pub use stage2::{MemoryFault, Resolved};

@@ -70,6 +70,14 @@ impl Mm {
         self.vmas.insert(at, vma);
     }
 
+    /// Puts a page into anonymous memory, as its owner did before anybody watched.
+    pub fn populate(&mut self, at: Hva, page: Page) {
+        let writable = self
+            .vma(at)
+            .is_some_and(|vma| vma.permission == Permission::ReadWrite);
+        self.set_pte(at, Pte::new(Mapped::Private(page), writable));
+    }
+
     /// Removes the mappings and pages of a range, as munmap(2).
     pub fn unmap(&mut self, start: Hva, bytes: u64) {
         self.split_at(start.0);

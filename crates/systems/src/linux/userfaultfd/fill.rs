@@ -158,7 +158,7 @@ impl Mm {
                 Mapped::Private(page),
                 vma.permission == Permission::ReadWrite,
             ),
-            (Some(place), source) => self.cached(vma, place, (source, page))?,
+            (Some(place), source) => self.cached(vma, place, source)?,
         };
         self.check_free(at, fill.source)?;
         if let (Mapped::Shared(file, index), false) = (pte.mapped, fill.source == Source::PageCache)
@@ -179,7 +179,7 @@ impl Mm {
         &mut self,
         vma: &Vma,
         (file, index): (FileId, u64),
-        (source, _): (Source, Page),
+        source: Source,
     ) -> Result<Pte, Errno> {
         let there = self
             .file_mut(file)
