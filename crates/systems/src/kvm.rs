@@ -16,6 +16,9 @@ mod memslot;
 mod stage2;
 mod vcpu;
 
+#[cfg(test)]
+mod tests;
+
 pub use case::run;
 pub use guest_memfd::{GmemFlags, GmemId};
 pub use memslot::{Binding, Memslot, Region, SlotFlags};

@@ -21,6 +21,9 @@ mod queues;
 mod register;
 mod writeprotect;
 
+#[cfg(test)]
+mod tests;
+
 pub use api::{Features, Opened, Poll, Received};
 pub use fill::{Fill, Filled, Source};
 pub use queues::{Fault, Queues, ThreadId};

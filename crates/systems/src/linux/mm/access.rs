@@ -3,7 +3,7 @@
 use pagetoll_units::Hva;
 
 use super::{Faulted, Mapped, Mm, Reason};
-use crate::linux::userfaultfd::{Fault, ThreadId};
+use crate::linux::userfaultfd::{Fault, ThreadId, UffdId};
 
 /// An access to the first word of a page or, for reading, to any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +57,22 @@ impl Mm {
             Err(Faulted::Userfault(uffd, reason)) => {
                 let fault = Fault {
                     thread,
-                    address: at,
+                    address: self.told_address(uffd, at),
                     reason,
                     write: access.is_write(),
                 };
                 self.queue(uffd, fault);
                 Accessed::Sleeps
             }
+        }
+    }
+
+    /// The address in a userfaultfd's message, by which it is woken, too: that of the page, large as it is, or the very
+    /// one that was touched (`vmf->address`, `vmf->real_address`).
+    fn told_address(&self, uffd: UffdId, at: Hva) -> Hva {
+        match self.tells_exactly(uffd) {
+            true => at,
+            false => Hva(self.page_of(at)),
         }
     }
 

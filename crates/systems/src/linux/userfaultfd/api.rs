@@ -4,7 +4,7 @@ use pagetoll_units::Hva;
 
 use super::{Fault, Queues, ThreadId, UffdId, Userfaultfd};
 use crate::linux::Errno;
-use crate::linux::mm::{Mm, PAGE_SIZE, TASK_SIZE};
+use crate::linux::mm::{Mm, TASK_SIZE};
 
 /// `UFFD_API`: the only version there is.
 const UFFD_API: u64 = 0xaa;
@@ -124,12 +124,12 @@ impl Mm {
     /// # Errors
     /// `EAGAIN` when nobody waits to be read; `EINVAL` before `UFFDIO_API` or without room.
     pub fn read_userfaultfd(&mut self, uffd: UffdId, bytes: u64) -> Result<Received, Errno> {
-        let (found, features) = self.agreed(uffd)?;
+        let (found, _) = self.agreed(uffd)?;
         if bytes < MESSAGE {
             return Err(Errno::Inval);
         }
         let fault = found.queues.refile().ok_or(Errno::Again)?;
-        Ok(message(fault, features))
+        Ok(message(fault))
     }
 
     /// poll(2).
@@ -172,6 +172,15 @@ impl Mm {
         })
     }
 
+    /// Whether messages have the very address that was touched.
+    pub(in crate::linux) fn tells_exactly(&self, uffd: UffdId) -> bool {
+        let features = self
+            .userfaultfds
+            .get(uffd.0)
+            .and_then(|found| found.features);
+        features.is_some_and(|own| own.has(Features::EXACT_ADDRESS))
+    }
+
     /// A thread falls asleep.
     pub(in crate::linux) fn queue(&mut self, uffd: UffdId, fault: Fault) {
         if let Some(found) = self.userfaultfds.get_mut(uffd.0) {
@@ -181,14 +190,10 @@ impl Mm {
 }
 
 /// `userfault_msg`.
-fn message(fault: Fault, features: Features) -> Received {
-    let exact = features.has(Features::EXACT_ADDRESS);
+fn message(fault: Fault) -> Received {
     let write = if fault.write { FLAG_WRITE } else { 0 };
     Received {
-        address: match exact {
-            true => fault.address,
-            false => Hva(fault.address.0 - fault.address.0 % PAGE_SIZE),
-        },
+        address: fault.address,
         flags: write | fault.reason.flag(),
     }
 }

@@ -160,7 +160,7 @@ impl Mm {
             ),
             (Some(place), source) => self.cached(vma, place, source)?,
         };
-        self.check_free(at, fill.source)?;
+        self.check_free(at, pte.mapped)?;
         if let (Mapped::Shared(file, index), false) = (pte.mapped, fill.source == Source::PageCache)
             && let Some(cache) = self.file_mut(file)
         {
@@ -191,12 +191,12 @@ impl Mm {
         }
     }
 
-    /// Refuses where an entry is set already; a marker is overwritten, except by the page of zeroes
-    /// (`mfill_atomic_install_pte`, `mfill_atomic_pte_zeropage`).
-    fn check_free(&self, at: Hva, source: Source) -> Result<(), Errno> {
+    /// Refuses where an entry is set already. A marker is overwritten (`mfill_atomic_install_pte`), except by the
+    /// kernel's page of zeroes, which anonymous memory gets (`mfill_atomic_pte_zeropage`).
+    fn check_free(&self, at: Hva, page: Mapped) -> Result<(), Errno> {
         match self.pte(at) {
             None => Ok(()),
-            Some(pte) if !pte.is_present() && source != Source::Zero => Ok(()),
+            Some(pte) if !pte.is_present() && page != Mapped::Zero => Ok(()),
             Some(_) => Err(Errno::Exist),
         }
     }

@@ -15,7 +15,7 @@ pub struct ThreadId(pub u32);
 pub struct Fault {
     /// Who sleeps.
     pub thread: ThreadId,
-    /// The address that was touched.
+    /// The address that is told, and by which it is woken: of the page, or that which was touched.
     pub address: Hva,
     /// Why the userfaultfd is told.
     pub reason: Reason,
