@@ -12,8 +12,8 @@ use crate::{ScriptError, script};
 
 pub use answer::{Answer, Answered, Shown, Waiting, describe};
 pub use case::{
-    Actor, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, Memory, MemslotCall, Need, PageCall,
-    Step, Touch, UserfaultfdCall, label,
+    Actor, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, Memory, MemslotCall, Need,
+    O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, label,
 };
 pub use parse::parse;
 pub use place::Place;

@@ -129,15 +129,18 @@ pub enum Touch {
     Await,
 }
 
+/// `O_NONBLOCK` of x86-64: include/uapi/asm-generic/fcntl.h.
+pub const O_NONBLOCK: u32 = 0o4000;
+/// `UFFD_USER_MODE_ONLY`: include/uapi/linux/userfaultfd.h.
+pub const UFFD_USER_MODE_ONLY: u32 = 1;
+
 /// A call on a userfaultfd. Modes and flags are the kernel's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserfaultfdCall {
     /// userfaultfd(2).
     Open {
-        /// `O_NONBLOCK`.
-        nonblocking: bool,
-        /// `UFFD_USER_MODE_ONLY`.
-        user_mode_only: bool,
+        /// [`O_NONBLOCK`], [`UFFD_USER_MODE_ONLY`].
+        flags: u32,
     },
     /// `UFFDIO_API`.
     Api {

@@ -1,7 +1,10 @@
 //! Reads a step: one line of a script.
 
 use super::Place;
-use super::case::{Actor, Call, Case, MemslotCall, PageCall, Step, Touch, UserfaultfdCall};
+use super::case::{
+    Actor, Call, Case, MemslotCall, O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY,
+    UserfaultfdCall,
+};
 
 type Problem = String;
 
@@ -86,19 +89,16 @@ fn unknown(text: &str) -> Problem {
 }
 
 fn open(name: &str, flags: &[&str], case: &mut Case) -> Result<Call, Problem> {
-    let (mut nonblocking, mut user_mode_only) = (true, false);
+    let mut bits = O_NONBLOCK;
     for flag in flags {
         match *flag {
-            "blocking" => nonblocking = false,
-            "user-mode-only" => user_mode_only = true,
+            "blocking" => bits &= !O_NONBLOCK,
+            "user-mode-only" => bits |= UFFD_USER_MODE_ONLY,
             other => return Err(format!("'{other}': expected blocking or user-mode-only")),
         }
     }
     case.userfaultfds.push(name.to_owned());
-    let call = UserfaultfdCall::Open {
-        nonblocking,
-        user_mode_only,
-    };
+    let call = UserfaultfdCall::Open { flags: bits };
     Ok(Call::Userfaultfd(case.userfaultfds.len() - 1, call))
 }
 

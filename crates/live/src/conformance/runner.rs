@@ -77,11 +77,8 @@ impl Runner<'_> {
         step: &Step,
     ) -> Result<Answer, Errno> {
         match call {
-            UserfaultfdCall::Open {
-                nonblocking,
-                user_mode_only,
-            } => {
-                let fd = userfaultfd::open(nonblocking, user_mode_only)?;
+            UserfaultfdCall::Open { flags } => {
+                let fd = userfaultfd::open(flags)?;
                 self.userfaultfds.insert(index, fd);
                 Ok(Answer::Done)
             }

@@ -21,20 +21,12 @@ use rustix::mm::UserfaultfdFlags;
 
 use crate::pager::{open_userfaultfd, update};
 
-/// `UFFD_USER_MODE_ONLY` of linux/userfaultfd.h.
-const USER_MODE_ONLY: u32 = 1;
 /// What the last field of a call holds before the kernel writes to it: no number of bytes, and no error.
 const UNTOUCHED: i64 = i64::MIN;
 
 /// userfaultfd(2).
-pub(super) fn open(nonblocking: bool, user_mode_only: bool) -> Result<OwnedFd, Errno> {
-    let mut flags = UserfaultfdFlags::CLOEXEC;
-    flags.set(UserfaultfdFlags::NONBLOCK, nonblocking);
-    flags.set(
-        UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY),
-        user_mode_only,
-    );
-    open_userfaultfd(flags)
+pub(super) fn open(flags: u32) -> Result<OwnedFd, Errno> {
+    open_userfaultfd(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(flags))
 }
 
 /// A call on an open userfaultfd over a range.

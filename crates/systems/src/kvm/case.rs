@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use pagetoll_conformance::kvm::{
     Actor, Answer, Answered, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, MemslotCall, Need,
-    PageCall, Place, Shown, Step, Touch, UserfaultfdCall, Waiting, label,
+    O_NONBLOCK, PageCall, Place, Shown, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, Waiting,
+    label,
 };
 use pagetoll_units::{Gpa, Hva};
 
@@ -120,16 +121,10 @@ impl<'c> Runner<'c> {
 
     fn step(&mut self, step: &Step) -> Answered {
         let answer = match step.call {
-            Call::Userfaultfd(
-                uffd,
-                UserfaultfdCall::Open {
-                    nonblocking,
-                    user_mode_only,
-                },
-            ) => {
+            Call::Userfaultfd(uffd, UserfaultfdCall::Open { flags }) => {
                 let opened = Opened {
-                    nonblocking,
-                    user_mode_only,
+                    nonblocking: flags & O_NONBLOCK != 0,
+                    user_mode_only: flags & UFFD_USER_MODE_ONLY != 0,
                 };
                 self.userfaultfds.insert(uffd, self.mm.userfaultfd(opened));
                 Answer::Done

@@ -15,7 +15,6 @@ mod page;
 mod vma;
 
 pub use access::{Access, Accessed};
-pub(super) use fault::map_writable;
 pub use fault::{Faulted, Reason};
 pub use page::{Mapped, Page, PageCache, Pte};
 pub use vma::{Backing, FileId, Modes, Permission, Vma};
@@ -72,10 +71,10 @@ impl Mm {
 
     /// Puts a page into anonymous memory, as its owner did before anybody watched.
     pub fn populate(&mut self, at: Hva, page: Page) {
-        let writable = self
-            .vma(at)
-            .is_some_and(|vma| vma.permission == Permission::ReadWrite);
-        self.set_pte(at, Pte::new(Mapped::Private(page), writable));
+        if let Some(vma) = self.vma(at) {
+            let pte = Pte::of(vma, Mapped::Private(page));
+            self.set_pte(at, pte);
+        }
     }
 
     /// Removes the mappings and pages of a range, as munmap(2).

@@ -9,7 +9,7 @@
 
 use pagetoll_units::Hva;
 
-use super::{Access, Backing, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
+use super::{Access, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
 use crate::linux::userfaultfd::UffdId;
 
 /// Why a userfaultfd is told of a fault.
@@ -51,11 +51,12 @@ impl Mm {
                 Ok(())
             }
             other => {
-                let mut pte = self.missing(&vma, at, access)?;
-                if other.is_some() {
-                    // The marker said so: userfaultfd_wp_use_markers.
-                    (pte.uffd_wp, pte.writable) = (true, false);
-                }
+                let pte = self.missing(&vma, at, access)?;
+                let pte = match other {
+                    // A marker said so: pte_marker_handle_uffd_wp.
+                    Some(_) => pte.protected(),
+                    None => pte,
+                };
                 self.set_pte(at, pte);
                 // A page that came with protection is written to by a second fault.
                 self.fault_in(at, access)
@@ -67,8 +68,8 @@ impl Mm {
         let Some((file, index)) = vma.file_page(at) else {
             self.tell(vma, Reason::Missing)?;
             return Ok(match access.is_write() {
-                true => Pte::new(Mapped::Private(Page::ZERO), true),
-                false => Pte::new(Mapped::Zero, false),
+                true => Pte::of(vma, Mapped::Private(Page::ZERO)),
+                false => Pte::readable(Mapped::Zero),
             });
         };
         let cached = self.files.get(file.0).and_then(|cache| cache.page(index));
@@ -81,7 +82,7 @@ impl Mm {
                 }
             }
         }
-        Ok(Pte::new(Mapped::Shared(file, index), map_writable(vma)))
+        Ok(Pte::of(vma, Mapped::Shared(file, index)))
     }
 
     fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), Faulted> {
@@ -111,11 +112,4 @@ impl Mm {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether a page of a file is mapped writable whatever it was touched for: `vm_page_prot`, which a userfaultfd's
-/// write protection takes the write bit from (`vma_wants_writenotify`).
-pub(in crate::linux) fn map_writable(vma: &Vma) -> bool {
-    let writable = vma.permission == Permission::ReadWrite;
-    writable && !(matches!(vma.backing, Backing::Shmem(..)) && vma.watches(Modes::WP))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::FileId;
+use super::{FileId, Vma};
 
 /// What a page holds, as far as it is told apart: its first word, and the word that fills the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,31 @@ pub struct Pte {
 }
 
 impl Pte {
-    /// A page, not protected by a userfaultfd.
-    pub(in crate::linux) const fn new(mapped: Mapped, writable: bool) -> Self {
+    /// A page that can be read.
+    pub(in crate::linux) const fn readable(mapped: Mapped) -> Self {
         Self {
             mapped,
-            writable,
+            writable: false,
             uffd_wp: false,
             serial: 0,
+        }
+    }
+
+    /// A page of an area, that can be written if the area can.
+    pub(in crate::linux) fn of(vma: &Vma, mapped: Mapped) -> Self {
+        Self {
+            writable: vma.maps_writable(),
+            ..Self::readable(mapped)
+        }
+    }
+
+    /// The same page, protected from writes by a userfaultfd.
+    #[must_use]
+    pub(in crate::linux) const fn protected(self) -> Self {
+        Self {
+            writable: false,
+            uffd_wp: true,
+            ..self
         }
     }
 

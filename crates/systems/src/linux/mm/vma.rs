@@ -83,6 +83,13 @@ impl Vma {
         self.registration.is_some_and(|(_, own)| own.has(modes))
     }
 
+    /// Whether its pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's write
+    /// protection of a shared file takes the write bit from (`vma_wants_writenotify`).
+    pub(super) fn maps_writable(&self) -> bool {
+        let notifies = matches!(self.backing, Backing::Shmem(..)) && self.watches(Modes::WP);
+        self.permission == Permission::ReadWrite && !notifies
+    }
+
     /// Whether the kernel can tell of these at all: `vma_can_userfault`.
     #[must_use]
     pub const fn can_userfault(&self, modes: Modes) -> bool {

@@ -5,9 +5,7 @@ use pagetoll_units::Hva;
 use super::register::{validate_range, validate_unaligned_range};
 use super::{Range, ThreadId, UffdId};
 use crate::linux::Errno;
-use crate::linux::mm::{
-    Backing, FileId, Mapped, Mm, Modes, Page, Permission, Pte, Vma, map_writable,
-};
+use crate::linux::mm::{Backing, FileId, Mapped, Mm, Modes, Page, Pte, Vma};
 
 /// `UFFDIO_COPY_MODE_DONTWAKE`, and the same bit of the other calls.
 const DONTWAKE: u64 = 1 << 0;
@@ -152,12 +150,9 @@ impl Mm {
             Source::Copy(from) => self.page_at(Hva(from.0 + done))?,
             Source::Zero | Source::PageCache => Page::ZERO,
         };
-        let mut pte = match (vma.file_page(at), fill.source) {
-            (None, Source::Zero) => Pte::new(Mapped::Zero, false),
-            (None, _) => Pte::new(
-                Mapped::Private(page),
-                vma.permission == Permission::ReadWrite,
-            ),
+        let pte = match (vma.file_page(at), fill.source) {
+            (None, Source::Zero) => Pte::readable(Mapped::Zero),
+            (None, _) => Pte::of(vma, Mapped::Private(page)),
             (Some(place), source) => self.cached(vma, place, source)?,
         };
         self.check_free(at, pte.mapped)?;
@@ -166,10 +161,8 @@ impl Mm {
         {
             cache.set(index, page);
         }
-        if fill.mode & WP != 0 {
-            (pte.uffd_wp, pte.writable) = (true, false);
-        }
-        self.set_pte(at, pte);
+        let protects = fill.mode & WP != 0;
+        self.set_pte(at, if protects { pte.protected() } else { pte });
         Ok(())
     }
 
@@ -187,7 +180,7 @@ impl Mm {
         match (source, there) {
             (Source::PageCache, false) => Err(Errno::Fault),
             (Source::Copy(_) | Source::Zero, true) => Err(Errno::Exist),
-            _ => Ok(Pte::new(Mapped::Shared(file, index), map_writable(vma))),
+            _ => Ok(Pte::of(vma, Mapped::Shared(file, index))),
         }
     }
 

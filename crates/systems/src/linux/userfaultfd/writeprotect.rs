@@ -67,10 +67,9 @@ impl Mm {
         let mut at = start;
         while at < end {
             let entry = self.pte(Hva(at)).copied();
-            let entry = entry.or_else(|| marks.then_some(Pte::new(Mapped::Nothing, false)));
-            if let Some(mut pte) = entry {
-                (pte.uffd_wp, pte.writable) = (true, false);
-                self.set_pte(Hva(at), pte);
+            let entry = entry.or_else(|| marks.then_some(Pte::readable(Mapped::Nothing)));
+            if let Some(pte) = entry {
+                self.set_pte(Hva(at), pte.protected());
             }
             at += vma.page_size();
         }
