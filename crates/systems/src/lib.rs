@@ -13,6 +13,7 @@ mod error;
 pub mod kvm;
 pub mod linux;
 pub mod search;
+pub mod timeline;
 pub mod vfio;
 mod words;
 pub mod x86;
