@@ -1,8 +1,8 @@
 //! KVM as demand paging sees it: memslots, stage-2 faults, vCPUs that exit or sleep.
 //!
 //! Source: Linux 6.18, `virt/kvm/kvm_main.c`, `virt/kvm/guest_memfd.c`, `arch/x86/kvm/mmu/mmu.c`; and, where
-//! [`Capabilities::exit_on_missing`] is there, "KVM: Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULT"
-//! in its seventh version (kvm@vger.kernel.org, 15 February 2024), which no kernel has merged.
+//! [`Capabilities::exit_on_missing`] is there, the exit-on-missing series: "KVM: Improve KVM + userfaultfd performance
+//! via KVM_EXIT_MEMORY_FAULT", version 7 (kvm@vger.kernel.org, 15 February 2024), which no kernel has merged.
 //!
 //! Functional: a VM's slots are real, stage 2 is filled by faults over a real [`Mm`](crate::linux::mm::Mm), and what
 //! the kernel refuses is refused with the same error. Nothing has a cost here.

@@ -26,7 +26,7 @@ const FEATURES: &[(&str, u64)] = &[
     ("exact-address", 1 << 11),
     ("wp-unpopulated", 1 << 13),
 ];
-/// `KVM_MEM_*` of include/uapi/linux/kvm.h, and document 003's.
+/// `KVM_MEM_*` of include/uapi/linux/kvm.h, and the exit-on-missing series' (kvm@vger.kernel.org, 15 February 2024).
 const SLOT: &[(&str, u64)] = &[
     ("log-dirty", 1),
     ("readonly", 2),

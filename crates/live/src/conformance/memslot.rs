@@ -11,7 +11,7 @@ use kvm_bindings::{
 use kvm_ioctls::VmFd;
 use pagetoll_conformance::kvm::{Answer, MemslotCall, Place};
 
-/// `KVM_MEM_EXIT_ON_MISSING` of document 003.
+/// `KVM_MEM_EXIT_ON_MISSING` of the exit-on-missing series (kvm@vger.kernel.org, 15 February 2024).
 const EXIT_ON_MISSING: u32 = 1 << 3;
 /// A descriptor that no process has.
 const NO_FD: u32 = u32::MAX;
@@ -109,15 +109,15 @@ fn set(vm: &VmFd, region: kvm_userspace_memory_region) -> Result<()> {
     unsafe { vm.set_user_memory_region(region) }
 }
 
-/// Whether slots may ask for exits. The capability's number in document 003, 236, means another one by now, so that
-/// only the flag tells.
+/// Whether slots may ask for exits. The capability's number in the exit-on-missing series, 236, means another one by
+/// now, so that only the flag tells.
 pub(super) fn takes_exit_on_missing(vm: &VmFd) -> bool {
-    let region = kvm_userspace_memory_region {
-        slot: 0,
+    let region = kvm_userspace_memory_region2 {
         flags: EXIT_ON_MISSING,
-        guest_phys_addr: 0,
         memory_size: 4096,
         userspace_addr: Place::of_memory(0).address(),
+        ..Default::default()
     };
-    set(vm, region).is_ok()
+    // SAFETY: this VM is never run.
+    unsafe { vm.set_user_memory_region2(region) }.is_ok()
 }

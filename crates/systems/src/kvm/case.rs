@@ -129,13 +129,11 @@ impl<'c> Runner<'c> {
                 self.userfaultfds.insert(uffd, self.mm.userfaultfd(opened));
                 Answer::Done
             }
-            Call::Userfaultfd(uffd, call) => self
-                .userfaultfd(uffd, (call, step))
-                .unwrap_or_else(|errno| refused(errno)),
+            Call::Userfaultfd(uffd, call) => {
+                self.userfaultfd(uffd, (call, step)).unwrap_or_else(refused)
+            }
             Call::Pages(call) => self.pages(call, step),
-            Call::Memslot(call) => self
-                .memslot(call, step)
-                .unwrap_or_else(|errno| refused(errno)),
+            Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
             Call::Touch(actor, touch) => self.touch(actor, touch),
         };
         Answered {

@@ -174,7 +174,7 @@ impl Vm {
         missing | rest
     }
 
-    /// Document 003's rule: who may not write would exit for ever.
+    /// The series' rule: who may not write would exit for ever.
     fn excludes(&self, flags: SlotFlags) -> bool {
         flags.has(SlotFlags::EXIT_ON_MISSING) && flags.has(SlotFlags::READONLY)
     }

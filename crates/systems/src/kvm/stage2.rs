@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`Vm::resolve`] | `kvm_mmu_do_page_fault`, `kvm_mmu_faultin_pfn` of `arch/x86/kvm/mmu/mmu.c` |
 //! | `no_slot` | `kvm_handle_noslot_fault`; read-only slots by `KVM_PFN_ERR_RO_FAULT` |
-//! | `from_gmem` | `kvm_mmu_faultin_pfn_gmem` |
-//! | `from_process` | `__kvm_faultin_pfn`, `hva_to_pfn_slow`: first without sleeping, then with |
-//! | `on_missing` | document 003: `atomic` set, `async` not, for slots that ask for it: `hva_to_pfn_fast` alone |
+//! | `take_from_gmem` | `kvm_mmu_faultin_pfn_gmem` |
+//! | `take_from_process` | `__kvm_faultin_pfn`, `hva_to_pfn_slow`: first without sleeping, then with |
+//! | `on_missing` | the exit-on-missing series: `atomic` set, `async` not; `hva_to_pfn_fast` alone |
 //! | `map` | `make_spte`, `mark_page_dirty_in_slot` |
 //! | [`Translation::serial`] | the MMU notifier: what the process has changed is looked up again |
 
@@ -23,16 +23,16 @@ pub struct MemoryFault {
     pub gpa: Gpa,
     /// Its bytes.
     pub size: u64,
-    /// `KVM_MEMORY_EXIT_FLAG_*`: none today; with document 003 [`Self::READ`] or [`Self::WRITE`].
+    /// `KVM_MEMORY_EXIT_FLAG_*`: none today; with the exit-on-missing series [`Self::READ`] or [`Self::WRITE`].
     pub flags: u64,
 }
 
 impl MemoryFault {
-    /// `KVM_MEMORY_EXIT_FLAG_READ` of document 003.
+    /// `KVM_MEMORY_EXIT_FLAG_READ` of the exit-on-missing series.
     pub const READ: u64 = 1 << 0;
-    /// `KVM_MEMORY_EXIT_FLAG_WRITE` of document 003.
+    /// `KVM_MEMORY_EXIT_FLAG_WRITE` of the exit-on-missing series.
     pub const WRITE: u64 = 1 << 1;
-    /// `KVM_MEMORY_EXIT_FLAG_EXEC` of document 003. No access of this model fetches instructions.
+    /// `KVM_MEMORY_EXIT_FLAG_EXEC` of the exit-on-missing series. No access of this model fetches instructions.
     pub const EXEC: u64 = 1 << 2;
 }
 
@@ -86,14 +86,14 @@ impl Vm {
         };
         let slot = slot.clone();
         if let Some((gmem, first)) = self.is_gmem_only(&slot) {
-            return self.from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
+            return self.take_from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
         }
         if access.is_write() && slot.flags.has(SlotFlags::READONLY) {
             return Resolved::Mmio;
         }
         match slot.flags.has(SlotFlags::EXIT_ON_MISSING) {
             true => self.on_missing(mm, (gfn, &slot), access),
-            false => self.from_process((mm, thread), (gfn, &slot), access),
+            false => self.take_from_process((mm, thread), (gfn, &slot), access),
         }
     }
 
@@ -107,7 +107,7 @@ impl Vm {
         })
     }
 
-    fn from_gmem(&mut self, gfn: Gfn, (gmem, index): (GmemId, u64)) -> Resolved {
+    fn take_from_gmem(&mut self, gfn: Gfn, (gmem, index): (GmemId, u64)) -> Resolved {
         if self.gmem_page(gmem, index).is_none() {
             return Resolved::MemoryFault(MemoryFault {
                 gpa: gfn.gpa(),
@@ -124,7 +124,7 @@ impl Vm {
         Resolved::Mapped
     }
 
-    fn from_process(
+    fn take_from_process(
         &mut self,
         (mm, thread): (&mut Mm, ThreadId),
         (gfn, slot): (Gfn, &Memslot),
@@ -153,7 +153,7 @@ impl Vm {
         }
     }
 
-    /// `EFAULT`, which document 003 gives an address.
+    /// `EFAULT`, which the exit-on-missing series gives an address.
     fn refused(&self, gfn: Gfn, access: Access) -> Resolved {
         if !self.capabilities.exit_on_missing {
             return Resolved::Error;

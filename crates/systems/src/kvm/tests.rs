@@ -30,7 +30,7 @@ fn answers(name: &str) -> Vec<String> {
     describe(case, &run(case))
 }
 
-/// No kernel has merged it, so that no answers are recorded: these are document 003's.
+/// No kernel has merged it, so that no answers are recorded: these are the exit-on-missing series'.
 #[test]
 fn exits_on_missing_have_the_address_and_leave_the_queue_empty() {
     let exits = answers("exit-on-missing");

@@ -81,9 +81,8 @@ proptest! {
     fn each_page_is_watched_as_it_was_last_told(
         calls in proptest::collection::vec((any::<bool>(), 0_u64..12, 1_u64..6), 1..40)
     ) {
-        const PAGES: u64 = 12;
-        let (mut mm, uffd) = watched(PAGES);
-        let mut expected = [false; PAGES as usize];
+        let (mut mm, uffd) = watched(12);
+        let mut expected = [false; 12];
         for (register, first, pages) in calls {
             let range = Range { start: Hva(START + first * PAGE_SIZE), len: pages * PAGE_SIZE };
             match register {
