@@ -25,9 +25,9 @@ const WIDTH: usize = 44;
 /// Runs the cases and compares.
 pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcome> {
     let (asked, sim, real) = match args.suite {
-        ConformanceSuite::Xen => compare(&xen::Suite::new(args)?, args, verbosity)?,
-        ConformanceSuite::Vfio => compare(&vfio::Suite::new(args)?, args, verbosity)?,
-        ConformanceSuite::Kvm => compare(&kvm::Suite::new(args)?, args, verbosity)?,
+        ConformanceSuite::Xen => compare::<xen::Xen>(args, verbosity)?,
+        ConformanceSuite::Vfio => compare::<vfio::Vfio>(args, verbosity)?,
+        ConformanceSuite::Kvm => compare::<kvm::Kvm>(args, verbosity)?,
     };
     if let Some(path) = &args.record {
         output::write(&record(&asked, &real), Some(path))?;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use pagetoll_conformance::ScriptError;
 
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::failure::Failure;
@@ -33,61 +34,78 @@ pub(super) struct Told {
 
 /// Cases, and who answers them.
 pub(super) trait Suite {
-    /// The cases that were chosen.
-    fn asked(&self) -> Vec<Asked>;
-    /// What the model answers.
-    fn simulated(&self) -> Told;
+    /// A case of it.
+    type Case;
+    /// What its model is called.
+    const MODEL: &'static str;
+    /// What the answers in `conformance/` are called.
+    const RECORDED: &'static str;
     /// Which of the systems that can be asked for is its real one.
-    fn real(&self) -> ConformanceSystems;
-    /// What that answers.
-    fn on_the_real_one(&self, args: &ConformanceArgs, verbosity: Verbosity) -> Result<Told>;
-    /// What the table calls the answers in `conformance/`.
-    fn recorded_on(&self) -> &'static str;
-    /// Those to a case.
-    fn recorded(&self, case: &str) -> Given;
+    const REAL: ConformanceSystems;
+
+    /// All cases.
+    fn all() -> Result<Vec<Self::Case>, ScriptError>;
+    /// A case as the table shows it.
+    fn ask(case: &Self::Case) -> Asked;
+    /// What the model answers.
+    fn simulate(case: &Self::Case) -> Vec<String>;
+    /// What was recorded.
+    fn recorded(case: &str) -> Given;
+    /// What the real one answers.
+    fn on_the_real_one(
+        cases: &[Self::Case],
+        args: &ConformanceArgs,
+        verbosity: Verbosity,
+    ) -> Result<Told>;
 }
 
-/// The cases with both systems' answers; where one alone was asked for, the other's are the recorded ones.
-pub(super) fn compare(
-    suite: &dyn Suite,
+/// The chosen cases with both systems' answers; where one alone was asked for, the other's are the recorded ones.
+pub(super) fn compare<S: Suite>(
     args: &ConformanceArgs,
     verbosity: Verbosity,
 ) -> Result<(Vec<Asked>, Told, Told)> {
-    let asked = suite.asked();
-    check(suite, args, asked.len())?;
+    let all = S::all().context("a script of this program is damaged")?;
+    let with_asked = all.into_iter().map(|case| (S::ask(&case), case));
+    let chosen = with_asked.filter(|(asked, _)| asked.name.contains(&args.case));
+    let (asked, cases): (Vec<Asked>, Vec<S::Case>) = chosen.unzip();
+    check::<S>(args, cases.len())?;
+    let real = || S::on_the_real_one(&cases, args, verbosity);
     let (sim, real) = match args.on {
-        ConformanceSystems::Both => (suite.simulated(), suite.on_the_real_one(args, verbosity)?),
-        ConformanceSystems::Sim => (suite.simulated(), from_record(suite, &asked)),
-        ConformanceSystems::Lab | ConformanceSystems::Live => {
-            let real = suite.on_the_real_one(args, verbosity)?;
-            (from_record(suite, &asked), real)
-        }
+        ConformanceSystems::Both => (simulated::<S>(&cases), real()?),
+        ConformanceSystems::Sim => (simulated::<S>(&cases), from_record::<S>(&asked)),
+        ConformanceSystems::Lab | ConformanceSystems::Live => (from_record::<S>(&asked), real()?),
     };
     Ok((asked, sim, real))
 }
 
-fn check(suite: &dyn Suite, args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
+fn check<S: Suite>(args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
     if cases == 0 {
         let problem = format!("--case {}: no case is called so", args.case);
         return Err(Failure::BadInput(problem));
     }
-    let (on, real) = (args.on, suite.real());
-    let either = [ConformanceSystems::Both, ConformanceSystems::Sim];
-    if on == real || either.contains(&on) {
+    if [ConformanceSystems::Both, ConformanceSystems::Sim, S::REAL].contains(&args.on) {
         return Ok(());
     }
     let problem = format!(
         "--on {}: this suite's real system is asked for by --on {}",
-        on.name(),
-        real.name()
+        args.on.name(),
+        S::REAL.name()
     );
     Err(Failure::BadInput(problem))
 }
 
-fn from_record(suite: &dyn Suite, asked: &[Asked]) -> Told {
-    let given = asked.iter().map(|case| suite.recorded(&case.name));
+fn simulated<S: Suite>(cases: &[S::Case]) -> Told {
+    let given = cases.iter().map(|case| Given::Answers(S::simulate(case)));
     Told {
-        system: suite.recorded_on().to_owned(),
+        system: S::MODEL.to_owned(),
+        given: given.collect(),
+    }
+}
+
+fn from_record<S: Suite>(asked: &[Asked]) -> Told {
+    let given = asked.iter().map(|case| S::recorded(&case.name));
+    Told {
+        system: S::RECORDED.to_owned(),
         given: given.collect(),
     }
 }

@@ -1,55 +1,51 @@
 //! Mapping memory for DMA: on a real kernel, and on the model of VFIO type1.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::vfio::{Case, all, describe, recorded};
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::pin::conformance::{Request, run as run_on_lab};
 use pagetoll_systems::vfio::{Mechanism, run as run_on_model};
 
-use super::suite::{self, Asked, Given, SILENCE, Told};
+use super::suite::{Asked, Given, SILENCE, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::commands::in_lab;
 use crate::request;
 
-/// What kernels do today.
-const MECHANISM: Mechanism = Mechanism::PerFolio;
+/// The suite. Its model pins per folio, as kernels do today.
+pub(super) struct Vfio;
 
-/// The cases that were chosen.
-pub(super) struct Suite {
-    cases: Vec<Case>,
-}
+impl Suite for Vfio {
+    type Case = Case;
+    const MODEL: &'static str = "model of VFIO type1, per-folio";
+    const RECORDED: &'static str = "Linux, recorded";
+    const REAL: ConformanceSystems = ConformanceSystems::Lab;
 
-impl Suite {
-    pub(super) fn new(args: &ConformanceArgs) -> Result<Self> {
-        let mut cases = all().context("a script of this program is damaged")?;
-        cases.retain(|case| case.name.contains(&args.case));
-        Ok(Self { cases })
+    fn all() -> Result<Vec<Case>, ScriptError> {
+        all()
     }
-}
 
-impl suite::Suite for Suite {
-    fn asked(&self) -> Vec<Asked> {
-        let asked = |case: &Case| Asked {
+    fn ask(case: &Case) -> Asked {
+        Asked {
             name: case.name.clone(),
             about: case.about.clone(),
             steps: case.steps.iter().map(|step| step.text.clone()).collect(),
-        };
-        self.cases.iter().map(asked).collect()
-    }
-
-    fn simulated(&self) -> Told {
-        let given = |case: &Case| Given::Answers(describe(case, &run_on_model(case, MECHANISM)));
-        Told {
-            system: format!("model of VFIO type1, {}", MECHANISM.name()),
-            given: self.cases.iter().map(given).collect(),
         }
     }
 
-    fn real(&self) -> ConformanceSystems {
-        ConformanceSystems::Lab
+    fn simulate(case: &Case) -> Vec<String> {
+        describe(case, &run_on_model(case, Mechanism::PerFolio))
     }
 
-    fn on_the_real_one(&self, args: &ConformanceArgs, verbosity: Verbosity) -> Result<Told> {
+    fn recorded(case: &str) -> Given {
+        Given::Answers(recorded(case).unwrap_or_default())
+    }
+
+    fn on_the_real_one(
+        cases: &[Case],
+        args: &ConformanceArgs,
+        verbosity: Verbosity,
+    ) -> Result<Told> {
         let request = Request {
             kernel: request::kernel(&args.images)?,
             freshness: Freshness::Cached,
@@ -57,22 +53,13 @@ impl suite::Suite for Suite {
             silence: SILENCE,
         };
         let ran = in_lab::run(verbosity, |surroundings| {
-            run_on_lab(&request, &self.cases, surroundings)
+            run_on_lab(&request, cases, surroundings)
         })?;
-        let pairs = self.cases.iter().zip(&ran.answered);
+        let pairs = cases.iter().zip(&ran.answered);
+        let given = pairs.map(|(case, answered)| Given::Answers(describe(case, answered)));
         Ok(Told {
             system: format!("Linux {}", ran.linux),
-            given: pairs
-                .map(|(case, answered)| Given::Answers(describe(case, answered)))
-                .collect(),
+            given: given.collect(),
         })
-    }
-
-    fn recorded_on(&self) -> &'static str {
-        "Linux, recorded"
-    }
-
-    fn recorded(&self, case: &str) -> Given {
-        Given::Answers(recorded(case).unwrap_or_default())
     }
 }
