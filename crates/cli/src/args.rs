@@ -121,7 +121,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Counts the traps and hypercalls of an xentrace capture
     Trace(TraceArgs),
-    /// Asks the simulated and the real Xen the same, and compares the answers
+    /// Asks a simulated and a real system the same, and compares the answers
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
     Search(ListArgs),
@@ -315,7 +315,7 @@ pub(crate) struct TraceArgs {
 /// What `conformance` was told.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA
+    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA; kvm, memslots and userfaultfds
     #[arg(long, value_name = "SUITE", default_value = "xen")]
     pub(crate) suite: ConformanceSuite,
     /// Which systems answer; one alone is compared with the answers that were recorded on a real one
@@ -344,17 +344,33 @@ pub(crate) enum ConformanceSuite {
     Xen,
     /// VFIO's maps and unmaps
     Vfio,
+    /// KVM's memslots and userfaultfds, on this host
+    Kvm,
 }
 
 /// Who answers the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real one
+    /// The real one, in the lab: xen and vfio
     Lab,
+    /// The real one, on this host: kvm
+    Live,
     /// The simulated one
     Sim,
     /// Both
     Both,
+}
+
+impl ConformanceSystems {
+    /// As the user says it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lab => "lab",
+            Self::Live => "live",
+            Self::Sim => "sim",
+            Self::Both => "both",
+        }
+    }
 }
 
 /// What `generate` was told.

@@ -40,3 +40,63 @@ fn a_case_that_nobody_has_is_bad_usage() {
         "{stderr}"
     );
 }
+
+#[test]
+fn the_model_of_kvm_answers_as_was_recorded() {
+    let assert = pagetoll(&["--suite", "kvm", "--on", "sim"])
+        .assert()
+        .success();
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    assert!(!text.contains("Differences"), "{text}");
+}
+
+#[test]
+fn this_host_answers_as_the_model_of_kvm() {
+    let output = pagetoll(&["--suite", "kvm", "--format", "json"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = json["cases"].as_array().unwrap();
+    for case in cases.iter().filter(|case| case["skipped"].is_string()) {
+        eprintln!("skipped {}: {}", case["case"], case["skipped"]);
+    }
+    let (equal, skipped) = (json["equal"].as_u64(), json["skipped"].as_u64());
+    assert!(equal > Some(100), "{equal:?}");
+    assert_eq!(
+        equal.zip(skipped).map(|(a, b)| a + b),
+        u64::try_from(cases.len()).ok()
+    );
+}
+
+#[test]
+fn a_case_that_needs_what_nobody_has_is_skipped_with_the_reason() {
+    let flag = [
+        "--suite",
+        "kvm",
+        "--on",
+        "sim",
+        "--case",
+        "exit-on-missing-zeroes",
+    ];
+    let assert = pagetoll(&flag).assert().code(3);
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.contains("lacks what it needs: exit-on-missing-zeroes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_suite_is_not_asked_where_it_cannot_be() {
+    for (suite, on, instead) in [("kvm", "lab", "live"), ("vfio", "live", "lab")] {
+        let assert = pagetoll(&["--suite", suite, "--on", on]).assert().code(2);
+        let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        assert!(stderr.contains(&format!("by --on {instead}")), "{stderr}");
+    }
+}

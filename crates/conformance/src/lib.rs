@@ -7,6 +7,7 @@
 mod answer;
 mod case;
 mod cases;
+pub mod kvm;
 mod parse;
 mod script;
 pub mod vfio;

@@ -39,6 +39,7 @@ pub use order::{
 use run::{Measured, Setup};
 
 pub(crate) use gmem::check as check_gmem;
+pub(crate) use guest::long_mode;
 
 /// The ways to bring pages in, as `pagetoll_bill` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,12 @@
 //!
 //! [`pin`] runs the pinning loops over page descriptors; it needs no device and no privilege. [`demand`] bills the
 //! `demand` route on this host's KVM and userfaultfd; [`pager`] is the demand pager that it bills, for a VMM to embed.
+//! [`conformance`] answers the cases that the model of both is held against.
 //! `unsafe` is confined to the modules that talk to the kernel; each block states what makes it sound.
 
 #![deny(unsafe_code)]
 
+pub mod conformance;
 pub mod demand;
 mod error;
 pub mod host;

@@ -103,6 +103,7 @@ pub use reader::{EndOfReading, Waiting};
 pub use resolver::{Access, CpuState, ExitResolver, Found, MissingPage};
 pub use source::{FileSource, MemorySource, PageSource, socket};
 pub use userfaultfd::{Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake};
+pub(crate) use userfaultfd::{open_with as open_userfaultfd, update};
 pub use walk::{GuestPages, PageState};
 
 /// How often a source is asked again.

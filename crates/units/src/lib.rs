@@ -4,13 +4,13 @@
 //! so that adding two different ones does not compile. The types are plain wrappers around `u64`,
 //! ordered, hashable and transparent to serde.
 //!
-//! Names follow Xen's: `mfn` is a machine frame number.
+//! Names follow Xen's and KVM's: `mfn` is a machine frame number, `gfn` a guest's, `hva` an address of the host's.
 
 #![forbid(unsafe_code)]
 
 mod address;
 
-pub use address::{MachineAddress, Mfn, VirtualAddress};
+pub use address::{Gfn, Gpa, Hva, MachineAddress, Mfn, VirtualAddress};
 
 use std::fmt;
 use std::iter::Sum;

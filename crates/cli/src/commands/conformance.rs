@@ -1,48 +1,43 @@
 //! `pagetoll conformance`: the same cases on the simulated and the real system.
 
+mod kvm;
+mod suite;
 mod vfio;
+mod xen;
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
-use pagetoll_conformance::{Case, all, describe, recorded};
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::conformance::{Request, run as run_on_lab};
-use pagetoll_systems::conformance::run as run_on_sim;
+use anyhow::Result;
 use serde::Serialize;
 
-use super::{in_lab, pretty_json};
-use crate::args::{ConformanceArgs, ConformanceSuite, ConformanceSystems, ListFormat, Verbosity};
-use crate::failure::{Failure, Outcome};
+use self::suite::{Asked, Given, Told, compare};
+use super::pretty_json;
+use crate::args::{ConformanceArgs, ConformanceSuite, ListFormat, Verbosity};
+use crate::failure::Outcome;
 use crate::output;
 use crate::render::document::{Document, Section};
 use crate::render::table::{Align, Table};
 use crate::render::text;
-use crate::request;
 
-/// A guest that says nothing for so long is given up; a case takes below a millisecond.
-const SILENCE: Duration = Duration::from_secs(60);
 /// Characters of an answer in the table.
 const WIDTH: usize = 44;
-/// What the table calls the answers in `conformance/`.
-const RECORDED: &str = "Xen 4.17, recorded";
 
 /// Runs the cases and compares.
 pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let compared = match args.suite {
-        ConformanceSuite::Xen => compare(args, verbosity)?,
-        ConformanceSuite::Vfio => vfio::compare(args, verbosity)?,
+    let (asked, sim, real) = match args.suite {
+        ConformanceSuite::Xen => compare::<xen::Xen>(args, verbosity)?,
+        ConformanceSuite::Vfio => compare::<vfio::Vfio>(args, verbosity)?,
+        ConformanceSuite::Kvm => compare::<kvm::Kvm>(args, verbosity)?,
     };
+    if let Some(path) = &args.record {
+        output::write(&record(&asked, &real), Some(path))?;
+    }
+    let compared = Compared::new(&asked, &sim, &real);
     output::print(&match args.format {
         ListFormat::Text => text::document(&document(&compared)),
         ListFormat::Json => pretty_json(&compared)?,
     })?;
-    let all_equal = compared.equal == compared.cases.len();
-    Ok(if all_equal {
-        Outcome::Success
-    } else {
-        Outcome::CheckFailed
-    })
+    Ok(compared.outcome())
 }
 
 /// All answers side by side.
@@ -51,6 +46,7 @@ struct Compared {
     sim: String,
     real: String,
     equal: usize,
+    skipped: usize,
     cases: Vec<ComparedCase>,
 }
 
@@ -59,6 +55,9 @@ struct ComparedCase {
     case: String,
     about: String,
     equal: bool,
+    /// Why nobody was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
     steps: Vec<ComparedStep>,
 }
 
@@ -69,152 +68,86 @@ struct ComparedStep {
     real: String,
 }
 
-/// One system's answers to all cases, and what it is.
-struct Told {
-    system: String,
-    answers: Vec<Vec<String>>,
-}
-
-/// A case, as far as the table shows it.
-struct Asked {
-    name: String,
-    about: String,
-    steps: Vec<String>,
-}
-
-impl From<&Case> for Asked {
-    fn from(case: &Case) -> Self {
+impl Compared {
+    fn new(asked: &[Asked], sim: &Told, real: &Told) -> Self {
+        let pairs = sim.given.iter().zip(&real.given);
+        let cases: Vec<_> = asked
+            .iter()
+            .zip(pairs)
+            .map(|(case, (sim, real))| side_by_side(case, sim, real))
+            .collect();
         Self {
-            name: case.name.clone(),
-            about: case.about.clone(),
-            steps: case.steps.iter().map(|step| step.text.clone()).collect(),
+            sim: sim.system.clone(),
+            real: real.system.clone(),
+            equal: cases.iter().filter(|case| case.equal).count(),
+            skipped: cases.iter().filter(|case| case.skipped.is_some()).count(),
+            cases,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let all = self.cases.len();
+        match self.equal {
+            _ if self.skipped == all => Outcome::Lacking,
+            equal if equal + self.skipped == all => Outcome::Success,
+            _ => Outcome::CheckFailed,
         }
     }
 }
 
-fn compare(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Compared> {
-    let mut cases = all().context("a script of this program is damaged")?;
-    cases.retain(|case| case.name.contains(&args.case));
-    check_some(args, cases.len())?;
-    let both = match args.on {
-        ConformanceSystems::Both => (simulated(&cases), on_lab(args, &cases, verbosity)?),
-        ConformanceSystems::Sim => (simulated(&cases), from_record(&cases)),
-        ConformanceSystems::Lab => (from_record(&cases), on_lab(args, &cases, verbosity)?),
-    };
-    let asked: Vec<_> = cases.iter().map(Asked::from).collect();
-    compared(args, &asked, both)
-}
-
-fn check_some(args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
-    if cases > 0 {
-        return Ok(());
-    }
-    let problem = format!("--case {}: no case is called so", args.case);
-    Err(Failure::BadInput(problem))
-}
-
-/// Sets the answers side by side, and records the real one's where that is asked for.
-fn compared(
-    args: &ConformanceArgs,
-    cases: &[Asked],
-    (sim, real): (Told, Told),
-) -> Result<Compared> {
-    if let Some(path) = &args.record {
-        output::write(&record(cases, &real), Some(path))?;
-    }
-    let pairs = sim.answers.iter().zip(&real.answers);
-    let compared: Vec<_> = cases
-        .iter()
-        .zip(pairs)
-        .map(|(case, (sim, real))| side_by_side(case, sim, real))
-        .collect();
-    Ok(Compared {
-        sim: sim.system,
-        real: real.system,
-        equal: compared.iter().filter(|case| case.equal).count(),
-        cases: compared,
-    })
-}
-
-fn simulated(cases: &[Case]) -> Told {
-    Told {
-        system: "simulated Xen".to_owned(),
-        answers: cases
-            .iter()
-            .map(|case| describe(case, &run_on_sim(case)))
-            .collect(),
-    }
-}
-
-fn from_record(cases: &[Case]) -> Told {
-    Told {
-        system: RECORDED.to_owned(),
-        answers: cases
-            .iter()
-            .map(|case| recorded(&case.name).unwrap_or_default())
-            .collect(),
-    }
-}
-
-fn on_lab(args: &ConformanceArgs, cases: &[Case], verbosity: Verbosity) -> Result<Told> {
-    let request = Request {
-        kernel: request::kernel(&args.images)?,
-        xen: args.images.xen.parse()?,
-        freshness: Freshness::Cached,
-        keep_logs: args.keep_logs.clone(),
-        silence: SILENCE,
-    };
-    let ran = in_lab::run(verbosity, |surroundings| {
-        run_on_lab(&request, cases, surroundings)
-    })?;
-    let pairs = cases.iter().zip(&ran.answered);
-    Ok(Told {
-        system: format!("Xen {} under Linux {}", ran.xen, ran.linux),
-        answers: pairs
-            .map(|(case, answered)| describe(case, answered))
-            .collect(),
-    })
-}
-
-/// The answers as `conformance/` keeps them.
+/// The real one's answers as `conformance/` keeps them.
 fn record(cases: &[Asked], real: &Told) -> String {
     let mut text = format!(
         "# What {} answered. Written by pagetoll conformance --record.\n",
         real.system
     );
-    for (case, answers) in cases.iter().zip(&real.answers) {
-        text += &format!("case {}\n", case.name);
-        text.extend(answers.iter().map(|answer| format!("  {answer}\n")));
+    for (case, given) in cases.iter().zip(&real.given) {
+        if let Given::Answers(answers) = given {
+            text += &format!("case {}\n", case.name);
+            text.extend(answers.iter().map(|answer| format!("  {answer}\n")));
+        }
     }
     text
 }
 
-fn side_by_side(case: &Asked, sim: &[String], real: &[String]) -> ComparedCase {
+fn side_by_side(case: &Asked, sim: &Given, real: &Given) -> ComparedCase {
+    let mut compared = ComparedCase {
+        case: case.name.clone(),
+        about: case.about.clone(),
+        equal: false,
+        skipped: None,
+        steps: Vec::new(),
+    };
+    let (sim, real) = match (sim, real) {
+        (Given::Answers(sim), Given::Answers(real)) => (sim, real),
+        (Given::Skipped(why), _) | (_, Given::Skipped(why)) => {
+            compared.skipped = Some(why.clone());
+            return compared;
+        }
+    };
     let answer = |answers: &[String], index: usize| {
-        answers
-            .get(index)
-            .cloned()
-            .unwrap_or_else(|| "none".to_owned())
+        let none = || "none".to_owned();
+        answers.get(index).cloned().unwrap_or_else(none)
     };
     let step = |(index, step): (usize, &String)| ComparedStep {
         step: step.clone(),
         sim: answer(sim, index),
         real: answer(real, index),
     };
-    ComparedCase {
-        case: case.name.clone(),
-        about: case.about.clone(),
-        equal: sim == real,
-        steps: case.steps.iter().enumerate().map(step).collect(),
-    }
+    compared.equal = sim == real;
+    compared.steps = case.steps.iter().enumerate().map(step).collect();
+    compared
 }
 
 fn document(compared: &Compared) -> Document {
-    let title = format!(
-        "conformance: {} of {} cases are answered alike",
-        compared.equal,
-        compared.cases.len()
+    let asked = compared.cases.len() - compared.skipped;
+    let mut title = format!(
+        "conformance: {} of {asked} cases are answered alike",
+        compared.equal
     );
+    if compared.skipped > 0 {
+        title += &format!(", {} skipped", compared.skipped);
+    }
     let facts = vec![
         ("sim".to_owned(), compared.sim.clone()),
         ("real".to_owned(), compared.real.clone()),
@@ -228,6 +161,7 @@ fn document(compared: &Compared) -> Document {
                 table(&compared.cases),
             ),
             Section::list("Differences", differences(&compared.cases)),
+            Section::list("Skipped", skipped(&compared.cases)),
         ],
     }
 }
@@ -249,7 +183,12 @@ fn table(cases: &[ComparedCase]) -> Table {
             case.steps.len().to_string(),
             shortened(sim),
             shortened(real),
-            if case.equal { "yes" } else { "NO" }.to_owned(),
+            match (case.equal, &case.skipped) {
+                (true, _) => "yes",
+                (false, Some(_)) => "skipped",
+                (false, None) => "NO",
+            }
+            .to_owned(),
         ]);
     }
     table
@@ -261,7 +200,8 @@ fn shortened(answer: &str) -> String {
 
 fn differences(cases: &[ComparedCase]) -> Vec<String> {
     let mut lines = Vec::new();
-    for case in cases.iter().filter(|case| !case.equal) {
+    let differ = |case: &&ComparedCase| !case.equal && case.skipped.is_none();
+    for case in cases.iter().filter(differ) {
         lines.push(format!("{}: {}", case.case, case.about));
         for step in &case.steps {
             let mark = if step.sim == step.real { " " } else { ">" };
@@ -274,37 +214,67 @@ fn differences(cases: &[ComparedCase]) -> Vec<String> {
     lines
 }
 
+/// Each reason once, with how many cases it concerns.
+fn skipped(cases: &[ComparedCase]) -> Vec<String> {
+    let mut reasons = BTreeMap::new();
+    for case in cases {
+        if let Some(why) = &case.skipped {
+            let cases: &mut Vec<&str> = reasons.entry(why).or_default();
+            cases.push(&case.case);
+        }
+    }
+    let line = |(why, cases): (&String, Vec<&str>)| format!("{why}: {}", cases.join(", "));
+    reasons.into_iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn compared(real: &[&str]) -> ComparedCase {
-        let script = "case c\nabout shows\npages a\nload a[0]\nload a[1]\n";
-        let case = &pagetoll_conformance::parse("x", script).unwrap()[0];
-        let real: Vec<String> = real.iter().map(|&word| word.to_owned()).collect();
-        side_by_side(&case.into(), &["0x0".to_owned(), "0x1".to_owned()], &real)
+    fn given(answers: &[&str]) -> Given {
+        Given::Answers(answers.iter().map(|&word| word.to_owned()).collect())
+    }
+
+    fn compared(real: Given) -> Compared {
+        let case = Asked {
+            name: "c".into(),
+            about: "shows".into(),
+            steps: vec!["load a[0]".into(), "load a[1]".into()],
+        };
+        let told = |system: &str, given| Told {
+            system: system.into(),
+            given: vec![given],
+        };
+        let sim = told("s", given(&["0x0", "0x1"]));
+        Compared::new(&[case], &sim, &told("r", real))
     }
 
     #[test]
     fn a_difference_is_told_step_by_step() {
-        assert!(compared(&["0x0", "0x1"]).equal);
-        let cases = [compared(&["0x0", "0x2"])];
-        let lines = differences(&cases);
+        assert_eq!(compared(given(&["0x0", "0x1"])).outcome(), Outcome::Success);
+        let compared = compared(given(&["0x0", "0x2"]));
+        assert_eq!(compared.outcome(), Outcome::CheckFailed);
+        let lines = differences(&compared.cases);
         assert_eq!(lines[0], "c: shows");
         assert_eq!(lines[2], "> load a[1]: sim 0x1, real 0x2");
-        assert!(
-            text::document(&document(&Compared {
-                sim: "s".into(),
-                real: "r".into(),
-                equal: 0,
-                cases: cases.into(),
-            }))
-            .contains("0 of 1 cases")
-        );
+        assert!(text::document(&document(&compared)).contains("0 of 1 cases"));
     }
 
     #[test]
     fn an_answer_that_is_missing_is_a_difference() {
-        assert!(!compared(&["0x0"]).equal);
+        let compared = compared(given(&["0x0"]));
+        assert_eq!(compared.outcome(), Outcome::CheckFailed);
+    }
+
+    #[test]
+    fn a_case_that_nobody_was_asked_is_neither_alike_nor_different() {
+        let compared = compared(Given::Skipped("no such flag".into()));
+        assert_eq!(compared.outcome(), Outcome::Lacking);
+        let text = text::document(&document(&compared));
+        assert!(
+            text.contains("0 of 0 cases are answered alike, 1 skipped"),
+            "{text}"
+        );
+        assert!(text.contains("no such flag: c"), "{text}");
     }
 }

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 
 use anyhow::{Context, Result};
+use pagetoll_conformance::kvm::Case;
 use pagetoll_lab::Billed;
 use pagetoll_live::LiveError;
+use pagetoll_live::conformance::{self, Ran};
 use pagetoll_live::demand::primitives::{self, Measurements};
 use pagetoll_live::demand::{self, Request, Surroundings};
 
@@ -49,6 +51,12 @@ fn watched<T>(
         progress: &tell,
     };
     work(&here).map_err(|error| because(error, &signals))
+}
+
+/// Runs the cases of KVM and userfaultfd.
+pub(super) fn conformance(cases: &[Case]) -> Result<Ran> {
+    let signals = Signals::watch().context("cannot watch for signals")?;
+    conformance::run(cases, signals.flag()).map_err(|error| because(error, &signals))
 }
 
 fn because(error: LiveError, signals: &Signals) -> anyhow::Error {

@@ -143,7 +143,7 @@ pub(super) fn registers(program: Program, parameters: Parameters) -> kvm_regs {
 }
 
 /// Long mode at this privilege, on top of what KVM made of a fresh vCPU.
-pub(super) fn long_mode(fresh: kvm_sregs, ring: Ring) -> kvm_sregs {
+pub(crate) fn long_mode(fresh: kvm_sregs, ring: Ring) -> kvm_sregs {
     /// PE, MP, ET, NE, WP, PG.
     const CR0: u64 = 0x8001_0033;
     /// PAE, OSFXSR, OSXMMEXCPT.

@@ -240,11 +240,15 @@ fn address_of(message: &[u8; size_of::<uffd_msg>()]) -> Option<u64> {
 }
 
 fn open() -> rustix::io::Result<OwnedFd> {
-    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
+    open_with(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK)
+}
+
+/// userfaultfd(2), or where only /dev/userfaultfd is open to us, that.
+pub(crate) fn open_with(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
     // SAFETY: a fresh userfaultfd has no ranges, so that it changes nothing.
     match unsafe { userfaultfd(flags) } {
         // /dev/userfaultfd may be open to those to whom the system call is closed.
-        Err(Errno::PERM) => open_by_device().map_err(|_| Errno::PERM),
+        Err(Errno::PERM) => open_by_device(flags).map_err(|_| Errno::PERM),
         other => other,
     }
 }
@@ -252,7 +256,7 @@ fn open() -> rustix::io::Result<OwnedFd> {
 /// `USERFAULTFD_IOC_NEW`, `_IO(0xAA, 0)` of linux/userfaultfd.h (6.1).
 const IOC_NEW: Opcode = rustix::ioctl::opcode::none(0xAA, 0);
 
-fn open_by_device() -> rustix::io::Result<OwnedFd> {
+fn open_by_device(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
     let device = open(
         "/dev/userfaultfd",
@@ -260,11 +264,11 @@ fn open_by_device() -> rustix::io::Result<OwnedFd> {
         Mode::empty(),
     )?;
     // SAFETY: the opcode takes flags by value and returns a new descriptor.
-    unsafe { ioctl(&device, NewUserfaultfd) }
+    unsafe { ioctl(&device, NewUserfaultfd(flags)) }
 }
 
 /// `USERFAULTFD_IOC_NEW`: flags in, a descriptor out.
-struct NewUserfaultfd;
+struct NewUserfaultfd(UserfaultfdFlags);
 
 // SAFETY: the opcode takes an integer, writes no memory of ours, and its result is a descriptor that nobody else owns.
 unsafe impl rustix::ioctl::Ioctl for NewUserfaultfd {
@@ -276,8 +280,7 @@ unsafe impl rustix::ioctl::Ioctl for NewUserfaultfd {
     }
 
     fn as_ptr(&mut self) -> *mut core::ffi::c_void {
-        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
-        core::ptr::without_provenance_mut(flags.bits() as usize)
+        core::ptr::without_provenance_mut(self.0.bits() as usize)
     }
 
     unsafe fn output_from_ptr(
@@ -304,7 +307,7 @@ fn api(fd: BorrowedFd<'_>, features: u64) -> io::Result<u64> {
 
 /// # Safety
 /// `OPCODE` must be an ioctl of a userfaultfd that takes a `T`.
-unsafe fn update<const OPCODE: u32, T>(
+pub(crate) unsafe fn update<const OPCODE: u32, T>(
     fd: BorrowedFd<'_>,
     value: &mut T,
 ) -> rustix::io::Result<()> {

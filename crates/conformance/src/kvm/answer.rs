@@ -1,0 +1,226 @@
+//! What a system answers, and how the table and the record tell it.
+
+use std::fmt::Write;
+
+use super::{Case, Place};
+
+/// A page of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Its first word; `None` where no page is mapped.
+    pub first: Option<u64>,
+    /// The word that fills the rest; `None` where the rest is not one word throughout.
+    pub rest: Option<u64>,
+    /// Whether a userfaultfd protects it from writes.
+    pub protected: bool,
+}
+
+/// What a system answers to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// It was refused: errno.
+    Refused(i32),
+    /// `UFFDIO_REGISTER`: the calls that will work, a bit for each.
+    Registered(u64),
+    /// Pages were brought in: errno or 0, and the last field of the argument, unless the kernel left it alone.
+    Filled(i32, Option<i64>),
+    /// poll(2): `revents`.
+    Polled(u16),
+    /// read(2): the address of a fault and `UFFD_PAGEFAULT_FLAG_*`.
+    Received(Place, u64),
+    /// An access is done: the word that was read or written.
+    Word(u64),
+    /// It is not: whoever did it sleeps.
+    Sleeps,
+    /// Nobody has begun one.
+    Idle,
+    /// The pages of a memory.
+    Shown(Vec<Shown>),
+    /// Pages of a slot, counted from its first.
+    Dirty(Vec<u64>),
+    /// `KVM_EXIT_MMIO` for reading: address and bytes.
+    MmioRead(u64, usize),
+    /// `KVM_EXIT_MMIO` for writing: address and word.
+    MmioWrite(u64, u64),
+    /// `KVM_RUN` fails with `EFAULT`, and tells nothing.
+    RunFailed,
+    /// The same with `KVM_EXIT_MEMORY_FAULT`: gpa, size, flags.
+    MemoryFault(u64, u64, u64),
+    /// Something that no model has.
+    Other(String),
+}
+
+/// Faults that wait in the queues of all userfaultfds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Those that nobody has read.
+    pub pending: usize,
+    /// All.
+    pub total: usize,
+}
+
+/// An answer, and who waits when it has been given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// Who waits.
+    pub waiting: Waiting,
+}
+
+/// The answers in words, as the table and the record show them.
+#[must_use]
+pub fn describe(case: &Case, answered: &[Answered]) -> Vec<String> {
+    answered.iter().map(|given| line(case, given)).collect()
+}
+
+fn line(case: &Case, given: &Answered) -> String {
+    let mut text = answer(case, &given.answer);
+    let Waiting { pending, total } = given.waiting;
+    if total > 0 {
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "; {total} wait, {pending} unread");
+    }
+    text
+}
+
+fn answer(case: &Case, answer: &Answer) -> String {
+    match answer {
+        Answer::Done => "ok".to_owned(),
+        Answer::Refused(errno) => errno_name(*errno),
+        Answer::Registered(ioctls) => format!("ok: {}", ioctl_names(*ioctls)),
+        Answer::Filled(errno, field) => filled(*errno, *field),
+        Answer::Polled(revents) => poll_names(*revents),
+        Answer::Received(at, flags) => format!("{}{}", place(case, *at), fault_flags(*flags)),
+        Answer::Word(found) => word(case, *found),
+        Answer::Sleeps => "sleeps".to_owned(),
+        Answer::Idle => "idle".to_owned(),
+        Answer::Shown(pages) => shown(case, pages),
+        Answer::Dirty(pages) if pages.is_empty() => "none dirty".to_owned(),
+        Answer::Dirty(pages) => format!("dirty {}", joined(pages, " ")),
+        Answer::MmioRead(gpa, bytes) => format!("MMIO read of {bytes} at {gpa:#x}"),
+        Answer::MmioWrite(gpa, found) => {
+            format!("MMIO write of {} at {gpa:#x}", word(case, *found))
+        }
+        Answer::RunFailed => "EFAULT".to_owned(),
+        Answer::MemoryFault(gpa, size, flags) => {
+            format!("EFAULT, memory fault {gpa:#x} size {size:#x} flags {flags:#x}")
+        }
+        Answer::Other(what) => what.clone(),
+    }
+}
+
+fn filled(errno: i32, field: Option<i64>) -> String {
+    let told = match field {
+        None => return errno_name(errno),
+        Some(bytes) if bytes >= 0 => format!("{bytes:#x} bytes"),
+        Some(error) => format!("-{}", errno_name(i32::try_from(-error).unwrap_or(0))),
+    };
+    match errno {
+        0 => told,
+        errno => format!("{}, {told}", errno_name(errno)),
+    }
+}
+
+/// A label, or a number.
+fn word(case: &Case, found: u64) -> String {
+    let memory = usize::try_from(found >> 32).ok();
+    let memory = memory.and_then(|n| case.memories.get(n.checked_sub(1)?));
+    match memory {
+        Some(memory) => format!("{}[{}]", memory.name, (found & 0xffff_ffff).wrapping_sub(1)),
+        None => format!("{found:#x}"),
+    }
+}
+
+fn place(case: &Case, at: Place) -> String {
+    match at.memory.and_then(|memory| case.memories.get(memory)) {
+        Some(memory) if at.offset == 0 => memory.name.clone(),
+        Some(memory) => format!("{}+{:#x}", memory.name, at.offset),
+        None => format!("{:#x}", at.offset),
+    }
+}
+
+fn shown(case: &Case, pages: &[Shown]) -> String {
+    let page = |page: &Shown| {
+        let mut text = match (page.first, page.rest) {
+            (None, _) => "-".to_owned(),
+            (Some(first), Some(rest)) if first == rest => word(case, first),
+            (Some(first), Some(rest)) => format!("{}|{}", word(case, first), word(case, rest)),
+            (Some(first), None) => format!("{}|torn", word(case, first)),
+        };
+        if page.protected {
+            text.push('w');
+        }
+        text
+    };
+    let pages: Vec<String> = pages.iter().map(page).collect();
+    pages.join(" ")
+}
+
+fn joined(numbers: &[u64], between: &str) -> String {
+    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    words.join(between)
+}
+
+fn names(bits: u64, names: &[(u64, &str)]) -> String {
+    let set: Vec<&str> = names
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, name)| *name)
+        .collect();
+    set.join(" ")
+}
+
+/// `_UFFDIO_*` of include/uapi/linux/userfaultfd.h, those that every kernel since 5.13 has.
+fn ioctl_names(ioctls: u64) -> String {
+    let known = [
+        (1 << 2, "wake"),
+        (1 << 3, "copy"),
+        (1 << 4, "zeropage"),
+        (1 << 6, "writeprotect"),
+        (1 << 7, "continue"),
+    ];
+    names(ioctls, &known)
+}
+
+/// include/uapi/asm-generic/poll.h.
+fn poll_names(revents: u16) -> String {
+    match names(
+        revents.into(),
+        &[(1, "POLLIN"), (8, "POLLERR"), (16, "POLLHUP")],
+    ) {
+        none if none.is_empty() => "nothing".to_owned(),
+        some => some,
+    }
+}
+
+/// `UFFD_PAGEFAULT_FLAG_*`.
+fn fault_flags(flags: u64) -> String {
+    let known = [(1, "write"), (2, "wp"), (4, "minor")];
+    match names(flags, &known) {
+        none if none.is_empty() => String::new(),
+        some => format!(" {some}"),
+    }
+}
+
+/// include/uapi/asm-generic/errno-base.h.
+fn errno_name(errno: i32) -> String {
+    let names = [
+        (0, "ok"),
+        (1, "EPERM"),
+        (2, "ENOENT"),
+        (4, "EINTR"),
+        (9, "EBADF"),
+        (11, "EAGAIN"),
+        (12, "ENOMEM"),
+        (14, "EFAULT"),
+        (16, "EBUSY"),
+        (17, "EEXIST"),
+        (22, "EINVAL"),
+        (25, "ENOTTY"),
+    ];
+    let known = names.into_iter().find(|(number, _)| *number == errno);
+    known.map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_owned())
+}

@@ -1,0 +1,291 @@
+//! What a script asks for. Memory is named, so that a case does not depend on where it lies.
+
+/// What memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anonymous, of 4 KiB pages.
+    Anonymous,
+    /// Anonymous, to be read only until an mprotect(2).
+    ReadOnly,
+    /// A memfd, shared.
+    Shmem,
+    /// A memfd that was opened for reading, shared: it can never be written.
+    ShmemForReading,
+    /// A memfd of hugetlb pages of 2 MiB, shared.
+    Hugetlb,
+    /// Addresses without memory.
+    None,
+}
+
+impl Kind {
+    /// All kinds with their names in scripts.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("anonymous", Self::Anonymous),
+        ("read-only", Self::ReadOnly),
+        ("shmem", Self::Shmem),
+        ("shmem-for-reading", Self::ShmemForReading),
+        ("hugetlb", Self::Hugetlb),
+        ("none", Self::None),
+    ];
+
+    /// Bytes of its pages.
+    #[must_use]
+    pub const fn page_size(self) -> u64 {
+        match self {
+            Self::Hugetlb => 2 << 20,
+            _ => 4096,
+        }
+    }
+}
+
+/// What is in memory when a case begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing: no page is there.
+    Empty,
+    /// Each page has its label, and is mapped.
+    Filled,
+    /// Each page of the file has its label, and none is mapped.
+    Cached,
+}
+
+/// Memory of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Pages, of the size that its kind has.
+    pub pages: u64,
+    /// What is in it.
+    pub content: Content,
+}
+
+impl Memory {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.pages * self.kind.page_size()
+    }
+}
+
+/// The word that fills a page of a case's memory: which memory and page, both counted from 1.
+#[must_use]
+pub fn label(memory: usize, page: u64) -> u64 {
+    (u64::try_from(memory).unwrap_or(u64::MAX) + 1) << 32 | (page + 1)
+}
+
+/// The slot of the guest's own program and page tables, from guest physical address 0 on. No case touches it.
+pub const GUEST_SLOT: u32 = 1000;
+/// The bytes of that slot.
+pub const GUEST_BYTES: u64 = 8 << 20;
+
+/// What a case cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// `KVM_SET_USER_MEMORY_REGION2` (`KVM_CAP_USER_MEMORY2`, Linux 6.8).
+    Region2,
+    /// guest_memfd whose pages a slot takes (`GUEST_MEMFD_FLAG_MMAP`, Linux 6.18) and `KVM_CAP_MEMORY_FAULT_INFO`.
+    GuestMemfd,
+    /// Free hugetlb pages of 2 MiB.
+    Hugepages,
+    /// `KVM_CAP_EXIT_ON_MISSING`.
+    ExitOnMissing,
+    /// A kernel without it.
+    NoExitOnMissing,
+}
+
+impl Need {
+    /// All of them with their names in scripts.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("region2", Self::Region2),
+        ("guest-memfd", Self::GuestMemfd),
+        ("hugepages", Self::Hugepages),
+        ("exit-on-missing", Self::ExitOnMissing),
+        ("no-exit-on-missing", Self::NoExitOnMissing),
+    ];
+}
+
+/// Who touches memory, each of a kind counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Actor {
+    /// A thread of the process, by system calls.
+    Thread(usize),
+    /// A vCPU.
+    Vcpu(usize),
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Reads the word at a place or, for a vCPU, at a guest physical address.
+    Read(super::Place),
+    /// Writes a word there.
+    Write(super::Place, u64),
+    /// A vCPU enters the guest again, with this in `kvm_run.mmio.data`.
+    Run(u64),
+    /// Nothing: has what it did before come to an end?
+    Await,
+}
+
+/// `O_NONBLOCK` of x86-64: include/uapi/asm-generic/fcntl.h.
+pub const O_NONBLOCK: u32 = 0o4000;
+/// `UFFD_USER_MODE_ONLY`: include/uapi/linux/userfaultfd.h.
+pub const UFFD_USER_MODE_ONLY: u32 = 1;
+
+/// A call on a userfaultfd. Modes and flags are the kernel's bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserfaultfdCall {
+    /// userfaultfd(2).
+    Open {
+        /// [`O_NONBLOCK`], [`UFFD_USER_MODE_ONLY`].
+        flags: u32,
+    },
+    /// `UFFDIO_API`.
+    Api {
+        /// `api`.
+        version: u64,
+        /// `features`.
+        features: u64,
+    },
+    /// `UFFDIO_REGISTER`.
+    Register {
+        /// `mode`.
+        mode: u64,
+    },
+    /// `UFFDIO_UNREGISTER`.
+    Unregister,
+    /// `UFFDIO_WAKE`.
+    Wake,
+    /// `UFFDIO_COPY`.
+    Copy {
+        /// Where from.
+        from: super::Place,
+        /// `mode`.
+        mode: u64,
+    },
+    /// `UFFDIO_ZEROPAGE`.
+    Zeropage {
+        /// `mode`.
+        mode: u64,
+    },
+    /// `UFFDIO_CONTINUE`.
+    Continue {
+        /// `mode`.
+        mode: u64,
+    },
+    /// `UFFDIO_WRITEPROTECT`.
+    Writeprotect {
+        /// `mode`.
+        mode: u64,
+    },
+    /// poll(2) for `POLLIN`, without waiting.
+    Poll,
+    /// read(2).
+    Read {
+        /// Room for so many bytes.
+        bytes: u64,
+    },
+    /// close(2).
+    Close,
+}
+
+/// Something done to the process's memory, or asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCall {
+    /// What is in each page of a memory.
+    Show,
+    /// madvise(2) with `MADV_DONTNEED`.
+    Discard,
+    /// munmap(2).
+    Unmap,
+}
+
+/// A call on a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemslotCall {
+    /// `KVM_SET_USER_MEMORY_REGION`, or `..REGION2`.
+    Set {
+        /// The slot, and above bit 16 the address space.
+        slot: u32,
+        /// `flags`.
+        flags: u32,
+        /// `guest_phys_addr`.
+        gpa: u64,
+        /// The second form: guest_memfd, by its place in the case's list, and offset in it.
+        binding: Option<(Option<usize>, u64)>,
+    },
+    /// `KVM_CREATE_GUEST_MEMFD`.
+    CreateGmem {
+        /// Which of the case's.
+        gmem: usize,
+        /// `flags`.
+        flags: u64,
+    },
+    /// close(2) of a guest_memfd.
+    CloseGmem {
+        /// Which of the case's.
+        gmem: usize,
+    },
+    /// `KVM_GET_DIRTY_LOG`.
+    Dirty {
+        /// The slot.
+        slot: u32,
+    },
+}
+
+/// What a step asks for. `at` and `bytes` are the range that the call is about; calls without one have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Of a userfaultfd, by its place in the case's list.
+    Userfaultfd(usize, UserfaultfdCall),
+    /// Of the process's memory.
+    Pages(PageCall),
+    /// Of the VM.
+    Memslot(MemslotCall),
+    /// An access.
+    Touch(Actor, Touch),
+}
+
+/// A step of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// As it stands in the script.
+    pub text: String,
+    /// What it asks for.
+    pub call: Call,
+    /// Where the call's range begins.
+    pub at: super::Place,
+    /// The bytes of its range.
+    pub bytes: u64,
+}
+
+/// A case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// What it cannot do without.
+    pub needs: Vec<Need>,
+    /// Its memory.
+    pub memories: Vec<Memory>,
+    /// The names of its userfaultfds.
+    pub userfaultfds: Vec<String>,
+    /// The names of its guest_memfds.
+    pub gmems: Vec<String>,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Case {
+    /// Whether it has a VM.
+    #[must_use]
+    pub fn has_vm(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|step| matches!(step.call, Call::Memslot(_) | Call::Touch(Actor::Vcpu(_), _)))
+    }
+}

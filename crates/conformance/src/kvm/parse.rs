@@ -1,0 +1,174 @@
+//! Reads scripts. The format is told in `conformance/kvm/README.md`.
+
+use super::case::{Case, Content, Kind, Memory, Need};
+use super::line;
+use crate::{ScriptError, script};
+
+type Problem = String;
+
+/// Pages that a memory has at most, so that a case stays small.
+const MOST_PAGES: u64 = 1024;
+
+/// Reads the cases of a script.
+///
+/// # Errors
+/// [`ScriptError`] for the first line that makes no sense.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
+    script::read((file, text), take)
+}
+
+fn take(text: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let rest = rest.trim();
+    if word == "case" {
+        cases.push(Case {
+            name: rest.to_owned(),
+            about: String::new(),
+            needs: Vec::new(),
+            memories: Vec::new(),
+            userfaultfds: Vec::new(),
+            gmems: Vec::new(),
+            steps: Vec::new(),
+        });
+        return Ok(());
+    }
+    let case = cases.last_mut().ok_or("expected `case NAME` first")?;
+    match word {
+        "about" => rest.clone_into(&mut case.about),
+        "needs" => case.needs.push(one_of(rest, "need", &Need::ALL)?),
+        "memory" => case.memories.push(memory(rest)?),
+        _ => {
+            let step = line::step(text, case)?;
+            case.steps.push(step);
+        }
+    }
+    Ok(())
+}
+
+fn memory(rest: &str) -> Result<Memory, Problem> {
+    let words: Vec<_> = rest.split_whitespace().collect();
+    let (name, kind, pages, content) = match words[..] {
+        [name, kind, pages] => (name, kind, pages, Content::Empty),
+        [name, kind, pages, "filled"] => (name, kind, pages, Content::Filled),
+        [name, kind, pages, "cached"] => (name, kind, pages, Content::Cached),
+        _ => {
+            return Err(format!(
+                "memory {rest}: expected NAME KIND PAGES [filled|cached]"
+            ));
+        }
+    };
+    let kind = one_of(kind, "kind", &Kind::ALL)?;
+    let pages = line::number(pages)?;
+    if pages == 0 || pages > MOST_PAGES {
+        return Err(format!("{pages} pages: expected 1 to {MOST_PAGES}"));
+    }
+    let file = matches!(kind, Kind::Shmem | Kind::Hugetlb);
+    match (kind, content) {
+        (Kind::None, Content::Empty) => {}
+        (Kind::None, _) => return Err("no memory has no content".to_owned()),
+        (_, Content::Cached) if !file => return Err("only a file's pages are cached".to_owned()),
+        _ => {}
+    }
+    Ok(Memory {
+        name: name.to_owned(),
+        kind,
+        pages,
+        content,
+    })
+}
+
+fn one_of<T: Copy>(text: &str, what: &str, known: &[(&str, T)]) -> Result<T, Problem> {
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        format!("{what} '{text}': expected one of {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kvm::{Actor, Call, MemslotCall, Place, Touch, UserfaultfdCall};
+
+    const HEAD: &str = "case c\nmemory a anonymous 8\nuserfaultfd u\ngmem g 8p\n";
+
+    fn step(line: &str) -> Result<Call, String> {
+        parse("x", &format!("{HEAD}{line}\n"))
+            .map(|cases| cases[0].steps[2].call)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_call_has_its_range_and_its_bits() {
+        let text = format!("{HEAD}copy u a+1p 0x2000 from a+3p dontwake mode 0x8\n");
+        let cases = parse("x", &text).unwrap();
+        let step = &cases[0].steps[2];
+        let place = |offset| Place {
+            memory: Some(0),
+            offset,
+        };
+        assert_eq!((step.at, step.bytes), (place(0x1000), 0x2000));
+        let from = place(0x3000);
+        let call = UserfaultfdCall::Copy { from, mode: 9 };
+        assert_eq!(step.call, Call::Userfaultfd(0, call));
+    }
+
+    #[test]
+    fn slots_are_set_with_names_or_bits() {
+        let set = |flags, binding| {
+            Call::Memslot(MemslotCall::Set {
+                slot: 3,
+                flags,
+                gpa: 1 << 32,
+                binding,
+            })
+        };
+        let ordinary = step("slot 3 a 4p at 0x100000000 readonly log-dirty");
+        assert_eq!(ordinary.unwrap(), set(3, None));
+        let second = step("slot2 3 a 4p at 0x100000000 guest-memfd gmem g 2p");
+        assert_eq!(second.unwrap(), set(4, Some((Some(0), 0x2000))));
+        let unbound = step("slot2 3 a 4p at 0x100000000 0x10");
+        assert_eq!(unbound.unwrap(), set(0x10, Some((None, 0))));
+    }
+
+    #[test]
+    fn whoever_touches_is_counted_from_one() {
+        let at = Place {
+            memory: Some(0),
+            offset: 8,
+        };
+        let read = Call::Touch(Actor::Thread(1), Touch::Read(at));
+        assert_eq!(step("t2 load a+8").unwrap(), read);
+        let at = Place {
+            memory: None,
+            offset: 0x1000,
+        };
+        let write = Call::Touch(Actor::Vcpu(0), Touch::Write(at, 7));
+        assert_eq!(step("v1 write 0x1000 7").unwrap(), write);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_its_line() {
+        for (line, told) in [
+            (
+                "memory b sand 1",
+                "x:5: kind 'sand': expected one of anonymous",
+            ),
+            ("memory b anonymous 1 cached", "only a file's pages"),
+            ("needs luck", "need 'luck': expected one of"),
+            ("poll w", "'w': expected a userfaultfd of the case"),
+            ("register u a 1p sometimes", "'sometimes': expected"),
+            ("t9 load a", "'t9': expected t1 to t4"),
+            ("t1 load b", "'b': expected a memory of the case"),
+            ("slot x a 1p at 0", "'x': expected a number"),
+            ("slot 1 a 1p at 0 quickly", "'quickly': expected"),
+            ("copy u a 1p from a slowly", "'slowly': expected"),
+            ("jump", "'jump': expected a step"),
+        ] {
+            let error = step(line).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+        let early = parse("x", "poll u\n").unwrap_err();
+        assert_eq!(early.to_string(), "x:1: expected `case NAME` first");
+    }
+}

@@ -1,0 +1,120 @@
+//! The cases of `conformance/kvm` on this host's KVM and userfaultfd.
+//!
+//! Each case has memory, userfaultfds, threads and a VM of its own, and leaves none of them behind. Who touches memory
+//! does so in a thread of its own, since it may sleep: threads by read(2) and write(2) of a pipe, so that memory which
+//! cannot be reached is `EFAULT` and no signal; vCPUs by a guest that reads or writes one word in ring 3, where hosts
+//! without VMX or SVM run it natively. What goes on in the kernel is over when everybody is either done or in a
+//! userfaultfd's queue, and the queues are read from `/proc/self/fdinfo` (`userfaultfd_show_fdinfo`): nothing here
+//! waits for a time, except to give up.
+
+mod actor;
+mod guest;
+mod memory;
+mod memslot;
+mod runner;
+mod settled;
+mod userfaultfd;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kvm_ioctls::Cap;
+use pagetoll_conformance::kvm::{Answered, Case, Need};
+
+use crate::demand::Memory;
+use crate::pager::{Delivery, Userfaultfd};
+use crate::{LiveError, host};
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// This host answered.
+    Answered(Vec<Answered>),
+    /// It lacks what the case needs: what that is.
+    Skipped(String),
+}
+
+/// What this host answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its kernel's version.
+    pub linux: String,
+    /// For each case, in order.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Runs the cases.
+///
+/// # Errors
+/// A host without KVM or userfaultfd, a case that hung, or somebody who asked to stop.
+pub fn run(cases: &[Case], stop: &AtomicBool) -> Result<Ran, LiveError> {
+    let here = Here::examine()?;
+    let mut outcomes = Vec::with_capacity(cases.len());
+    for case in cases {
+        if stop.load(Ordering::SeqCst) {
+            return Err(LiveError::Stopped);
+        }
+        outcomes.push(match here.lacks(case) {
+            Some(what) => Outcome::Skipped(what),
+            None => Outcome::Answered(runner::run(case)?),
+        });
+    }
+    let kernel = rustix::system::uname();
+    Ok(Ran {
+        linux: kernel.release().to_string_lossy().into_owned(),
+        outcomes,
+    })
+}
+
+/// What this host can, found out by trying.
+#[derive(Clone, Debug)]
+struct Here {
+    region2: bool,
+    guest_memfd: Option<String>,
+    exit_on_missing: bool,
+}
+
+impl Here {
+    fn examine() -> Result<Self, LiveError> {
+        let kvm = host::open_kvm()?;
+        let vm = kvm
+            .create_vm()
+            .map_err(LiveError::system("KVM_CREATE_VM"))?;
+        Userfaultfd::new(Delivery::Message).map_err(|error| {
+            LiveError::environment(
+                format!("userfaultfd: {error}"),
+                "`pagetoll doctor` says how to be allowed it",
+            )
+        })?;
+        Ok(Self {
+            region2: vm.check_extension(Cap::UserMemory2),
+            guest_memfd: crate::demand::check_gmem(&vm)
+                .err()
+                .map(|error| error.to_string()),
+            exit_on_missing: memslot::takes_exit_on_missing(&vm),
+        })
+    }
+
+    /// The first need of a case that is not met.
+    fn lacks(&self, case: &Case) -> Option<String> {
+        case.needs.iter().find_map(|need| match need {
+            Need::Region2 => (!self.region2)
+                .then(|| "this KVM has no KVM_SET_USER_MEMORY_REGION2 (Linux 6.8)".to_owned()),
+            Need::GuestMemfd => self.guest_memfd.clone(),
+            Need::Hugepages => {
+                let bytes = memory::hugetlb_bytes(case);
+                host::require_hugepages(Memory::Hugetlb2m, bytes)
+                    .err()
+                    .map(|error| error.to_string())
+            }
+            Need::ExitOnMissing => (!self.exit_on_missing).then(|| {
+                "this KVM refuses KVM_MEM_EXIT_ON_MISSING, which no kernel merged".to_owned()
+            }),
+            Need::NoExitOnMissing => self
+                .exit_on_missing
+                .then(|| "this KVM takes KVM_MEM_EXIT_ON_MISSING".to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

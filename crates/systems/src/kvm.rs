@@ -1,0 +1,59 @@
+//! KVM as demand paging sees it: memslots, stage-2 faults, vCPUs that exit or sleep.
+//!
+//! Source: Linux 6.18, `virt/kvm/kvm_main.c`, `virt/kvm/guest_memfd.c`, `arch/x86/kvm/mmu/mmu.c`; and, where
+//! [`Capabilities::exit_on_missing`] is there, the exit-on-missing series: "KVM: Improve KVM + userfaultfd performance
+//! via KVM_EXIT_MEMORY_FAULT", version 7 (kvm@vger.kernel.org, 15 February 2024), which no kernel has merged.
+//!
+//! Functional: a VM's slots are real, stage 2 is filled by faults over a real [`Mm`](crate::linux::mm::Mm), and what
+//! the kernel refuses is refused with the same error. Nothing has a cost here.
+//!
+//! Not here: the guest's own page tables (its addresses are physical), interrupts, asynchronous page faults (which
+//! need a local APIC in the kernel), large stage-2 pages, private memory, the dirty ring.
+
+mod case;
+mod guest_memfd;
+mod memslot;
+mod stage2;
+mod vcpu;
+
+#[cfg(test)]
+mod tests;
+
+pub use case::run;
+pub use guest_memfd::{GmemFlags, GmemId};
+pub use memslot::{Binding, Memslot, Region, SlotFlags};
+pub use stage2::{MemoryFault, Resolved};
+pub use vcpu::{Exit, Vcpu};
+
+use std::collections::BTreeMap;
+
+use guest_memfd::GuestMemfd;
+use stage2::Translation;
+
+/// What this KVM can, as `KVM_CHECK_EXTENSION` tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `KVM_CAP_EXIT_ON_MISSING`: slots may ask for exits instead of faults.
+    pub exit_on_missing: bool,
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, Default)]
+pub struct Vm {
+    capabilities: Capabilities,
+    slots: BTreeMap<u32, Memslot>,
+    guest_memfds: Vec<GuestMemfd>,
+    /// By guest frame.
+    stage2: BTreeMap<u64, Translation>,
+}
+
+impl Vm {
+    /// A VM without memory.
+    #[must_use]
+    pub fn new(capabilities: Capabilities) -> Self {
+        Self {
+            capabilities,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Carries out conformance cases on the model: `conformance/kvm`.
+
+use std::collections::BTreeMap;
+
+use pagetoll_conformance::kvm::{
+    Actor, Answer, Answered, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, MemslotCall, Need,
+    O_NONBLOCK, PageCall, Place, Shown, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, Waiting,
+    label,
+};
+use pagetoll_units::{Gpa, Hva};
+
+use super::{Binding, Capabilities, Exit, GmemFlags, GmemId, Region, SlotFlags, Vcpu, Vm};
+use crate::linux::Errno;
+use crate::linux::mm::{Access, Accessed, Backing, Mm, Modes, Page, Permission, Vma};
+use crate::linux::userfaultfd::{
+    Features, Fill, Opened, Poll, Protect, Range, Source, ThreadId, UffdId,
+};
+
+/// The memory of the guest's own program.
+const OWN_SLOT: Region = Region {
+    slot: GUEST_SLOT,
+    flags: SlotFlags(0),
+    guest_phys_addr: Gpa(0),
+    memory_size: GUEST_BYTES,
+    userspace_addr: Hva(1 << 32),
+};
+/// vCPUs' threads are numbered after the others.
+const FIRST_VCPU: u32 = 16;
+
+/// Carries a case out.
+#[must_use]
+pub fn run(case: &Case) -> Vec<Answered> {
+    let mut runner = Runner::new(case);
+    case.steps.iter().map(|step| runner.step(step)).collect()
+}
+
+/// What an actor is about.
+#[derive(Clone, Debug)]
+enum Doing {
+    /// It sleeps in the middle of this.
+    Asleep(Hva, Access),
+    /// The same, of a vCPU, which knows itself.
+    VcpuAsleep,
+    /// It is done.
+    Finished(Answer),
+}
+
+struct Runner<'c> {
+    case: &'c Case,
+    mm: Mm,
+    vm: Vm,
+    userfaultfds: BTreeMap<usize, UffdId>,
+    gmems: BTreeMap<usize, GmemId>,
+    vcpus: BTreeMap<Actor, Vcpu>,
+    doing: BTreeMap<Actor, Doing>,
+}
+
+impl<'c> Runner<'c> {
+    fn new(case: &'c Case) -> Self {
+        let mut vm = Vm::new(Capabilities {
+            exit_on_missing: case.needs.contains(&Need::ExitOnMissing),
+        });
+        // Nothing refuses the first slot of a VM.
+        let _infallible = vm.set_user_memory_region(OWN_SLOT, None);
+        let mut runner = Self {
+            case,
+            mm: Mm::new(),
+            vm,
+            userfaultfds: BTreeMap::new(),
+            gmems: BTreeMap::new(),
+            vcpus: BTreeMap::new(),
+            doing: BTreeMap::new(),
+        };
+        for memory in 0..case.memories.len() {
+            runner.lay_out(memory);
+        }
+        runner
+    }
+
+    /// Maps a memory and puts into it what the case wants.
+    fn lay_out(&mut self, index: usize) {
+        let memory = &self.case.memories[index];
+        let backing = match memory.kind {
+            Kind::None => return,
+            Kind::Anonymous | Kind::ReadOnly => Backing::Anonymous,
+            Kind::Shmem | Kind::ShmemForReading => Backing::Shmem(self.mm.create_file(), 0),
+            Kind::Hugetlb => Backing::Hugetlb(self.mm.create_file(), 0),
+        };
+        let permission = match memory.kind {
+            Kind::ReadOnly => Permission::Read,
+            Kind::ShmemForReading => Permission::ReadForGood,
+            _ => Permission::ReadWrite,
+        };
+        let start = Place::of_memory(index).address();
+        self.mm.map(Vma {
+            start: Hva(start),
+            end: Hva(start + memory.bytes()),
+            backing,
+            permission,
+            registration: None,
+        });
+        if memory.content == Content::Empty {
+            return;
+        }
+        for page in 0..memory.pages {
+            let at = Hva(start + page * memory.kind.page_size());
+            let content = Page::of(label(index, page));
+            match backing {
+                Backing::Shmem(file, _) | Backing::Hugetlb(file, _) => {
+                    if let Some(cache) = self.mm.file_mut(file) {
+                        cache.set(page, content);
+                    }
+                    if memory.content == Content::Filled {
+                        let _mapped = self.mm.fault_in(at, Access::Read);
+                    }
+                }
+                Backing::Anonymous => self.mm.populate(at, content),
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) -> Answered {
+        let answer = match step.call {
+            Call::Userfaultfd(uffd, UserfaultfdCall::Open { flags }) => {
+                let opened = Opened {
+                    nonblocking: flags & O_NONBLOCK != 0,
+                    user_mode_only: flags & UFFD_USER_MODE_ONLY != 0,
+                };
+                self.userfaultfds.insert(uffd, self.mm.userfaultfd(opened));
+                Answer::Done
+            }
+            Call::Userfaultfd(uffd, call) => {
+                self.userfaultfd(uffd, (call, step)).unwrap_or_else(refused)
+            }
+            Call::Pages(call) => self.pages(call, step),
+            Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
+            Call::Touch(actor, touch) => self.touch(actor, touch),
+        };
+        Answered {
+            answer,
+            waiting: self.waiting(),
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        let mut waiting = Waiting::default();
+        for queues in self
+            .userfaultfds
+            .values()
+            .filter_map(|uffd| self.mm.queues(*uffd))
+        {
+            waiting.pending += queues.pending();
+            waiting.total += queues.total();
+        }
+        waiting
+    }
+
+    fn userfaultfd(
+        &mut self,
+        index: usize,
+        (call, step): (UserfaultfdCall, &Step),
+    ) -> Result<Answer, Errno> {
+        let uffd = *self.userfaultfds.get(&index).ok_or(Errno::BadF)?;
+        let range = Range {
+            start: hva(step.at),
+            len: step.bytes,
+        };
+        let woken = match call {
+            UserfaultfdCall::Open { .. } => Vec::new(),
+            UserfaultfdCall::Api { version, features } => {
+                self.mm.uffdio_api(uffd, (version, Features(features)))?;
+                Vec::new()
+            }
+            UserfaultfdCall::Register { mode } => {
+                let ioctls = self.mm.uffdio_register(uffd, range, Modes(mode))?;
+                return Ok(Answer::Registered(ioctls.0));
+            }
+            UserfaultfdCall::Poll => {
+                return Ok(Answer::Polled(match self.mm.poll_userfaultfd(uffd)? {
+                    Poll::Nothing => 0,
+                    Poll::In => 1,
+                    Poll::Error => 8,
+                }));
+            }
+            UserfaultfdCall::Read { bytes } => {
+                let message = self.mm.read_userfaultfd(uffd, bytes)?;
+                return Ok(Answer::Received(
+                    Place::of_address(message.address.0),
+                    message.flags,
+                ));
+            }
+            UserfaultfdCall::Unregister => self.mm.uffdio_unregister(uffd, range)?,
+            UserfaultfdCall::Wake => self.mm.uffdio_wake(uffd, range)?,
+            UserfaultfdCall::Close => self.mm.close_userfaultfd(uffd)?,
+            UserfaultfdCall::Writeprotect { mode } => {
+                self.mm.uffdio_writeprotect(uffd, Protect { range, mode })?
+            }
+            UserfaultfdCall::Copy { from, mode } => {
+                return Ok(self.fill(uffd, range, (Source::Copy(hva(from)), mode)));
+            }
+            UserfaultfdCall::Zeropage { mode } => {
+                return Ok(self.fill(uffd, range, (Source::Zero, mode)));
+            }
+            UserfaultfdCall::Continue { mode } => {
+                return Ok(self.fill(uffd, range, (Source::PageCache, mode)));
+            }
+        };
+        self.resume(woken);
+        Ok(Answer::Done)
+    }
+
+    fn fill(&mut self, uffd: UffdId, range: Range, (source, mode): (Source, u64)) -> Answer {
+        let filled = self.mm.uffdio_fill(
+            uffd,
+            Fill {
+                range,
+                source,
+                mode,
+            },
+        );
+        self.resume(filled.woken);
+        Answer::Filled(
+            filled.returned.map_or_else(Errno::number, |()| 0),
+            filled.field,
+        )
+    }
+
+    /// Lets those who were woken try again.
+    fn resume(&mut self, woken: Vec<ThreadId>) {
+        for thread in woken {
+            let actor = actor_of(thread);
+            match self.doing.get(&actor) {
+                Some(Doing::Asleep(at, access)) => {
+                    let (at, access) = (*at, *access);
+                    self.access(actor, at, access);
+                }
+                Some(Doing::VcpuAsleep) => self.enter(actor, 0),
+                _ => {}
+            }
+        }
+    }
+
+    fn pages(&mut self, call: PageCall, step: &Step) -> Answer {
+        let start = hva(step.at);
+        match call {
+            PageCall::Show => return self.show(step.at),
+            PageCall::Discard => self.mm.discard(start, step.bytes),
+            PageCall::Unmap => self.mm.unmap(start, step.bytes),
+        }
+        Answer::Done
+    }
+
+    fn show(&self, at: Place) -> Answer {
+        let Some(index) = at.memory else {
+            return Answer::Shown(Vec::new());
+        };
+        let memory = &self.case.memories[index];
+        let start = Place::of_memory(index).address();
+        let page = |page: u64| {
+            let at = Hva(start + page * memory.kind.page_size());
+            let content = self.mm.content(at);
+            Shown {
+                first: content.map(|page| page.first),
+                rest: content.map(|page| page.rest),
+                protected: self.mm.pte(at).is_some_and(|pte| pte.uffd_wp),
+            }
+        };
+        Answer::Shown((0..memory.pages).map(page).collect())
+    }
+
+    fn memslot(&mut self, call: MemslotCall, step: &Step) -> Result<Answer, Errno> {
+        match call {
+            MemslotCall::Set {
+                slot,
+                flags,
+                gpa,
+                binding,
+            } => {
+                let region = Region {
+                    slot,
+                    flags: SlotFlags(flags),
+                    guest_phys_addr: Gpa(gpa),
+                    memory_size: step.bytes,
+                    userspace_addr: hva(step.at),
+                };
+                let binding = binding.map(|(gmem, offset)| Binding {
+                    gmem: gmem.and_then(|gmem| self.gmems.get(&gmem).copied()),
+                    offset,
+                });
+                self.vm.set_user_memory_region(region, binding)?;
+            }
+            MemslotCall::CreateGmem { gmem, flags } => {
+                let made = self.vm.create_guest_memfd(step.bytes, GmemFlags(flags))?;
+                self.gmems.insert(gmem, made);
+            }
+            MemslotCall::CloseGmem { gmem } => {
+                let made = self.gmems.remove(&gmem).ok_or(Errno::BadF)?;
+                self.vm.close_guest_memfd(made);
+            }
+            MemslotCall::Dirty { slot } => return self.vm.dirty_log(slot).map(Answer::Dirty),
+        }
+        Ok(Answer::Done)
+    }
+
+    fn touch(&mut self, actor: Actor, touch: Touch) -> Answer {
+        let begun = match touch {
+            Touch::Read(at) => Some((at, Access::Read)),
+            Touch::Write(at, word) => Some((at, Access::Write(word))),
+            Touch::Run(data) => {
+                self.enter(actor, data);
+                None
+            }
+            Touch::Await => None,
+        };
+        match (begun, actor) {
+            (Some((at, access)), Actor::Thread(_)) => self.access(actor, hva(at), access),
+            (Some((at, access)), Actor::Vcpu(_)) => {
+                let vcpu = Vcpu::new(thread_of(actor));
+                let vcpu = self.vcpus.entry(actor).or_insert(vcpu);
+                vcpu.begin(Gpa(at.offset), access);
+                self.enter(actor, 0);
+            }
+            (None, _) => {}
+        }
+        match self.doing.get(&actor) {
+            None => Answer::Idle,
+            Some(Doing::Finished(answer)) => answer.clone(),
+            Some(_) => Answer::Sleeps,
+        }
+    }
+
+    fn access(&mut self, actor: Actor, at: Hva, access: Access) {
+        let doing = match self.mm.access(thread_of(actor), at, access) {
+            Accessed::Done(word) => Doing::Finished(Answer::Word(word)),
+            Accessed::Error => Doing::Finished(refused(Errno::Fault)),
+            Accessed::Sleeps => Doing::Asleep(at, access),
+        };
+        self.doing.insert(actor, doing);
+    }
+
+    fn enter(&mut self, actor: Actor, data: u64) {
+        let Some(vcpu) = self.vcpus.get_mut(&actor) else {
+            return;
+        };
+        let bytes = 8;
+        let doing = match vcpu.run(&mut self.vm, &mut self.mm, data) {
+            None => return,
+            Some(Exit::Sleeps) => Doing::VcpuAsleep,
+            Some(Exit::Done(word)) => Doing::Finished(Answer::Word(word)),
+            Some(Exit::MmioRead(gpa)) => Doing::Finished(Answer::MmioRead(gpa.0, bytes)),
+            Some(Exit::MmioWrite(gpa, word)) => Doing::Finished(Answer::MmioWrite(gpa.0, word)),
+            Some(Exit::Error) => Doing::Finished(Answer::RunFailed),
+            Some(Exit::MemoryFault(fault)) => {
+                Doing::Finished(Answer::MemoryFault(fault.gpa.0, fault.size, fault.flags))
+            }
+        };
+        self.doing.insert(actor, doing);
+    }
+}
+
+fn refused(errno: Errno) -> Answer {
+    Answer::Refused(errno.number())
+}
+
+fn hva(at: Place) -> Hva {
+    Hva(at.address())
+}
+
+fn thread_of(actor: Actor) -> ThreadId {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    ThreadId(match actor {
+        Actor::Thread(n) => number(n),
+        Actor::Vcpu(n) => FIRST_VCPU + number(n),
+    })
+}
+
+fn actor_of(thread: ThreadId) -> Actor {
+    let index = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    match thread.0.checked_sub(FIRST_VCPU) {
+        Some(vcpu) => Actor::Vcpu(index(vcpu)),
+        None => Actor::Thread(index(thread.0)),
+    }
+}

@@ -1,0 +1,221 @@
+//! Stage 2: guest frames to pages of the process, filled fault by fault.
+//!
+//! | here | in Linux 6.18 |
+//! |---|---|
+//! | [`Vm::resolve`] | `kvm_mmu_do_page_fault`, `kvm_mmu_faultin_pfn` of `arch/x86/kvm/mmu/mmu.c` |
+//! | `no_slot` | `kvm_handle_noslot_fault`; read-only slots by `KVM_PFN_ERR_RO_FAULT` |
+//! | `take_from_gmem` | `kvm_mmu_faultin_pfn_gmem` |
+//! | `take_from_process` | `__kvm_faultin_pfn`, `hva_to_pfn_slow`: first without sleeping, then with |
+//! | `on_missing` | the exit-on-missing series: `atomic` set, `async` not; `hva_to_pfn_fast` alone |
+//! | `map` | `make_spte`, `mark_page_dirty_in_slot` |
+//! | [`Translation::serial`] | the MMU notifier: what the process has changed is looked up again |
+
+use pagetoll_units::{Gfn, Gpa, Hva};
+
+use super::{GmemId, Memslot, SlotFlags, Vm};
+use crate::linux::mm::{Access, Accessed, Mapped, Mm, PAGE_SIZE, Pte};
+use crate::linux::userfaultfd::ThreadId;
+
+/// `kvm_run.memory_fault`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryFault {
+    /// Where the range begins that could not be had.
+    pub gpa: Gpa,
+    /// Its bytes.
+    pub size: u64,
+    /// `KVM_MEMORY_EXIT_FLAG_*`: none today; with the exit-on-missing series [`Self::READ`] or [`Self::WRITE`].
+    pub flags: u64,
+}
+
+impl MemoryFault {
+    /// `KVM_MEMORY_EXIT_FLAG_READ` of the exit-on-missing series.
+    pub const READ: u64 = 1 << 0;
+    /// `KVM_MEMORY_EXIT_FLAG_WRITE` of the exit-on-missing series.
+    pub const WRITE: u64 = 1 << 1;
+    /// `KVM_MEMORY_EXIT_FLAG_EXEC` of the exit-on-missing series. No access of this model fetches instructions.
+    pub const EXEC: u64 = 1 << 2;
+}
+
+/// Where a guest frame leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A page of the process.
+    Process(Hva),
+    /// A page of a guest_memfd.
+    Gmem(GmemId, u64),
+}
+
+/// A stage-2 entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Translation {
+    pub(super) target: Target,
+    pub(super) writable: bool,
+    /// Of the process's entry when this was made.
+    pub(super) serial: u64,
+}
+
+/// What became of a stage-2 fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// Stage 2 leads to a page.
+    Mapped,
+    /// The access is emulated, and nobody answers in the kernel: user space has to.
+    Mmio,
+    /// `KVM_RUN` returns `EFAULT`, and says nothing more (exit reason 0).
+    Error,
+    /// `KVM_RUN` returns `EFAULT` with `KVM_EXIT_MEMORY_FAULT`.
+    MemoryFault(MemoryFault),
+    /// The vCPU's thread sleeps in a userfaultfd's queue.
+    Sleeps,
+}
+
+impl Vm {
+    /// A vCPU, run by a thread of the process, touches an address.
+    pub(super) fn resolve(
+        &mut self,
+        (mm, thread): (&mut Mm, ThreadId),
+        gpa: Gpa,
+        access: Access,
+    ) -> Resolved {
+        let gfn = gpa.gfn();
+        if self.is_mapped(mm, gfn, access) {
+            return Resolved::Mapped;
+        }
+        let Some((_, slot)) = self.slot(gfn) else {
+            return Resolved::Mmio;
+        };
+        let slot = slot.clone();
+        if let Some((gmem, first)) = self.is_gmem_only(&slot) {
+            return self.take_from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
+        }
+        if access.is_write() && slot.flags.has(SlotFlags::READONLY) {
+            return Resolved::Mmio;
+        }
+        match slot.flags.has(SlotFlags::EXIT_ON_MISSING) {
+            true => self.on_missing(mm, (gfn, &slot), access),
+            false => self.take_from_process((mm, thread), (gfn, &slot), access),
+        }
+    }
+
+    fn is_mapped(&self, mm: &Mm, gfn: Gfn, access: Access) -> bool {
+        self.stage2.get(&gfn.0).is_some_and(|entry| {
+            let fresh = match entry.target {
+                Target::Process(hva) => mm.pte(hva).is_some_and(|pte| pte.serial == entry.serial),
+                Target::Gmem(..) => true,
+            };
+            fresh && (entry.writable || !access.is_write())
+        })
+    }
+
+    fn take_from_gmem(&mut self, gfn: Gfn, (gmem, index): (GmemId, u64)) -> Resolved {
+        if self.gmem_page(gmem, index).is_none() {
+            return Resolved::MemoryFault(MemoryFault {
+                gpa: gfn.gpa(),
+                size: PAGE_SIZE,
+                flags: 0,
+            });
+        }
+        let entry = Translation {
+            target: Target::Gmem(gmem, index),
+            writable: true,
+            serial: 0,
+        };
+        self.stage2.insert(gfn.0, entry);
+        Resolved::Mapped
+    }
+
+    fn take_from_process(
+        &mut self,
+        (mm, thread): (&mut Mm, ThreadId),
+        (gfn, slot): (Gfn, &Memslot),
+        access: Access,
+    ) -> Resolved {
+        let hva = slot.hva(gfn);
+        match mm.fault_in_or_sleep(thread, hva, access) {
+            Accessed::Sleeps => Resolved::Sleeps,
+            Accessed::Error => self.refused(gfn, access),
+            Accessed::Done(_) => match mm.pte(hva).copied() {
+                Some(pte) => self.map((gfn, slot), hva, pte),
+                None => self.refused(gfn, access),
+            },
+        }
+    }
+
+    /// Takes the page only if the process could write to it as it is: neither a missing page, nor one that is
+    /// protected, nor the page of zeroes (`get_user_page_fast_only` with `FOLL_WRITE`, for reads, too).
+    fn on_missing(&mut self, mm: &Mm, (gfn, slot): (Gfn, &Memslot), access: Access) -> Resolved {
+        let hva = slot.hva(gfn);
+        match mm.pte(hva).copied() {
+            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => {
+                self.map((gfn, slot), hva, pte)
+            }
+            _ => self.refused(gfn, access),
+        }
+    }
+
+    /// `EFAULT`, which the exit-on-missing series gives an address.
+    fn refused(&self, gfn: Gfn, access: Access) -> Resolved {
+        if !self.capabilities.exit_on_missing {
+            return Resolved::Error;
+        }
+        Resolved::MemoryFault(MemoryFault {
+            gpa: gfn.gpa(),
+            size: PAGE_SIZE,
+            flags: match access {
+                Access::Read => MemoryFault::READ,
+                Access::Write(_) => MemoryFault::WRITE,
+            },
+        })
+    }
+
+    /// A page that could be written to is mapped so, and counts as dirty, even if it was only read.
+    fn map(&mut self, (gfn, slot): (Gfn, &Memslot), hva: Hva, pte: Pte) -> Resolved {
+        let writable = pte.writable && !slot.flags.has(SlotFlags::READONLY);
+        let entry = Translation {
+            target: Target::Process(hva),
+            writable,
+            serial: pte.serial,
+        };
+        self.stage2.insert(gfn.0, entry);
+        if writable {
+            self.mark_dirty(gfn);
+        }
+        Resolved::Mapped
+    }
+
+    /// Reads or writes through an entry that allows it.
+    pub(super) fn touch(&mut self, mm: &mut Mm, gpa: Gpa, access: Access) -> Option<u64> {
+        let entry = *self.stage2.get(&gpa.gfn().0)?;
+        let offset = gpa.0 % PAGE_SIZE;
+        match entry.target {
+            Target::Process(hva) => mm.touch(Hva(hva.0 + offset), access),
+            Target::Gmem(gmem, index) => {
+                let mut page = self.gmem_page(gmem, index)?;
+                let Access::Write(word) = access else {
+                    return Some(if offset == 0 { page.first } else { page.rest });
+                };
+                page.first = word;
+                self.guest_memfds.get_mut(gmem.0)?.pages.set(index, page);
+                Some(word)
+            }
+        }
+    }
+
+    /// `kvm_arch_flush_shadow_memslot`.
+    pub(super) fn zap_slot(&mut self, slot: &Memslot) {
+        self.stage2.retain(|gfn, _| !slot.holds(Gfn(*gfn)));
+    }
+
+    /// `kvm_mmu_slot_remove_write_access`.
+    pub(super) fn write_protect_slot(&mut self, slot: &Memslot) {
+        for (gfn, entry) in &mut self.stage2 {
+            entry.writable &= !slot.holds(Gfn(*gfn));
+        }
+    }
+
+    pub(super) fn write_protect(&mut self, gfn: Gfn) {
+        if let Some(entry) = self.stage2.get_mut(&gfn.0) {
+            entry.writable = false;
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the kernel refuses with, where user space asks: memory, userfaultfds, memslots.
+
+/// An error number: include/uapi/asm-generic/errno-base.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errno {
+    /// Not allowed.
+    Perm,
+    /// There is no such thing there.
+    NoEnt,
+    /// No such descriptor.
+    BadF,
+    /// Not now, or not all of it.
+    Again,
+    /// Memory cannot be reached.
+    Fault,
+    /// It belongs to somebody else.
+    Busy,
+    /// Something is there already.
+    Exist,
+    /// The argument makes no sense.
+    Inval,
+}
+
+impl Errno {
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Perm => 1,
+            Self::NoEnt => 2,
+            Self::BadF => 9,
+            Self::Again => 11,
+            Self::Fault => 14,
+            Self::Busy => 16,
+            Self::Exist => 17,
+            Self::Inval => 22,
+        }
+    }
+}

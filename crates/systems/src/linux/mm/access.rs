@@ -1,0 +1,113 @@
+//! Accesses of a word, by whoever may have to sleep for it.
+
+use pagetoll_units::Hva;
+
+use super::{Faulted, Mapped, Mm, Reason};
+use crate::linux::userfaultfd::{Fault, ThreadId, UffdId};
+
+/// An access to the first word of a page or, for reading, to any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes this.
+    Write(u64),
+}
+
+impl Access {
+    /// Whether it writes.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        matches!(self, Self::Write(_))
+    }
+}
+
+/// What came of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accessed {
+    /// The word that was read or written.
+    Done(u64),
+    /// `EFAULT`.
+    Error,
+    /// The thread sleeps in a userfaultfd's queue; whoever wakes it tries again.
+    Sleeps,
+}
+
+impl Mm {
+    /// A thread accesses the word at an address by a system call.
+    pub fn access(&mut self, thread: ThreadId, at: Hva, access: Access) -> Accessed {
+        match self.fault_in_or_sleep(thread, at, access) {
+            Accessed::Done(_) => self
+                .touch(at, access)
+                .map_or(Accessed::Error, Accessed::Done),
+            other => other,
+        }
+    }
+
+    /// Makes a page accessible, or puts the thread to sleep until somebody else has: `get_user_pages_unlocked`.
+    pub(crate) fn fault_in_or_sleep(
+        &mut self,
+        thread: ThreadId,
+        at: Hva,
+        access: Access,
+    ) -> Accessed {
+        match self.fault_in(at, access) {
+            Ok(()) => Accessed::Done(0),
+            Err(Faulted::Error) => Accessed::Error,
+            Err(Faulted::Userfault(uffd, reason)) => {
+                let fault = Fault {
+                    thread,
+                    address: self.told_address(uffd, at),
+                    reason,
+                    write: access.is_write(),
+                };
+                self.queue(uffd, fault);
+                Accessed::Sleeps
+            }
+        }
+    }
+
+    /// The address in a userfaultfd's message, by which it is woken, too: that of the page, large as it is, or the very
+    /// one that was touched (`vmf->address`, `vmf->real_address`).
+    fn told_address(&self, uffd: UffdId, at: Hva) -> Hva {
+        match self.tells_exactly(uffd) {
+            true => at,
+            false => Hva(self.page_of(at)),
+        }
+    }
+
+    /// Reads or writes through an entry that allows it.
+    pub(crate) fn touch(&mut self, at: Hva, access: Access) -> Option<u64> {
+        let page_start = self.page_of(at);
+        let Access::Write(word) = access else {
+            let page = self.content(at)?;
+            return Some(match at.0 == page_start {
+                true => page.first,
+                false => page.rest,
+            });
+        };
+        match &mut self.ptes.get_mut(&page_start)?.mapped {
+            Mapped::Private(page) => page.first = word,
+            Mapped::Shared(file, index) => {
+                let (file, index) = (*file, *index);
+                let cache = self.files.get_mut(file.0)?;
+                let mut page = cache.page(index)?;
+                page.first = word;
+                cache.set(index, page);
+            }
+            Mapped::Zero | Mapped::Nothing => return None,
+        }
+        Some(word)
+    }
+}
+
+impl Reason {
+    /// `UFFD_PAGEFAULT_FLAG_WP` and `_MINOR` of include/uapi/linux/userfaultfd.h.
+    pub(in crate::linux) const fn flag(self) -> u64 {
+        match self {
+            Self::Missing => 0,
+            Self::WriteProtect => 1 << 1,
+            Self::Minor => 1 << 2,
+        }
+    }
+}

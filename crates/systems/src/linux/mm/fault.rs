@@ -1,0 +1,115 @@
+//! What happens when a page is touched that is not mapped, or not for that.
+//!
+//! | here | in Linux 6.18 |
+//! |---|---|
+//! | [`Mm::fault_in`] | `handle_mm_fault`, `handle_pte_fault` |
+//! | `missing` | `do_anonymous_page`; `do_fault`, `shmem_get_folio_gfp`; `hugetlb_no_page` |
+//! | `write_protected` | `do_wp_page` |
+//! | `tell` | `handle_userfault` up to its wait |
+
+use pagetoll_units::Hva;
+
+use super::{Access, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
+use crate::linux::userfaultfd::UffdId;
+
+/// Why a userfaultfd is told of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There is no page (`VM_UFFD_MISSING`).
+    Missing,
+    /// The page cache has it (`VM_UFFD_MINOR`).
+    Minor,
+    /// It is protected from writes (`VM_UFFD_WP`).
+    WriteProtect,
+}
+
+/// Why a page could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faulted {
+    /// Nobody can bring it in: `EFAULT`.
+    Error,
+    /// A userfaultfd has to be told, and to answer.
+    Userfault(UffdId, Reason),
+}
+
+impl Mm {
+    /// Makes the page at an address accessible for this, as far as the kernel can by itself.
+    ///
+    /// # Errors
+    /// [`Faulted`]; nothing has changed then.
+    pub fn fault_in(&mut self, at: Hva, access: Access) -> Result<(), Faulted> {
+        let vma = *self.vma(at).ok_or(Faulted::Error)?;
+        if access.is_write() && vma.permission != Permission::ReadWrite {
+            return Err(Faulted::Error);
+        }
+        let entry = self.pte(at).copied();
+        match entry {
+            Some(pte) if pte.is_present() => {
+                if access.is_write() && !pte.writable {
+                    self.write_protected(&vma, at, pte)?;
+                }
+                Ok(())
+            }
+            other => {
+                let pte = self.missing(&vma, at, access)?;
+                let pte = match other {
+                    // A marker said so: pte_marker_handle_uffd_wp.
+                    Some(_) => pte.protected(),
+                    None => pte,
+                };
+                self.set_pte(at, pte);
+                // A page that came with protection is written to by a second fault.
+                self.fault_in(at, access)
+            }
+        }
+    }
+
+    fn missing(&mut self, vma: &Vma, at: Hva, access: Access) -> Result<Pte, Faulted> {
+        let Some((file, index)) = vma.file_page(at) else {
+            self.tell(vma, Reason::Missing)?;
+            return Ok(match access.is_write() {
+                true => Pte::of(vma, Mapped::Private(Page::ZERO)),
+                false => Pte::readable(Mapped::Zero),
+            });
+        };
+        let cached = self.files.get(file.0).and_then(|cache| cache.page(index));
+        match cached {
+            Some(_) => self.tell(vma, Reason::Minor)?,
+            None => {
+                self.tell(vma, Reason::Missing)?;
+                if let Some(cache) = self.files.get_mut(file.0) {
+                    cache.set(index, Page::ZERO);
+                }
+            }
+        }
+        Ok(Pte::of(vma, Mapped::Shared(file, index)))
+    }
+
+    fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), Faulted> {
+        if pte.uffd_wp {
+            self.tell(vma, Reason::WriteProtect)?;
+        }
+        if pte.mapped == Mapped::Zero {
+            pte.mapped = Mapped::Private(Page::ZERO);
+        }
+        pte.writable = true;
+        self.set_pte(at, pte);
+        Ok(())
+    }
+
+    /// Refuses if the area's userfaultfd wants to be told.
+    fn tell(&self, vma: &Vma, reason: Reason) -> Result<(), Faulted> {
+        let mode = match reason {
+            Reason::Missing => Modes::MISSING,
+            Reason::Minor => Modes::MINOR,
+            Reason::WriteProtect => Modes::WP,
+        };
+        match vma.registration {
+            Some((uffd, modes)) if modes.has(mode) => Err(match self.waits_on(uffd) {
+                true => Faulted::Userfault(uffd, reason),
+                false => Faulted::Error,
+            }),
+            _ => Ok(()),
+        }
+    }
+}

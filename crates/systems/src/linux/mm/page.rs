@@ -1,0 +1,110 @@
+//! Pages, the entries that map them, and the page caches of files.
+
+use std::collections::BTreeMap;
+
+use super::{FileId, Vma};
+
+/// What a page holds, as far as it is told apart: its first word, and the word that fills the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Bytes 0 to 7.
+    pub first: u64,
+    /// Every other word.
+    pub rest: u64,
+}
+
+impl Page {
+    /// All zeroes.
+    pub const ZERO: Self = Self { first: 0, rest: 0 };
+
+    /// A page of one word throughout.
+    #[must_use]
+    pub const fn of(word: u64) -> Self {
+        Self {
+            first: word,
+            rest: word,
+        }
+    }
+}
+
+/// What an entry leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// No page: a marker that remembers write protection (`PTE_MARKER_UFFD_WP`).
+    Nothing,
+    /// The kernel's page of zeroes, never writable and none that `get_user_pages_fast` gives out (`pte_special`).
+    Zero,
+    /// A page of this process alone.
+    Private(Page),
+    /// A page of a file's page cache, by its index.
+    Shared(FileId, u64),
+}
+
+/// A leaf entry of the page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pte {
+    /// The page.
+    pub mapped: Mapped,
+    /// Whether it can be written through without a fault.
+    pub writable: bool,
+    /// Whether a userfaultfd protects it from writes (`pte_uffd_wp`).
+    pub uffd_wp: bool,
+    /// Which of all changes of this address space set it. Whoever keeps a translation (KVM, by its MMU notifier) may
+    /// use it as long as this is the same.
+    pub serial: u64,
+}
+
+impl Pte {
+    /// A page that can be read.
+    pub(in crate::linux) const fn readable(mapped: Mapped) -> Self {
+        Self {
+            mapped,
+            writable: false,
+            uffd_wp: false,
+            serial: 0,
+        }
+    }
+
+    /// A page of an area, that can be written if the area can.
+    pub(in crate::linux) fn of(vma: &Vma, mapped: Mapped) -> Self {
+        Self {
+            writable: vma.maps_writable(),
+            ..Self::readable(mapped)
+        }
+    }
+
+    /// The same page, protected from writes by a userfaultfd.
+    #[must_use]
+    pub(in crate::linux) const fn protected(self) -> Self {
+        Self {
+            writable: false,
+            uffd_wp: true,
+            ..self
+        }
+    }
+
+    /// Whether a page is mapped: `pte_present`.
+    #[must_use]
+    pub const fn is_present(&self) -> bool {
+        !matches!(self.mapped, Mapped::Nothing)
+    }
+}
+
+/// The pages of a file in memory.
+#[derive(Clone, Debug, Default)]
+pub struct PageCache {
+    pages: BTreeMap<u64, Page>,
+}
+
+impl PageCache {
+    /// The page at an index; `None` for a hole.
+    #[must_use]
+    pub fn page(&self, index: u64) -> Option<Page> {
+        self.pages.get(&index).copied()
+    }
+
+    /// Adds a page, or replaces it.
+    pub fn set(&mut self, index: u64, page: Page) {
+        self.pages.insert(index, page);
+    }
+}

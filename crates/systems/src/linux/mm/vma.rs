@@ -1,0 +1,135 @@
+//! Areas of a process's memory, and which userfaultfd watches them.
+
+use pagetoll_units::Hva;
+
+use super::{HUGE_PAGE_SIZE, PAGE_SIZE};
+use crate::linux::userfaultfd::UffdId;
+
+/// A file that memory can be mapped from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(pub(super) usize);
+
+/// Where the pages of an area come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Nowhere: they are this process's own (`vma_is_anonymous`).
+    Anonymous,
+    /// A memfd, shared, from this page on (`vma_is_shmem`, `VM_SHARED`).
+    Shmem(FileId, u64),
+    /// A memfd of hugetlb pages, shared, from this page of 2 MiB on (`is_vm_hugetlb_page`).
+    Hugetlb(FileId, u64),
+}
+
+/// What the process may do with an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// Read and write.
+    ReadWrite,
+    /// Read, and write after an mprotect(2) (`VM_MAYWRITE` without `VM_WRITE`).
+    Read,
+    /// Read alone for good: a file that was opened for reading, shared (no `VM_MAYWRITE`).
+    ReadForGood,
+}
+
+/// What a userfaultfd is told of in an area: `UFFDIO_REGISTER_MODE_*` as bits of include/uapi/linux/userfaultfd.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes(pub u64);
+
+impl Modes {
+    /// Pages that are not there.
+    pub const MISSING: Self = Self(1 << 0);
+    /// Writes to pages that are protected.
+    pub const WP: Self = Self(1 << 1);
+    /// Pages that the page cache has and this mapping has not.
+    pub const MINOR: Self = Self(1 << 2);
+    /// All that Linux 6.18 knows (`UFFD_API_REGISTER_MODES`).
+    pub const ALL: Self = Self(7);
+
+    /// Whether all of these are among them.
+    #[must_use]
+    pub const fn has(self, modes: Self) -> bool {
+        self.0 & modes.0 == modes.0
+    }
+}
+
+/// An area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vma {
+    /// Its first byte.
+    pub start: Hva,
+    /// The first byte after it.
+    pub end: Hva,
+    /// Where its pages come from.
+    pub backing: Backing,
+    /// What may be done with it.
+    pub permission: Permission,
+    /// The userfaultfd that watches it, and what it is told of.
+    pub registration: Option<(UffdId, Modes)>,
+}
+
+impl Vma {
+    /// Bytes of its pages: `vma_kernel_pagesize`.
+    #[must_use]
+    pub const fn page_size(&self) -> u64 {
+        match self.backing {
+            Backing::Hugetlb(..) => HUGE_PAGE_SIZE,
+            Backing::Anonymous | Backing::Shmem(..) => PAGE_SIZE,
+        }
+    }
+
+    /// Whether a userfaultfd is told of all these.
+    #[must_use]
+    pub fn watches(&self, modes: Modes) -> bool {
+        self.registration.is_some_and(|(_, own)| own.has(modes))
+    }
+
+    /// Whether its pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's write
+    /// protection of a shared file takes the write bit from (`vma_wants_writenotify`).
+    pub(super) fn maps_writable(&self) -> bool {
+        let notifies = matches!(self.backing, Backing::Shmem(..)) && self.watches(Modes::WP);
+        self.permission == Permission::ReadWrite && !notifies
+    }
+
+    /// Whether the kernel can tell of these at all: `vma_can_userfault`.
+    #[must_use]
+    pub const fn can_userfault(&self, modes: Modes) -> bool {
+        !(matches!(self.backing, Backing::Anonymous) && modes.has(Modes::MINOR))
+    }
+
+    /// The page of its file at an address: `linear_page_index`.
+    pub(in crate::linux) fn file_page(&self, at: Hva) -> Option<(FileId, u64)> {
+        let offset = (at.0 - self.start.0) / self.page_size();
+        match self.backing {
+            Backing::Anonymous => None,
+            Backing::Shmem(file, first) | Backing::Hugetlb(file, first) => {
+                Some((file, first + offset))
+            }
+        }
+    }
+
+    /// Cuts what is from `at` on off, and gives it.
+    pub(super) fn cut(&mut self, at: Hva) -> Self {
+        let mut upper = *self;
+        upper.start = at;
+        if let Some((_, first)) = self.file_page(at) {
+            upper.backing = match self.backing {
+                Backing::Anonymous => Backing::Anonymous,
+                Backing::Shmem(file, _) => Backing::Shmem(file, first),
+                Backing::Hugetlb(file, _) => Backing::Hugetlb(file, first),
+            };
+        }
+        self.end = at;
+        upper
+    }
+
+    /// Takes the next area in if the two are one: `vma_merge`.
+    pub(super) fn take_in(&mut self, next: &Self) -> bool {
+        let mut whole = *self;
+        whole.end = next.end;
+        let one = self.end == next.start && whole.cut(next.start) == *next;
+        if one {
+            self.end = next.end;
+        }
+        one
+    }
+}

@@ -1,0 +1,75 @@
+//! Who waits for a page: the queue of faults that nobody has read, and the queue of those that somebody has.
+
+use std::collections::VecDeque;
+
+use pagetoll_units::Hva;
+
+use crate::linux::mm::Reason;
+
+/// A thread of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadId(pub u32);
+
+/// A fault that waits: `struct userfaultfd_wait_queue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Who sleeps.
+    pub thread: ThreadId,
+    /// The address that is told, and by which it is woken: of the page, or that which was touched.
+    pub address: Hva,
+    /// Why the userfaultfd is told.
+    pub reason: Reason,
+    /// Whether it was a write.
+    pub write: bool,
+}
+
+/// The two queues of a userfaultfd. A fault is in one of them from when its thread falls asleep until it is woken.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    /// `fault_pending_wqh`: not read yet, the oldest first.
+    pending: VecDeque<Fault>,
+    /// `fault_wqh`: read.
+    read: VecDeque<Fault>,
+}
+
+impl Queues {
+    /// A thread falls asleep: `handle_userfault`.
+    pub fn push(&mut self, fault: Fault) {
+        self.pending.push_back(fault);
+    }
+
+    /// The oldest fault that nobody has read; from now on it has been: `userfaultfd_ctx_read`.
+    pub fn refile(&mut self) -> Option<Fault> {
+        let fault = self.pending.pop_front()?;
+        self.read.push_back(fault);
+        Some(fault)
+    }
+
+    /// Wakes every thread whose address is in a range: `userfaultfd_wake_function` over both queues.
+    pub fn wake(&mut self, start: Hva, len: u64) -> Vec<ThreadId> {
+        let within = |fault: &Fault| start <= fault.address && fault.address.0 - start.0 < len;
+        let mut woken = Vec::new();
+        for queue in [&mut self.pending, &mut self.read] {
+            woken.extend(
+                queue
+                    .iter()
+                    .filter(|fault| within(fault))
+                    .map(|fault| fault.thread),
+            );
+            queue.retain(|fault| !within(fault));
+        }
+        woken
+    }
+
+    /// Faults that nobody has read.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// All faults that wait.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.pending.len() + self.read.len()
+    }
+}

@@ -1,0 +1,169 @@
+//! Which memory a userfaultfd watches.
+
+use super::{Features, Range, ThreadId, UffdId};
+use crate::linux::Errno;
+use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, TASK_SIZE, Vma};
+
+/// The calls that will work on a range, as `UFFDIO_REGISTER` tells: a bit for each, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ioctls(pub u64);
+
+impl Ioctls {
+    /// `_UFFDIO_WAKE`.
+    pub const WAKE: u64 = 1 << 2;
+    /// `_UFFDIO_COPY`.
+    pub const COPY: u64 = 1 << 3;
+    /// `_UFFDIO_ZEROPAGE`.
+    pub const ZEROPAGE: u64 = 1 << 4;
+    /// `_UFFDIO_WRITEPROTECT`.
+    pub const WRITEPROTECT: u64 = 1 << 6;
+    /// `_UFFDIO_CONTINUE`.
+    pub const CONTINUE: u64 = 1 << 7;
+}
+
+/// `validate_range`, with what `validate_unaligned_range` leaves to it.
+pub(super) fn validate_range(range: Range) -> Result<(u64, u64), Errno> {
+    if !range.start.0.is_multiple_of(PAGE_SIZE) {
+        return Err(Errno::Inval);
+    }
+    validate_unaligned_range(range)
+}
+
+/// The range's first byte and the one after it.
+pub(super) fn validate_unaligned_range(range: Range) -> Result<(u64, u64), Errno> {
+    let Range { start, len } = range;
+    let whole = len != 0 && len.is_multiple_of(PAGE_SIZE);
+    if !whole || start.0 >= TASK_SIZE || len > TASK_SIZE - start.0 {
+        return Err(Errno::Inval);
+    }
+    Ok((start.0, start.0 + len))
+}
+
+impl Mm {
+    /// `UFFDIO_REGISTER`: from now on the userfaultfd is told of these faults in the range. Gives what can be called
+    /// on it.
+    ///
+    /// # Errors
+    /// `EINVAL` for modes or ranges that make no sense, for no memory at all, or for memory that cannot be watched so;
+    /// `EPERM` for memory that can never be written; `EBUSY` for memory that another userfaultfd watches.
+    pub fn uffdio_register(
+        &mut self,
+        uffd: UffdId,
+        range: Range,
+        modes: Modes,
+    ) -> Result<Ioctls, Errno> {
+        let (_, features) = self.agreed(uffd)?;
+        if modes.0 == 0 || !Modes::ALL.has(modes) {
+            return Err(Errno::Inval);
+        }
+        let (start, end) = validate_range(range)?;
+        let mut found = Vec::new();
+        for vma in self.vmas_in(start, end) {
+            let aligned = |at: u64| at.is_multiple_of(vma.page_size());
+            if found.is_empty() && !aligned(start) {
+                return Err(Errno::Inval);
+            }
+            if !can_userfault(vma, modes, features) {
+                return Err(Errno::Inval);
+            }
+            if vma.permission == Permission::ReadForGood {
+                return Err(Errno::Perm);
+            }
+            if end <= vma.end.0 && !aligned(end) {
+                return Err(Errno::Inval);
+            }
+            if vma.registration.is_some_and(|(by, _)| by != uffd) {
+                return Err(Errno::Busy);
+            }
+            found.push(*vma);
+        }
+        if found.is_empty() {
+            return Err(Errno::Inval);
+        }
+        for vma in &found {
+            let within = (vma.start.0.max(start), vma.end.0.min(end));
+            if !(vma.registration.is_some() && vma.watches(modes)) {
+                self.set_registration(within, Some((uffd, modes)));
+            }
+        }
+        Ok(ioctls(&found, modes))
+    }
+
+    /// `UFFDIO_UNREGISTER`: the range is an ordinary one again. Wakes those who wait for missing pages of it.
+    ///
+    /// # Errors
+    /// `EINVAL` for a range that makes no sense, has no memory, or is watched by another userfaultfd.
+    pub fn uffdio_unregister(
+        &mut self,
+        uffd: UffdId,
+        range: Range,
+    ) -> Result<Vec<ThreadId>, Errno> {
+        self.agreed(uffd)?;
+        let (start, end) = validate_range(range)?;
+        let found: Vec<Vma> = self.vmas_in(start, end).copied().collect();
+        let first = found.first().ok_or(Errno::Inval)?;
+        let foreign = |vma: &Vma| vma.registration.is_some_and(|(by, _)| by != uffd);
+        if !start.is_multiple_of(first.page_size()) || found.iter().any(foreign) {
+            return Err(Errno::Inval);
+        }
+        let mut woken = Vec::new();
+        for vma in found.iter().filter(|vma| vma.registration.is_some()) {
+            let within = (vma.start.0.max(start), vma.end.0.min(end));
+            // Those who wait for minor faults or write protection alone are not woken.
+            if vma.watches(Modes::MISSING) {
+                woken.extend(self.wake(uffd, within));
+            }
+            self.clear_registration(within);
+        }
+        Ok(woken)
+    }
+
+    /// `UFFDIO_WAKE`.
+    ///
+    /// # Errors
+    /// `EINVAL` for a range that makes no sense.
+    pub fn uffdio_wake(&mut self, uffd: UffdId, range: Range) -> Result<Vec<ThreadId>, Errno> {
+        self.agreed(uffd)?;
+        let within = validate_range(range)?;
+        Ok(self.wake(uffd, within))
+    }
+
+    pub(super) fn wake(&mut self, uffd: UffdId, (start, end): (u64, u64)) -> Vec<ThreadId> {
+        let found = self.open_userfaultfd(uffd);
+        let start = pagetoll_units::Hva(start);
+        found.map_or_else(
+            |_| Vec::new(),
+            |found| found.queues.wake(start, end - start.0),
+        )
+    }
+
+    /// `userfaultfd_clear_vma`: nobody watches, nothing is protected.
+    pub(super) fn clear_registration(&mut self, within: (u64, u64)) {
+        self.resolve_write_protection(within);
+        self.set_registration(within, None);
+    }
+}
+
+/// `vma_can_userfault`: protection alone that resolves itself goes with any memory.
+fn can_userfault(vma: &Vma, modes: Modes, features: Features) -> bool {
+    let resolves_itself = features.has(Features::WP_ASYNC) && modes == Modes::WP;
+    resolves_itself || vma.can_userfault(modes)
+}
+
+/// `UFFD_API_RANGE_IOCTLS`, `UFFD_API_RANGE_IOCTLS_BASIC`, and what the modes take away.
+fn ioctls(vmas: &[Vma], modes: Modes) -> Ioctls {
+    let mut bits = Ioctls::WAKE | Ioctls::COPY;
+    if !vmas
+        .iter()
+        .any(|vma| matches!(vma.backing, Backing::Hugetlb(..)))
+    {
+        bits |= Ioctls::ZEROPAGE;
+    }
+    if modes.has(Modes::WP) {
+        bits |= Ioctls::WRITEPROTECT;
+    }
+    if modes.has(Modes::MINOR) {
+        bits |= Ioctls::CONTINUE;
+    }
+    Ioctls(bits)
+}
