@@ -311,9 +311,12 @@ pub(crate) enum ConformanceSystems {
 /// What `calibrate` was told.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Bills of the lab in JSON, of different routes on the same machine
+    /// Bills of the lab in JSON, of different routes on the same machine; or of route pin
     #[arg(required = true)]
     pub(crate) bills: Vec<PathBuf>,
+    /// Which of the kernels in bills of route pin, such as 6.18.15; without this, the first
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
     /// What the table is to be called
     #[arg(long, value_name = "NAME", default_value = "lab")]
     pub(crate) name: String,

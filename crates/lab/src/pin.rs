@@ -32,6 +32,7 @@ use crate::{digest, host};
 use collect::{OfKernel, Work};
 use materials::{Kernel, Programs};
 
+pub use crate::machine::AddressWidth;
 pub use plan::{SHAPES, Shape};
 
 /// What the lab can take: pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB
@@ -66,6 +67,8 @@ pub struct Request {
     pub shapes: Vec<Shape>,
     /// The kernels, each a column.
     pub kernels: Vec<KernelSource>,
+    /// What the machine's IOMMU translates.
+    pub width: AddressWidth,
     /// Whether functions are traced.
     pub tracing: Tracing,
     /// Whether package look-ups that were made before will do.
@@ -107,7 +110,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
 fn check_host(request: &Request) -> Result<(), LabError> {
     check_tools(&request.kernels)?;
     let boots = request.kernels.len().max(1).min(host::cpus());
-    let each = machine(&request.shapes, request.order.pages).memory_mib();
+    let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
     host::require_memory(all, "--folio, --pages or fewer --kernel")
 }
@@ -121,10 +124,11 @@ fn check_tools(kernels: &[KernelSource]) -> Result<(), LabError> {
     })
 }
 
-fn machine(shapes: &[Shape], pages: Pages) -> Machine {
+fn machine(request: &Request) -> Machine {
+    let huge = plan::huge_pages(&request.shapes, request.order.pages);
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxWithIommu(plan::huge_pages(shapes, pages)),
+        firmware: Firmware::LinuxWithIommu(huge, request.width),
         pages_mib: 0,
         xen: XenOptions::Default,
     }
@@ -145,7 +149,11 @@ fn assemble(
     };
     let pairs = versions.iter().zip(found);
     let rows = pairs.flat_map(|(version, of)| rows::rows(&columns(version), of));
-    let stack = [("linux", versions.join(", ")), ("qemu", qemu)];
+    let stack = [
+        ("linux", versions.join(", ")),
+        ("qemu", qemu),
+        ("iommu", format!("VT-d, {} bits", request.width.bits())),
+    ];
     Ok(Bill {
         schema: Schema::V1,
         route: Route::Pin,
@@ -206,7 +214,7 @@ fn provenance(
     images.push(image("init".to_owned(), &programs.init)?);
     images.push(image("pin-probe".to_owned(), &programs.probe)?);
     let packages = kernels.iter().flat_map(|kernel| &kernel.image.packages);
-    let boot = machine(&request.shapes, request.order.pages).command();
+    let boot = machine(request).command();
     Ok(Provenance {
         when: String::new(),
         command: request.command.clone(),

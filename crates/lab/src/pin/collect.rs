@@ -93,7 +93,7 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'
     let job = |name, order| Job {
         name,
         kernel,
-        machine: machine(&request.shapes, request.order.pages),
+        machine: machine(request),
         order,
         file: None,
     };
