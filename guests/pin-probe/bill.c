@@ -184,8 +184,10 @@ static void end(struct work *work)
 static bool is_unavailable(const struct bill *bill)
 {
 	const struct shape *shape = find_shape(bill->shape);
-	const char *why = memory_unavailable(shape->memory, pages_of_memory(bill));
+	const char *why = vfio_unavailable(bill->interface);
 
+	if (!why)
+		why = memory_unavailable(shape->memory, pages_of_memory(bill));
 	if (why)
 		report("{\"kind\":\"pin-unavailable\",\"interface\":\"%s\",\"shape\":\"%s\",\"reason\":\"%s\"}",
 		       bill->interface == TYPE1 ? "type1" : "iommufd", bill->shape, why);

@@ -166,22 +166,29 @@ fn assemble(
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         rows: rows.collect(),
-        notes: notes(request, kernels),
+        notes: notes(request, versions.iter().zip(found)),
         order: request.order.clone(),
         provenance: provenance(request, programs, kernels)?,
     })
 }
 
-fn notes(request: &Request, kernels: &[Kernel]) -> Vec<String> {
+fn notes<'a>(
+    request: &Request,
+    kernels: impl Iterator<Item = (&'a String, &'a OfKernel)>,
+) -> Vec<String> {
     let mut notes = vec![
         "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures"
             .to_owned(),
         "map and unmap: the median of three, after two to warm up; first-map: the first".to_owned(),
         "4K, 64K and file follow the physical contiguity of the boot: see the runs".to_owned(),
     ];
-    for kernel in kernels.iter().filter(|kernel| !kernel.has_iommufd()) {
-        let release = &kernel.image.release;
-        notes.push(format!("iommufd: Linux {release} has no such module"));
+    let asked = request
+        .order
+        .mechanisms
+        .iter()
+        .any(|name| name == "iommufd");
+    for (version, _) in kernels.filter(|(_, of)| asked && !of.has("iommufd")) {
+        notes.push(format!("iommufd: Linux {version} was built without it"));
     }
     if request.tracing == Tracing::FunctionGraph {
         notes.push(
