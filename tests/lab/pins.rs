@@ -90,6 +90,21 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
         2,
         &["--folio 3M", "expected one of 4K"],
     )?;
+    let without = [
+        "bill",
+        "pin",
+        "--mechanism",
+        "iommufd",
+        "--folio",
+        "2M",
+        "--pages",
+        "1024",
+    ];
+    must_fail(
+        bench.pagetoll(&without),
+        3,
+        &["nothing could be billed: the kernel was built without iommufd"],
+    )?;
     nothing_is_left(&bench.cache)
 }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Image, Limits, Order, Provenance, Route, Schema, Unit,
+    Backend, Bill, Evidence, Image, Limits, Order, Provenance, Route, Row, Schema, Unit,
 };
 use pagetoll_units::Pages;
 
@@ -148,7 +148,10 @@ fn assemble(
         pages: request.order.pages,
     };
     let pairs = versions.iter().zip(found);
-    let rows = pairs.flat_map(|(version, of)| rows::rows(&columns(version), of));
+    let rows: Vec<_> = pairs
+        .flat_map(|(version, of)| rows::rows(&columns(version), of))
+        .collect();
+    require_a_figure(&rows)?;
     let stack = [
         ("linux", versions.join(", ")),
         ("qemu", qemu),
@@ -165,11 +168,24 @@ fn assemble(
             .map(|(name, version)| (name.to_owned(), version))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
-        rows: rows.collect(),
+        rows,
         notes: notes(request, versions.iter().zip(found)),
         order: request.order.clone(),
         provenance: provenance(request, programs, kernels)?,
     })
+}
+
+/// A bill in which nothing has a figure is none.
+fn require_a_figure(rows: &[Row]) -> Result<(), LabError> {
+    let reasons: Option<Vec<_>> = rows.iter().map(|row| row.unavailable.as_ref()).collect();
+    match reasons.as_deref() {
+        Some([first, ..]) => Err(LabError::Environment {
+            what: format!("nothing could be billed: {first}"),
+            remedy: "order other memory with --folio, fewer --pages, or another --kernel"
+                .to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn notes<'a>(
@@ -230,4 +246,24 @@ fn provenance(
         packages: packages.cloned().collect(),
         images,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetoll_bill::Role;
+
+    #[test]
+    fn a_bill_without_a_figure_is_refused_with_the_reason() {
+        let row = |unavailable: Option<&str>| {
+            let mut row = Row::new("map", "kernel", Role::Observed, Pages(1));
+            row.unavailable = unavailable.map(str::to_owned);
+            row
+        };
+        let none = Some("no free hugepages of 2 MiB");
+        assert!(require_a_figure(&[row(none), row(None)]).is_ok());
+        let error = require_a_figure(&[row(none), row(none)]).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("no free hugepages of 2 MiB"));
+    }
 }

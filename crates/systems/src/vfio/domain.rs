@@ -103,7 +103,7 @@ impl Domain {
         let mut cleared = 0;
         let mut page = first;
         while page < end {
-            let covers = page % TABLE == 0 && page + TABLE <= end;
+            let covers = page.is_multiple_of(TABLE) && page + TABLE <= end;
             let size = match self.entries.get(&page) {
                 Some(entry) if entry.size > 1 => entry.size,
                 _ if covers && self.tables.remove(&page) => TABLE,

@@ -145,12 +145,12 @@ impl Shape {
             }
     }
 
-    /// Folios that are contiguous before each break, so that there are so many runs.
+    /// Whether a folio does not follow the one before it. There are as many runs as asked for, or breaks after each run.
     fn breaks_before(self, folio: u64, (folios, runs): (u64, Option<u64>)) -> bool {
         match runs {
             _ if folio == 0 => false,
             Some(runs) => folio * runs / folios != (folio - 1) * runs / folios,
-            None => folio % self.run == 0,
+            None => folio.is_multiple_of(self.run),
         }
     }
 }
