@@ -152,15 +152,16 @@ static uint64_t misplaced(const struct work *work, uint64_t tries)
 /* Reports how many pages were locked while mapped and after, and how many the device found elsewhere. */
 static void check(const struct work *work, uint64_t *locked, uint64_t *left, uint64_t *wrong)
 {
-	uint64_t window = window_of(work), before = locked_pages();
+	enum interface interface = work->vfio.interface;
+	uint64_t window = window_of(work), before = accounted_pages(interface);
 
 	for (uint64_t at = 0; at < work->size; at += window)
 		vfio_map(&work->vfio, seen_at(work, at), IOVA + at, window);
-	*locked = locked_pages() - before;
+	*locked = accounted_pages(interface) - before;
 	*wrong = misplaced(work, TRIES);
 	for (uint64_t at = 0; at < work->size; at += window)
 		vfio_unmap(&work->vfio, IOVA + at, window);
-	*left = locked_pages() - before;
+	*left = accounted_pages(interface) - before;
 }
 
 static struct work begin(const struct bill *bill)
@@ -261,8 +262,9 @@ void step_trace(const struct bill *bill)
 	end(&work);
 }
 
-uint64_t locked_pages(void)
+uint64_t accounted_pages(enum interface interface)
 {
+	const char *format = interface == TYPE1 ? "VmLck: %llu kB" : "VmPin: %llu kB";
 	FILE *status = fopen("/proc/self/status", "re");
 	unsigned long long kib = 0;
 	char line[256];
@@ -270,7 +272,7 @@ uint64_t locked_pages(void)
 	if (!status)
 		fail("open /proc/self/status");
 	while (fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmLck: %llu kB", &kib) == 1)
+		if (sscanf(line, format, &kib) == 1)
 			break;
 	fclose(status);
 	return kib / 4;
