@@ -26,7 +26,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 21] = [
+const TESTS: [(&str, Test); 23] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -37,6 +37,8 @@ const TESTS: [(&str, Test); 21] = [
     ("memory_is_pinned_and_compared", pins::bill_and_diff),
     ("the_real_vfio_answers_as_the_model", pins::conformance),
     ("kernels_that_cannot_pin_are_refused", pins::refusals),
+    ("a_kernel_without_vfio_is_told", pins::without_vfio),
+    ("too_little_memory_is_told", pins::too_little_memory),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_told", bad_guests::crashes),
     (

@@ -22,7 +22,8 @@
 /* Where the device sees the memory: aligned to 1 GiB, beyond what the machine reserves below 4 GiB. */
 #define IOVA (16ull << 30)
 #define OTHER_IOVA (64ull << 30)
-/* Half of a large page and half of the next. */
+/* A large page, and half of it. */
+#define LARGE (2 * MIB)
 #define HALF (1 * MIB)
 #define MAX_REPEATS 16
 
@@ -35,21 +36,32 @@ struct shape {
 	uint64_t skip, window;
 	/* Half of it is mapped at another address beforehand. */
 	bool pinned_before;
+	/* From what one ioctl maps to what the next does, in bytes; 0: there is nothing between them. */
+	uint64_t stride;
 };
 
 static const struct shape shapes[] = {
-	{ "4K", "4K", 0, 0, false },
-	{ "64K", "64K", 0, 0, false },
-	{ "THP", "THP", 0, 0, false },
-	{ "2M", "2M", 0, 0, false },
-	{ "1G", "1G", 0, 0, false },
-	{ "2M-halves", "2M-split", HALF, 2 * MIB, false },
-	{ "2M-again", "2M", 0, 0, true },
+	{ "4K", "4K", 0, 0, false, 0 },
+	{ "64K", "64K", 0, 0, false, 0 },
+	{ "THP", "THP", 0, 0, false, 0 },
+	{ "2M", "2M", 0, 0, false, 0 },
+	{ "1G", "1G", 0, 0, false, 0 },
+	{ "2M-halves", "2M-split", HALF, LARGE, false, 0 },
+	{ "2M-again", "2M", 0, 0, true, 0 },
 	/* One page an ioctl, of a large page: what an ioctl and a run cost. */
-	{ "2M-single", "2M", 0, PAGE, false },
+	{ "2M-single", "2M", 0, PAGE, false, 0 },
 	/* The same folios, found by one entry for each 4 KiB. */
-	{ "2M-entries", "2M-entries", 0, 0, false },
-	{ "file", "file", 0, 0, false },
+	{ "2M-entries", "2M-entries", 0, 0, false, 0 },
+	{ "file", "file", 0, 0, false, 0 },
+	/* A run for each folio, by one ioctl and by one each: their difference is the ioctls. */
+	{ "2M-apart", "2M-split", 0, 0, false, 0 },
+	{ "2M-each", "2M-split", 0, LARGE, false, 0 },
+	/* A long run that the IOMMU can only map by entries of 4 KiB. */
+	{ "2M-shifted", "2M-joined", HALF, 0, false, 0 },
+	/* One page of a folio, two, and the last of one with the first of the next: a page and a folio are what differs. */
+	{ "2M-first", "2M-joined", 0, PAGE, false, LARGE },
+	{ "2M-pairs", "2M-joined", 0, 2 * PAGE, false, LARGE },
+	{ "2M-straddle", "2M-joined", LARGE - PAGE, 2 * PAGE, false, LARGE },
 };
 
 struct work {
@@ -77,6 +89,24 @@ static uint64_t window_of(const struct work *work)
 	return work->shape->window ? work->shape->window : work->size;
 }
 
+/* Where the process sees what the device sees at IOVA + at. */
+static char *seen_at(const struct work *work, uint64_t at)
+{
+	uint64_t window = window_of(work), stride = work->shape->stride ? work->shape->stride : window;
+
+	return work->memory.addr + work->shape->skip + at / window * stride + at % window;
+}
+
+/* Whole large pages: what is skipped, what is mapped, and what lies between. */
+static uint64_t pages_of_memory(const struct bill *bill)
+{
+	const struct shape *shape = find_shape(bill->shape);
+	uint64_t spread = shape->stride ? shape->stride / shape->window : 1;
+	uint64_t size = bill->pages * PAGE * spread + shape->skip;
+
+	return shape->skip || shape->stride ? (size + LARGE - 1) / LARGE * (LARGE / PAGE) : bill->pages;
+}
+
 static struct counted map_and_unmap(const struct work *work)
 {
 	uint64_t window = window_of(work), start;
@@ -84,7 +114,7 @@ static struct counted map_and_unmap(const struct work *work)
 
 	for (uint64_t at = 0; at < work->size; at += window) {
 		start = ticks();
-		vfio_map(&work->vfio, work->memory.addr + work->shape->skip + at, IOVA + at, window);
+		vfio_map(&work->vfio, seen_at(work, at), IOVA + at, window);
 		counted.map += ticks() - start;
 	}
 	for (uint64_t at = 0; at < work->size; at += window) {
@@ -104,7 +134,7 @@ static uint64_t misplaced(const struct work *work, uint64_t tries)
 
 	vfio_map(&work->vfio, scratch.addr, OTHER_IOVA, PAGE);
 	for (uint64_t page = step - 1; page < pages; page += step) {
-		volatile uint64_t *mark = (void *)(work->memory.addr + work->shape->skip + page * PAGE);
+		volatile uint64_t *mark = (void *)seen_at(work, page * PAGE);
 
 		*mark = 0xfeed000000000000 + page;
 		edu_fetch(&edu, IOVA + page * PAGE);
@@ -122,15 +152,16 @@ static uint64_t misplaced(const struct work *work, uint64_t tries)
 /* Reports how many pages were locked while mapped and after, and how many the device found elsewhere. */
 static void check(const struct work *work, uint64_t *locked, uint64_t *left, uint64_t *wrong)
 {
-	uint64_t window = window_of(work), before = locked_pages();
+	enum interface interface = work->vfio.interface;
+	uint64_t window = window_of(work), before = accounted_pages(interface);
 
 	for (uint64_t at = 0; at < work->size; at += window)
-		vfio_map(&work->vfio, work->memory.addr + work->shape->skip + at, IOVA + at, window);
-	*locked = locked_pages() - before;
+		vfio_map(&work->vfio, seen_at(work, at), IOVA + at, window);
+	*locked = accounted_pages(interface) - before;
 	*wrong = misplaced(work, TRIES);
 	for (uint64_t at = 0; at < work->size; at += window)
 		vfio_unmap(&work->vfio, IOVA + at, window);
-	*left = locked_pages() - before;
+	*left = accounted_pages(interface) - before;
 }
 
 static struct work begin(const struct bill *bill)
@@ -138,8 +169,7 @@ static struct work begin(const struct bill *bill)
 	const struct shape *shape = find_shape(bill->shape);
 	struct work work = { .shape = shape, .size = bill->pages * PAGE };
 
-	/* A half at the beginning and a half at the end are not mapped. */
-	work.memory = memory_get(shape->memory, bill->pages + 2 * shape->skip / PAGE);
+	work.memory = memory_get(shape->memory, pages_of_memory(bill));
 	work.vfio = vfio_open(bill->interface);
 	if (shape->pinned_before)
 		vfio_map(&work.vfio, work.memory.addr, OTHER_IOVA + work.size, work.size / 2);
@@ -155,8 +185,10 @@ static void end(struct work *work)
 static bool is_unavailable(const struct bill *bill)
 {
 	const struct shape *shape = find_shape(bill->shape);
-	const char *why = memory_unavailable(shape->memory, bill->pages + 2 * shape->skip / PAGE);
+	const char *why = vfio_unavailable(bill->interface);
 
+	if (!why)
+		why = memory_unavailable(shape->memory, pages_of_memory(bill));
 	if (why)
 		report("{\"kind\":\"pin-unavailable\",\"interface\":\"%s\",\"shape\":\"%s\",\"reason\":\"%s\"}",
 		       bill->interface == TYPE1 ? "type1" : "iommufd", bill->shape, why);
@@ -230,8 +262,9 @@ void step_trace(const struct bill *bill)
 	end(&work);
 }
 
-uint64_t locked_pages(void)
+uint64_t accounted_pages(enum interface interface)
 {
+	const char *format = interface == TYPE1 ? "VmLck: %llu kB" : "VmPin: %llu kB";
 	FILE *status = fopen("/proc/self/status", "re");
 	unsigned long long kib = 0;
 	char line[256];
@@ -239,7 +272,7 @@ uint64_t locked_pages(void)
 	if (!status)
 		fail("open /proc/self/status");
 	while (fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmLck: %llu kB", &kib) == 1)
+		if (sscanf(line, format, &kib) == 1)
 			break;
 	fclose(status);
 	return kib / 4;

@@ -56,7 +56,7 @@ static struct {
 static void answer(int code, number value)
 {
 	run.used += snprintf(run.answers + run.used, sizeof(run.answers) - run.used, "%s[%d,%llu,%llu]",
-			     run.used ? "," : "", code, value, (number)locked_pages());
+			     run.used ? "," : "", code, value, (number)accounted_pages(TYPE1));
 	if (run.used >= sizeof(run.answers)) {
 		errno = EMSGSIZE;
 		fail("a case has too many steps");

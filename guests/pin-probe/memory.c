@@ -108,6 +108,29 @@ static void split(struct memory *memory)
 	touch(memory, 512, 1024);
 }
 
+static void touch_down(const struct memory *memory)
+{
+	for (uint64_t page = memory->pages; page; page -= 512)
+		*(volatile char *)(memory->addr + (page - 512) * PAGE) = 1;
+}
+
+/*
+ * The pool hands out first what was given back last, so that it goes up at one time and down at another, and turns
+ * around whenever memory was given back: three attempts meet every case.
+ */
+static void joined(struct memory *memory)
+{
+	for (int attempt = 0; attempt < 3; attempt++) {
+		fill(memory, MAP_PRIVATE | MAP_ANONYMOUS | HUGETLB(21), -1);
+		if (attempt == 1)
+			touch_down(memory);
+		else
+			touch(memory, 0, 512);
+		if (memory_layout(memory).runs <= memory->pages / 1024)
+			break;
+	}
+}
+
 static void of_file(struct memory *memory)
 {
 	int fd = memfd_create("pin-probe", MFD_CLOEXEC);
@@ -128,7 +151,7 @@ const char *memory_unavailable(const char *shape, uint64_t pages)
 
 	if (!strcmp(shape, "64K") && access(MTHP_64K, W_OK))
 		return "the kernel makes no anonymous folios of 64 KiB (Linux 6.8 or later does)";
-	if (!strcmp(shape, "2M") || !strcmp(shape, "2M-split"))
+	if (!strcmp(shape, "2M") || !strcmp(shape, "2M-split") || !strcmp(shape, "2M-joined"))
 		page_kib = 2048;
 	if (!strcmp(shape, "1G"))
 		page_kib = 1048576;
@@ -166,6 +189,8 @@ struct memory memory_get(const char *shape, uint64_t pages)
 		fill(&memory, MAP_PRIVATE | MAP_ANONYMOUS | HUGETLB(21), -1);
 	else if (!strcmp(shape, "2M-split"))
 		split(&memory);
+	else if (!strcmp(shape, "2M-joined"))
+		joined(&memory);
 	else if (huge)
 		fill(&memory, MAP_PRIVATE | MAP_ANONYMOUS | HUGETLB(30), -1);
 	else if (!strcmp(shape, "file"))

@@ -8,6 +8,7 @@
  *   2M, 1G    hugetlb
  *   2M-entries  transparent large pages, each mapped by 512 entries of 4 KiB
  *   2M-split  hugetlb of 2 MiB, faulted so that neighbours are not contiguous
+ *   2M-joined hugetlb of 2 MiB, faulted so that neighbours are contiguous, as far as the pool has such pages
  *   file      a shared mapping of a file in memory, in pages of 4 KiB
  *   read-only anonymous, written and then made read-only
  *   none      addresses without memory

@@ -23,7 +23,10 @@ void step_trace(const struct bill *bill);
 /* conformance FILE: carries out the cases of a file, one result line each. */
 void step_conformance(const char *path);
 
-/* Pages that this process has locked: VmLck of proc(5), which is what type1 accounts. */
-uint64_t locked_pages(void);
+/*
+ * Pages of this process that are accounted, of proc(5): VmLck, mm->locked_vm, for type1; VmPin, mm->pinned_vm, for iommufd,
+ * which holds the limit against the user's pages (drivers/iommu/iommufd/pages.c, iopt_pages_update_pinned; 7.3).
+ */
+uint64_t accounted_pages(enum interface interface);
 
 #endif

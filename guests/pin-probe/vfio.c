@@ -16,6 +16,7 @@
 #include "../init/report.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
+#define IOMMUFD_DEVICE "/dev/iommu"
 
 /*
  * include/uapi/linux/iommufd.h of Linux 6.2, which the C library's headers of the oldest supported host do not have:
@@ -73,6 +74,8 @@ void vfio_bind(const char *device)
 	if (readlink(path, target, sizeof(target) - 1) < 0)
 		fail("the device has no IOMMU group: the kernel has no driver for the machine's IOMMU");
 	snprintf(group_path, sizeof(group_path), "/dev/vfio/%.40s", basename(target));
+	if (access("/sys/bus/pci/drivers/vfio-pci", F_OK))
+		fail("the kernel has no vfio-pci: it is neither built in, nor among the modules that came with the kernel");
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", device);
 	write_text(path, "vfio-pci");
 	write_text("/sys/bus/pci/drivers_probe", device);
@@ -80,6 +83,13 @@ void vfio_bind(const char *device)
 	allow_unsafe_interrupts("iommufd");
 	if (access(group_path, R_OK))
 		fail("vfio-pci did not take the device");
+}
+
+const char *vfio_unavailable(enum interface interface)
+{
+	if (interface == IOMMUFD && access(IOMMUFD_DEVICE, F_OK))
+		return "the kernel was built without iommufd";
+	return NULL;
 }
 
 static void enter_container(struct vfio *vfio)
@@ -92,7 +102,7 @@ static void enter_container(struct vfio *vfio)
 
 struct vfio vfio_open(enum interface interface)
 {
-	const char *container = interface == TYPE1 ? "/dev/vfio/vfio" : "/dev/iommu";
+	const char *container = interface == TYPE1 ? "/dev/vfio/vfio" : IOMMUFD_DEVICE;
 	struct vfio_ioas ioas = { .size = sizeof(ioas) };
 	struct vfio vfio = { .interface = interface };
 

@@ -24,6 +24,9 @@ struct vfio {
 /* Binds the device to vfio-pci. Ends the guest when the kernel has no VFIO, or the device no IOMMU group. */
 void vfio_bind(const char *device);
 
+/* Why this kernel cannot map through an interface; NULL when it can. */
+const char *vfio_unavailable(enum interface interface);
+
 /* Opens what vfio_bind() bound. */
 struct vfio vfio_open(enum interface interface);
 void vfio_close(struct vfio *vfio);

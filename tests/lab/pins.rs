@@ -1,6 +1,7 @@
 //! Memory that is pinned for DMA: a small bill, its comparison with itself, the cases, and what is refused.
 
 use std::fs;
+use std::process::Command;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Verdict};
@@ -88,6 +89,92 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
         bench.pagetoll(&shape),
         2,
         &["--folio 3M", "expected one of 4K"],
+    )?;
+    let without = [
+        "bill",
+        "pin",
+        "--mechanism",
+        "iommufd",
+        "--folio",
+        "2M",
+        "--pages",
+        "1024",
+    ];
+    must_fail(
+        bench.pagetoll(&without),
+        3,
+        &["nothing could be billed: the kernel was built without iommufd"],
+    )?;
+    nothing_is_left(&bench.cache)
+}
+
+/// A kernel without modules beside it is taken to have VFIO built in; Debian's has not, which the guest finds out.
+pub(crate) fn without_vfio(bench: &Bench) -> Result<(), Failed> {
+    let folder = bench.folder.path();
+    let bare = folder.join("bare/kernel/vmlinuz");
+    fs::create_dir_all(folder.join("bare/kernel"))?;
+    fs::copy(&bench.kernel.image, &bare)?;
+    let mut command = bench.pagetoll(&["bill", "pin", "--folio", "2M", "--pages", "1024"]);
+    command.arg("--kernel").arg(&bare);
+    must_fail(
+        command,
+        3,
+        &["the kernel has no vfio-pci", "its console is in"],
+    )?;
+    let image = folder.join("stripped/boot/vmlinuz");
+    fs::create_dir_all(folder.join("stripped/boot"))?;
+    fs::copy(&bench.kernel.image, &image)?;
+    let modules = format!("stripped/lib/modules/{}/kernel", bench.kernel.release);
+    fs::create_dir_all(folder.join(modules))?;
+    let mut command = bench.pagetoll(&["bill", "pin", "--kernel"]);
+    command.arg(&image);
+    must_fail(
+        command,
+        2,
+        &[
+            "--kernel",
+            "which has no vfio_iommu_type1",
+            "CONFIG_VFIO_PCI",
+        ],
+    )?;
+    nothing_is_left(&bench.cache)
+}
+
+/// More pages than a guest has memory for, and a host that has too little for a guest.
+pub(crate) fn too_little_memory(bench: &Bench) -> Result<(), Failed> {
+    let many = ["bill", "pin", "--pages", "131073"];
+    must_fail(
+        bench.pagetoll(&many),
+        2,
+        &["--pages 131073", "expected 1 to 131072"],
+    )?;
+    let meminfo = bench.folder.path().join("meminfo");
+    fs::write(&meminfo, "MemTotal: 1000000 kB\nMemAvailable: 500000 kB\n")?;
+    let mount = "mount --bind \"$1\" /proc/meminfo";
+    let in_namespace = |script: &str| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .arg(&meminfo);
+        command
+    };
+    if !in_namespace(mount)
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        eprintln!(
+            "skipped: too_little_memory_is_told: cannot mount over /proc/meminfo here (needs root)"
+        );
+        return Ok(());
+    }
+    let mut command = in_namespace(&format!("{mount} && exec \"$2\" bill pin --folio 2M"));
+    command
+        .arg(env!("CARGO_BIN_EXE_pagetoll"))
+        .env("PAGETOLL_CACHE", &bench.cache);
+    must_fail(
+        command,
+        3,
+        &["need 2048 MiB", "488 MiB are available", "--folio, --pages"],
     )?;
     nothing_is_left(&bench.cache)
 }

@@ -42,6 +42,11 @@ pub enum DiffError {
         /// The new bill's.
         new: Backend,
     },
+    /// No row of one has a figure in the other: that nothing got dearer would be true of any two bills.
+    #[error(
+        "bills without a row in common; expected the same operations and shapes, and the same kernel where a bill has several"
+    )]
+    NothingInCommon,
 }
 
 /// What makes two rows the same line of their bills.
@@ -160,6 +165,9 @@ impl Diff {
             if keyed.find(new, &key).is_none() {
                 diff.leave(key, "only in the old bill");
             }
+        }
+        if diff.changes.is_empty() {
+            return Err(DiffError::NothingInCommon);
         }
         Ok(diff)
     }

@@ -47,7 +47,35 @@ pub(crate) enum Firmware {
     /// Linux alone.
     Linux,
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
-    LinuxWithIommu(HugePages),
+    LinuxWithIommu(HugePages, AddressWidth),
+}
+
+/// What the IOMMU translates: QEMU's `aw-bits`. Nine bits more are one table more on the way down to an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressWidth {
+    /// 39 bits, three tables down to a page of 4 KiB. QEMU's own default until 9.1.
+    #[default]
+    Bits39,
+    /// 48 bits, four tables.
+    Bits48,
+}
+
+impl AddressWidth {
+    /// In bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Bits39 => 39,
+            Self::Bits48 => 48,
+        }
+    }
+
+    const fn device(self) -> &'static str {
+        match self {
+            Self::Bits39 => "intel-iommu,aw-bits=39",
+            Self::Bits48 => "intel-iommu,aw-bits=48",
+        }
+    }
 }
 
 /// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
@@ -116,10 +144,10 @@ impl Machine {
             Firmware::Linux => self.guest_mib(),
             // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
             // the kernel takes the end for itself.
-            Firmware::LinuxWithIommu(huge) if huge.one_gib > 0 => {
+            Firmware::LinuxWithIommu(huge, _) if huge.one_gib > 0 => {
                 LOW_MIB + 1024 * (huge.one_gib + 1)
             }
-            Firmware::LinuxWithIommu(_) => LOW_MIB,
+            Firmware::LinuxWithIommu(..) => LOW_MIB,
         }
     }
 
@@ -155,16 +183,16 @@ impl Machine {
     }
 
     /// Board and processor. q35 is the one that has an IOMMU; edu is a device that moves words when told to.
-    fn board(self) -> &'static [&'static str] {
+    fn board(self) -> Vec<&'static str> {
         match self.firmware {
-            Firmware::Xen | Firmware::Linux => &["-cpu", "Nehalem"],
-            Firmware::LinuxWithIommu(_) => &[
+            Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
+            Firmware::LinuxWithIommu(_, width) => vec![
                 "-machine",
                 "q35",
                 "-cpu",
                 "Nehalem,+pdpe1gb",
                 "-device",
-                "intel-iommu",
+                width.device(),
                 "-device",
                 "edu,addr=5,dma_mask=0xffffffffffffffff",
             ],
@@ -194,7 +222,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux | Firmware::LinuxWithIommu(_) => run
+            Firmware::Linux | Firmware::LinuxWithIommu(..) => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -212,13 +240,13 @@ impl Machine {
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
-            Firmware::Linux | Firmware::LinuxWithIommu(_) => "ttyS0",
+            Firmware::Linux | Firmware::LinuxWithIommu(..) => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
         let common = format!("console={console} panic=-1 loglevel=4");
         match self.firmware {
             Firmware::Xen | Firmware::Linux => common,
-            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }) => format!(
+            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, _) => format!(
                 "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
             ),
         }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Image, Limits, Order, Provenance, Route, Schema, Unit,
+    Backend, Bill, Evidence, Image, Limits, Order, Provenance, Route, Row, Schema, Unit,
 };
 use pagetoll_units::Pages;
 
@@ -32,6 +32,7 @@ use crate::{digest, host};
 use collect::{OfKernel, Work};
 use materials::{Kernel, Programs};
 
+pub use crate::machine::AddressWidth;
 pub use plan::{SHAPES, Shape};
 
 /// What the lab can take: pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB
@@ -66,6 +67,8 @@ pub struct Request {
     pub shapes: Vec<Shape>,
     /// The kernels, each a column.
     pub kernels: Vec<KernelSource>,
+    /// What the machine's IOMMU translates.
+    pub width: AddressWidth,
     /// Whether functions are traced.
     pub tracing: Tracing,
     /// Whether package look-ups that were made before will do.
@@ -107,7 +110,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
 fn check_host(request: &Request) -> Result<(), LabError> {
     check_tools(&request.kernels)?;
     let boots = request.kernels.len().max(1).min(host::cpus());
-    let each = machine(&request.shapes, request.order.pages).memory_mib();
+    let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
     host::require_memory(all, "--folio, --pages or fewer --kernel")
 }
@@ -121,10 +124,11 @@ fn check_tools(kernels: &[KernelSource]) -> Result<(), LabError> {
     })
 }
 
-fn machine(shapes: &[Shape], pages: Pages) -> Machine {
+fn machine(request: &Request) -> Machine {
+    let huge = plan::huge_pages(&request.shapes, request.order.pages);
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxWithIommu(plan::huge_pages(shapes, pages)),
+        firmware: Firmware::LinuxWithIommu(huge, request.width),
         pages_mib: 0,
         xen: XenOptions::Default,
     }
@@ -144,8 +148,15 @@ fn assemble(
         pages: request.order.pages,
     };
     let pairs = versions.iter().zip(found);
-    let rows = pairs.flat_map(|(version, of)| rows::rows(&columns(version), of));
-    let stack = [("linux", versions.join(", ")), ("qemu", qemu)];
+    let rows: Vec<_> = pairs
+        .flat_map(|(version, of)| rows::rows(&columns(version), of))
+        .collect();
+    require_a_figure(&rows)?;
+    let stack = [
+        ("linux", versions.join(", ")),
+        ("qemu", qemu),
+        ("iommu", format!("VT-d, {} bits", request.width.bits())),
+    ];
     Ok(Bill {
         schema: Schema::V1,
         route: Route::Pin,
@@ -157,23 +168,43 @@ fn assemble(
             .map(|(name, version)| (name.to_owned(), version))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
-        rows: rows.collect(),
-        notes: notes(request, kernels),
+        rows,
+        notes: notes(request, versions.iter().zip(found)),
         order: request.order.clone(),
         provenance: provenance(request, programs, kernels)?,
     })
 }
 
-fn notes(request: &Request, kernels: &[Kernel]) -> Vec<String> {
+/// A bill in which nothing has a figure is none.
+fn require_a_figure(rows: &[Row]) -> Result<(), LabError> {
+    let reasons: Option<Vec<_>> = rows.iter().map(|row| row.unavailable.as_ref()).collect();
+    match reasons.as_deref() {
+        Some([first, ..]) => Err(LabError::Environment {
+            what: format!("nothing could be billed: {first}"),
+            remedy: "order other memory with --folio, fewer --pages, or another --kernel"
+                .to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn notes<'a>(
+    request: &Request,
+    kernels: impl Iterator<Item = (&'a String, &'a OfKernel)>,
+) -> Vec<String> {
     let mut notes = vec![
         "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures"
             .to_owned(),
         "map and unmap: the median of three, after two to warm up; first-map: the first".to_owned(),
         "4K, 64K and file follow the physical contiguity of the boot: see the runs".to_owned(),
     ];
-    for kernel in kernels.iter().filter(|kernel| !kernel.has_iommufd()) {
-        let release = &kernel.image.release;
-        notes.push(format!("iommufd: Linux {release} has no such module"));
+    let asked = request
+        .order
+        .mechanisms
+        .iter()
+        .any(|name| name == "iommufd");
+    for (version, _) in kernels.filter(|(_, of)| asked && !of.has("iommufd")) {
+        notes.push(format!("iommufd: Linux {version} was built without it"));
     }
     if request.tracing == Tracing::FunctionGraph {
         notes.push(
@@ -206,7 +237,7 @@ fn provenance(
     images.push(image("init".to_owned(), &programs.init)?);
     images.push(image("pin-probe".to_owned(), &programs.probe)?);
     let packages = kernels.iter().flat_map(|kernel| &kernel.image.packages);
-    let boot = machine(&request.shapes, request.order.pages).command();
+    let boot = machine(request).command();
     Ok(Provenance {
         when: String::new(),
         command: request.command.clone(),
@@ -215,4 +246,24 @@ fn provenance(
         packages: packages.cloned().collect(),
         images,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagetoll_bill::Role;
+
+    #[test]
+    fn a_bill_without_a_figure_is_refused_with_the_reason() {
+        let row = |unavailable: Option<&str>| {
+            let mut row = Row::new("map", "kernel", Role::Observed, Pages(1));
+            row.unavailable = unavailable.map(str::to_owned);
+            row
+        };
+        let none = Some("no free hugepages of 2 MiB");
+        assert!(require_a_figure(&[row(none), row(None)]).is_ok());
+        let error = require_a_figure(&[row(none), row(none)]).unwrap_err();
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("no free hugepages of 2 MiB"));
+    }
 }

@@ -9,7 +9,7 @@ mod cells;
 mod checks;
 mod crossings;
 mod flush;
-mod price;
+pub(crate) mod price;
 mod tariff;
 pub mod validate;
 
@@ -183,7 +183,7 @@ fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
     row.crossings = crossings::by_kind(&walked);
     row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
     row.checks = checks::of(cell.operation, &walked.checked);
-    let priced = (tariff.as_slice(), &walked);
+    let priced = (tariff.as_slice(), &(&walked).into());
     price::set(&mut row, priced, (&request.host, request.samples))?;
     Ok(row)
 }

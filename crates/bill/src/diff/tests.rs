@@ -161,4 +161,11 @@ fn bills_that_say_nothing_about_one_another_are_refused() {
         Diff::of(&one, &live, 0.0),
         Err(DiffError::Backends { .. })
     ));
+    let of = |kernel| vec![row("2M", kernel, 1.0), row("1G", kernel, 1.0)];
+    let two = bill(Evidence::Exact, [of("6.17"), of("6.18")].concat());
+    let other = bill(Evidence::Exact, of("7.2"));
+    assert!(matches!(
+        Diff::of(&two, &other, 0.0),
+        Err(DiffError::NothingInCommon)
+    ));
 }

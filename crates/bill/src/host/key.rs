@@ -74,11 +74,10 @@ keys! {
     FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";
     FAULT_REST = "fault.rest", Cost, "a page fault beyond setting its entry";
     PIN_IOCTL = "pin.ioctl", Cost, "one VFIO_IOMMU_MAP_DMA beyond its batches and runs";
-    PIN_BATCH = "pin.batch", Cost, "filling a batch of page pointers (vaddr_get_pfns) beyond what is in it";
-    PIN_ENTRY = "pin.entry", Cost, "one page-table entry found and pinned when a batch is filled";
+    PIN_BATCH = "pin.batch", Cost, "filling a batch of page pointers (vaddr_get_pfns) beyond what is in it, and checking what of it is contiguous at once";
+    PIN_ENTRY = "pin.entry", Cost, "one page-table entry of 4 KiB found and pinned when a batch is filled";
     PIN_POINTER = "pin.pointer", Cost, "one page pointer written into a batch";
     PIN_PAGE = "pin.page", Cost, "one page checked for contiguity and accounted alone";
-    PIN_FOLIO = "pin.folio", Cost, "several pages checked for contiguity and accounted at once";
     PIN_RUN = "pin.run", Cost, "one contiguous run: locked_vm, and mapping it in the IOMMU";
     UNPIN_IOCTL = "unpin.ioctl", Cost, "one VFIO_IOMMU_UNMAP_DMA beyond its runs";
     UNPIN_TRANSLATION = "unpin.translation", Cost, "looking one page's translation up (iommu_iova_to_phys) beyond the tables that it reads";
@@ -86,6 +85,10 @@ keys! {
     UNPIN_RUN = "unpin.run", Cost, "one contiguous run: unmapping it in the IOMMU, and locked_vm";
     UNPIN_PAGE = "unpin.page", Cost, "one page unpinned alone (put_pfn)";
     UNPIN_FOLIO = "unpin.folio", Cost, "one folio unpinned at once (unpin_user_page_range_dirty_lock)";
+    PIN_ENTRY_LARGE = "pin.entry-large", Cost, "one page-table entry of 2 MiB or 1 GiB found and pinned when a batch is filled";
+    PIN_IOMMU_ENTRY = "pin.iommu-entry", Cost, "one entry written into the IOMMU's tables, of whatever size, with its share of making a table";
+    UNPIN_SMALL = "unpin.small", Cost, "a look-up that ends at an entry of 4 KiB, beyond one that ends at a larger one, with its share of freeing a table";
+    UNPIN_IOMMU_ENTRY = "unpin.iommu-entry", Cost, "one entry cleared in the IOMMU's tables, or a table of them that is dropped whole";
     DEMAND_TOUCH = "demand.touch", Cost, "a guest's first touch of a page that the host has, on one vCPU: stage-2 fault, mapping, entry (row populated)";
     DEMAND_ZERO_FILL = "demand.zero-fill", Cost, "the same beyond demand.touch where the host's kernel fills the page with zeroes (row kernel on one vCPU)";
     DEMAND_SLEEP = "demand.sleep", Cost, "a vCPU thread's own work to sleep in handle_userfault and to retry once woken, beyond demand.touch: no wake-up, no waiting";

@@ -38,7 +38,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "per-folio",
-        summary: "what is left of the folio in the batch is taken at once: as reviewed, Linux 6.18",
+        summary: "what is contiguous in the batch is taken at once: as reviewed, Linux 6.18",
         role: Role::After,
         batched: false,
         smp_safe: true,

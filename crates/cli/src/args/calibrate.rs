@@ -16,11 +16,14 @@ Examples:
 /// What `calibrate` was told.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Bills of the lab in JSON, of different routes on the same machine
+    /// Bills of the lab in JSON, of different routes on the same machine; or of route pin
     #[arg(required_unless_present = "this_host")]
     pub(crate) bills: Vec<PathBuf>,
+    /// Which of the kernels in bills of route pin, such as 6.18.15; without this, the first
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
     /// Measures this host instead, which needs /dev/kvm and userfaultfd; the machine should be idle
-    #[arg(long, conflicts_with = "bills")]
+    #[arg(long, conflicts_with_all = ["bills", "kernel"])]
     pub(crate) this_host: bool,
     /// With --this-host: how often everything is measured, 1 to 1000 [default: 21]
     #[arg(

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use pagetoll_bill::host::{Kind, Topology};
-use pagetoll_bill::{Bill, Unit};
+use pagetoll_bill::{Bill, Route, Unit};
 use pagetoll_systems::billing::calibrate::{Derived, figures};
+use pagetoll_systems::vfio::billing::calibrate as pin;
 use serde::Serialize;
 
 use super::{name_of, report};
@@ -33,9 +34,10 @@ fn of_bills(args: &CalibrateArgs) -> Result<String> {
     let mut bills = Vec::new();
     for path in &args.bills {
         let bill = report::read(path)?;
-        if figures(&bill).is_empty() {
+        if figures(&bill).is_empty() && pin::kernels(std::slice::from_ref(&bill)).is_empty() {
             return Err(Failure::BadInput(format!(
-                "{}: gives no figures; expected a bill of the lab with all mechanisms and batches 1 and larger",
+                "{}: gives no figures; expected a bill of the lab with all mechanisms and batches 1 and larger, \
+                 or one of route pin",
                 name_of(path)
             ))
             .into());
@@ -43,7 +45,44 @@ fn of_bills(args: &CalibrateArgs) -> Result<String> {
         bills.push(bill);
     }
     let name = args.name.as_deref().unwrap_or("lab");
-    Ok(toml::to_string(&table(name, &bills))?)
+    let table = match &args.kernel {
+        _ if bills.iter().any(|bill| bill.route == Route::Pin) => of_pin(args, name, &bills)?,
+        Some(kernel) => {
+            return Err(Failure::BadInput(format!(
+                "--kernel {kernel}: these bills have one kernel each; expected it with bills of route pin only"
+            ))
+            .into());
+        }
+        None => table(name, &bills),
+    };
+    Ok(toml::to_string(&table)?)
+}
+
+/// The table of one of the kernels that are billed side by side; the first, unless another is asked for.
+fn of_pin(args: &CalibrateArgs, name: &str, bills: &[Bill]) -> Result<Table, Failure> {
+    if let Some(other) = bills.iter().find(|bill| bill.route != Route::Pin) {
+        return Err(Failure::BadInput(format!(
+            "a bill of route {} beside one of route pin; expected a table of its own for each machine",
+            other.route.name()
+        )));
+    }
+    let first = pin::kernels(bills).into_iter().next();
+    let kernel = args.kernel.clone().or(first).unwrap_or_default();
+    let derived = pin::figures(bills, &kernel)
+        .map_err(|unsolved| Failure::BadInput(format!("calibrate: {unsolved}")))?;
+    let qemu = bills.first().and_then(|bill| bill.stack.get("qemu"));
+    let on = |kernel: &str| format!("Linux {kernel}, QEMU {}", qemu.map_or("?", String::as_str));
+    let stack = on(&kernel);
+    Ok(Table {
+        name: name.to_owned(),
+        summary: format!("VFIO type1, counted by the lab on 2 MiB folios of {stack}"),
+        unit: Unit::Instructions,
+        topology: None,
+        figure: derived
+            .into_iter()
+            .map(|derived| figure(derived, &stack))
+            .collect(),
+    })
 }
 
 /// A host table as the file has it.

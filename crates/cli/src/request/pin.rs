@@ -20,6 +20,7 @@ pub(super) fn lab(args: BillArgs, command: String) -> Result<pin::Request> {
         shapes: shapes(&args.pin.folio)?,
         order,
         kernels: kernels::of_lab(&args.images)?,
+        width: args.pin.address_width,
         tracing: if args.pin.trace {
             Tracing::FunctionGraph
         } else {
@@ -78,7 +79,9 @@ fn order(
 fn shapes(asked: &[String]) -> Result<Vec<Shape>, Failure> {
     let names = known(asked, &SHAPES.map(|shape| shape.name))?;
     let shape = |name: &String| Shape::named(name).copied();
-    Ok(names.iter().filter_map(shape).collect())
+    let shapes = names.iter().filter_map(shape);
+    let is_meant = |shape: &Shape| !asked.is_empty() || !shape.is_for_calibration;
+    Ok(shapes.filter(is_meant).collect())
 }
 
 /// The shapes that were asked for, in the order in which they are listed; without any, all.

@@ -33,6 +33,14 @@ pub(super) struct OfKernel {
     pub(super) traced: Option<Found>,
 }
 
+impl OfKernel {
+    /// Whether memory was mapped through an interface.
+    pub(super) fn has(&self, interface: &str) -> bool {
+        let mut pins = self.runs.iter().flat_map(|run| &run.pins);
+        pins.any(|pin| pin.interface == interface)
+    }
+}
+
 /// Everything that boots need.
 #[derive(Clone, Copy)]
 pub(super) struct Work<'a> {
@@ -86,14 +94,14 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'
     if asked("kernel") {
         interfaces.push("type1");
     }
-    if asked("iommufd") && kernel.has_iommufd() {
+    if asked("iommufd") && kernel.may_have_iommufd() {
         interfaces.push("iommufd");
     }
     let release = &kernel.image.release;
     let job = |name, order| Job {
         name,
         kernel,
-        machine: machine(&request.shapes, request.order.pages),
+        machine: machine(request),
         order,
         file: None,
     };

@@ -12,7 +12,7 @@ use crate::bill::linux_version;
 use crate::error::LabError;
 use crate::host;
 use crate::kernel::KernelSource;
-use crate::machine::{Firmware, HugePages, Machine, Mode, XenOptions};
+use crate::machine::{AddressWidth, Firmware, HugePages, Machine, Mode, XenOptions};
 use crate::report::{PinCase, Report};
 use crate::request::Surroundings;
 
@@ -81,10 +81,13 @@ fn machine(cases: &[Case]) -> Machine {
     };
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxWithIommu(HugePages {
-            two_mib: cases.iter().map(pages).max().unwrap_or(0),
-            one_gib: 0,
-        }),
+        firmware: Firmware::LinuxWithIommu(
+            HugePages {
+                two_mib: cases.iter().map(pages).max().unwrap_or(0),
+                one_gib: 0,
+            },
+            AddressWidth::default(),
+        ),
         pages_mib: 0,
         xen: XenOptions::Default,
     }

@@ -27,9 +27,10 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Whether it has iommufd as a module.
-    pub(super) fn has_iommufd(&self) -> bool {
-        self.modules.iter().any(|module| module.name == "iommufd")
+    /// Whether it may have iommufd: as a module, or, in a kernel without a folder of modules, built in; the guest tells.
+    pub(super) fn may_have_iommufd(&self) -> bool {
+        let is_module = || self.modules.iter().any(|module| module.name == "iommufd");
+        self.image.modules.is_none() || is_module()
     }
 }
 

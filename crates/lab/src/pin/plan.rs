@@ -15,6 +15,9 @@ const GIGABYTE: u64 = 1 << 18;
 const AWKWARD_PAGES: u64 = 8192;
 /// One ioctl for each page takes long.
 const SINGLE_PAGES: u64 = 512;
+/// Pages of which one is mapped of each large page, and pages of which two are: 32 large pages at most.
+const FIRST_PAGES: u64 = 32;
+const PAIRED_PAGES: u64 = 2 * FIRST_PAGES;
 /// Each page leaves about 200 bytes of text for each function.
 const TRACED_PAGES: u64 = 4096;
 
@@ -27,6 +30,8 @@ pub struct Shape {
     pub summary: &'static str,
     most_pages: Option<u64>,
     whole_gigabytes: bool,
+    /// Whether it is billed only when it is asked for: it tells steps apart for `pagetoll calibrate`, and is of no interest else.
+    pub is_for_calibration: bool,
 }
 
 const fn shape(name: &'static str, summary: &'static str) -> Shape {
@@ -35,6 +40,7 @@ const fn shape(name: &'static str, summary: &'static str) -> Shape {
         summary,
         most_pages: None,
         whole_gigabytes: false,
+        is_for_calibration: false,
     }
 }
 
@@ -45,8 +51,16 @@ const fn awkward(name: &'static str, summary: &'static str) -> Shape {
     }
 }
 
+const fn calibrating(name: &'static str, most_pages: u64, summary: &'static str) -> Shape {
+    Shape {
+        most_pages: Some(most_pages),
+        is_for_calibration: true,
+        ..shape(name, summary)
+    }
+}
+
 /// All shapes, the plain ones first.
-pub const SHAPES: [Shape; 10] = [
+pub const SHAPES: [Shape; 16] = [
     shape("4K", "anonymous pages of 4 KiB"),
     shape("THP", "anonymous memory in transparent large pages"),
     shape("2M", "hugetlb pages of 2 MiB"),
@@ -54,6 +68,27 @@ pub const SHAPES: [Shape; 10] = [
         whole_gigabytes: true,
         ..shape("1G", "hugetlb pages of 1 GiB")
     },
+    // Before any shape that takes large pages out of turn, so that these are contiguous.
+    calibrating(
+        "2M-shifted",
+        AWKWARD_PAGES,
+        "contiguous 2 MiB pages, mapped from the middle of the first on: the IOMMU needs entries of 4 KiB",
+    ),
+    calibrating(
+        "2M-first",
+        FIRST_PAGES,
+        "the first page of each 2 MiB page, by an ioctl each",
+    ),
+    calibrating(
+        "2M-pairs",
+        PAIRED_PAGES,
+        "the first two pages of each 2 MiB page, by an ioctl each",
+    ),
+    calibrating(
+        "2M-straddle",
+        PAIRED_PAGES,
+        "the last page of each 2 MiB page and the first of the next, by an ioctl each",
+    ),
     awkward("64K", "anonymous folios of 64 KiB"),
     awkward(
         "2M-halves",
@@ -72,6 +107,16 @@ pub const SHAPES: [Shape; 10] = [
         ..shape("2M-single", "pages of a 2 MiB page, one by each ioctl")
     },
     awkward("file", "a shared mapping of a file in memory"),
+    calibrating(
+        "2M-apart",
+        AWKWARD_PAGES,
+        "2 MiB pages of which none is contiguous with the next, by one ioctl",
+    ),
+    calibrating(
+        "2M-each",
+        AWKWARD_PAGES,
+        "2 MiB pages of which none is contiguous with the next, by an ioctl each",
+    ),
 ];
 
 impl Shape {
@@ -88,7 +133,12 @@ impl Shape {
         Pages(if self.whole_gigabytes {
             GIGABYTE
         } else {
-            self.most_pages.map_or(pages, |most| pages.min(most))
+            match self.most_pages {
+                // Of each large page of the order.
+                Some(FIRST_PAGES) => pages.div_ceil(512).min(FIRST_PAGES),
+                Some(PAIRED_PAGES) => (pages.div_ceil(512) * 2).min(PAIRED_PAGES),
+                most => most.map_or(pages, |most| pages.min(most)),
+            }
         })
     }
 
@@ -157,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_gigabyte_is_whole_and_awkward_shapes_are_small() {
-        let pages = |name: &str| Shape::named(name).unwrap().pages(Pages(65_536)).get();
+        let of = |name: &str, ordered| Shape::named(name).unwrap().pages(Pages(ordered)).get();
+        let pages = |name: &str| of(name, 65_536);
+        assert_eq!((pages("2M-pairs"), of("2M-pairs", 2048)), (64, 8));
+        assert_eq!((pages("2M-first"), of("2M-first", 2048)), (32, 4));
         assert_eq!((pages("2M"), pages("1G")), (65_536, 262_144));
         assert_eq!((pages("2M-halves"), pages("2M-single")), (8192, 512));
         assert!(Shape::named("3M").is_none());

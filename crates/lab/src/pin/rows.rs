@@ -32,9 +32,7 @@ pub(super) fn rows(columns: &Columns<'_>, of: &OfKernel) -> Vec<Row> {
             continue;
         }
         // A column without a figure says no more than its absence, which a note tells.
-        let of_interface = |found: &Found| found.pins.iter().any(|pin| pin.interface == interface);
-        if columns.mechanisms.len() > 1 && interface != "type1" && !of.runs.iter().any(of_interface)
-        {
+        if columns.mechanisms.len() > 1 && interface != "type1" && !of.has(interface) {
             continue;
         }
         for operation in OPERATIONS {
@@ -94,7 +92,7 @@ fn why_not(runs: &[Found], shape: &str, interface: &str) -> String {
     let told = runs.iter().flat_map(|run| &run.unavailable);
     let mut told = told.filter(|one| one.shape == shape && one.interface == interface);
     told.next().map_or_else(
-        || "the kernel has no module iommufd".to_owned(),
+        || "the kernel was built without iommufd".to_owned(),
         |one| one.reason.clone(),
     )
 }
@@ -136,4 +134,85 @@ fn checks(pins: &[&Pin]) -> Vec<Check> {
             sum(|pin| pin.misplaced),
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::PinUnavailable;
+
+    fn pin(shape: &str) -> Pin {
+        Pin {
+            interface: "type1".to_owned(),
+            shape: shape.to_owned(),
+            pages: 512,
+            ioctls: 1,
+            first_map: 51_200,
+            map: vec![10_240, 10_241, 99_999],
+            unmap: vec![5120, 5120, 5120],
+            runs: 1,
+            folios: 1,
+            largest: 512,
+            locked: 512,
+            left: 0,
+            tried: 4,
+            misplaced: 0,
+        }
+    }
+
+    fn rows_of(found: Found) -> Vec<Row> {
+        let named = |name| *Shape::named(name).unwrap();
+        let columns = Columns {
+            version: "6.18.15",
+            shapes: &[named("2M"), named("1G")],
+            mechanisms: &["kernel".to_owned()],
+            pages: Pages(512),
+        };
+        let of = OfKernel {
+            hello: crate::report::Hello::default(),
+            runs: vec![found],
+            traced: None,
+        };
+        rows(&columns, &of)
+    }
+
+    #[test]
+    fn what_the_guest_had_no_pages_for_says_why_and_has_no_figure() {
+        let why = "no free hugepages of 1 GiB: the guest has too little contiguous memory";
+        let found = Found {
+            pins: vec![pin("2M")],
+            unavailable: vec![PinUnavailable {
+                interface: "type1".to_owned(),
+                shape: "1G".to_owned(),
+                reason: why.to_owned(),
+            }],
+            ..Found::default()
+        };
+        for row in rows_of(found) {
+            if row.folio.as_deref() == Some("1G") {
+                assert_eq!(row.unavailable.as_deref(), Some(why));
+                assert_eq!((row.cost_per_page, row.checks.len()), (None, 0));
+            } else {
+                assert_eq!(row.unavailable, None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_median_of_the_repeats_is_billed() {
+        let found = Found {
+            pins: vec![pin("2M"), pin("1G")],
+            ..Found::default()
+        };
+        let rows = rows_of(found);
+        let cost = |operation| {
+            let mut of = rows.iter().filter(|row| row.operation == operation);
+            of.next().and_then(|row| row.cost_per_page)
+        };
+        assert_eq!(cost("map"), Some(10_241.0 / 512.0));
+        assert_eq!(
+            (cost("unmap"), cost("first-map")),
+            (Some(10.0), Some(100.0))
+        );
+    }
 }

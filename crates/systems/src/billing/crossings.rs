@@ -26,6 +26,6 @@ pub(super) fn by_kind(walked: &Walked) -> BTreeMap<String, f64> {
     ];
     let counted = kinds.into_iter().filter(|(_, count)| *count > 0);
     counted
-        .map(|(kind, count)| (kind.to_owned(), per_item(count, walked)))
+        .map(|(kind, count)| (kind.to_owned(), per_item(count, walked.items)))
         .collect()
 }

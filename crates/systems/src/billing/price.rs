@@ -1,11 +1,39 @@
 //! Attaches prices to what was counted: once for each sample of the host table.
 
-use pagetoll_bill::host::{Host, HostError, Prices};
+use pagetoll_bill::host::{CostKey, Host, HostError, Prices};
 use pagetoll_bill::{Row, Toll};
 
 use super::Samples;
-use super::tariff::Item;
 use crate::linux::Walked;
+
+/// One item of a tariff: a toll, the figure that it costs each time, and how often it was paid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<C = Walked> {
+    /// Its name in the bill, the lab's where it means the same.
+    pub(crate) toll: &'static str,
+    /// The figure that it costs each time.
+    pub(crate) key: CostKey,
+    /// How often it was paid.
+    pub(crate) count: fn(&C) -> u64,
+}
+
+/// What was counted, and for how many items.
+#[derive(Debug)]
+pub(crate) struct Counted<'a, C> {
+    /// The counts.
+    pub(crate) counts: &'a C,
+    /// Pages, or whatever a cost is given for.
+    pub(crate) items: u64,
+}
+
+impl<'a> From<&'a Walked> for Counted<'a, Walked> {
+    fn from(walked: &'a Walked) -> Self {
+        Self {
+            counts: walked,
+            items: walked.items,
+        }
+    }
+}
 
 /// Makes sure that a table has all that a tariff asks for.
 pub(super) fn check(tariff: &[Item], host: &Host) -> Result<(), HostError> {
@@ -14,22 +42,26 @@ pub(super) fn check(tariff: &[Item], host: &Host) -> Result<(), HostError> {
 }
 
 /// Sets cost, interval and tolls of a row.
-pub(super) fn set(
+pub(crate) fn set<C>(
     row: &mut Row,
-    (tariff, walked): (&[Item], &Walked),
+    (tariff, counted): (&[Item<C>], &Counted<'_, C>),
     (host, samples): (&Host, Samples),
 ) -> Result<(), HostError> {
     let drawn = samples.machines(host);
-    let priced = drawn.map(|prices| tolls(tariff, walked, &prices));
+    let priced = drawn.map(|prices| tolls(tariff, counted, &prices));
     row.set_samples(priced.collect::<Result<_, _>>()?);
     Ok(())
 }
 
-fn tolls(tariff: &[Item], walked: &Walked, prices: &Prices<'_>) -> Result<Vec<Toll>, HostError> {
-    let toll = |item: &Item| {
+fn tolls<C>(
+    tariff: &[Item<C>],
+    counted: &Counted<'_, C>,
+    prices: &Prices<'_>,
+) -> Result<Vec<Toll>, HostError> {
+    let toll = |item: &Item<C>| {
         Ok(Toll {
             name: item.toll.to_owned(),
-            count_per_page: per_item((item.count)(walked), walked),
+            count_per_page: per_item((item.count)(counted.counts), counted.items),
             cost_each: prices.of(item.key)?,
         })
     };
@@ -42,12 +74,12 @@ pub(super) fn cost_of(
     walked: &Walked,
     prices: &Prices<'_>,
 ) -> Result<f64, HostError> {
-    let tolls = tolls(tariff, walked, prices)?;
+    let tolls = tolls(tariff, &walked.into(), prices)?;
     Ok(tolls.iter().map(Toll::cost_per_page).sum())
 }
 
 /// A count for each item; both are far below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-pub(super) fn per_item(count: u64, walked: &Walked) -> f64 {
-    count as f64 / walked.items as f64
+pub(crate) fn per_item(count: u64, items: u64) -> f64 {
+    count as f64 / items as f64
 }

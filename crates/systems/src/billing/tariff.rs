@@ -5,18 +5,8 @@
 use pagetoll_bill::host::CostKey;
 
 use super::cells::Operation;
+pub(super) use super::price::Item;
 use crate::linux::Walked;
-
-/// One item of a tariff.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
-    /// Its name in the bill, the lab's where it means the same.
-    pub(super) toll: &'static str,
-    /// The figure that it costs each time.
-    pub(super) key: CostKey,
-    /// How often it was paid.
-    pub(super) count: fn(&Walked) -> u64,
-}
 
 pub(super) const fn item(toll: &'static str, key: CostKey, count: fn(&Walked) -> u64) -> Item {
     Item { toll, key, count }

@@ -31,18 +31,17 @@ impl Batch {
         self.frames.front().map(|(pfn, _)| *pfn)
     }
 
-    /// Pages of the next run in it, at most to the end of its folio.
-    pub(super) fn contiguous(&self, frames: &Frames) -> u64 {
+    /// Pages of the next run in it, of however many folios: `num_pages_contiguous` (include/linux/mm_inline.h, 6.18).
+    pub(super) fn contiguous(&self) -> u64 {
         let Some(first) = self.pfn() else { return 0 };
-        let rest = frames.folio(first).map_or(1, |folio| folio.rest(first));
         let mut pages = 0;
         for (pfn, run) in &self.frames {
-            if *pfn != first + pages || pages >= rest {
+            if *pfn != first + pages {
                 break;
             }
             pages += run;
         }
-        pages.min(rest)
+        pages
     }
 
     /// Fills an empty batch from an address. A reserved page is found alone and stays outside: it is the result.
@@ -75,7 +74,11 @@ impl Batch {
             let pages = found.rest.min(most - taken);
             frames.pin(found.pfn, pages);
             self.push(found.pfn, pages, mechanism);
-            tolls.entries += 1;
+            *if found.is_large {
+                &mut tolls.large_entries
+            } else {
+                &mut tolls.entries
+            } += 1;
             tolls.page_pointers += if mechanism == Mechanism::Range {
                 1
             } else {

@@ -2,17 +2,25 @@
 //!
 //! Nothing is computed from the order: counts are those of the model's own loops ([`Tolls`]).
 
+pub mod calibrate;
+mod shape;
+mod tariff;
+
 use std::collections::BTreeMap;
 
-use pagetoll_bill::host::{CostKey, Host, HostError, Prices};
+use pagetoll_bill::host::Host;
 use pagetoll_bill::{
-    Backend, Bill, Check, Evidence, Layout, Limits, Order, Provenance, Role, Route, Row, Schema,
-    System, Toll,
+    Backend, Bill, Check, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System,
 };
 use pagetoll_units::Pages;
 
-use super::{Argument, Container, Folio, Leaf, Mapping, Mechanism, PAGE, Tolls, Unmapping};
+use self::shape::{Extent, Travelled, travel};
+use self::tariff::{OPERATIONS, Operation};
+use super::{Mechanism, Tolls};
+use crate::billing::price::{self, Counted, Item};
 use crate::billing::{BillingError, Samples};
+
+pub use self::shape::{FOLIOS, Shape};
 
 /// What the model can take: 64 GiB. It has no noise to be averaged out, so one run.
 pub const LIMITS: Limits = Limits {
@@ -20,61 +28,6 @@ pub const LIMITS: Limits = Limits {
     batch: 1,
     runs: 1,
 };
-
-/// A shape of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Its name, the lab's where it means the same.
-    pub name: &'static str,
-    /// Pages of a folio.
-    folio: u64,
-    /// Pages of an entry of the process's page tables.
-    entry: u64,
-    /// Folios that are contiguous, before the next lie elsewhere.
-    run: u64,
-    /// Pages at the beginning that are not mapped, and pages of each call; 0: all in one.
-    skip: u64,
-    window: u64,
-    /// A container takes 65,535 mappings, so that not all that is ordered is mapped one by one.
-    most: u64,
-}
-
-const fn shape(name: &'static str, folio: u64) -> Shape {
-    Shape {
-        name,
-        folio,
-        entry: folio,
-        run: u64::MAX,
-        skip: 0,
-        window: 0,
-        most: u64::MAX,
-    }
-}
-
-/// The shapes. Memory is taken to be as contiguous as that of a guest that has just booted, except where neighbours are
-/// apart on purpose.
-pub const FOLIOS: [Shape; 7] = [
-    shape("4K", 1),
-    shape("THP", 512),
-    shape("2M", 512),
-    shape("1G", 1 << 18),
-    Shape {
-        run: 1,
-        skip: 256,
-        window: 512,
-        most: 8192,
-        ..shape("2M-halves", 512)
-    },
-    Shape {
-        entry: 1,
-        ..shape("2M-entries", 512)
-    },
-    Shape {
-        window: 1,
-        most: 512,
-        ..shape("2M-single", 512)
-    },
-];
 
 /// What is to be billed, and by which prices.
 #[derive(Clone, Debug)]
@@ -90,11 +43,6 @@ pub struct Request {
     /// The command line, for the bill's provenance.
     pub command: String,
 }
-
-const VADDR: u64 = 1 << 40;
-const IOVA: u64 = 1 << 36;
-/// Everything but QEMU's VT-d's upper end and the interrupt window lies far from what is mapped here.
-const IOVA_RANGES: [(u64, u64); 1] = [(1 << 32, (1 << 39) - 1)];
 
 /// Bills the route.
 ///
@@ -114,7 +62,8 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
     for mechanism in mechanisms {
         let check = contiguity_check(mechanism, control);
         for shape in &shapes {
-            let travelled = travel(mechanism, *shape, request.order.pages);
+            let extent = Extent::of(shape.pages(request.order.pages));
+            let travelled = travel(mechanism, *shape, extent);
             for operation in OPERATIONS {
                 let mut row = row(request, (mechanism, *shape), operation, &travelled)?;
                 row.checks.push(check.clone());
@@ -144,160 +93,15 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
     })
 }
 
-/// What was done, and what came of it.
-struct Travelled {
-    map: Tolls,
-    unmap: Tolls,
-    pages: u64,
-    layout: Layout,
-    locked: u64,
-    left: u64,
-    misplaced: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Operation {
-    name: &'static str,
-    tolls: fn(&Travelled) -> Tolls,
-    tariff: &'static [Item],
-}
-
-/// A toll, the figure that it costs each time, and how often it is paid.
-type Item = (&'static str, CostKey, fn(&Tolls) -> u64);
-
-const OPERATIONS: [Operation; 2] = [
-    Operation {
-        name: "map",
-        tolls: |travelled| travelled.map,
-        tariff: &[
-            ("ioctl", CostKey::PIN_IOCTL, |t| t.ioctls),
-            ("batch", CostKey::PIN_BATCH, |t| t.batches),
-            ("entry", CostKey::PIN_ENTRY, |t| t.entries),
-            ("page-pointer", CostKey::PIN_POINTER, |t| t.page_pointers),
-            ("page-check", CostKey::PIN_PAGE, |t| t.pages_checked),
-            ("folio-check", CostKey::PIN_FOLIO, |t| t.folios_checked),
-            ("run", CostKey::PIN_RUN, |t| t.runs),
-        ],
-    },
-    Operation {
-        name: "unmap",
-        tolls: |travelled| travelled.unmap,
-        tariff: &[
-            ("ioctl", CostKey::UNPIN_IOCTL, |t| t.ioctls),
-            ("translation", CostKey::UNPIN_TRANSLATION, |t| {
-                t.translations
-            }),
-            ("level", CostKey::UNPIN_LEVEL, |t| t.levels),
-            ("run", CostKey::UNPIN_RUN, |t| t.runs_unmapped),
-            ("page", CostKey::UNPIN_PAGE, |t| t.pages_unpinned),
-            ("folio", CostKey::UNPIN_FOLIO, |t| t.folios_unpinned),
-        ],
-    },
-];
-
-fn travel(mechanism: Mechanism, shape: Shape, ordered: Pages) -> Travelled {
-    let pages = ordered.get().min(shape.most).div_ceil(shape.folio) * shape.folio;
-    let (mut container, runs) = furnished(mechanism, shape, pages + 2 * shape.skip);
-    let window = if shape.window == 0 {
-        pages
-    } else {
-        shape.window
-    };
-    let step = usize::try_from(window).unwrap_or(usize::MAX);
-    for at in (0..pages).step_by(step) {
-        // The model's memory is whole and nothing limits it: nothing is refused.
-        let _mapped = container.map_dma(mapping(shape.skip + at, at, window.min(pages - at)));
-    }
-    let map = std::mem::take(&mut container.tolls);
-    let locked = container.process.locked_vm;
-    let misplaced = misplaced(&container, shape.skip, pages);
-    for at in (0..pages).step_by(step) {
-        let _unmapped = container.unmap_dma(unmapping(at, window.min(pages - at)));
-    }
-    let folios = (pages + 2 * shape.skip) / shape.folio;
-    Travelled {
-        map,
-        unmap: container.tolls,
-        pages,
-        layout: Layout {
-            runs,
-            folios,
-            largest_folio: shape.folio,
-        },
-        locked,
-        left: container.process.locked_vm,
-        misplaced,
-    }
-}
-
-/// A container whose process has memory of a shape, and the runs that it lies in.
-fn furnished(mechanism: Mechanism, shape: Shape, pages: u64) -> (Container, u64) {
-    let mut container = Container::new(mechanism, IOVA_RANGES.to_vec());
-    let (mut pfn, mut runs) = (1 << 18, 1);
-    for (index, page) in (0..pages)
-        .step_by(usize::try_from(shape.folio).unwrap_or(1))
-        .enumerate()
-    {
-        if index > 0 && u64::try_from(index).unwrap_or(0) % shape.run == 0 {
-            pfn += shape.folio;
-            runs += 1;
-        }
-        container.frames.add(Folio {
-            head: pfn,
-            pages: shape.folio,
-        });
-        for inside in (0..shape.folio).step_by(usize::try_from(shape.entry).unwrap_or(1)) {
-            let leaf = Leaf {
-                pfn: pfn + inside,
-                pages: shape.entry,
-                writable: true,
-                pfnmap: false,
-            };
-            container.process.map(VADDR + (page + inside) * PAGE, leaf);
-        }
-        pfn += shape.folio;
-    }
-    (container, runs)
-}
-
-fn mapping(from: u64, to: u64, pages: u64) -> Mapping {
-    Mapping {
-        argument: Argument {
-            argsz: 32,
-            flags: 3,
-        },
-        vaddr: VADDR + from * PAGE,
-        iova: IOVA + to * PAGE,
-        size: pages * PAGE,
-    }
-}
-
-fn unmapping(at: u64, pages: u64) -> Unmapping {
-    Unmapping {
-        argument: Argument {
-            argsz: 24,
-            flags: 0,
-        },
-        iova: IOVA + at * PAGE,
-        size: pages * PAGE,
-    }
-}
-
-fn misplaced(container: &Container, skip: u64, pages: u64) -> u64 {
-    let wrong = |page: &u64| {
-        container.domain.iova_to_pfn(IOVA + page * PAGE)
-            != container.process.pfn(VADDR + (skip + page) * PAGE)
-    };
-    u64::try_from((0..pages).filter(wrong).count()).unwrap_or(u64::MAX)
-}
-
 /// Pages of the failing case: a call of 512, in the middle of two folios.
 const TRIED: u64 = 512;
 
 /// How many of them the device finds elsewhere.
 fn contiguity(mechanism: Mechanism) -> u64 {
-    let halves = FOLIOS.into_iter().find(|shape| shape.name == "2M-halves");
-    halves.map_or(0, |shape| travel(mechanism, shape, Pages(TRIED)).misplaced)
+    let halves = Shape::named("2M-halves");
+    halves.map_or(0, |shape| {
+        travel(mechanism, shape, Extent::of(TRIED)).misplaced
+    })
 }
 
 fn contiguity_check(mechanism: Mechanism, control: u64) -> Check {
@@ -323,9 +127,16 @@ fn row(
     row.folio = Some(shape.name.to_owned());
     row.layout = Some(travelled.layout);
     row.smp_safe = None;
-    let machines = request.samples.machines(&request.host);
-    let priced = machines.map(|prices| tolls(operation, travelled, &prices));
-    row.set_samples(priced.collect::<Result<_, _>>()?);
+    let counts = (operation.tolls)(travelled);
+    // Tolls that did not occur are left out, and need no figure.
+    let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
+    let tariff: Vec<_> = operation.tariff.iter().filter(occurred).copied().collect();
+    let counted = Counted {
+        counts: &counts,
+        items: travelled.pages,
+    };
+    let priced = (tariff.as_slice(), &counted);
+    price::set(&mut row, priced, (&request.host, request.samples))?;
     // What per-batch does wrong stands in the check that it is the control of.
     if mechanism != Mechanism::PerBatch {
         row.checks = vec![
@@ -341,33 +152,10 @@ fn row(
     Ok(row)
 }
 
-/// Tolls that did not occur are left out, and need no figure.
-#[allow(clippy::cast_precision_loss)]
-fn tolls(
-    operation: Operation,
-    travelled: &Travelled,
-    prices: &Prices<'_>,
-) -> Result<Vec<Toll>, HostError> {
-    let counted = (operation.tolls)(travelled);
-    let occurred = operation
-        .tariff
-        .iter()
-        .map(|(name, key, count)| (*name, *key, count(&counted)))
-        .filter(|(_, _, count)| *count > 0);
-    occurred
-        .map(|(name, key, count)| {
-            Ok(Toll {
-                name: name.to_owned(),
-                count_per_page: count as f64 / travelled.pages as f64,
-                cost_each: prices.of(key)?,
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pagetoll_bill::Toll;
 
     const TABLE: &str = include_str!("../../../../hosts/lab-vfio-6.18.toml");
 

@@ -161,7 +161,8 @@ impl Container {
             match pinner.pin_pages_remote(&dma, vaddr, left) {
                 Ok(run) => {
                     let to = (run.pages, dma.access);
-                    self.domain.map(dma.iova + dma.size, run.pfn, to);
+                    let written = self.domain.map(dma.iova + dma.size, run.pfn, to);
+                    pinner.tolls.iommu_entries += written;
                     dma.size += run.pages * PAGE;
                 }
                 Err(errno) => {
@@ -233,7 +234,7 @@ impl Container {
                 done += PAGE;
                 continue;
             };
-            self.domain.unmap(iova, run.pages);
+            self.tolls.iommu_entries_cleared += self.domain.unmap(iova, run.pages);
             self.tolls.runs_unmapped += 1;
             let to = (&mut self.frames, &mut self.tolls, self.mechanism);
             unlocked += unpin_pages_remote(dma, iova, run, to);
@@ -257,7 +258,9 @@ impl Container {
 
     fn look_up(&mut self, iova: u64) -> Option<u64> {
         self.tolls.translations += 1;
-        self.tolls.levels += self.domain.levels(iova);
+        let walk = self.domain.walk(iova);
+        self.tolls.levels += walk.levels;
+        self.tolls.small_translations += u64::from(walk.is_small);
         self.domain.iova_to_pfn(iova)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The mechanisms differ in how many pages one turn of the loop takes. *per-page* is Linux until 6.17. *per-batch* is
 //! the change as it was first proposed (May 2025): it takes what is left of the batch for one contiguous large page,
-//! which it need not be. *per-folio* is the change as reviewed, in Linux 6.18: the known contiguous pages, one by
-//! default. *range* goes beyond the batch: whole folios, found by their leaf entry, without page pointers.
+//! which it need not be. *per-folio* is the change as reviewed, in Linux 6.18: the pages of the batch that are
+//! contiguous, one by default, and unpinned by folio. *range* goes beyond the batch: whole folios, found by their leaf entry, without page pointers.
 
 use super::batch::{Batch, Wanted};
 use super::process::Process;
@@ -16,7 +16,7 @@ pub enum Mechanism {
     PerPage,
     /// What is left of the batch, if its next page is of a large folio. Wrong where the batch holds several.
     PerBatch,
-    /// What is left of the folio in the batch.
+    /// What is contiguous in the batch; one folio at a time when unpinned.
     PerFolio,
     /// What is left of the folio.
     Range,
@@ -170,11 +170,13 @@ impl Pinner<'_> {
                 left
             }
             Mechanism::PerBatch => 1,
-            Mechanism::PerFolio | Mechanism::Range => self.batch.contiguous(self.frames),
+            Mechanism::PerFolio | Mechanism::Range => self.batch.contiguous(),
         };
-        match pages {
-            1 => self.tolls.pages_checked += 1,
-            _ => self.tolls.folios_checked += 1,
+        let by_folio = matches!(self.mechanism, Mechanism::PerFolio | Mechanism::Range);
+        if by_folio || pages > 1 {
+            self.tolls.folios_checked += 1;
+        } else {
+            self.tolls.pages_checked += 1;
         }
         pages
     }

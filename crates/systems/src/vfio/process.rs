@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) pfn: u64,
     /// Pages from there to the end of the entry.
     pub(super) rest: u64,
+    /// Whether the entry is larger than a page.
+    pub(super) is_large: bool,
     pub(super) pfnmap: bool,
 }
 
@@ -59,6 +61,7 @@ impl Process {
         Ok(Found {
             pfn: leaf.pfn + inside,
             rest: leaf.pages - inside,
+            is_large: leaf.pages > 1,
             pfnmap: leaf.pfnmap,
         })
     }
