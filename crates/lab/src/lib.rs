@@ -16,6 +16,7 @@ mod console;
 mod cores;
 mod counter;
 pub mod deb;
+pub mod demand;
 pub mod digest;
 mod dom0;
 pub mod error;

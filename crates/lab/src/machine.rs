@@ -48,6 +48,8 @@ pub(crate) enum Firmware {
     Linux,
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
     LinuxWithIommu(HugePages),
+    /// Linux alone, with a processor that can have guests.
+    LinuxWithSvm,
 }
 
 /// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
@@ -113,7 +115,7 @@ impl Machine {
     pub(crate) const fn memory_mib(self) -> u64 {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
-            Firmware::Linux => self.guest_mib(),
+            Firmware::Linux | Firmware::LinuxWithSvm => self.guest_mib(),
             // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
             // the kernel takes the end for itself.
             Firmware::LinuxWithIommu(huge) if huge.one_gib > 0 => {
@@ -158,6 +160,8 @@ impl Machine {
     fn board(self) -> &'static [&'static str] {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => &["-cpu", "Nehalem"],
+            // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
+            Firmware::LinuxWithSvm => &["-cpu", "EPYC,+svm"],
             Firmware::LinuxWithIommu(_) => &[
                 "-machine",
                 "q35",
@@ -194,7 +198,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux | Firmware::LinuxWithIommu(_) => run
+            Firmware::Linux | Firmware::LinuxWithIommu(_) | Firmware::LinuxWithSvm => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -212,12 +216,12 @@ impl Machine {
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
-            Firmware::Linux | Firmware::LinuxWithIommu(_) => "ttyS0",
+            Firmware::Linux | Firmware::LinuxWithIommu(_) | Firmware::LinuxWithSvm => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
         let common = format!("console={console} panic=-1 loglevel=4");
         match self.firmware {
-            Firmware::Xen | Firmware::Linux => common,
+            Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }) => format!(
                 "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
             ),
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn no_machine_has_a_network_or_names_a_folder() {
-        for firmware in [Firmware::Xen, Firmware::Linux] {
+        for firmware in [Firmware::Xen, Firmware::Linux, Firmware::LinuxWithSvm] {
             let command = command(Mode::Counting, firmware);
             assert!(
                 command.contains("-nodefaults") && !command.contains("-net"),

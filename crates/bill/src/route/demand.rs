@@ -10,7 +10,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Baseline,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Lab],
     },
     Mechanism {
         name: "kernel",
@@ -26,7 +26,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Before,
         batched: true,
         smp_safe: true,
-        backends: &[Backend::Live],
+        backends: &[Backend::Live, Backend::Lab],
     },
     Mechanism {
         name: "exit",
@@ -35,6 +35,14 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         batched: true,
         smp_safe: true,
         backends: &[Backend::Live],
+    },
+    Mechanism {
+        name: "exit-on-missing",
+        summary: "the vCPU leaves with KVM_EXIT_MEMORY_FAULT where its memslot asks for it (fix:kvm-exit-on-missing)",
+        role: Role::After,
+        batched: false,
+        smp_safe: true,
+        backends: &[Backend::Lab],
     },
     Mechanism {
         name: "exit-gmem",
