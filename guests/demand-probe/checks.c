@@ -10,6 +10,7 @@
  *   dropped       pages that the host takes away are missing again
  *   outside       accesses by system calls, and by KVM for the guest, still go through the userfaultfd
  *   rules         which flags go together, and which may be changed
+ *   race          another thread touches the same pages at the same time; needs two CPUs to prove anything
  *   flag-absent   without the flag it is as it always was
  */
 #define _GNU_SOURCE
@@ -239,6 +240,40 @@ static struct finding check_outside(uint64_t pages)
 	return finding;
 }
 
+/* Reads every page, each through the userfaultfd where it is the first to need it. */
+static void *read_all(void *argument)
+{
+	struct pager *pager = argument;
+
+	for (uint64_t page = 0; page < pager->pages; page++)
+		(void)*(volatile uint32_t *)(pager->area + page * PAGE);
+	return NULL;
+}
+
+static struct finding check_race(uint64_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+	pthread_t other;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	errno = pthread_create(&other, NULL, read_all, &bench.pager);
+	if (errno)
+		fail("start a thread");
+	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	for (uint64_t exits = 0; run(&bench) == STOP_MISSING; exits++) {
+		int error = pager_bring(&bench.pager, missing_page(&bench.machine), DONT_WAKE);
+
+		finding.failed += (error && error != EEXIST) || exits > 2 * pages;
+		if (finding.failed)
+			break;
+	}
+	pthread_join(other, NULL);
+	finding.failed += wrong_pages(&bench.pager);
+	bench_close(&bench);
+	return finding;
+}
+
 /* Whether a slot with these flags is refused as it has to be; a fresh machine each time. */
 static bool is_refused(void *area, uint32_t flags)
 {
@@ -286,6 +321,7 @@ static const struct check {
 	{ "present", check_present },
 	{ "dropped", check_dropped },
 	{ "outside", check_outside },
+	{ "race", check_race },
 	{ "rules", check_rules },
 	{ "flag-absent", check_flag_absent },
 };

@@ -201,6 +201,14 @@ enum stop machine_run(struct machine *machine)
 	return machine->run->io.port == PORT_END ? STOP_END : STOP_PORT;
 }
 
+uint64_t machine_touching(const struct machine *machine)
+{
+	struct kvm_regs regs;
+
+	call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
+	return (regs.rsi - AREA_GPA) / PAGE;
+}
+
 uint32_t machine_sum(const struct machine *machine)
 {
 	struct kvm_regs regs;

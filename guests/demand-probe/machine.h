@@ -67,6 +67,9 @@ void machine_load(struct machine *machine, enum program program, uint32_t gpa, u
 /* Lets it run until it stops. */
 enum stop machine_run(struct machine *machine);
 
+/* The page that PROGRAM_TOUCH is at. */
+uint64_t machine_touching(const struct machine *machine);
+
 /* What the program has summed up. */
 uint32_t machine_sum(const struct machine *machine);
 

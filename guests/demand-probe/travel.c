@@ -66,18 +66,28 @@ static uint32_t expected_sum(uint64_t pages)
 	return sum;
 }
 
-/* Brings in the page that an exit named. Where it is there already, the one that must have been meant. */
+static void bring(struct pager *pager, uint64_t page)
+{
+	errno = page < pager->pages ? pager_bring(pager, page, DONT_WAKE) : EEXIST;
+	if (errno && errno != EEXIST)
+		fail("UFFDIO_COPY");
+}
+
+/*
+ * Brings in the page that an exit named. The guest goes from page to page, so that it is known which that has to be;
+ * where it is another, the guest's registers tell which was meant.
+ */
 static void resolve(const struct machine *machine, struct pager *pager, struct travelled *travelled)
 {
 	uint64_t page = missing_page(machine), expected = travelled->missing++, start = ticks();
 
-	errno = page < pager->pages ? pager_bring(pager, page, DONT_WAKE) : EEXIST;
+	bring(pager, page);
 	travelled->copying += ticks() - start;
-	if (errno == EEXIST)
-		errno = pager_bring(pager, expected, DONT_WAKE);
-	if (errno && errno != EEXIST)
-		fail("UFFDIO_COPY");
+	if (page == expected)
+		return;
+	expected = machine_touching(machine);
 	travelled->misnamed += page != expected;
+	bring(pager, expected);
 }
 
 static void run_to_end(struct machine *machine, struct pager *pager, struct travelled *travelled)

@@ -9,11 +9,12 @@ use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_lab::LabError;
 use pagetoll_lab::Surroundings;
 use pagetoll_lab::checks::{self, Cpus, Ran, Request, Step};
+use pagetoll_lab::demand;
 use pagetoll_lab::kernel::{KernelImage, KernelSource};
 use pagetoll_lab::xen::XenSource;
 
 use crate::build::{Order, Plan};
-use crate::catalogue::{Check, Fix, Series};
+use crate::catalogue::{self, Check, Fix, Series};
 use crate::error::FixError;
 
 /// A guest is given up when a check takes longer. Assumed: the longest takes two minutes on a busy machine.
@@ -131,7 +132,10 @@ impl Bench<'_> {
             keep_logs: self.order.keep_logs.clone(),
             silence: SILENCE,
         };
-        checks::run(&request, self.surroundings)
+        match self.fix.bench {
+            catalogue::Bench::XenDom0 => checks::run(&request, self.surroundings),
+            catalogue::Bench::KvmHost => demand::check(&request, self.surroundings),
+        }
     }
 
     /// All checks that prove something on so many CPUs.
@@ -243,7 +247,6 @@ mod tests {
     use pagetoll_lab::checks::Finding;
 
     use super::*;
-    use crate::catalogue;
 
     fn ran(failed: u64, warnings: u64) -> Ran {
         let fix = catalogue::find("xen-pv-get-and-clear").unwrap();

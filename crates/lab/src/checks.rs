@@ -30,7 +30,7 @@ pub enum Cpus {
 }
 
 impl Cpus {
-    fn mode(self) -> Mode {
+    pub(crate) fn mode(self) -> Mode {
         match self {
             Self::One => Mode::Counting,
             Self::Two => Mode::Race,
@@ -157,7 +157,7 @@ fn initramfs(
     initramfs::assemble(&members).map_err(LabError::io("assemble an initramfs in", place))
 }
 
-fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
+pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
     let mut ran = Ran {
         xen: String::new(),
         linux: String::new(),

@@ -4,6 +4,7 @@
 //! `guests/demand-probe` makes a machine of one vCPU by KVM. Everything that this machine, KVM and the probe's threads do
 //! is counted, on the one CPU that they share. What a page costs to fetch from afar is not in it: it is there in memory.
 
+mod check;
 mod guest;
 mod rows;
 
@@ -22,6 +23,7 @@ use crate::request::{Billed, Request, Surroundings, pages_mib};
 use crate::tools::{self, Images};
 use crate::{digest, host};
 
+pub use check::check;
 use guest::{Found, Kernel, Programs};
 
 /// What the lab can take: 1 GiB of pages, and more runs than anybody waits for.
@@ -50,7 +52,7 @@ const NOTES: [&str; 5] = [
     "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does",
 ];
 
-pub(crate) fn machine(pages: Pages) -> Machine {
+fn machine(pages: Pages) -> Machine {
     Machine {
         mode: Mode::Counting,
         firmware: Firmware::LinuxWithSvm,
@@ -64,12 +66,7 @@ pub(crate) fn machine(pages: Pages) -> Machine {
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
 pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
-    let of_debian = matches!(request.kernel, KernelSource::Debian { .. });
-    tools::check_lab(if of_debian {
-        Images::Debian
-    } else {
-        Images::Files
-    })?;
+    check_tools(&request.kernel)?;
     host::require_memory(machine(request.order.pages).memory_mib(), "--pages")?;
     let began = Instant::now();
     let programs = guest::programs(*surroundings)?;
@@ -86,6 +83,15 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
             ("images and builds".to_owned(), obtained),
             ("boots".to_owned(), began.elapsed() - obtained),
         ],
+    })
+}
+
+fn check_tools(kernel: &KernelSource) -> Result<(), LabError> {
+    let of_debian = matches!(kernel, KernelSource::Debian { .. });
+    tools::check_lab(if of_debian {
+        Images::Debian
+    } else {
+        Images::Files
     })
 }
 

@@ -9,7 +9,7 @@ mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Bill, Evidence, Role, Route, Row, Unit};
+use pagetoll_bill::{Backend, Bill, Evidence, Role, Route, Row, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -24,7 +24,8 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
             sections.extend(pin::sections(bill, detail));
             sections.push(Section::facts("Baselines", baselines(bill)));
         }
-        Route::Demand => sections.extend(demand::sections(bill)),
+        // Counts are costs; rates are what there is elsewhere.
+        Route::Demand if bill.backend != Backend::Lab => sections.extend(demand::sections(bill)),
         _ => sections.extend(costs(bill, detail)),
     }
     sections.push(checks::section(bill));

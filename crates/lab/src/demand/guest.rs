@@ -28,14 +28,14 @@ const PARTS: u32 = 1000;
 pub(super) const BASELINE: &str = "populated";
 
 /// The programs that run inside.
-pub(crate) struct Programs {
-    pub(crate) init: PathBuf,
-    pub(crate) probe: PathBuf,
+pub(super) struct Programs {
+    pub(super) init: PathBuf,
+    pub(super) probe: PathBuf,
 }
 
 /// A kernel and its modules.
-pub(crate) struct Kernel {
-    pub(crate) image: KernelImage,
+pub(super) struct Kernel {
+    pub(super) image: KernelImage,
     modules: Vec<Module>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Found {
     pub(super) unavailable: Vec<DemandUnavailable>,
 }
 
-pub(crate) fn programs(surroundings: Surroundings<'_>) -> Result<Programs, LabError> {
+pub(super) fn programs(surroundings: Surroundings<'_>) -> Result<Programs, LabError> {
     let Surroundings { cache, stop, .. } = surroundings;
     Ok(Programs {
         init: guest::init(cache, stop)?,
@@ -60,7 +60,7 @@ pub(crate) fn programs(surroundings: Surroundings<'_>) -> Result<Programs, LabEr
 ///
 /// # Errors
 /// Those of [`kernel::obtain`]; [`LabError::BadInput`] for a kernel of Debian's without KVM.
-pub(crate) fn kernel(
+pub(super) fn kernel(
     source: &KernelSource,
     freshness: Freshness,
     surroundings: Surroundings<'_>,
@@ -97,7 +97,7 @@ fn modules(image: &KernelImage) -> Result<Vec<Module>, LabError> {
 }
 
 /// The archive of a guest that runs the probe by this order, and after it these steps of init.
-pub(crate) fn initramfs(
+pub(super) fn initramfs(
     (programs, kernel): (&Programs, &Kernel),
     (probe_order, last): (&str, &str),
     surroundings: Surroundings<'_>,
