@@ -14,19 +14,6 @@
 
 typedef unsigned long long ull;
 
-static bool is_available(const struct mechanism *mechanism)
-{
-	struct machine machine;
-	bool can;
-
-	if (!(mechanism->flags & ABI_MEM_EXIT_ON_MISSING))
-		return true;
-	machine = machine_open();
-	can = machine_can_exit_on_missing(&machine);
-	machine_close(&machine);
-	return can;
-}
-
 void step_bill(const char *name, uint64_t pages, uint32_t repeats)
 {
 	const struct mechanism *mechanism = mechanism_find(name);
@@ -34,11 +21,8 @@ void step_bill(const char *name, uint64_t pages, uint32_t repeats)
 	errno = EINVAL;
 	if (!mechanism)
 		fail(name);
-	if (!is_available(mechanism)) {
-		report("{\"kind\":\"demand-unavailable\",\"mechanism\":\"%s\",\"capability\":%d}", name,
-		       ABI_CAP_EXIT_ON_MISSING);
+	if (mechanism_is_unavailable(mechanism))
 		return;
-	}
 	travel(mechanism, pages);
 	while (repeats--) {
 		struct travelled it = travel(mechanism, pages);

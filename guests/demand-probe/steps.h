@@ -11,7 +11,7 @@ void step_bill(const char *mechanism, uint64_t pages, uint32_t repeats);
 /* parts COUNT: what an exit, a return to user space, a copy and a switch cost by themselves. */
 void step_parts(uint32_t count);
 
-/* check NAME PAGES: see checks.c. */
+/* check NAME PAGES: see checks.c. A kernel without exits on missing pages is reported as such. */
 void step_check(const char *name, uint64_t pages);
 
 #endif

@@ -25,6 +25,22 @@ const struct mechanism *mechanism_find(const char *name)
 	return NULL;
 }
 
+bool mechanism_is_unavailable(const struct mechanism *mechanism)
+{
+	struct machine machine;
+	bool can;
+
+	if (!(mechanism->flags & ABI_MEM_EXIT_ON_MISSING))
+		return false;
+	machine = machine_open();
+	can = machine_can_exit_on_missing(&machine);
+	machine_close(&machine);
+	if (!can)
+		report("{\"kind\":\"demand-unavailable\",\"mechanism\":\"%s\",\"capability\":%d}", mechanism->name,
+		       ABI_CAP_EXIT_ON_MISSING);
+	return !can;
+}
+
 uint64_t missing_page(const struct machine *machine)
 {
 	/* The first member of the union that memory_fault is another member of. */

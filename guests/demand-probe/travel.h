@@ -33,6 +33,9 @@ struct travelled {
 /* One by name; null when there is none. */
 const struct mechanism *mechanism_find(const char *name);
 
+/* Whether this kernel does not have it, which is then reported. */
+bool mechanism_is_unavailable(const struct mechanism *mechanism);
+
 /* Touches `pages` pages. */
 struct travelled travel(const struct mechanism *mechanism, uint64_t pages);
 

@@ -13,7 +13,7 @@ use crate::guest;
 use crate::initramfs::{self, Member};
 use crate::kernel::{self, KernelImage, KernelSource};
 use crate::modules::{Module, ModuleTree};
-use crate::report::{Demand, DemandParts, DemandUnavailable, Hello, Report};
+use crate::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
 use crate::request::{Request, Surroundings};
 
 /// The module for AMD's virtualisation, which is what QEMU emulates; what it depends upon is loaded before it.
@@ -24,6 +24,11 @@ const SETTLE_LIMIT_S: u32 = 60;
 const REPEATS: u32 = 3;
 /// How often each part is repeated.
 const PARTS: u32 = 1000;
+/// The mechanism that is checked beyond what it bills, and how: what the vCPU's thread and others do about the same page.
+pub(super) const CHECKED: &str = "exit-on-missing";
+const CHECKS: [&str; 4] = ["present", "race", "outside", "flag-absent"];
+/// Pages of each check.
+const CHECK_PAGES: u32 = 512;
 /// The mechanism that all others are itemised with.
 pub(super) const BASELINE: &str = "populated";
 
@@ -46,6 +51,7 @@ pub(super) struct Found {
     pub(super) parts: DemandParts,
     pub(super) demands: Vec<Demand>,
     pub(super) unavailable: Vec<DemandUnavailable>,
+    pub(super) checks: Vec<CheckRun>,
 }
 
 pub(super) fn programs(surroundings: Surroundings<'_>) -> Result<Programs, LabError> {
@@ -130,14 +136,18 @@ fn order_of_init(modules: &[String]) -> String {
     format!("settle {SETTLE_LIMIT_S}\n{load}run /demand-probe /demand-order\n")
 }
 
-/// The order of the probe: the parts, then every mechanism, the baseline in any case.
+/// The order of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
 fn order_of_probe(order: &Order) -> String {
     let asked = order.mechanisms.iter().map(String::as_str);
     let others = asked.filter(|name| *name != BASELINE);
     let pages = order.pages.get();
     let bill = |name| format!("bill {name} {pages} {REPEATS}\n");
     let bills: String = [BASELINE].into_iter().chain(others).map(bill).collect();
-    format!("parts {PARTS}\n{bills}")
+    let is_checked = order.mechanisms.iter().any(|name| name == CHECKED);
+    let checks = CHECKS.iter().filter(|_| is_checked);
+    let check = |name: &&str| format!("check {name} {CHECK_PAGES}\n");
+    let checks: String = checks.map(check).collect();
+    format!("parts {PARTS}\n{bills}{checks}")
 }
 
 /// Boots once and gives what was reported.
@@ -184,6 +194,7 @@ fn understood(reports: Vec<Report>) -> Option<Found> {
             Report::DemandParts(report) => parts = Some(report),
             Report::Demand(report) => found.demands.push(report),
             Report::DemandUnavailable(report) => found.unavailable.push(report),
+            Report::Check(report) => found.checks.push(report),
             _ => {}
         }
     }
@@ -212,6 +223,20 @@ mod tests {
             order_of_probe(&order),
             "parts 1000\nbill populated 8 3\nbill uffd 8 3\n"
         );
+    }
+
+    #[test]
+    fn exits_are_checked_beyond_what_is_billed() {
+        let order = Order {
+            pages: Pages(8),
+            batches: vec![1],
+            mechanisms: vec![CHECKED.into()],
+            runs: 1,
+        };
+        let order = order_of_probe(&order);
+        let checks: Vec<_> = order.lines().skip(3).collect();
+        assert_eq!(checks[0], "check present 512");
+        assert_eq!(checks.len(), CHECKS.len());
     }
 
     #[test]

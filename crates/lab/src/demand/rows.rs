@@ -5,7 +5,7 @@
 
 use pagetoll_bill::{Check, Order, Role, Route, Row, System, Toll};
 
-use super::guest::{BASELINE, Found};
+use super::guest::{BASELINE, CHECKED, Found};
 use crate::report::{Demand, DemandParts};
 use crate::rows::per;
 
@@ -178,7 +178,11 @@ fn checks(row: &Row, found: &[Found]) -> Vec<Check> {
         _ => (0, 0),
     };
     let against = Check::against_known;
-    vec![
+    let further = found.iter().flat_map(|found| &found.checks);
+    let further = further
+        .filter(|_| row.mechanism == CHECKED)
+        .map(|check| against(&check.name, check.tried, check.failed));
+    let mut checks = vec![
         against("content", pages, sum(|demand| demand.wrong)),
         against("named", pages, sum(|demand| demand.misnamed)),
         against(
@@ -187,7 +191,9 @@ fn checks(row: &Row, found: &[Found]) -> Vec<Check> {
             sum(|demand| demand.faults).abs_diff(messages),
         ),
         against("exits", pages, sum(|demand| demand.missing).abs_diff(exits)),
-    ]
+    ];
+    checks.extend(further);
+    checks
 }
 
 #[cfg(test)]
@@ -196,7 +202,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::report::DemandUnavailable;
+    use crate::report::{CheckRun, DemandUnavailable};
 
     fn demand(mechanism: &str, instructions: u64) -> Demand {
         Demand {
@@ -283,6 +289,11 @@ mod tests {
         let mut found = found();
         found.demands[2].faults = 1;
         found.demands[2].wrong = 2;
+        found.checks = vec![CheckRun {
+            name: "outside".into(),
+            tried: 8,
+            failed: 1,
+        }];
         let rows = rows(&order(&["exit-on-missing"]), &[found]);
         let failed: Vec<_> = rows[0]
             .checks
@@ -290,7 +301,7 @@ mod tests {
             .filter(|check| check.verdict == Verdict::Fail)
             .map(|check| check.name.as_str())
             .collect();
-        assert_eq!(failed, ["content", "uffd-messages"]);
+        assert_eq!(failed, ["content", "uffd-messages", "outside"]);
     }
 
     #[test]
