@@ -57,6 +57,18 @@ void pager_close(struct pager *pager)
 	munmap(pager->area, pager->pages * PAGE);
 }
 
+/*
+ * A vCPU's thread was faster, and it wakes nobody; a copy that finds the page there does not either. Without this the
+ * thread that sleeps in the fault would sleep forever.
+ */
+static void wake(struct pager *pager, uint64_t page)
+{
+	struct uffdio_range range = { (uintptr_t)pager->area + page * PAGE, PAGE };
+
+	if (ioctl(pager->uffd, UFFDIO_WAKE, &range) < 0)
+		fail("UFFDIO_WAKE");
+}
+
 /* A blocking read, and nothing else between two pages: the cheapest reader that there can be. */
 static void *read_faults(void *argument)
 {
@@ -69,7 +81,9 @@ static void *read_faults(void *argument)
 		pager->last = (message.arg.pagefault.address - (uintptr_t)pager->area) / PAGE;
 		__atomic_add_fetch(&pager->faults, 1, __ATOMIC_SEQ_CST);
 		errno = pager_bring(pager, pager->last, WAKE);
-		if (errno && errno != EEXIST)
+		if (errno == EEXIST)
+			wake(pager, pager->last);
+		else if (errno)
 			fail("UFFDIO_COPY");
 	}
 }
