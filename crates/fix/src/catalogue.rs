@@ -80,6 +80,7 @@ const FILES: &[Patch] = files![
     "xen-pv-get-and-clear/6.1/broken/dirty-dropped.patch",
     "xen-pv-get-and-clear/6.1/broken/fork-drops-dirty.patch",
     "xen-pv-get-and-clear/6.1/broken/fork-not-protected.patch",
+    "xen-pv-get-and-clear/6.1/broken/fork-update-plain.patch",
     "xen-pv-get-and-clear/6.1/broken/last-of-run-forgotten.patch",
     "xen-pv-get-and-clear/6.1/broken/leftovers-ignored.patch",
     "xen-pv-get-and-clear/6.1/broken/soft-dirty-dropped.patch",
