@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::Instant;
 
-use pagetoll_lab::Stop;
 use pagetoll_lab::progress::Quiet;
 
 use super::*;
