@@ -9,26 +9,33 @@ use super::machine;
 use crate::apt::Freshness;
 use crate::boot::{self, Boot};
 use crate::checks::{Ran, Request, understand};
+use crate::cores::Cores;
 use crate::error::LabError;
 use crate::host;
 use crate::machine::Machine;
 use crate::request::Surroundings;
 
-/// Boots without Xen, whatever the request says of it, and runs the checks.
+/// Boots without Xen, whatever the request says of it, and runs the checks, when as many of the host's CPUs are free as
+/// the guest has. They are short, so that those that are to fail run to their end as well.
 ///
 /// # Errors
 /// A machine that lacks something; [`LabError::Guest`] for a guest that does not come to the end, as one with a broken
 /// kernel may.
-pub fn check(request: &Request, surroundings: &Surroundings<'_>) -> Result<Ran, LabError> {
+pub fn check(
+    request: &Request,
+    cores: &Cores,
+    surroundings: &Surroundings<'_>,
+) -> Result<Ran, LabError> {
     super::check_tools(&request.kernel)?;
     let machine = Machine {
         mode: request.cpus.mode(),
         ..machine(largest(request))
     };
-    host::require_memory(machine.memory_mib(), "the checks")?;
     let programs = guest::programs(*surroundings)?;
     let kernel = guest::kernel(&request.kernel, Freshness::Cached, *surroundings)?;
     let initramfs = initramfs(request, (&programs, &kernel), *surroundings)?;
+    let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
+    host::require_memory(machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&request.name, steps + 3);
     let boot = Boot {
