@@ -23,6 +23,7 @@ test: setup
 # Builds kernels, and broken ones, and runs the fixes' checks on both.
 check-fixes: setup
 	$(PAGETOLL) fix check xen-pv-get-and-clear
+	$(PAGETOLL) fix check kvm-exit-on-missing
 
 # Asks the simulated and the real Xen the same, case by case.
 conformance: setup

@@ -11,6 +11,8 @@ mod bad_surroundings;
 mod bench;
 #[path = "lab/bills.rs"]
 mod bills;
+#[path = "lab/demands.rs"]
+mod demands;
 #[path = "lab/pins.rs"]
 mod pins;
 #[path = "lab/routes.rs"]
@@ -26,7 +28,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 23] = [
+const TESTS: [(&str, Test); 25] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -39,6 +41,8 @@ const TESTS: [(&str, Test); 23] = [
     ("kernels_that_cannot_pin_are_refused", pins::refusals),
     ("a_kernel_without_vfio_is_told", pins::without_vfio),
     ("too_little_memory_is_told", pins::too_little_memory),
+    ("memory_is_paged_in_by_a_guests_guest", demands::bill),
+    ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_told", bad_guests::crashes),
     (

@@ -73,6 +73,7 @@ impl BillRequest {
                 (Route::Pin, Backend::Lab) => Work::Pin(Box::new(pin::lab(args, command)?)),
                 (Route::Pin, Backend::Sim) => Work::PinSim(Box::new(pin::sim(&args, command)?)),
                 (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
+                (Route::Demand, Backend::Lab) => demand::lab(args, command)?,
                 (_, Backend::Lab) => lab(args, command)?,
                 (Route::Demand, Backend::Sim) => {
                     Work::DemandSim(Box::new(demand_sim::sim(&args, command)?))
@@ -322,8 +323,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        let text = refusal(&["demand", "--on", "lab"]);
-        assert!(text.starts_with("--on lab for route demand: cannot be billed"));
         let text = refusal(&["unmap", "--on", "live"]);
         assert!(text.starts_with("--on live for route unmap"));
         assert!(text.contains("unmap on lab, unmap on sim"), "{text}");
@@ -345,7 +344,25 @@ mod tests {
         assert!(
             refusal(&["unmap", "--vcpus", "2"]).contains("route unmap has none of the options")
         );
-        assert!(refusal(&["demand", "--on", "lab"]).contains("demand on live"));
+    }
+
+    #[test]
+    fn demand_in_the_lab_is_one_vcpu_with_one_reader() {
+        let Work::Lab(lab, _) = request(&["demand", "--on", "lab"]).unwrap().work else {
+            panic!("not the lab's");
+        };
+        assert_eq!(
+            lab.order.mechanisms,
+            ["populated", "uffd", "exit-on-missing"]
+        );
+        assert_eq!((lab.order.pages, lab.order.runs), (Pages(4096), 1));
+        let text = refusal(&["demand", "--on", "lab", "--vcpus", "2"]);
+        assert!(
+            text.starts_with("--on lab for route demand: has none"),
+            "{text}"
+        );
+        let text = refusal(&["demand", "--on", "lab", "--batch", "4"]);
+        assert!(text.starts_with("--batch 4"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pagetoll_bill::{Backend, Bill, Evidence, Image, Provenance, Schema, Unit};
+use pagetoll_bill::{Backend, Bill, Evidence, Image, Provenance, Route, Schema, Unit};
 
 use crate::clock::Clock;
 use crate::collect::{self, Job};
@@ -18,13 +18,16 @@ use crate::report::Hello;
 use crate::request::{Billed, Request, Surroundings};
 use crate::stop::Stop;
 use crate::travel::{self, Travel};
-use crate::{digest, host};
+use crate::{demand, digest, host};
 
 /// Bills a route.
 ///
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
 pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
+    if request.route == Route::Demand {
+        return demand::bill(request, surroundings);
+    }
     let travel = travel::of(request.route)?;
     check_host(request, travel)?;
     let clock = Clock::default();

@@ -81,6 +81,23 @@ const PIN_PROBE: Sources = sources![
     "pin-probe/vfio.h",
 ];
 
+const DEMAND_PROBE: Sources = sources![
+    "demand-probe/bill.c",
+    "demand-probe/checks.c",
+    "demand-probe/kvm_abi.h",
+    "demand-probe/machine.c",
+    "demand-probe/machine.h",
+    "demand-probe/main.c",
+    "demand-probe/pager.c",
+    "demand-probe/pager.h",
+    "demand-probe/steps.h",
+    "demand-probe/travel.c",
+    "demand-probe/travel.h",
+    "init/clock.h",
+    "init/report.c",
+    "init/report.h",
+];
+
 const XEN_PROBE: Sources = sources![
     "xen-probe/Kbuild",
     "xen-probe/conformance.c",
@@ -111,6 +128,14 @@ pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
 /// As [`init`].
 pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
     program("pin-probe", PIN_PROBE, cache, stop)
+}
+
+/// The static program that has guests of its own and pages their memory in.
+///
+/// # Errors
+/// As [`init`].
+pub(crate) fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    program("demand-probe", DEMAND_PROBE, cache, stop)
 }
 
 fn program(name: &str, sources: Sources, cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
@@ -237,7 +262,11 @@ mod tests {
     #[test]
     fn all_sources_of_the_guests_are_carried() {
         let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests");
-        for (folder, sources) in [("init", INIT), ("xen-probe", XEN_PROBE)] {
+        for (folder, sources) in [
+            ("demand-probe", DEMAND_PROBE),
+            ("init", INIT),
+            ("xen-probe", XEN_PROBE),
+        ] {
             for entry in fs::read_dir(guests.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name();
                 let name = format!("{folder}/{}", name.to_string_lossy());

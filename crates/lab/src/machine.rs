@@ -48,6 +48,8 @@ pub(crate) enum Firmware {
     Linux,
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
     LinuxWithIommu(HugePages, AddressWidth),
+    /// Linux alone, with a processor that can have guests.
+    LinuxWithSvm,
 }
 
 /// What the IOMMU translates: QEMU's `aw-bits`. Nine bits more are one table more on the way down to an entry.
@@ -141,7 +143,7 @@ impl Machine {
     pub(crate) const fn memory_mib(self) -> u64 {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
-            Firmware::Linux => self.guest_mib(),
+            Firmware::Linux | Firmware::LinuxWithSvm => self.guest_mib(),
             // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
             // the kernel takes the end for itself.
             Firmware::LinuxWithIommu(huge, _) if huge.one_gib > 0 => {
@@ -186,6 +188,8 @@ impl Machine {
     fn board(self) -> Vec<&'static str> {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
+            // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
+            Firmware::LinuxWithSvm => vec!["-cpu", "EPYC,+svm"],
             Firmware::LinuxWithIommu(_, width) => vec![
                 "-machine",
                 "q35",
@@ -222,7 +226,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux | Firmware::LinuxWithIommu(..) => run
+            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -240,12 +244,12 @@ impl Machine {
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
-            Firmware::Linux | Firmware::LinuxWithIommu(..) => "ttyS0",
+            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
         let common = format!("console={console} panic=-1 loglevel=4");
         match self.firmware {
-            Firmware::Xen | Firmware::Linux => common,
+            Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, _) => format!(
                 "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
             ),
@@ -292,7 +296,7 @@ mod tests {
 
     #[test]
     fn no_machine_has_a_network_or_names_a_folder() {
-        for firmware in [Firmware::Xen, Firmware::Linux] {
+        for firmware in [Firmware::Xen, Firmware::Linux, Firmware::LinuxWithSvm] {
             let command = command(Mode::Counting, firmware);
             assert!(
                 command.contains("-nodefaults") && !command.contains("-net"),

@@ -26,6 +26,12 @@ pub(crate) enum Report {
     Check(CheckRun),
     /// A `kernel-log` step.
     KernelLog(KernelLog),
+    /// A `bill` step of demand-probe.
+    Demand(Demand),
+    /// Its `parts` step.
+    DemandParts(DemandParts),
+    /// A mechanism that this kernel does not have.
+    DemandUnavailable(DemandUnavailable),
     /// A `bill` step of pin-probe.
     Pin(Pin),
     /// A `trace` step of pin-probe.
@@ -203,6 +209,54 @@ pub(crate) struct PinCase {
     pub(crate) index: usize,
     /// errno, value and pages locked, for each step.
     pub(crate) answers: Vec<(i32, u64, u64)>,
+}
+
+/// A guest of the guest's touched pages: see `struct travelled` of demand-probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Demand {
+    pub(crate) mechanism: String,
+    pub(crate) pages: u64,
+    pub(crate) instructions: u64,
+    /// Of the vCPU, for whatever reason.
+    pub(crate) exits: u64,
+    /// Calls of KVM_RUN.
+    pub(crate) entries: u64,
+    /// KVM_EXIT_MEMORY_FAULT.
+    pub(crate) missing: u64,
+    /// Messages of the userfaultfd.
+    pub(crate) faults: u64,
+    /// Instructions of all UFFDIO_COPY of the vCPU's thread.
+    pub(crate) copying: u64,
+    /// Switches between threads.
+    pub(crate) switches: u64,
+    /// Exits that named another page than the missing one.
+    pub(crate) misnamed: u64,
+    /// Pages that held, or gave the guest, something else.
+    pub(crate) wrong: u64,
+}
+
+/// What parts of paging cost by themselves, in instructions for `count` of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct DemandParts {
+    pub(crate) count: u64,
+    /// Exits that KVM answers.
+    pub(crate) cpuid: u64,
+    /// Exits that user space answers.
+    pub(crate) out: u64,
+    /// UFFDIO_COPY that wakes nobody.
+    pub(crate) copy: u64,
+    /// Two writes and two reads of eventfds.
+    pub(crate) calls: u64,
+    /// The same between two threads that sleep and wake each other.
+    pub(crate) wakes: u64,
+}
+
+/// A mechanism that needs a capability that the kernel does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct DemandUnavailable {
+    pub(crate) mechanism: String,
+    /// Its number.
+    pub(crate) capability: u32,
 }
 
 /// What lies in the shared memory.

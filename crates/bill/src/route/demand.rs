@@ -10,7 +10,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Baseline,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Live, Backend::Sim],
+        backends: &[Backend::Live, Backend::Lab, Backend::Sim],
     },
     Mechanism {
         name: "kernel",
@@ -26,7 +26,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Before,
         batched: true,
         smp_safe: true,
-        backends: &[Backend::Live, Backend::Sim],
+        backends: &[Backend::Live, Backend::Lab, Backend::Sim],
     },
     Mechanism {
         name: "exit",
@@ -42,7 +42,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::After,
         batched: true,
         smp_safe: true,
-        backends: &[Backend::Sim],
+        backends: &[Backend::Lab, Backend::Sim],
     },
     Mechanism {
         name: "exit-gmem",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
-use pagetoll_fix::catalogue::{self, Fix};
+use pagetoll_fix::catalogue::{self, Bench, Fix};
 use pagetoll_fix::check::{CheckOrder, Proof, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_lab::host;
@@ -152,6 +152,14 @@ fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     Ok(Outcome::Success)
 }
 
+/// The route that shows what a fix gives.
+fn billed_by(fix: Option<&Fix>) -> &'static str {
+    match fix.map(|fix| fix.bench) {
+        Some(Bench::KvmHost) => "demand --on lab",
+        Some(Bench::XenDom0) | None => "unmap",
+    }
+}
+
 fn told(order: &Order, built: &Built, taken: Duration) -> Document {
     let how = if built.cached {
         "found in the cache"
@@ -159,18 +167,19 @@ fn told(order: &Order, built: &Built, taken: Duration) -> Document {
         "built"
     };
     let packages = built.kernel.packages.iter();
+    let route = billed_by(order.spec.fix);
     let mut facts = vec![
         ("image".to_owned(), built.kernel.image.display().to_string()),
         (how.to_owned(), format!("in {:.1} s", taken.as_secs_f64())),
         (
             "to bill it".to_owned(),
-            format!("pagetoll bill unmap --kernel {PREFIX}{}", order.spec),
+            format!("pagetoll bill {route} --kernel {PREFIX}{}", order.spec),
         ),
     ];
     if order.source.is_some() {
         // A bill builds from Debian's source.
         facts[2].1 = format!(
-            "pagetoll bill unmap --kernel {}",
+            "pagetoll bill {route} --kernel {}",
             built.kernel.image.display()
         );
     }
@@ -248,10 +257,11 @@ fn proven(spec: &Spec, proof: &Proof) -> Document {
     let log = |(cpus, count, _): &(usize, u64, String)| {
         (format!("log on {cpus} CPUs"), format!("{count} warnings"))
     };
-    let mut facts = vec![(
-        "stack".to_owned(),
-        format!("linux {}, xen {}", proof.linux, proof.xen),
-    )];
+    let xen = match proof.xen.as_str() {
+        "" => "no xen".to_owned(),
+        version => format!("xen {version}"),
+    };
+    let mut facts = vec![("stack".to_owned(), format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
         title: format!("{PREFIX}{spec}: checks, each beside a kernel broken so that it must fail"),

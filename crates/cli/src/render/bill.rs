@@ -28,7 +28,8 @@ pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
         Route::Demand if bill.backend == Backend::Sim => {
             sections.extend(demand_sim::sections(bill));
         }
-        Route::Demand => sections.extend(demand::sections(bill)),
+        // Counts are costs; rates are what there is elsewhere.
+        Route::Demand if bill.backend != Backend::Lab => sections.extend(demand::sections(bill)),
         _ => sections.extend(costs(bill, detail)),
     }
     sections.push(checks::section(bill));

@@ -2,11 +2,14 @@
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Order};
+use pagetoll_lab::demand as in_lab;
+use pagetoll_lab::kernel::KernelSource;
 use pagetoll_lab::request::DEFAULT_PAGES;
 use pagetoll_live::demand::{self, LIMITS, Request};
 use pagetoll_live::pager;
 use pagetoll_units::Pages;
 
+use super::{Work, check_folder, freshness, kernels};
 use crate::args::{BillArgs, demand as said};
 use crate::failure::Failure;
 
@@ -54,6 +57,41 @@ fn order(args: &BillArgs) -> Result<Order, Failure> {
         runs: args.runs.unwrap_or(RUNS),
     };
     Order::new((args.route, Backend::Live), asked, LIMITS)
+        .map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+/// What the lab shall boot, and the kernels that take their turns.
+pub(super) fn lab(args: BillArgs, command: String) -> Result<Work> {
+    if !args.demand.are_absent() {
+        let problem = "has none of the options of demand; expected them with --on live";
+        return Err(Failure::BadInput(format!("--on lab for route demand: {problem}")).into());
+    }
+    check_folder("--keep-logs", args.keep_logs.as_deref())?;
+    let kernels = kernels::kernels(&args.images)?;
+    let order = of_lab(&args)?;
+    let request = pagetoll_lab::Request {
+        route: args.route,
+        silence: args.silence.unwrap_or_else(|| in_lab::silence(order.pages)),
+        order,
+        // Each of the kernels takes this place in turn.
+        kernel: KernelSource::default(),
+        // Nothing is booted under it.
+        xen: args.images.xen.parse()?,
+        freshness: freshness(args.refresh),
+        keep_logs: args.keep_logs,
+        command,
+    };
+    Ok(Work::Lab(Box::new(request), kernels))
+}
+
+fn of_lab(args: &BillArgs) -> Result<Order, Failure> {
+    let asked = Order {
+        pages: args.pages.map_or(in_lab::DEFAULT_PAGES, Pages),
+        batches: args.batch.clone().unwrap_or(vec![1]),
+        mechanisms: args.mechanism.clone(),
+        runs: args.runs.unwrap_or(1),
+    };
+    Order::new((args.route, Backend::Lab), asked, in_lab::LIMITS)
         .map_err(|error| Failure::BadInput(error.to_string()))
 }
 

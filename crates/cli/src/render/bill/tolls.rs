@@ -33,6 +33,7 @@ fn table(bill: &Bill, detail: Detail) -> Table {
         ("operation", Align::Left),
         ("mechanism", Align::Left),
         ("batch", Align::Right),
+        ("kernel", Align::Left),
     ];
     let mut columns: Vec<_> = heads
         .into_iter()
@@ -45,6 +46,7 @@ fn table(bill: &Bill, detail: Detail) -> Table {
         let labels = labelled.iter().map(|label| match *label {
             "operation" => row.operation.clone(),
             "mechanism" => row.mechanism.clone(),
+            "kernel" => row.kernel.clone().unwrap_or_default(),
             _ => row.batch.to_string(),
         });
         let items = names.iter().map(|name| item(row, name));
@@ -59,10 +61,13 @@ fn labels(bill: &Bill) -> Vec<&'static str> {
     let operations = in_order(mechanism_rows(bill).map(|row| row.operation.as_str()));
     let several = (operations.len() > 1).then_some("operation");
     let batch = has_batches(bill).then_some("batch");
+    let kernel = mechanism_rows(bill).any(|row| row.kernel.is_some());
+    let kernel = kernel.then_some("kernel");
     several
         .into_iter()
         .chain(["mechanism"])
         .chain(batch)
+        .chain(kernel)
         .collect()
 }
 

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Checks of a kernel that can leave a guest at a missing page. None knows how the kernel does it.
+ *
+ *   contents      the guest sees and writes each page where it belongs
+ *   never-sleeps  no fault of the guest's comes through the userfaultfd
+ *   exit-address  each exit names the page that is missing
+ *   exit-flags    and tells a read, a write and a fetch apart
+ *   present       pages that are there but not writable, and pages that another thread brought in first
+ *   dropped       pages that the host takes away are missing again
+ *   outside       accesses by system calls, and by KVM for the guest, still go through the userfaultfd
+ *   rules         which flags go together, and which may be changed
+ *   race          another thread touches the same pages at the same time; needs two CPUs to prove anything
+ *   flag-absent   without the flag it is as it always was
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../init/report.h"
+#include "kvm_abi.h"
+#include "steps.h"
+#include "travel.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+struct finding {
+	uint64_t tried, failed;
+};
+
+/* A machine that sees an area of missing pages, with a reader. */
+struct bench {
+	struct machine machine;
+	struct pager pager;
+};
+
+static void bench_open(struct bench *bench, uint64_t pages, uint32_t flags)
+{
+	bench->machine = machine_open();
+	pager_open(&bench->pager, pages);
+	pager_start_reader(&bench->pager);
+	errno = machine_attach(&bench->machine, bench->pager.area, pages, flags);
+	if (errno)
+		fail("show the area to the guest");
+}
+
+static void bench_close(struct bench *bench)
+{
+	machine_close(&bench->machine);
+	pager_close(&bench->pager);
+}
+
+static enum stop run(struct bench *bench)
+{
+	enum stop stop;
+
+	do
+		stop = machine_run(&bench->machine);
+	while (stop == STOP_INTERRUPTED);
+	return stop;
+}
+
+static enum stop start(struct bench *bench, enum program program, uint64_t page)
+{
+	machine_load(&bench->machine, program, AREA_GPA + page * PAGE, 1);
+	return run(bench);
+}
+
+static struct finding check_contents(uint64_t pages)
+{
+	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+
+	return (struct finding){ pages, it.wrong };
+}
+
+static struct finding check_never_sleeps(uint64_t pages)
+{
+	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+
+	return (struct finding){ pages, it.faults };
+}
+
+static struct finding check_exit_address(uint64_t pages)
+{
+	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+
+	return (struct finding){ pages, it.misnamed + (it.missing != pages) };
+}
+
+static struct finding check_flag_absent(uint64_t pages)
+{
+	struct travelled it = travel(mechanism_find("uffd"), pages);
+
+	return (struct finding){ pages, it.missing + it.wrong + (it.faults != pages) };
+}
+
+static struct finding check_exit_flags(uint64_t pages)
+{
+	static const struct {
+		enum program program;
+		uint64_t flags;
+	} cases[] = {
+		{ PROGRAM_READ, ABI_FAULT_READ }, { PROGRAM_TOUCH, ABI_FAULT_WRITE }, { PROGRAM_JUMP, ABI_FAULT_EXEC },
+	};
+	struct finding finding = { 0 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	for (uint64_t page = 0; page < pages; page++) {
+		size_t i = page % (sizeof(cases) / sizeof(cases[0]));
+		const struct abi_memory_fault *fault = (const void *)&bench.machine.run->hw;
+		enum stop stop = start(&bench, cases[i].program, page);
+
+		finding.tried++;
+		finding.failed += stop != STOP_MISSING || fault->flags != cases[i].flags || fault->size != PAGE;
+	}
+	bench_close(&bench);
+	return finding;
+}
+
+/* Maps the page of zeroes there, which cannot be written. */
+static void bring_zeroes(struct pager *pager, uint64_t page)
+{
+	struct uffdio_zeropage zero = {
+		.range = { (uintptr_t)pager->area + page * PAGE, PAGE }, .mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
+	};
+
+	if (ioctl(pager->uffd, UFFDIO_ZEROPAGE, &zero) < 0)
+		fail("UFFDIO_ZEROPAGE");
+}
+
+/*
+ * Even pages are there but not writable: an exit, EEXIST, MADV_POPULATE_WRITE, and on it goes. Odd ones are brought in
+ * by the reader, between exit and copy: EEXIST, and what is there stays.
+ */
+static bool present_fails(struct bench *bench, uint64_t page)
+{
+	volatile uint32_t *words = (void *)(bench->pager.area + page * PAGE);
+	bool zeroes = page % 2 == 0;
+
+	if (zeroes)
+		bring_zeroes(&bench->pager, page);
+	if (start(bench, PROGRAM_TOUCH, page) != STOP_MISSING || missing_page(&bench->machine) != page)
+		return true;
+	if (!zeroes && words[0] != pager_first_word(page))
+		return true;
+	if (pager_bring(&bench->pager, page, DONT_WAKE) != EEXIST)
+		return true;
+	if (zeroes && madvise((void *)words, PAGE, MADV_POPULATE_WRITE) < 0)
+		fail("MADV_POPULATE_WRITE");
+	if (run(bench) != STOP_END)
+		return true;
+	return words[0] != (zeroes ? 0 : pager_first_word(page)) || words[1] != 1;
+}
+
+static struct finding check_present(uint64_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	for (uint64_t page = 0; page < pages; page++)
+		finding.failed += present_fails(&bench, page);
+	bench_close(&bench);
+	return finding;
+}
+
+static bool touch_fails(struct bench *bench, uint64_t page)
+{
+	if (start(bench, PROGRAM_TOUCH, page) != STOP_MISSING || missing_page(&bench->machine) != page)
+		return true;
+	if (pager_bring(&bench->pager, page, DONT_WAKE))
+		return true;
+	return run(bench) != STOP_END || machine_sum(&bench->machine) != pager_first_word(page);
+}
+
+static struct finding check_dropped(uint64_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	for (uint64_t page = 0; page < pages; page++) {
+		bool failed = touch_fails(&bench, page);
+
+		if (madvise(bench.pager.area + page * PAGE, PAGE, MADV_DONTNEED) < 0)
+			fail("MADV_DONTNEED");
+		finding.failed += failed || touch_fails(&bench, page);
+	}
+	bench_close(&bench);
+	return finding;
+}
+
+/* A system call of this process copies from a missing page. */
+static bool system_call_fails(struct bench *bench, uint64_t page)
+{
+	uint32_t got = 0;
+	int ends[2];
+	bool failed;
+
+	if (pipe(ends) < 0)
+		fail("pipe");
+	failed = write(ends[1], bench->pager.area + page * PAGE, sizeof(got)) != sizeof(got)
+		|| read(ends[0], &got, sizeof(got)) != sizeof(got) || got != pager_first_word(page);
+	close(ends[0]);
+	close(ends[1]);
+	return failed;
+}
+
+/* KVM reads a missing page, to carry out an instruction for the guest. */
+static bool emulation_fails(struct bench *bench, uint64_t page)
+{
+	const struct kvm_run *machine = bench->machine.run;
+
+	if (start(bench, PROGRAM_OUTS, page) != STOP_PORT)
+		return true;
+	if (*((const uint8_t *)machine + machine->io.data_offset) != (uint8_t)pager_first_word(page))
+		return true;
+	return run(bench) != STOP_END;
+}
+
+static struct finding check_outside(uint64_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	for (uint64_t page = 0; page < pages; page++) {
+		bool failed = page % 2 ? system_call_fails(&bench, page) : emulation_fails(&bench, page);
+
+		finding.failed += failed || bench.pager.faults != page + 1 || bench.pager.last != page;
+	}
+	bench_close(&bench);
+	return finding;
+}
+
+/* Reads every page, each through the userfaultfd where it is the first to need it. */
+static void *read_all(void *argument)
+{
+	struct pager *pager = argument;
+
+	for (uint64_t page = 0; page < pager->pages; page++)
+		(void)*(volatile uint32_t *)(pager->area + page * PAGE);
+	return NULL;
+}
+
+static struct finding check_race(uint64_t pages)
+{
+	struct finding finding = { pages, 0 };
+	struct bench bench;
+	pthread_t other;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	errno = pthread_create(&other, NULL, read_all, &bench.pager);
+	if (errno)
+		fail("start a thread");
+	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
+	for (uint64_t exits = 0; run(&bench) == STOP_MISSING; exits++) {
+		int error = pager_bring(&bench.pager, missing_page(&bench.machine), DONT_WAKE);
+
+		finding.failed += (error && error != EEXIST) || exits > 2 * pages;
+		if (finding.failed)
+			break;
+	}
+	pthread_join(other, NULL);
+	finding.failed += wrong_pages(&bench.pager);
+	bench_close(&bench);
+	return finding;
+}
+
+/* Whether a slot with these flags is refused as it has to be; a fresh machine each time. */
+static bool is_refused(void *area, uint32_t flags)
+{
+	struct machine machine = machine_open();
+	int error = machine_attach(&machine, area, 1, flags);
+
+	machine_close(&machine);
+	return error == EINVAL;
+}
+
+/* Off and on again while the guest uses it: pages that are there stay there. */
+static uint64_t change_fails(struct bench *bench)
+{
+	uint64_t failed = touch_fails(bench, 0);
+
+	failed += machine_attach(&bench->machine, bench->pager.area, bench->pager.pages, 0) != 0;
+	failed += start(bench, PROGRAM_TOUCH, 1) != STOP_END || bench->pager.faults != 1;
+	failed += machine_attach(&bench->machine, bench->pager.area, bench->pager.pages, ABI_MEM_EXIT_ON_MISSING) != 0;
+	failed += start(bench, PROGRAM_TOUCH, 1) != STOP_END;
+	return failed + touch_fails(bench, 2);
+}
+
+static struct finding check_rules(uint64_t pages)
+{
+	struct finding finding = { .tried = 9 };
+	struct bench bench;
+
+	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_READONLY);
+	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_GUEST_MEMFD);
+	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING << 1);
+	finding.failed += change_fails(&bench);
+	bench_close(&bench);
+	return finding;
+}
+
+static const struct check {
+	const char *name;
+	struct finding (*run)(uint64_t pages);
+} checks[] = {
+	{ "contents", check_contents },
+	{ "never-sleeps", check_never_sleeps },
+	{ "exit-address", check_exit_address },
+	{ "exit-flags", check_exit_flags },
+	{ "present", check_present },
+	{ "dropped", check_dropped },
+	{ "outside", check_outside },
+	{ "race", check_race },
+	{ "rules", check_rules },
+	{ "flag-absent", check_flag_absent },
+};
+
+void step_check(const char *name, uint64_t pages)
+{
+	if (mechanism_is_unavailable(mechanism_find("exit-on-missing")))
+		return;
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		struct finding finding;
+
+		if (strcmp(checks[i].name, name))
+			continue;
+		finding = checks[i].run(pages);
+		report("{\"kind\":\"check\",\"name\":\"%s\",\"tried\":%llu,\"failed\":%llu}", name,
+		       (unsigned long long)finding.tried, (unsigned long long)finding.failed);
+		return;
+	}
+	errno = EINVAL;
+	fail(name);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What this program uses of KVM and older headers do not have. Names and numbers are those of include/uapi/linux/kvm.h
+ * of Linux 7.3; the flags of exit-on-missing are those of fixes/kvm-exit-on-missing.
+ */
+#ifndef PAGETOLL_KVM_ABI_H
+#define PAGETOLL_KVM_ABI_H
+
+#include <linux/kvm.h>
+#include <stdint.h>
+
+#define ABI_EXIT_MEMORY_FAULT 39
+#define ABI_CAP_USER_MEMORY2 231
+#define ABI_CAP_EXIT_ON_MISSING 252
+
+#define ABI_MEM_READONLY (1u << 1)
+#define ABI_MEM_GUEST_MEMFD (1u << 2)
+#define ABI_MEM_EXIT_ON_MISSING (1u << 3)
+
+#define ABI_FAULT_READ (1ull << 0)
+#define ABI_FAULT_WRITE (1ull << 1)
+#define ABI_FAULT_EXEC (1ull << 2)
+
+/* struct kvm_userspace_memory_region2 */
+struct abi_region {
+	uint32_t slot, flags;
+	uint64_t guest_phys_addr, memory_size, userspace_addr, guest_memfd_offset;
+	uint32_t guest_memfd, pad1;
+	uint64_t pad2[14];
+};
+
+/* kvm_run.memory_fault */
+struct abi_memory_fault {
+	uint64_t flags, gpa, size;
+};
+
+/* struct kvm_create_guest_memfd */
+struct abi_create_memfd {
+	uint64_t size, flags, reserved[6];
+};
+
+#define ABI_SET_USER_MEMORY_REGION2 _IOW(KVMIO, 0x49, struct abi_region)
+#define ABI_CREATE_GUEST_MEMFD _IOWR(KVMIO, 0xd4, struct abi_create_memfd)
+
+#endif

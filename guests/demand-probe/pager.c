@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include "pager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../init/report.h"
+#include "machine.h"
+
+/* The source of all pages: only the first word differs. One for each thread that brings pages in. */
+static __thread uint32_t source[PAGE / sizeof(uint32_t)] __attribute__((aligned(4096)));
+
+uint32_t pager_first_word(uint64_t page)
+{
+	return 0x10000000u + (uint32_t)page * 3;
+}
+
+static void register_area(struct pager *pager)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = {
+		.range = { (uintptr_t)pager->area, pager->pages * PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	pager->uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (pager->uffd < 0 || ioctl(pager->uffd, UFFDIO_API, &api) < 0)
+		fail("open a userfaultfd");
+	if (ioctl(pager->uffd, UFFDIO_REGISTER, &range) < 0)
+		fail("UFFDIO_REGISTER");
+}
+
+void pager_open(struct pager *pager, uint64_t pages)
+{
+	size_t size = pages * PAGE;
+
+	*pager = (struct pager){ .pages = pages };
+	pager->area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pager->area == MAP_FAILED || madvise(pager->area, size, MADV_NOHUGEPAGE) < 0)
+		fail("map the area");
+	register_area(pager);
+}
+
+void pager_close(struct pager *pager)
+{
+	if (pager->is_reading) {
+		pthread_cancel(pager->reader);
+		pthread_join(pager->reader, NULL);
+	}
+	close(pager->uffd);
+	munmap(pager->area, pager->pages * PAGE);
+}
+
+/*
+ * A vCPU's thread was faster, and it wakes nobody; a copy that finds the page there does not either. Without this the
+ * thread that sleeps in the fault would sleep forever.
+ */
+static void wake(struct pager *pager, uint64_t page)
+{
+	struct uffdio_range range = { (uintptr_t)pager->area + page * PAGE, PAGE };
+
+	if (ioctl(pager->uffd, UFFDIO_WAKE, &range) < 0)
+		fail("UFFDIO_WAKE");
+}
+
+/* A blocking read, and nothing else between two pages: the cheapest reader that there can be. */
+static void *read_faults(void *argument)
+{
+	struct pager *pager = argument;
+	struct uffd_msg message;
+
+	for (;;) {
+		if (read(pager->uffd, &message, sizeof(message)) != sizeof(message))
+			fail("read the userfaultfd");
+		pager->last = (message.arg.pagefault.address - (uintptr_t)pager->area) / PAGE;
+		__atomic_add_fetch(&pager->faults, 1, __ATOMIC_SEQ_CST);
+		errno = pager_bring(pager, pager->last, WAKE);
+		if (errno == EEXIST)
+			wake(pager, pager->last);
+		else if (errno)
+			fail("UFFDIO_COPY");
+	}
+}
+
+void pager_start_reader(struct pager *pager)
+{
+	errno = pthread_create(&pager->reader, NULL, read_faults, pager);
+	if (errno)
+		fail("start a reader");
+	pager->is_reading = true;
+}
+
+static void fill_source(void)
+{
+	for (size_t i = 0; i < PAGE / sizeof(source[0]); i++)
+		source[i] = PAGER_FILL;
+}
+
+int pager_bring(struct pager *pager, uint64_t page, enum wake wake)
+{
+	struct uffdio_copy copy = {
+		.dst = (uintptr_t)pager->area + page * PAGE, .src = (uintptr_t)source, .len = PAGE,
+		.mode = wake == WAKE ? 0 : UFFDIO_COPY_MODE_DONTWAKE,
+	};
+
+	if (source[1] != PAGER_FILL)
+		fill_source();
+	source[0] = pager_first_word(page);
+	return ioctl(pager->uffd, UFFDIO_COPY, &copy) < 0 ? errno : 0;
+}
+
+void pager_populate(struct pager *pager)
+{
+	for (uint64_t page = 0; page < pager->pages; page++) {
+		errno = pager_bring(pager, page, DONT_WAKE);
+		if (errno)
+			fail("populate the area");
+	}
+}

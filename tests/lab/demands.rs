@@ -1,0 +1,69 @@
+//! Memory that is paged in on demand by a guest of the lab's guest: a small bill on a kernel without the fix.
+
+use std::fs;
+
+use libtest_mimic::Failed;
+use pagetoll_bill::{Bill, Row, Toll, Verdict};
+
+use crate::bench::{Bench, must_fail, must_succeed, nothing_is_left};
+
+fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.into().into())
+    }
+}
+
+/// The machine's own kernel: what it has is billed and sums up, what it has not is told.
+pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
+    let file = bench.folder.path().join("demand.json");
+    let path = file.to_string_lossy().into_owned();
+    let order = [
+        "bill", "demand", "--on", "lab", "--pages", "256", "--output", &path,
+    ];
+    must_succeed(bench.pagetoll(&order))?;
+    let bill: Bill = serde_json::from_slice(&fs::read(&file)?)?;
+    let [populated, uffd, exits] = bill.rows.as_slice() else {
+        return Err(format!("{} rows", bill.rows.len()).into());
+    };
+    let reason = exits.unavailable.clone().unwrap_or_default();
+    ensure(reason.contains("KVM_CAP_EXIT_ON_MISSING"), reason)?;
+    sums_up(populated)?;
+    sums_up(uffd)?;
+    ensure(
+        populated.cost_per_page < uffd.cost_per_page,
+        "waiting is cheaper than touching",
+    )?;
+    ensure(
+        bill.checks_with(Verdict::Pass).count() == 8,
+        "a check did not pass",
+    )?;
+    must_succeed(bench.pagetoll(&["diff", &path, &path]))?;
+    nothing_is_left(&bench.cache)
+}
+
+fn sums_up(row: &Row) -> Result<(), Failed> {
+    let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
+    let cost = row.cost_per_page.unwrap_or_default();
+    ensure(
+        cost > 0.0 && (sum - cost).abs() < 1e-6,
+        format!("{}: {sum} of {cost}", row.mechanism),
+    )?;
+    ensure(
+        row.crossings_per_page >= Some(1.0),
+        format!("{:?}", row.crossings_per_page),
+    )
+}
+
+/// What this host alone can vary is refused before anything is booted.
+pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
+    let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
+    must_fail(bench.pagetoll(&vcpus), 2, &["--on lab", "--on live"])?;
+    let mechanism = ["bill", "demand", "--on", "lab", "--mechanism", "exit"];
+    must_fail(
+        bench.pagetoll(&mechanism),
+        2,
+        &["unknown mechanism 'exit'", "exit-on-missing"],
+    )
+}
