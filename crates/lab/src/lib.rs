@@ -35,6 +35,7 @@ pub mod pin;
 mod plan;
 pub mod process;
 pub mod progress;
+mod pv32;
 mod repeated;
 mod report;
 pub mod request;
