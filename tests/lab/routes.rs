@@ -101,11 +101,20 @@ const PV32_XEN: &str = "PAGETOLL_PV32_XEN";
 /// Two traps of a 32-bit guest are one hypercall, and cheaper.
 pub(crate) fn fault_of_32_bits(bench: &Bench) -> Result<(), Failed> {
     let Some(xen) = std::env::var_os(PV32_XEN) else {
-        eprintln!("skipped: a 32-bit guest's faults: {PV32_XEN} names no Xen built with CONFIG_PV32");
+        eprintln!(
+            "skipped: a 32-bit guest's faults: {PV32_XEN} names no Xen built with CONFIG_PV32"
+        );
         return Ok(());
     };
     let mut command = bench.pagetoll(&["bill", "fault", "--format", "json", "--on", "lab"]);
-    command.args(["--pages", "1024", "--runs", "2", "--mechanism", "emulate-2x32,hypercall"]);
+    command.args([
+        "--pages",
+        "1024",
+        "--runs",
+        "2",
+        "--mechanism",
+        "emulate-2x32,hypercall",
+    ]);
     command.arg("--xen").arg(xen);
     let mut bill: Bill = serde_json::from_slice(&must_succeed(command)?.stdout)?;
     must_be_sound(&bill)?;
@@ -115,7 +124,10 @@ pub(crate) fn fault_of_32_bits(bench: &Bench) -> Result<(), Failed> {
     let [Ok(traps), Ok(calls)] = counted else {
         return Err("crossings of a 32-bit guest were not counted".into());
     };
-    ensure((traps, calls) == (2.0, 1.0), format!("{traps}, then {calls}"))
+    ensure(
+        (traps, calls) == (2.0, 1.0),
+        format!("{traps}, then {calls}"),
+    )
 }
 
 /// Unchanged descriptors cost no crossing; one that changed is cheaper than three in a multicall.

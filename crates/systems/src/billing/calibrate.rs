@@ -237,7 +237,7 @@ fn unmap_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
 }
 
 /// Whose rows the figures of 32-bit guests come from.
-const OF_32_BITS: &str = "xen-pv32-dom0,";
+const OF_32_BITS: &str = "xen-pv32-dom0 (Xen with CONFIG_PV32),";
 
 /// What no guest of the lab does: the exchange hypercall is a proposal.
 fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
