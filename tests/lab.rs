@@ -28,7 +28,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 25] = [
+const TESTS: [(&str, Test); 26] = [
     ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -50,6 +50,10 @@ const TESTS: [(&str, Test); 25] = [
         bad_guests::prints_garbage,
     ),
     ("a_fault_sets_what_was_asked", routes::fault),
+    (
+        "two_traps_of_a_32_bit_guest_are_one_hypercall",
+        routes::fault_of_32_bits,
+    ),
     ("unchanged_descriptors_cost_no_crossing", routes::switch),
     ("nothing_pending_costs_no_crossing", routes::irq),
     ("a_flush_writes_what_xen_says", routes::flush),

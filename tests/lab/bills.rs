@@ -46,7 +46,9 @@ pub(crate) fn two_agree(bench: &Bench) -> Result<(), Failed> {
     gain_and_crossings(&first)?;
     races_prove_something(&first)?;
     let second = bill_of(bench, &["bill", "unmap", "--format", "json"])?;
-    for (a, b) in first.rows.iter().zip(&second.rows) {
+    // Debian's Xen starts no 32-bit guest.
+    let has_figures = |(a, _): &(&Row, &Row)| a.system != System::XenPv32Dom0;
+    for (a, b) in first.rows.iter().zip(&second.rows).filter(has_figures) {
         let (one, other) = (cost(a)?, cost(b)?);
         let difference = (one - other).abs() / one;
         let what = format!(

@@ -84,6 +84,8 @@ pub enum Evidence {
 pub enum System {
     /// Linux as the PV control domain of Xen.
     XenPvDom0,
+    /// A 32-bit PV control domain of Xen with PAE, which does nothing but travel the route.
+    XenPv32Dom0,
     /// The same kernel without a hypervisor.
     Native,
     /// A guest of this host's KVM.

@@ -4,7 +4,7 @@ use pagetoll_units::Pages;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::bill::Backend;
+use crate::bill::{Backend, System};
 use crate::route::{Mechanism, Route, UnknownMechanism};
 
 /// What a backend can take.
@@ -95,6 +95,24 @@ impl Order {
     }
 }
 
+impl Order {
+    /// What is ordered of a kernel that runs as `system`.
+    ///
+    /// A 32-bit guest is asked only where the order names something that no other has: it is one more system to be
+    /// run, and what all have says more on the others.
+    #[must_use]
+    pub fn mechanisms_on(&self, route: Route, system: System) -> Vec<&'static Mechanism> {
+        let known = |name: &String| route.mechanism(name).ok();
+        let ordered: Vec<_> = self.mechanisms.iter().filter_map(known).collect();
+        let is_theirs_alone = |mechanism: &&Mechanism| !route.has_on(System::XenPvDom0, mechanism);
+        if system == System::XenPv32Dom0 && !ordered.iter().any(|one| is_theirs_alone(&one)) {
+            return Vec::new();
+        }
+        let has = |mechanism: &&Mechanism| route.has_on(system, mechanism);
+        ordered.into_iter().filter(has).collect()
+    }
+}
+
 fn check_numbers(asked: &Order, limits: Limits) -> Result<(), OrderError> {
     if asked.pages.get() == 0 || asked.pages > limits.pages {
         return Err(OrderError::Pages {
@@ -144,7 +162,7 @@ mod tests {
     fn batches_are_sorted_and_no_mechanism_means_all() {
         let order = Order::new(UNMAP, asked(), LIMITS).unwrap();
         assert_eq!(order.batches, [1, 32]);
-        assert_eq!(order.mechanisms.len(), 6);
+        assert_eq!(order.mechanisms.len(), 8);
     }
 
     #[test]
@@ -156,6 +174,24 @@ mod tests {
         };
         let order = Order::new(UNMAP, order, LIMITS).unwrap();
         assert_eq!(order.mechanisms, ["emulate", "preserve-ad"]);
+    }
+
+    #[test]
+    fn a_32_bit_guest_is_asked_for_what_only_it_has_and_then_for_all_that_it_has() {
+        let on_32_bits = |names: &[&str]| -> Vec<&str> {
+            let order = Order {
+                mechanisms: names.iter().map(|&name| name.to_owned()).collect(),
+                ..asked()
+            };
+            let order = Order::new(UNMAP, order, LIMITS).unwrap();
+            let all = order.mechanisms_on(Route::Unmap, System::XenPv32Dom0);
+            all.into_iter().map(|mechanism| mechanism.name).collect()
+        };
+        assert!(on_32_bits(&["emulate", "preserve-ad"]).is_empty());
+        assert_eq!(
+            on_32_bits(&["emulate", "preserve-ad", "cmpxchg8b"]),
+            ["preserve-ad", "cmpxchg8b"]
+        );
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn unknown_names_are_told_with_the_known_ones() {
         refused(&["bill", "unmap", "--mechanism", mechanism], 2, &words);
     }
     for (route, mechanism) in [
-        ("fault", "emulate-2x32"),
+        ("fault", "emulate-2x64"),
         ("switch", "emulate"),
         ("irq", "Always"),
         ("flush", "global"),

@@ -39,17 +39,58 @@ fn simulated(route: &str, more: &[&str]) -> Bill {
     serde_json::from_str(&stdout(&arguments)).unwrap()
 }
 
-/// Costs by operation, mechanism and batch.
-fn costs(bill: &Bill) -> BTreeMap<(String, String, u32), f64> {
-    let of_dom0 = bill
-        .rows
-        .iter()
-        .filter(|row| row.system == System::XenPvDom0);
+/// Costs by system, operation, mechanism and batch.
+fn costs(bill: &Bill) -> BTreeMap<(System, String, String, u32), f64> {
+    let of_guests = bill.rows.iter().filter(|row| row.system != System::Native);
     let cost = |row: &pagetoll_bill::Row| {
-        let name = (row.operation.clone(), row.mechanism.clone(), row.batch);
+        let (operation, mechanism) = (row.operation.clone(), row.mechanism.clone());
+        let name = (row.system, operation, mechanism, row.batch);
         Some((name, row.cost_per_page?))
     };
-    of_dom0.filter_map(cost).collect()
+    of_guests.filter_map(cost).collect()
+}
+
+/// The crossings of a 32-bit guest's operation by a mechanism.
+fn crossings_of_32_bits(bill: &Bill, mechanism: &str) -> Option<f64> {
+    let is_theirs = |row: &&pagetoll_bill::Row| row.system == System::XenPv32Dom0;
+    let mut rows = bill.rows.iter().filter(is_theirs);
+    rows.find(|row| row.mechanism == mechanism)?
+        .crossings_per_page
+}
+
+/// The halves were counted by themselves, so what two of them cost is a prediction, and so is how often they trap.
+#[test]
+fn two_traps_of_a_32_bit_guest_are_one_hypercall_on_both() {
+    for path in counted_of_32_bits() {
+        let lab: Bill = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let sim = simulated(lab.route.name(), &["--pages", "1024"]);
+        let (twice, once): (&str, &[&str]) = match lab.route {
+            Route::Fault => ("emulate-2x32", &["hypercall"]),
+            _ => ("xchg-and-store", &["cmpxchg8b", "preserve-ad"]),
+        };
+        for bill in [&lab, &sim] {
+            assert_eq!(crossings_of_32_bits(bill, twice), Some(2.0));
+            for one in once {
+                assert_eq!(crossings_of_32_bits(bill, one), Some(1.0), "{one}");
+            }
+        }
+        let cost = |bill: &Bill| {
+            let of = costs(bill).into_iter();
+            let mut found = of.filter(|((system, _, mechanism, _), _)| {
+                *system == System::XenPv32Dom0 && mechanism == twice
+            });
+            found.next().unwrap().1
+        };
+        let (lab, sim) = (cost(&lab), cost(&sim));
+        assert!((sim / lab - 1.0).abs() < 0.05, "{sim}, counted {lab}");
+    }
+}
+
+fn counted_of_32_bits() -> Vec<PathBuf> {
+    let is_theirs = |path: &PathBuf| path.to_string_lossy().contains("pv32-");
+    let found: Vec<_> = counted().into_iter().filter(is_theirs).collect();
+    assert_eq!(found.len(), 2, "fault and unmap");
+    found
 }
 
 #[test]

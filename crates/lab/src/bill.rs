@@ -11,9 +11,11 @@ use crate::counter;
 use crate::dom0::Part;
 use crate::error::LabError;
 use crate::findings::Findings;
+use crate::guest;
 use crate::machine::Machine;
 use crate::materials::Materials;
 use crate::plan;
+use crate::pv32;
 use crate::report::Hello;
 use crate::request::{Billed, Request, Surroundings};
 use crate::stop::Stop;
@@ -35,6 +37,10 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
     let mut materials = clock.time("images and builds", obtain)?;
     if travel.counts_flushes {
         materials.counter = counter::obtain(surroundings.cache, surroundings.stop)?;
+    }
+    if pv32::is_ordered(request.route, &request.order) {
+        let Surroundings { cache, stop, .. } = *surroundings;
+        materials.pv32 = Some(guest::pv32_probe(cache, stop)?);
     }
     let jobs = (travel.jobs)(&request.order, plan::abilities(&materials));
     let collect = collect::Collect {
@@ -111,6 +117,8 @@ fn notes(
         notes.push(format!("writes of CR3 and CR4 were not counted: {reason}"));
     }
     notes.extend(findings.no_probe.iter().cloned());
+    let of_pv32 = |reason| format!("rows of xen-pv32-dom0: {reason}");
+    notes.extend(findings.no_pv32.iter().map(of_pv32));
     notes.extend(travel.notes.iter().map(|&note| note.to_owned()));
     notes
 }
@@ -129,6 +137,7 @@ fn provenance(
         ("linux", Some(&materials.kernel.image)),
         ("init", Some(&materials.init)),
         ("xen-probe", materials.probe.as_ref().ok()),
+        ("pv32-probe", materials.pv32.as_ref()),
         ("counter", materials.counter.as_ref().ok()),
     ];
     let image = |(name, path): (&str, &PathBuf)| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
@@ -19,6 +20,7 @@ use crate::initramfs::{self, Member};
 use crate::machine::{Firmware, Machine, Mode, XenOptions};
 use crate::materials::Materials;
 use crate::plan::{self, Abilities, Steps};
+use crate::pv32;
 use crate::report::{Hello, Report};
 use crate::request::{Request, Surroundings, pages_mib};
 use crate::stop::Stop;
@@ -48,6 +50,8 @@ enum Kind {
     Native,
     /// Races under Xen.
     Race,
+    /// Counts under Xen in a 32-bit guest.
+    Pv32,
 }
 
 /// What boots are made from and where.
@@ -163,6 +167,12 @@ pub(crate) fn dom0_jobs(
     (1..=order.runs).flat_map(of_run).collect()
 }
 
+/// The counting boots of a 32-bit dom0, one for each run.
+pub(crate) fn pv32_jobs(order: &Order, steps: &[String]) -> Vec<Job> {
+    let of_run = |run| Job::new("pv32", (order, run), Kind::Pv32, steps.to_vec());
+    (1..=order.runs).map(of_run).collect()
+}
+
 /// A boot with two vCPUs that race.
 pub(crate) fn race_job(order: &Order, steps: Vec<String>) -> Job {
     Job {
@@ -194,21 +204,35 @@ impl Job {
 impl Kind {
     const fn mode(self) -> Mode {
         match self {
-            Self::Dom0 | Self::Native => Mode::Counting,
+            Self::Dom0 | Self::Native | Self::Pv32 => Mode::Counting,
             Self::Race => Mode::Race,
+        }
+    }
+
+    /// What is started, by Xen or alone.
+    fn kernel(self, materials: &Materials) -> &Path {
+        match self {
+            Self::Dom0 | Self::Race => &materials.vmlinux,
+            Self::Native => &materials.kernel.image,
+            Self::Pv32 => materials.pv32.as_deref().unwrap_or(&materials.vmlinux),
         }
     }
 
     const fn firmware(self) -> Firmware {
         match self {
-            Self::Dom0 | Self::Race => Firmware::Xen,
+            Self::Dom0 | Self::Race | Self::Pv32 => Firmware::Xen,
             Self::Native => Firmware::Linux,
         }
     }
 }
 
-/// A boot's greeting, what it counted, and its other reports.
-type Made = (Hello, Counted, Vec<Report>);
+/// What came of a boot.
+enum Made {
+    /// The guest's greeting, what it counted, and its other reports.
+    Ran(Hello, Counted, Vec<Report>),
+    /// Xen starts no such guest, and why.
+    Refused(&'static str),
+}
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -235,23 +259,30 @@ impl Work<'_> {
             name: &job.name,
             machine: job.machine,
             xen: of_xen.then_some(materials.xen.elf.as_path()),
-            linux: if of_xen {
-                &materials.vmlinux
-            } else {
-                &materials.kernel.image
-            },
+            linux: job.kind.kernel(materials),
             initramfs: &initramfs,
             counter: materials.counter.as_deref().ok(),
             silence: request.silence,
             keep_logs: request.keep_logs.as_deref(),
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
-        let harvest = clock.time(&format!("boot {}", job.name), work)?;
-        self.understand(job, &harvest)
+        match clock.time(&format!("boot {}", job.name), work) {
+            Err(error) => refused(job, error),
+            Ok(harvest) => self.understand(job, &harvest),
+        }
     }
 
     fn initramfs(self, job: &Job) -> Result<Vec<u8>, LabError> {
-        let read = |path: &std::path::Path| fs::read(path).map_err(LabError::io("read", path));
+        let order = job
+            .steps
+            .iter()
+            .map(|step| format!("{step}\n"))
+            .collect::<String>();
+        // A 32-bit guest has no file system: its second module is its order.
+        if job.kind == Kind::Pv32 {
+            return Ok(order.into_bytes());
+        }
+        let read = |path: &Path| fs::read(path).map_err(LabError::io("read", path));
         let init = read(&self.all.materials.init)?;
         let probe = self
             .all
@@ -261,11 +292,6 @@ impl Work<'_> {
             .ok()
             .map(read)
             .transpose()?;
-        let order = job
-            .steps
-            .iter()
-            .map(|step| format!("{step}\n"))
-            .collect::<String>();
         let mut members = vec![
             Member {
                 name: "init",
@@ -323,7 +349,7 @@ impl Work<'_> {
         }
         let hello = hello.ok_or_else(|| senseless(job, "it never said hello".to_owned()))?;
         check_system(job, &hello)?;
-        Ok((hello, counted, rest))
+        Ok(Made::Ran(hello, counted, rest))
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), LabError> {
@@ -359,6 +385,16 @@ fn senseless(job: &Job, problem: String) -> LabError {
     }
 }
 
+/// A Xen that starts no 32-bit guest is an answer; whatever else went wrong is an error.
+fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
+    match &error {
+        LabError::Guest { problem, .. } if job.kind == Kind::Pv32 => {
+            pv32::refusal(problem).map(Made::Refused).ok_or(error)
+        }
+        _ => Err(error),
+    }
+}
+
 fn gather(
     made: impl Iterator<Item = (Kind, Made)>,
     materials: &Materials,
@@ -368,13 +404,21 @@ fn gather(
         ..Findings::default()
     };
     let mut hello = None;
-    for (kind, (greeting, counted, rest)) in made {
+    for (kind, made) in made {
+        let (greeting, counted, rest) = match made {
+            Made::Ran(greeting, counted, rest) => (greeting, counted, rest),
+            Made::Refused(reason) => {
+                findings.no_pv32 = Some(reason.to_owned());
+                continue;
+            }
+        };
         match kind {
             Kind::Dom0 => {
                 hello.get_or_insert(greeting);
                 findings.dom0.push(counted);
             }
             Kind::Native => findings.native.push(counted),
+            Kind::Pv32 => findings.pv32.push(counted),
             Kind::Race => {
                 findings
                     .races

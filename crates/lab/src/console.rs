@@ -15,7 +15,10 @@ const LINE_LIMIT: usize = 64 * 1024;
 /// A guest that writes more has lost its way. A normal boot writes 30 KiB.
 const CONSOLE_LIMIT: u64 = 64 << 20;
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
-const LAST_WORDS: [&str; 6] = [
+const LAST_WORDS: [&str; 8] = [
+    // Before the panic that follows, because they say why: see crate::pv32.
+    "Found 32-bit PV kernel, but CONFIG_PV32 missing",
+    "Dom0 failed to switch to compat",
     "Kernel panic - not syncing",
     "(XEN) Panic on CPU",
     "Could not construct d0",

@@ -16,8 +16,8 @@ pub(crate) const TRAVEL: Travel = Travel {
     jobs,
     rows,
     notes: &[
-        "both mechanisms cross into Xen once for each entry of 64 bits, by a trap or by a hypercall: what differs is \
-         what a crossing costs; only on 32-bit guests, whose entries are two stores, were the traps two",
+        "a 64-bit guest crosses into Xen once for each entry by both mechanisms, by a trap or by a hypercall: what \
+         differs is what a crossing costs; a 32-bit guest's entry is two stores, and so two traps",
     ],
     counts_flushes: false,
 };
@@ -26,6 +26,7 @@ const REPEATED: Repeated = Repeated {
     route: Route::Fault,
     operations: &["set"],
     observed: &["touch-written", "touch-zero"],
+    pv32_parts: &["store-upper-half", "store-lower-half"],
     work: "update",
     step: |operation, mechanism| format!("{operation} {mechanism}"),
     user_step: "user",

@@ -30,4 +30,8 @@ pub(crate) struct Findings {
     pub(crate) races: Vec<Race>,
     /// Why the probe did nothing.
     pub(crate) no_probe: Option<String>,
+    /// What a 32-bit dom0 found.
+    pub(crate) pv32: Vec<Counted>,
+    /// Why there was none.
+    pub(crate) no_pv32: Option<String>,
 }

@@ -114,12 +114,55 @@ const XEN_PROBE: Sources = sources![
     "xen-probe/xen_probe_abi.h",
 ];
 
+const PV32_PROBE: Sources = sources![
+    "init/clock.h",
+    "pv32-probe/main.c",
+    "pv32-probe/mechanism.c",
+    "pv32-probe/mechanism.h",
+    "pv32-probe/memory.c",
+    "pv32-probe/memory.h",
+    "pv32-probe/quiet.c",
+    "pv32-probe/quiet.h",
+    "pv32-probe/report.c",
+    "pv32-probe/report.h",
+    "pv32-probe/shared.c",
+    "pv32-probe/shared.h",
+    "pv32-probe/start.S",
+    "pv32-probe/steps.c",
+    "pv32-probe/steps.h",
+    "pv32-probe/string.c",
+    "pv32-probe/string.h",
+    "pv32-probe/trace.c",
+    "pv32-probe/trace.h",
+    "pv32-probe/xen.h",
+];
+
+/// How a program of a guest is compiled.
+const STATIC: &[&str] = &["-static", "-O2", "-Wall", "-pthread"];
+/// A kernel of 32 bits, without a library and without what a kernel would have to save, where Xen's notes say it is.
+const PV32_KERNEL: &[&str] = &[
+    "-m32",
+    "-march=i686",
+    "-O2",
+    "-Wall",
+    "-ffreestanding",
+    "-nostdlib",
+    "-static",
+    "-no-pie",
+    "-fno-pic",
+    "-fno-stack-protector",
+    "-fno-asynchronous-unwind-tables",
+    "-mgeneral-regs-only",
+    "-Wl,-Ttext-segment=0xc0100000",
+    "-Wl,--build-id=none",
+];
+
 /// The static program that a guest starts with.
 ///
 /// # Errors
 /// [`LabError::Process`] when it does not compile; those of the cache.
 pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    program("init", INIT, cache, stop)
+    program("init", (INIT, STATIC), cache, stop)
 }
 
 /// The static program that maps memory for DMA.
@@ -127,7 +170,7 @@ pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
 /// # Errors
 /// As [`init`].
 pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    program("pin-probe", PIN_PROBE, cache, stop)
+    program("pin-probe", (PIN_PROBE, STATIC), cache, stop)
 }
 
 /// The static program that has guests of its own and pages their memory in.
@@ -135,19 +178,35 @@ pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError>
 /// # Errors
 /// As [`init`].
 pub(crate) fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    program("demand-probe", DEMAND_PROBE, cache, stop)
+    program("demand-probe", (DEMAND_PROBE, STATIC), cache, stop)
 }
 
-fn program(name: &str, sources: Sources, cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
-    let key = sha256_of(format!("{sources:?} {}", compiler(stop)?).as_bytes());
+/// The kernel of a 32-bit PV dom0.
+///
+/// # Errors
+/// As [`init`].
+pub(crate) fn pv32_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, LabError> {
+    program("pv32-probe", (PV32_PROBE, PV32_KERNEL), cache, stop)
+}
+
+fn program(
+    name: &str,
+    (sources, arguments): (Sources, &[&str]),
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<PathBuf, LabError> {
+    let built_from = format!("{sources:?} {arguments:?} {}", compiler(stop)?);
+    let key = sha256_of(built_from.as_bytes());
     cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
         write_sources(folder, sources)?;
-        let units = sources.iter().filter(|(name, _)| name.ends_with(".c"));
+        let is_unit = |name: &str| name.ends_with(".c") || name.ends_with(".S");
+        let units = sources.iter().filter(|(name, _)| is_unit(name));
         let compile = Run::new(Tool::Gcc.program())
             .current_dir(folder)
-            .args(["-static", "-O2", "-Wall", "-pthread", "-o"])
+            .args(arguments)
+            .arg("-o")
             .arg(place)
             .args(units.map(|(name, _)| *name));
         run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
@@ -266,6 +325,7 @@ mod tests {
             ("demand-probe", DEMAND_PROBE),
             ("init", INIT),
             ("xen-probe", XEN_PROBE),
+            ("pv32-probe", PV32_PROBE),
         ] {
             for entry in fs::read_dir(guests.join(folder)).unwrap() {
                 let name = entry.unwrap().file_name();
@@ -299,5 +359,20 @@ mod tests {
         assert_eq!(&fs::read(&first).unwrap()[..4], b"\x7fELF");
         assert_eq!(init(&cache, &Stop::new()).unwrap(), first);
         assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
+    }
+
+    #[test]
+    fn the_32_bit_kernel_is_an_elf_file_with_xens_notes() {
+        if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
+            crate::skipped(&missing);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
+        let kernel = fs::read(pv32_probe(&cache, &Stop::new()).unwrap()).unwrap();
+        // ELFCLASS32, EM_386.
+        assert_eq!((&kernel[..5], kernel[18]), (&b"\x7fELF\x01"[..], 3));
+        let has = |text: &[u8]| kernel.windows(text.len()).any(|window| window == text);
+        assert!(has(b"Xen\0xen-3.0\0") && has(b"Xen\0yes\0"));
     }
 }

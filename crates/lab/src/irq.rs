@@ -27,6 +27,7 @@ const REPEATED: Repeated = Repeated {
     route: Route::Irq,
     operations: &["none-pending", "one-pending"],
     observed: &["getppid", "pipe-byte"],
+    pv32_parts: &[],
     work: "unmask-and-deliver",
     step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
     user_step: "call",

@@ -36,6 +36,7 @@ pub mod pin;
 mod plan;
 pub mod process;
 pub mod progress;
+mod pv32;
 mod repeated;
 mod report;
 pub mod request;

@@ -29,6 +29,8 @@ pub(crate) struct Materials {
     /// The probe module, or why there is none.
     pub(crate) probe: Result<PathBuf, String>,
     pub(crate) privcmd: Part,
+    /// The kernel of a 32-bit dom0, where one is ordered.
+    pub(crate) pv32: Option<PathBuf>,
     /// QEMU's plugin that counts flushes, or why there is none.
     pub(crate) counter: Result<PathBuf, String>,
 }
@@ -65,6 +67,7 @@ impl Sources<'_> {
             init: guest::init(cache, stop)?,
             probe: guest::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
+            pv32: None,
             counter: Err("nobody asked".to_owned()),
             xen,
             kernel,

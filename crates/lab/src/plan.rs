@@ -10,7 +10,7 @@ const SETTLE_LIMIT_S: u32 = 60;
 /// Crossings per page do not depend on how many pages there are, so a part is traced.
 pub(crate) const TRACED_PAGES: u64 = 4096;
 /// Xen's buffer for one step of that many pages: the dearest writes 2 MiB, this is 4 MiB.
-const TRACE_BUFFER_PAGES: u32 = 1024;
+pub(crate) const TRACE_BUFFER_PAGES: u32 = 1024;
 
 /// Where the guest finds its modules.
 pub(crate) const PROBE_MODULE: &str = "modules/xen-probe.ko";

@@ -2,18 +2,22 @@
 //!
 //! Their plans and rows differ in nothing but the names.
 
-use pagetoll_bill::{Check, Measured, Order, Role, Route, Row, Toll, crossing, itemise_calls};
+use pagetoll_bill::{
+    Check, Measured, Order, Role, Route, Row, System, Toll, crossing, itemise_calls,
+};
 use pagetoll_units::Pages;
 
-use crate::collect::{Job, counting_jobs};
+use crate::collect::{Job, counting_jobs, pv32_jobs};
 use crate::findings::{Counted, Findings};
 use crate::plan::{Abilities, Steps};
+use crate::pv32;
 use crate::report::Repeat;
 use crate::rows::{per, set_crossings, user_rows};
 
 /// The two baselines: an empty loop, and one of hypercalls that do nothing.
 const NOTHING: &str = "nothing";
 const EMPTY_HYPERCALL: &str = "empty-hypercall";
+const BASELINES: [&str; 2] = [NOTHING, EMPTY_HYPERCALL];
 /// The operation that they go by.
 const BASELINE: &str = "baseline";
 
@@ -24,6 +28,8 @@ pub(crate) struct Repeated {
     pub(crate) operations: &'static [&'static str],
     /// What user space does.
     pub(crate) observed: &'static [&'static str],
+    /// What a 32-bit guest does that the others have no part of, as baselines: steps and mechanisms.
+    pub(crate) pv32_parts: &'static [&'static str],
     /// What is left of a cost when the hypercalls' entries are taken away.
     pub(crate) work: &'static str,
     /// The step that does an operation by a mechanism.
@@ -36,7 +42,24 @@ pub(crate) struct Repeated {
 impl Repeated {
     /// The boots.
     pub(crate) fn jobs(&self, order: &Order, abilities: Abilities) -> Vec<Job> {
-        counting_jobs(order, abilities, &self.steps(order))
+        let mut jobs = counting_jobs(order, abilities, &self.steps(order));
+        if pv32::is_ordered(self.route, order) {
+            jobs.extend(pv32_jobs(order, &self.pv32_steps(order)));
+        }
+        jobs
+    }
+
+    fn pv32_steps(&self, order: &Order) -> Vec<String> {
+        let step = |(operation, mechanism): (&str, &str)| (self.step)(operation, mechanism);
+        let cells = self.cells(order, System::XenPv32Dom0);
+        let mechanisms: Vec<_> = cells.into_iter().map(step).collect();
+        let parts = self.pv32_parts.iter().copied();
+        let baselines: Vec<_> = BASELINES
+            .into_iter()
+            .chain(parts)
+            .map(baseline_step)
+            .collect();
+        pv32::counting(order, &baselines, &mechanisms)
     }
 
     fn steps(&self, order: &Order) -> Steps {
@@ -45,15 +68,20 @@ impl Repeated {
         Steps {
             warm_up: self.warm_up.map(str::to_owned),
             baselines: baseline_steps(),
-            mechanisms: self.cells(order).into_iter().map(step).collect(),
+            mechanisms: self
+                .cells(order, System::XenPvDom0)
+                .into_iter()
+                .map(step)
+                .collect(),
             observed: observed
                 .map(|operation| format!("{} {operation}", self.user_step))
                 .collect(),
         }
     }
 
-    fn cells<'a>(&self, order: &'a Order) -> Vec<(&'static str, &'a str)> {
-        let names = || order.mechanisms.iter().map(String::as_str);
+    fn cells(&self, order: &Order, system: System) -> Vec<(&'static str, &'static str)> {
+        let mechanisms = order.mechanisms_on(self.route, system);
+        let names = || mechanisms.iter().map(|mechanism| mechanism.name);
         let of_operation = |&operation| names().map(move |mechanism| (operation, mechanism));
         self.operations.iter().flat_map(of_operation).collect()
     }
@@ -61,12 +89,26 @@ impl Repeated {
     /// What the boots found, as rows.
     pub(crate) fn rows(&self, order: &Order, findings: &Findings) -> Vec<Row> {
         let mut rows = baseline_rows(findings);
-        let cells = self.cells(order);
+        let cells = self.cells(order, System::XenPvDom0);
         rows.extend(cells.iter().map(|cell| self.row(*cell, (order, findings))));
+        if pv32::is_ordered(self.route, order) {
+            rows.extend(self.pv32_rows(order, &findings.of_pv32()));
+        }
         for operation in self.observed {
             rows.extend(user_rows(operation, order, findings));
         }
         rows
+    }
+
+    fn pv32_rows(&self, order: &Order, findings: &Findings) -> Vec<Row> {
+        let mut rows = baseline_rows(findings);
+        if findings.no_probe.is_none() {
+            let part = |&name| baseline_row(name, findings);
+            rows.extend(self.pv32_parts.iter().map(part));
+        }
+        let cells = self.cells(order, System::XenPv32Dom0);
+        rows.extend(cells.iter().map(|cell| self.row(*cell, (order, findings))));
+        pv32::attributed(rows)
     }
 
     fn row(&self, (operation, name): (&str, &str), (order, findings): (&Order, &Findings)) -> Row {
@@ -86,9 +128,11 @@ impl Repeated {
 
 /// The steps of the baselines.
 pub(crate) fn baseline_steps() -> Vec<String> {
-    [NOTHING, EMPTY_HYPERCALL]
-        .map(|name| format!("repeat {BASELINE} {name}"))
-        .to_vec()
+    BASELINES.map(baseline_step).to_vec()
+}
+
+fn baseline_step(name: &str) -> String {
+    format!("repeat {BASELINE} {name}")
 }
 
 /// The rows of the baselines; none without a probe.
@@ -96,14 +140,15 @@ pub(crate) fn baseline_rows(findings: &Findings) -> Vec<Row> {
     if findings.no_probe.is_some() {
         return Vec::new();
     }
-    let row = |name| {
-        let repeats: Vec<_> = untraced(&findings.dom0, (BASELINE, name)).collect();
-        let count = repeats.first().map_or(0, |repeat| repeat.count);
-        let mut row = Row::new(BASELINE, name, Role::Baseline, Pages(count));
-        row.set_runs(repeats.into_iter().map(cost).collect());
-        row
-    };
-    [NOTHING, EMPTY_HYPERCALL].map(row).to_vec()
+    BASELINES.map(|name| baseline_row(name, findings)).to_vec()
+}
+
+fn baseline_row(name: &str, findings: &Findings) -> Row {
+    let repeats: Vec<_> = untraced(&findings.dom0, (BASELINE, name)).collect();
+    let count = repeats.first().map_or(0, |repeat| repeat.count);
+    let mut row = Row::new(BASELINE, name, Role::Baseline, Pages(count));
+    row.set_runs(repeats.into_iter().map(cost).collect());
+    row
 }
 
 /// Sets cost, crossings and checks of what the probe did by `cell`'s operation and mechanism.

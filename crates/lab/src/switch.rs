@@ -25,6 +25,7 @@ const REPEATED: Repeated = Repeated {
     route: Route::Switch,
     operations: &["none-changed", "one-changed", "all-changed"],
     observed: &["context-switch"],
+    pv32_parts: &[],
     work: "load-descriptors",
     step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
     user_step: "call",

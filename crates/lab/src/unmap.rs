@@ -6,10 +6,11 @@
 mod plan;
 mod rows;
 
-use pagetoll_bill::Order;
+use pagetoll_bill::{Order, Route};
 
-use crate::collect::{Job, counting_jobs, race_job};
+use crate::collect::{Job, counting_jobs, pv32_jobs, race_job};
 use crate::plan::Abilities;
+use crate::pv32;
 use crate::travel::Travel;
 
 /// How the lab travels the route.
@@ -24,6 +25,9 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
     let mut jobs = counting_jobs(order, abilities, &plan::steps(order));
     if abilities.probe {
         jobs.push(race_job(order, plan::race(order)));
+    }
+    if pv32::is_ordered(Route::Unmap, order) {
+        jobs.extend(pv32_jobs(order, &plan::pv32(order)));
     }
     jobs
 }

@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         mechanism: mechanism.parse()?,
         batch: batch.parse()?,
     };
-    let walked = unmap(Pages(pages.parse()?), zap)?;
+    let width = zap.mechanism.width();
+    let walked = unmap(Pages(pages.parse()?), zap, width)?;
     for (name, count) in walked.tolls.named().filter(|(_, count)| *count > 0) {
         println!("{name:20} {count}");
     }

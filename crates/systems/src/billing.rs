@@ -172,7 +172,7 @@ fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
 }
 
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = tariff::of(cell.operation, cell.mechanism.name);
+    let tariff = tariff::of((cell.operation, cell.system), cell.mechanism.name);
     // A table that cannot price the cell is told before a terabyte is walked for it.
     price::check(&tariff, &request.host)?;
     let items = request.order.pages;
@@ -180,6 +180,7 @@ fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
     let name = cell.operation.name();
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
     row.batch = cell.batch;
+    row.system = cell.system;
     row.crossings = crossings::by_kind(&walked);
     row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
     row.checks = checks::of(cell.operation, &walked.checked);

@@ -52,7 +52,9 @@ keys! {
     LAZY_CLEAR = "lazy.clear", Cost, "one entry cleared through lazy MMU mode: gathering and request";
     UPDATE_VA_MAPPING_CLEAR = "update_va_mapping.clear", Cost, "one update_va_mapping that clears an entry, beyond entry";
     PTWR_XCHG = "ptwr.xchg", Cost, "a trapped and emulated 64-bit xchg that clears an L1 entry, trap and return included";
-    PTWR_HALF = "ptwr.half", Cost, "a trapped and emulated 32-bit store or xchg to half of a PAE entry, trap and return included";
+    PTWR_HALF = "ptwr.half", Cost, "a trapped and emulated 32-bit store to half of a PAE entry that is not present, trap and return included";
+    PTWR_HALF_SET = "ptwr.half.set", Cost, "a trapped and emulated 32-bit store that makes a PAE entry present, trap and return included";
+    PTWR_HALF_XCHG = "ptwr.half.xchg", Cost, "a trapped and emulated 32-bit xchg that takes a PAE entry's P, trap and return included";
     PTWR_CMPXCHG8B = "ptwr.cmpxchg8b", Cost, "a trapped and emulated cmpxchg8b of a PAE entry, trap and return included";
     PTWR_STORE = "ptwr.store", Cost, "a trapped and emulated 64-bit store that makes an L1 entry present, trap and return included";
     XCHG_CALL = "xchg.call", Cost, "one call of the proposed exchange hypercall beyond entry and requests";
@@ -123,6 +125,11 @@ keys! {
     DEMAND_PAGE_UFFD_1 = "demand.page.uffd.1", Cost, "a page by uffd on one vCPU with one reader, everything included; where given, computing is scaled to meet it";
     DEMAND_PAGE_EXIT_4 = "demand.page.exit-on-missing.4", Cost, "a page by exit-on-missing on each of 4 vCPUs; where given, line transfers are scaled to meet it";
     DEMAND_PAGE_UFFD_4 = "demand.page.uffd.4", Cost, "a page by uffd on each of 4 vCPUs with 4 readers; where given, wake-ups and hand-offs are scaled to meet it";
+    ENTRY_READ_PAE = "entry.read.pae", Cost, "a 32-bit guest reads one PAE entry";
+    HYPERCALL_ENTRY_PAE = "hypercall.entry.pae", Cost, "into Xen and back by a 32-bit guest's hypercall that does nothing";
+    MMU_UPDATE_SET_PAE = "mmu_update.set.pae", Cost, "one mmu_update of one request that makes a 32-bit guest's L1 entry present, beyond entry, guest's share included";
+    MMU_UPDATE_CLEAR_PRESERVE_AD_CALL_PAE = "mmu_update.clear.preserve-ad.call.pae", Cost, "a 32-bit guest's mmu_update of MMU_PT_UPDATE_PRESERVE_AD beyond entry and requests";
+    MMU_UPDATE_CLEAR_PRESERVE_AD_PAE = "mmu_update.clear.preserve-ad.pae", Cost, "a 32-bit guest's MMU_PT_UPDATE_PRESERVE_AD request that clears an L1 entry, and reading A and D back";
 }
 
 impl CostKey {

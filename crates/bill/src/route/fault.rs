@@ -15,10 +15,10 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     Mechanism {
         name: "emulate-2x32",
         summary: "32-bit: a store to each half of the entry; two emulated instructions",
-        role: Role::Alternative,
+        role: Role::Before,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Sim],
+        backends: &[Backend::Lab, Backend::Sim],
     },
     Mechanism {
         name: "hypercall",
@@ -29,3 +29,6 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         backends: &[Backend::Lab, Backend::Sim],
     },
 ];
+
+/// What only 32-bit guests have, and what they have too.
+pub(super) const OF_32_BITS: (&[&str], &[&str]) = (&["emulate-2x32"], &["hypercall"]);

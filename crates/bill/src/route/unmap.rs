@@ -63,10 +63,10 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     Mechanism {
         name: "xchg-and-store",
         summary: "32-bit: xchg of the lower half, a store to the upper; two emulated instructions",
-        role: Role::Alternative,
+        role: Role::Before,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Sim],
+        backends: &[Backend::Lab, Backend::Sim],
     },
     Mechanism {
         name: "cmpxchg8b",
@@ -74,6 +74,10 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         role: Role::Alternative,
         batched: false,
         smp_safe: true,
-        backends: &[Backend::Sim],
+        backends: &[Backend::Lab, Backend::Sim],
     },
 ];
+
+/// What only 32-bit guests have, and what they have too.
+pub(super) const OF_32_BITS: (&[&str], &[&str]) =
+    (&["xchg-and-store", "cmpxchg8b"], &["preserve-ad"]);

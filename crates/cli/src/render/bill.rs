@@ -10,7 +10,7 @@ mod safety;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Backend, Bill, Evidence, Role, Route, Row, Unit};
+use pagetoll_bill::{Backend, Bill, Evidence, Role, Route, Row, System, Unit};
 
 use super::Detail;
 use super::document::{Document, Section};
@@ -108,8 +108,14 @@ fn baselines(bill: &Bill) -> Vec<(String, String)> {
         Some(reason) => format!("unavailable: {reason}"),
         None => format!("{} {}", figure::cost_of(row), figure::unit_per_item(bill)),
     };
-    rows.map(|row| (row.mechanism.clone(), value(row)))
-        .collect()
+    rows.map(|row| (baseline_name(row), value(row))).collect()
+}
+
+fn baseline_name(row: &Row) -> String {
+    match row.system {
+        System::XenPv32Dom0 => format!("{} ({})", row.mechanism, word(row.system)),
+        System::XenPvDom0 | System::Native | System::KvmGuest => row.mechanism.clone(),
+    }
 }
 
 /// The rows of mechanisms, without baselines and without what user space sees.
@@ -130,7 +136,7 @@ fn rows_of(bill: &Bill, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &
 }
 
 /// Each name once, in the order of its first occurrence.
-fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn in_order<T: PartialEq>(names: impl Iterator<Item = T>) -> Vec<T> {
     let mut unique = Vec::new();
     for name in names {
         if !unique.contains(&name) {

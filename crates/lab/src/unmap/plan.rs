@@ -1,8 +1,9 @@
 //! What the guests do to bill the unmap route.
 
-use pagetoll_bill::{Mechanism, Order, Route};
+use pagetoll_bill::{Mechanism, Order, Route, System};
 
 use crate::plan::{PROBE_MODULE, Steps};
+use crate::pv32;
 
 /// What user space does with its memory: `guests/init/user_steps.c`.
 pub(super) const OPERATIONS: [&str; 6] = [
@@ -18,6 +19,8 @@ const WARM_UP: &str = "user touch-written";
 /// The two baselines: reading an entry, and reading it and making a hypercall that does nothing.
 pub(super) const READ: &str = "read";
 pub(super) const EMPTY_HYPERCALL: &str = "empty-hypercall";
+/// Parts of a 32-bit guest's mechanisms.
+pub(super) const PV32_PARTS: [&str; 1] = ["xchg-lower-half"];
 /// The baselines take whole tables.
 const BASELINE_BATCH: u32 = 512;
 /// Pages to be dirtied in each race.
@@ -27,13 +30,11 @@ const RACE_LIMIT_MS: u32 = 60_000;
 /// Controls that race even when no mechanism of the order is one.
 const CONTROLS: [(&str, u32); 2] = [("mmu-update", 32), ("set-pte", 1)];
 
-/// The cells of the bill: each mechanism at each batch that it takes.
-pub(super) fn cells(order: &Order) -> Vec<(&'static Mechanism, u32)> {
-    let known = order
-        .mechanisms
-        .iter()
-        .filter_map(|name| Route::Unmap.mechanism(name).ok());
-    known
+/// The cells of the bill on a system: each mechanism that it has, at each batch that it takes.
+pub(super) fn cells(order: &Order, system: System) -> Vec<(&'static Mechanism, u32)> {
+    order
+        .mechanisms_on(Route::Unmap, system)
+        .into_iter()
         .flat_map(|mechanism| {
             let batches = if mechanism.batched {
                 order.batches.as_slice()
@@ -47,22 +48,38 @@ pub(super) fn cells(order: &Order) -> Vec<(&'static Mechanism, u32)> {
 
 /// What a counting dom0 does, and a native kernel what it can of it.
 pub(super) fn steps(order: &Order) -> Steps {
-    let clear = |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
-    let baseline = |name| format!("clear {name} {BASELINE_BATCH}");
     Steps {
         warm_up: Some(WARM_UP.to_owned()),
-        baselines: [READ, EMPTY_HYPERCALL].map(baseline).to_vec(),
-        mechanisms: cells(order).into_iter().map(clear).collect(),
+        baselines: baselines(),
+        mechanisms: mechanisms(order, System::XenPvDom0),
         observed: OPERATIONS
             .map(|operation| format!("user {operation}"))
             .to_vec(),
     }
 }
 
+fn baselines() -> Vec<String> {
+    [READ, EMPTY_HYPERCALL]
+        .map(|name| format!("clear {name} {BASELINE_BATCH}"))
+        .to_vec()
+}
+
+fn mechanisms(order: &Order, system: System) -> Vec<String> {
+    let clear = |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
+    cells(order, system).into_iter().map(clear).collect()
+}
+
+/// What a 32-bit dom0 does.
+pub(super) fn pv32(order: &Order) -> Vec<String> {
+    let mut baselines = baselines();
+    baselines.extend(PV32_PARTS.map(|name| format!("clear {name} 1")));
+    pv32::counting(order, &baselines, &mechanisms(order, System::XenPv32Dom0))
+}
+
 /// Races each cell, and at least the controls.
 pub(super) fn race(order: &Order) -> Vec<String> {
     let mut steps = vec![format!("module /{PROBE_MODULE}")];
-    let cells = cells(order);
+    let cells = cells(order, System::XenPvDom0);
     let mut raced: Vec<_> = cells
         .iter()
         .map(|(mechanism, batch)| (mechanism.name, *batch))
@@ -99,7 +116,8 @@ mod tests {
 
     #[test]
     fn only_batched_mechanisms_come_in_batches() {
-        let cells = cells(&order(&["emulate", "preserve-ad"]));
+        let order = order(&["emulate", "preserve-ad", "cmpxchg8b"]);
+        let cells = cells(&order, System::XenPvDom0);
         let cells: Vec<_> = cells
             .iter()
             .map(|(mechanism, batch)| (mechanism.name, *batch))

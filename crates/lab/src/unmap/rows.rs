@@ -1,30 +1,51 @@
 //! From what the guests reported to the rows of the bill. Pure: no guest, no file.
 
-use pagetoll_bill::{Baselines, Check, Measured, Mechanism, Order, Role, Row, itemise};
+use pagetoll_bill::{
+    Baselines, Check, Measured, Mechanism, Order, Role, Route, Row, System, itemise,
+};
 use pagetoll_traces::xentrace::Crossings;
 use pagetoll_units::Pages;
 
-use super::plan::{EMPTY_HYPERCALL, OPERATIONS, READ, cells};
+use super::plan::{EMPTY_HYPERCALL, OPERATIONS, PV32_PARTS, READ, cells};
 use crate::findings::{Counted, Findings};
+use crate::pv32;
 use crate::report::{Clear, Race};
 use crate::rows::{hypercalls_per_page, per, set_crossings, user_rows};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    let mut rows = Vec::new();
-    if findings.no_probe.is_none() {
-        rows.extend([READ, EMPTY_HYPERCALL].map(|name| baseline_row(name, findings)));
+    let mut rows = baseline_rows(&[], findings);
+    rows.extend(clear_rows(order, System::XenPvDom0, findings));
+    if pv32::is_ordered(Route::Unmap, order) {
+        let findings = findings.of_pv32();
+        let mut of_pv32 = baseline_rows(&PV32_PARTS, &findings);
+        of_pv32.extend(clear_rows(order, System::XenPv32Dom0, &findings));
+        rows.extend(pv32::attributed(of_pv32));
     }
-    let clear = |(mechanism, batch)| clear_row(mechanism, batch, order, findings);
-    let mut cleared: Vec<_> = cells(order).into_iter().map(clear).collect();
-    if let Some(baselines) = baselines(findings) {
-        itemise_all(&mut cleared, baselines);
-    }
-    rows.extend(cleared);
     for operation in OPERATIONS {
         rows.extend(user_rows(operation, order, findings));
     }
     rows
+}
+
+/// The baselines, and parts of mechanisms; none without a probe.
+fn baseline_rows(parts: &[&str], findings: &Findings) -> Vec<Row> {
+    if findings.no_probe.is_some() {
+        return Vec::new();
+    }
+    let names = [READ, EMPTY_HYPERCALL]
+        .into_iter()
+        .chain(parts.iter().copied());
+    names.map(|name| baseline_row(name, findings)).collect()
+}
+
+fn clear_rows(order: &Order, system: System, findings: &Findings) -> Vec<Row> {
+    let clear = |(mechanism, batch)| clear_row(mechanism, batch, order, findings);
+    let mut cleared: Vec<_> = cells(order, system).into_iter().map(clear).collect();
+    if let Some(baselines) = baselines(findings) {
+        itemise_all(&mut cleared, baselines);
+    }
+    cleared
 }
 
 fn untraced<'a>(

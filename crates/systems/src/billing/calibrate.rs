@@ -4,7 +4,7 @@
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
 
 use pagetoll_bill::host::{CostKey, Kind};
-use pagetoll_bill::{Backend, Bill, Route, Row, Unit, crossing};
+use pagetoll_bill::{Backend, Bill, Route, Row, System, Unit, crossing};
 
 /// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
 const SPREAD: f64 = 0.001;
@@ -34,17 +34,26 @@ pub fn figures(bill: &Bill) -> Vec<Derived> {
     if bill.backend != Backend::Lab || bill.unit != Unit::Instructions {
         return Vec::new();
     }
+    let of = |system| Rows { bill, system };
+    let (dom0, pv32) = (of(System::XenPvDom0), of(System::XenPv32Dom0));
     let figures = match bill.route {
-        Route::Unmap => unmap(bill),
-        Route::Fault => fault(bill),
-        Route::Switch => switch(bill),
-        Route::Irq => irq(bill),
-        Route::Flush | Route::Pin | Route::Demand => None,
+        Route::Unmap => [unmap(dom0), unmap_of_32_bits(pv32)],
+        Route::Fault => [fault(dom0), fault_of_32_bits(pv32)],
+        Route::Switch => [switch(dom0), None],
+        Route::Irq => [irq(dom0), None],
+        Route::Flush | Route::Pin | Route::Demand => [None, None],
     };
-    figures.unwrap_or_default()
+    figures.into_iter().flatten().flatten().collect()
 }
 
-fn unmap(bill: &Bill) -> Option<Vec<Derived>> {
+/// The rows of a bill that one system gave.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    bill: &'a Bill,
+    system: System,
+}
+
+fn unmap(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let read = only(bill, "read")?;
     let entry = only(bill, "empty-hypercall")? - read;
     let mut figures = vec![
@@ -86,7 +95,7 @@ fn unmap(bill: &Bill) -> Option<Vec<Derived>> {
         ),
         measured(CostKey::PTWR_XCHG, ptwr, "row emulate"),
     ]);
-    figures.extend(unmeasured(&figures, ptwr)?);
+    figures.extend(unmeasured(&figures)?);
     Some(figures)
 }
 
@@ -107,7 +116,7 @@ const BATCHED: [(&str, f64, CostKey, CostKey); 3] = [
     ("lazy", 1.0, CostKey::LAZY_CALL, CostKey::LAZY_CLEAR),
 ];
 
-fn fault(bill: &Bill) -> Option<Vec<Derived>> {
+fn fault(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
     let store = of(bill, "set", "emulate")?;
     let set = of(bill, "set", "hypercall")? - entry;
@@ -121,7 +130,7 @@ fn fault(bill: &Bill) -> Option<Vec<Derived>> {
     ])
 }
 
-fn switch(bill: &Bill) -> Option<Vec<Derived>> {
+fn switch(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
     let compare = of(bill, "none-changed", "if-changed")?;
     let descriptor = of(bill, "one-changed", "if-changed")? - compare - entry;
@@ -145,7 +154,7 @@ fn switch(bill: &Bill) -> Option<Vec<Derived>> {
     ])
 }
 
-fn irq(bill: &Bill) -> Option<Vec<Derived>> {
+fn irq(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let xen_version = of(bill, "none-pending", "always")?;
     let upcall = of(bill, "one-pending", "always")? - xen_version;
     Some(vec![
@@ -167,21 +176,74 @@ fn irq(bill: &Bill) -> Option<Vec<Derived>> {
     ])
 }
 
-/// What no guest of the lab does: 32-bit kernels are gone, and the exchange hypercall is a proposal.
-fn unmeasured(figures: &[Derived], ptwr: f64) -> Option<Vec<Derived>> {
+/// A 32-bit guest's: emulated stores to each half, each counted by itself, and a hypercall.
+fn fault_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
+    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
+    let set = of(bill, "set", "hypercall")? - entry;
+    let half = |key, part| {
+        Some(measured(
+            key,
+            only(bill, part)?,
+            &format!("{OF_32_BITS} row {part}"),
+        ))
+    };
+    Some(vec![
+        half(CostKey::PTWR_HALF, "store-upper-half")?,
+        half(CostKey::PTWR_HALF_SET, "store-lower-half")?,
+        measured(
+            CostKey::HYPERCALL_ENTRY_PAE,
+            entry,
+            &format!("{OF_32_BITS} rows empty-hypercall less nothing"),
+        ),
+        measured(
+            CostKey::MMU_UPDATE_SET_PAE,
+            set,
+            &format!("{OF_32_BITS} row set by hypercall, less an empty hypercall"),
+        ),
+    ])
+}
+
+/// A 32-bit guest's: an emulated exchange of the half that holds P, by itself; cmpxchg8b; and the hypercall, whose entry
+/// the fault route gives.
+fn unmap_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
+    let read = only(bill, "read")?;
+    let entry = only(bill, "empty-hypercall")? - read;
+    let (per_call, per_entry) = ends(bill, "preserve-ad")?;
+    let from = format!("{OF_32_BITS} rows preserve-ad at the smallest and largest batch");
+    let row = |name: &str| format!("{OF_32_BITS} row {name}");
+    Some(vec![
+        measured(CostKey::ENTRY_READ_PAE, read, &row("read")),
+        measured(
+            CostKey::PTWR_HALF_XCHG,
+            only(bill, "xchg-lower-half")?,
+            &row("xchg-lower-half"),
+        ),
+        measured(
+            CostKey::PTWR_CMPXCHG8B,
+            only(bill, "cmpxchg8b")? - read,
+            &row("cmpxchg8b less read"),
+        ),
+        measured(
+            CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL_PAE,
+            per_call - entry,
+            &format!("{from}: cost over calls, less an empty hypercall"),
+        ),
+        measured(
+            CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_PAE,
+            per_entry - 2.0 * read,
+            &format!("{from}: what is left at no calls, less 2 entry.read.pae"),
+        ),
+    ])
+}
+
+/// Whose rows the figures of 32-bit guests come from.
+const OF_32_BITS: &str = "xen-pv32-dom0 (Xen with CONFIG_PV32),";
+
+/// What no guest of the lab does: the exchange hypercall is a proposal.
+fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
     let call = value(figures, CostKey::MMU_UPDATE_CALL)?;
     let preserving = value(figures, CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD)?;
     Some(vec![
-        assumed(
-            CostKey::PTWR_HALF,
-            ptwr,
-            "as ptwr.xchg: the same trap, decoder and checks",
-        ),
-        assumed(
-            CostKey::PTWR_CMPXCHG8B,
-            ptwr,
-            "as ptwr.xchg: the same trap, decoder and checks",
-        ),
         assumed(CostKey::XCHG_CALL, call, "as mmu_update.call"),
         assumed(
             CostKey::XCHG_CLEAR,
@@ -216,24 +278,23 @@ fn value(figures: &[Derived], key: CostKey) -> Option<f64> {
 }
 
 /// The cost of a mechanism that is billed at one batch.
-fn only(bill: &Bill, mechanism: &str) -> Option<f64> {
+fn only(bill: Rows<'_>, mechanism: &str) -> Option<f64> {
     rows(bill, mechanism).find_map(|row| row.cost_per_page)
 }
 
-fn rows<'a>(bill: &'a Bill, mechanism: &'a str) -> impl Iterator<Item = &'a Row> {
-    bill.rows
-        .iter()
-        .filter(move |row| row.mechanism == mechanism)
+fn rows<'a>(of: Rows<'a>, mechanism: &'a str) -> impl Iterator<Item = &'a Row> {
+    let is_wanted = move |row: &&Row| row.system == of.system && row.mechanism == mechanism;
+    of.bill.rows.iter().filter(is_wanted)
 }
 
 /// The cost of an operation by a mechanism that is billed at one batch.
-fn of(bill: &Bill, operation: &str, mechanism: &str) -> Option<f64> {
+fn of(bill: Rows<'_>, operation: &str, mechanism: &str) -> Option<f64> {
     let mut rows = rows(bill, mechanism).filter(|row| row.operation == operation);
     rows.find_map(|row| row.cost_per_page)
 }
 
 /// What one more call costs, and what an entry costs without calls.
-fn ends(bill: &Bill, mechanism: &str) -> Option<(f64, f64)> {
+fn ends(bill: Rows<'_>, mechanism: &str) -> Option<(f64, f64)> {
     let smallest = rows(bill, mechanism).min_by_key(|row| row.batch)?;
     let largest = rows(bill, mechanism).max_by_key(|row| row.batch)?;
     let (most, fewest) = (calls(smallest)?, calls(largest)?);

@@ -2,16 +2,18 @@
 
 use std::num::NonZeroU64;
 
-use pagetoll_bill::{Backend, Mechanism, Order, Route};
+use pagetoll_bill::{Mechanism, Order, Route, System};
 use pagetoll_units::Pages;
 
 use super::BillingError;
 use crate::linux::{self, GetAndClear, Irq, TLS_ENTRIES, Walked, Zap};
+use crate::xen::Width;
 
 /// An operation by a mechanism at a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) operation: Operation,
+    pub(super) system: System,
     pub(super) mechanism: &'static Mechanism,
     pub(super) batch: u32,
 }
@@ -64,10 +66,17 @@ impl Operation {
 
 /// All cells, in the order in which they are read.
 pub(super) fn cells(route: Route, order: &Order) -> Vec<Cell> {
+    let of_system = |&system: &System| cells_on(system, route, order);
+    SYSTEMS.iter().flat_map(of_system).collect()
+}
+
+/// The guests of the simulated Xen.
+const SYSTEMS: [System; 2] = [System::XenPvDom0, System::XenPv32Dom0];
+
+fn cells_on(system: System, route: Route, order: &Order) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &operation in Operation::of(route) {
-        let names = order.mechanisms.iter();
-        for mechanism in names.filter_map(|name| route.mechanism_on(Backend::Sim, name).ok()) {
+        for mechanism in order.mechanisms_on(route, system) {
             let batches = if mechanism.batched {
                 order.batches.as_slice()
             } else {
@@ -75,6 +84,7 @@ pub(super) fn cells(route: Route, order: &Order) -> Vec<Cell> {
             };
             cells.extend(batches.iter().map(|&batch| Cell {
                 operation,
+                system,
                 mechanism,
                 batch,
             }));
@@ -83,13 +93,21 @@ pub(super) fn cells(route: Route, order: &Order) -> Vec<Cell> {
     cells
 }
 
+/// What kind of guest a system's kernel is.
+pub(super) const fn width(system: System) -> Width {
+    match system {
+        System::XenPv32Dom0 => Width::Pae32,
+        System::XenPvDom0 | System::Native | System::KvmGuest => Width::Bits64,
+    }
+}
+
 impl Cell {
     /// Travels it on a new machine.
     pub(super) fn travel(self, items: Pages) -> Result<Walked, BillingError> {
         let name = self.mechanism.name;
         Ok(match self.operation {
-            Operation::Clear => linux::unmap(items, self.zap(name.parse()?))?,
-            Operation::Set => linux::fault(items, name.parse()?)?,
+            Operation::Clear => linux::unmap(items, self.zap(name.parse()?), width(self.system))?,
+            Operation::Set => linux::fault(items, name.parse()?, width(self.system))?,
             Operation::Switch(changed) => linux::switch(items.get(), name.parse()?, changed)?,
             Operation::EnableIdle => linux::irq(items.get(), irq(name, None)?)?,
             Operation::EnablePending => linux::irq(items.get(), irq(name, Some(NonZeroU64::MIN))?)?,

@@ -2,6 +2,7 @@
 //!
 //! A tariff only reads what was counted on the simulated system; no count is computed from the order.
 
+use pagetoll_bill::System;
 use pagetoll_bill::host::CostKey;
 
 use super::cells::Operation;
@@ -29,21 +30,65 @@ const fn trap(key: CostKey) -> Item {
     item("trap-and-emulate", key, |w| w.tolls.emulations)
 }
 
-/// What an operation by a mechanism pays for.
-pub(super) fn of(operation: Operation, mechanism: &str) -> Vec<Item> {
-    match operation {
-        Operation::Clear => clear(mechanism),
-        Operation::Set => set(mechanism),
-        Operation::Switch(_) => switch(mechanism),
-        Operation::EnableIdle | Operation::EnablePending => enable(mechanism),
+/// What an operation by a mechanism on a system pays for.
+pub(super) fn of((operation, system): (Operation, System), mechanism: &str) -> Vec<Item> {
+    match (operation, system) {
+        (Operation::Clear, System::XenPv32Dom0) => clear_of_32_bits(mechanism),
+        (Operation::Set, System::XenPv32Dom0) => set_of_32_bits(mechanism),
+        (Operation::Clear, _) => clear(mechanism),
+        (Operation::Set, _) => set(mechanism),
+        (Operation::Switch(_), _) => switch(mechanism),
+        (Operation::EnableIdle | Operation::EnablePending, _) => enable(mechanism),
+    }
+}
+
+/// A 32-bit guest enters Xen by an interrupt and reads an entry in two, so it has figures of its own.
+const READ_PAE: Item = item("read-entry", CostKey::ENTRY_READ_PAE, |w| {
+    w.tolls.entries_read
+});
+const ENTRY_PAE: Item = item("hypercall-entry", CostKey::HYPERCALL_ENTRY_PAE, |w| {
+    w.tolls.hypercalls
+});
+/// A store to the half that leaves its entry not present.
+const UPPER_HALF: Item = item("upper-half", CostKey::PTWR_HALF, |w| {
+    w.tolls.emulations - w.tolls.emulated_half_sets - w.tolls.emulated_half_exchanges
+});
+
+fn clear_of_32_bits(mechanism: &str) -> Vec<Item> {
+    match mechanism {
+        "xchg-and-store" => vec![
+            item("lower-half", CostKey::PTWR_HALF_XCHG, |w| {
+                w.tolls.emulated_half_exchanges
+            }),
+            UPPER_HALF,
+        ],
+        "cmpxchg8b" => vec![READ_PAE, trap(CostKey::PTWR_CMPXCHG8B)],
+        "preserve-ad" => vec![
+            READ_PAE,
+            ENTRY_PAE,
+            call(CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL_PAE),
+            per_entry(CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_PAE),
+        ],
+        other => unreachable!("route unmap has no mechanism {other} on 32 bits"),
+    }
+}
+
+fn set_of_32_bits(mechanism: &str) -> Vec<Item> {
+    match mechanism {
+        "emulate-2x32" => vec![
+            UPPER_HALF,
+            item("lower-half", CostKey::PTWR_HALF_SET, |w| {
+                w.tolls.emulated_half_sets
+            }),
+        ],
+        "hypercall" => vec![ENTRY_PAE, per_entry(CostKey::MMU_UPDATE_SET_PAE)],
+        other => unreachable!("route fault has no mechanism {other} on 32 bits"),
     }
 }
 
 fn clear(mechanism: &str) -> Vec<Item> {
     match mechanism {
         "emulate" => vec![trap(CostKey::PTWR_XCHG)],
-        "xchg-and-store" => vec![READ, trap(CostKey::PTWR_HALF)],
-        "cmpxchg8b" => vec![READ, trap(CostKey::PTWR_CMPXCHG8B)],
         "set-pte" => vec![
             READ,
             ENTRY,
@@ -87,7 +132,6 @@ fn clear(mechanism: &str) -> Vec<Item> {
 fn set(mechanism: &str) -> Vec<Item> {
     match mechanism {
         "emulate" => vec![trap(CostKey::PTWR_STORE)],
-        "emulate-2x32" => vec![trap(CostKey::PTWR_HALF)],
         "hypercall" => vec![ENTRY, per_entry(CostKey::MMU_UPDATE_SET)],
         other => unreachable!("route fault has no mechanism {other}"),
     }

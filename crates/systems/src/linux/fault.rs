@@ -42,15 +42,6 @@ impl SetPte {
             Self::Hypercall => "hypercall",
         }
     }
-
-    /// Which kernels use it.
-    #[must_use]
-    pub const fn width(self) -> Width {
-        match self {
-            Self::Emulate2x32 => Width::Pae32,
-            Self::Emulate | Self::Hypercall => Width::Bits64,
-        }
-    }
 }
 
 impl FromStr for SetPte {
@@ -68,13 +59,12 @@ impl FromStr for SetPte {
     }
 }
 
-/// Sets the entries of as many pages of a new guest, one after the other.
+/// Sets the entries of as many pages of a new guest of that width, one after the other.
 ///
 /// # Errors
 /// Too many pages.
-pub fn fault(pages: Pages, mechanism: SetPte) -> Result<Walked, Error> {
+pub fn fault(pages: Pages, mechanism: SetPte, width: Width) -> Result<Walked, Error> {
     within_reach(pages)?;
-    let width = mechanism.width();
     let mut kernel = Kernel::boot(layout(pages, width))?;
     let space = AddressSpace::of(pages.get());
     let mapped = Mapped {

@@ -7,10 +7,11 @@ use pagetoll_units::Pages;
 
 use super::*;
 use crate::Error;
-use crate::xen::Tolls;
+use crate::xen::{Tolls, Width};
 
 fn unmapped(pages: u64, mechanism: GetAndClear, batch: u32) -> Walked {
-    let walked = unmap(Pages(pages), Zap { mechanism, batch }).unwrap();
+    let width = mechanism.width();
+    let walked = unmap(Pages(pages), Zap { mechanism, batch }, width).unwrap();
     assert_eq!(walked.items, pages);
     assert_eq!(walked.checked.items, pages);
     assert_eq!(walked.checked.failed(), 0, "{mechanism:?}: {walked:?}");
@@ -61,15 +62,41 @@ fn a_gibibyte_goes_page_by_page() {
 
 #[test]
 fn each_way_to_set_an_entry_sets_it() {
-    for (mechanism, expected) in [
-        (SetPte::Emulate, [0, 700, 700, 0]),
-        (SetPte::Emulate2x32, [0, 1400, 1400, 0]),
-        (SetPte::Hypercall, [700, 0, 0, 0]),
+    for (mechanism, width, expected) in [
+        (SetPte::Emulate, Width::Bits64, [0, 700, 700, 0]),
+        (SetPte::Hypercall, Width::Bits64, [700, 0, 0, 0]),
+        (SetPte::Emulate2x32, Width::Pae32, [0, 1400, 1400, 0]),
+        (SetPte::Hypercall, Width::Pae32, [700, 0, 0, 0]),
     ] {
-        let walked = fault(Pages(700), mechanism).unwrap();
+        let walked = fault(Pages(700), mechanism, width).unwrap();
         assert_eq!(crossings(walked.tolls), expected, "{mechanism:?}");
         assert_eq!((walked.checked.items, walked.checked.failed()), (700, 0));
     }
+}
+
+/// What the two halves of an entry cost differs, so they are counted apart.
+#[test]
+fn halves_of_an_entry_are_told_apart() {
+    let halves = |tolls: Tolls| (tolls.emulated_half_sets, tolls.emulated_half_exchanges);
+    let set = fault(Pages(700), SetPte::Emulate2x32, Width::Pae32).unwrap();
+    assert_eq!(halves(set.tolls), (700, 0));
+    let cleared = unmapped(700, GetAndClear::XchgAndStore, 1);
+    assert_eq!(halves(cleared.tolls), (0, 700));
+    assert_eq!(
+        halves(unmapped(700, GetAndClear::Cmpxchg8b, 1).tolls),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_32_bit_guest_has_what_the_hypercalls_are() {
+    let zap = Zap {
+        mechanism: GetAndClear::PreserveAd,
+        batch: 32,
+    };
+    let walked = unmap(Pages(700), zap, Width::Pae32).unwrap();
+    assert_eq!(crossings(walked.tolls), [22, 0, 0, 1400]);
+    assert_eq!(walked.checked.failed(), 0);
 }
 
 #[test]
@@ -110,6 +137,7 @@ fn what_cannot_be_is_told() {
         batch,
     };
     let told = |ended: Result<Walked, Error>| ended.unwrap_err().to_string();
+    let unmap = |pages, zap| unmap(pages, zap, Width::Bits64);
     assert!(told(unmap(Pages(0), zap(1))).contains("0 pages: expected 1 to"));
     assert!(told(unmap(Pages(1 << 40), zap(1))).contains("expected 1 to"));
     assert!(told(unmap(Pages(1), zap(0))).contains("batch 0"));

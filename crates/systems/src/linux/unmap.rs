@@ -52,14 +52,13 @@ impl Mapped {
     }
 }
 
-/// Maps and unmaps pages of a new guest.
+/// Maps and unmaps pages of a new guest of that width.
 ///
 /// # Errors
 /// Too many pages, or a batch that is none.
-pub fn unmap(pages: Pages, zap: Zap) -> Result<Walked, Error> {
+pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<Walked, Error> {
     within_reach(pages)?;
     batch_size(zap.batch)?;
-    let width = zap.mechanism.width();
     let mut kernel = Kernel::boot(layout(pages, width))?;
     let space = AddressSpace::of(pages.get());
     let first = kernel.xen.allocate_row(pages);

@@ -124,8 +124,23 @@ impl Xen {
             };
             let wanted = PageTableEntry(operand.insert(word, value, place.offset()));
             if self.ptwr_emulated_update(place, (PageTableEntry(word), wanted, store), domain)? {
+                self.count_half((operand, emulated), place);
                 return Some(found);
             }
+        }
+    }
+
+    /// What was done to a half of a 32-bit guest's entry.
+    fn count_half(&mut self, (operand, emulated): (Operand, Emulated), place: MachineAddress) {
+        if operand.bytes != 4 {
+            return;
+        }
+        match emulated {
+            Emulated::Exchange(_) => self.tolls.emulated_half_exchanges += 1,
+            Emulated::Move(_) if PageTableEntry(self.memory.read(place)).is_present() => {
+                self.tolls.emulated_half_sets += 1;
+            }
+            Emulated::Move(_) | Emulated::CompareExchange { .. } => {}
         }
     }
 

@@ -56,6 +56,10 @@ tolls! {
     page_faults,
     /// Instructions that ptwr emulated.
     emulations,
+    /// Of those, 32-bit stores that left an entry present.
+    emulated_half_sets,
+    /// Of those, 32-bit exchanges.
+    emulated_half_exchanges,
     /// Privileged instructions that Xen emulated.
     privileged,
     /// Entries whose frame was validated anew, or released.

@@ -1,6 +1,6 @@
 //! What each mechanism costs, compared with what kernels do today.
 
-use pagetoll_bill::{Bill, Check, Role, Row};
+use pagetoll_bill::{Bill, Check, Role, Row, System};
 
 use super::super::document::Section;
 use super::super::figure::{self, NONE};
@@ -8,21 +8,27 @@ use super::super::table::{Align, Table};
 use super::{has_batches, in_order, mechanism_rows, safety};
 use crate::words::word;
 
-/// One table for each operation that mechanisms do.
+/// One table for each operation that mechanisms do, and one more for what a 32-bit guest does of it.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
-    let operations = in_order(mechanism_rows(bill).map(|row| row.operation.as_str()));
-    operations
-        .into_iter()
-        .map(|operation| {
-            let title = format!("{operation}: what each mechanism costs");
-            Section::table(title, table(bill, operation))
+    let all = in_order(mechanism_rows(bill).map(|row| (row.operation.as_str(), row.system)));
+    all.into_iter()
+        .map(|(operation, system)| {
+            let title = format!("{}: what each mechanism costs", title(operation, system));
+            Section::table(title, table(bill, (operation, system)))
         })
         .collect()
 }
 
-fn table(bill: &Bill, operation: &str) -> Table {
+fn title(operation: &str, system: System) -> String {
+    match system {
+        System::XenPv32Dom0 => format!("{operation}, by a 32-bit guest ({})", word(system)),
+        System::XenPvDom0 | System::Native | System::KvmGuest => operation.to_owned(),
+    }
+}
+
+fn table(bill: &Bill, (operation, system): (&str, System)) -> Table {
     let rows: Vec<&Row> = mechanism_rows(bill)
-        .filter(|row| row.operation == operation)
+        .filter(|row| row.operation == operation && row.system == system)
         .collect();
     let before: Vec<&Row> = rows
         .iter()

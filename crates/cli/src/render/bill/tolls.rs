@@ -7,6 +7,7 @@ use super::super::document::Section;
 use super::super::figure::{self, NONE};
 use super::super::table::{Align, Table};
 use super::{has_batches, in_order, mechanism_rows};
+use crate::words::word;
 
 /// The items of each mechanism. Those of user space stand in its own table: without Xen, and what Xen adds.
 pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
@@ -31,6 +32,7 @@ fn table(bill: &Bill, detail: Detail) -> Table {
     let labelled = labels(bill);
     let heads = [
         ("operation", Align::Left),
+        ("system", Align::Left),
         ("mechanism", Align::Left),
         ("batch", Align::Right),
         ("kernel", Align::Left),
@@ -45,6 +47,7 @@ fn table(bill: &Bill, detail: Detail) -> Table {
     for row in rows {
         let labels = labelled.iter().map(|label| match *label {
             "operation" => row.operation.clone(),
+            "system" => word(row.system),
             "mechanism" => row.mechanism.clone(),
             "kernel" => row.kernel.clone().unwrap_or_default(),
             _ => row.batch.to_string(),
@@ -60,11 +63,14 @@ fn table(bill: &Bill, detail: Detail) -> Table {
 fn labels(bill: &Bill) -> Vec<&'static str> {
     let operations = in_order(mechanism_rows(bill).map(|row| row.operation.as_str()));
     let several = (operations.len() > 1).then_some("operation");
+    let systems = in_order(mechanism_rows(bill).map(|row| row.system));
+    let several_systems = (systems.len() > 1).then_some("system");
     let batch = has_batches(bill).then_some("batch");
     let kernel = mechanism_rows(bill).any(|row| row.kernel.is_some());
     let kernel = kernel.then_some("kernel");
     several
         .into_iter()
+        .chain(several_systems)
         .chain(["mechanism"])
         .chain(batch)
         .chain(kernel)

@@ -79,7 +79,7 @@ fn findings() -> Findings {
             race("preserve-ad", 1, 0),
             race("preserve-ad", 8, 0),
         ],
-        no_probe: None,
+        ..Findings::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use pagetoll_bill::System;
 use pagetoll_bill::host::{CostKey, HostError, Prices};
 use pagetoll_units::Pages;
 
@@ -12,6 +13,7 @@ use super::super::{BillingError, flush};
 use crate::linux::{
     self, EnableEvents, ForeignMap, ForeignMapped, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap,
 };
+use crate::xen::Width;
 use crate::xen::cr4::FullFlush;
 use crate::xen::flush_area::WaitsWith;
 use crate::xen::lock_profile::LockProfile;
@@ -88,9 +90,9 @@ struct Priced {
 }
 
 impl Priced {
-    fn new((operation, mechanism): (Operation, &str), walked: Walked) -> Self {
+    fn new((cell, mechanism): ((Operation, System), &str), walked: Walked) -> Self {
         Self {
-            tariff: tariff::of(operation, mechanism),
+            tariff: tariff::of(cell, mechanism),
             walked,
         }
     }
@@ -199,7 +201,8 @@ fn mmapbatch() -> Result<Model, BillingError> {
 fn tls_descriptors() -> Result<Model, BillingError> {
     let switched = |how: LoadTls| -> Result<Priced, BillingError> {
         let walked = linux::switch(ITEMS, how, 0)?;
-        Ok(Priced::new((Operation::Switch(0), how.name()), walked))
+        let cell = (Operation::Switch(0), System::XenPvDom0);
+        Ok(Priced::new((cell, how.name()), walked))
     };
     let (before, after) = (switched(LoadTls::Always)?, switched(LoadTls::IfChanged)?);
     Ok(Box::new(move |prices, _| {
@@ -210,8 +213,9 @@ fn tls_descriptors() -> Result<Model, BillingError> {
 /// A 32-bit guest's page fault: the entry, and all that is paid beside it.
 fn fault_32bit() -> Result<Model, BillingError> {
     let set = |how: SetPte| -> Result<Priced, BillingError> {
-        let walked = linux::fault(Pages(ITEMS), how)?;
-        Ok(Priced::new((Operation::Set, how.name()), walked))
+        let walked = linux::fault(Pages(ITEMS), how, Width::Pae32)?;
+        let cell = (Operation::Set, System::XenPv32Dom0);
+        Ok(Priced::new((cell, how.name()), walked))
     };
     let (before, after) = (set(SetPte::Emulate2x32)?, set(SetPte::Hypercall)?);
     Ok(Box::new(move |prices, _| {
@@ -231,10 +235,8 @@ fn xen_version() -> Result<Model, BillingError> {
                 pending_every,
             },
         )?;
-        Ok(Priced::new(
-            (Operation::EnableIdle, mechanism.name()),
-            walked,
-        ))
+        let cell = (Operation::EnableIdle, System::XenPvDom0);
+        Ok(Priced::new((cell, mechanism.name()), walked))
     };
     let before = enabled(EnableEvents::Always)?;
     let after = enabled(EnableEvents::IfPending)?;
