@@ -7,7 +7,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pagetoll_bill::host::{CostKey, Host, Kind};
 use pagetoll_live::host;
@@ -87,10 +89,7 @@ fn what_makes_no_sense_is_refused() {
         &["calibrate", "--this-host", "--rounds", "0"],
         &["--rounds 0", "1 to 1000"],
     );
-    refused(
-        &["calibrate", "--rounds", "3", "bill.json"],
-        &["--this-host"],
-    );
+    refused(&["calibrate", "--rounds", "3", "bill.json"], &["--rounds"]);
     refused(&["validate", "--host", "this-host"], &["--live"]);
     if !is_skipped("validate --live") {
         let order = [
@@ -148,6 +147,58 @@ fn the_kernels_own_test_stands_beside_or_it_is_told_why_not() {
     assert_eq!((rows.len(), &rows[0]["ring"]), (2, &serde_json::json!(0)));
     assert_eq!(rows[1]["operation"], "demand_paging_test");
     assert_eq!(rows[1]["pages_per_second"], 1000.5);
+}
+
+/// Whether a process is gone, or dead and not waited for.
+fn is_dead(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+/// Waits for something that another process does.
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_kernels_own_test_does_not_outlive_a_bill_that_is_killed() {
+    if is_skipped("killed beside") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("pid");
+    let says = format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
+        note.display()
+    );
+    let stand_in = stand_in(folder.path(), &says);
+    let mut bill = Command::new(program())
+        .args([
+            "bill",
+            "demand",
+            "--mechanism",
+            "uffd",
+            "--batch",
+            "1",
+            "--pages",
+            "64",
+        ])
+        .arg("--beside")
+        .arg(&stand_in)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the test is run", || note.exists());
+    let pid = fs::read_to_string(&note).unwrap();
+    bill.kill().unwrap();
+    bill.wait().unwrap();
+    eventually("the test is dead", || is_dead(pid.trim()));
 }
 
 /// Runs pagetoll as somebody, or somewhere, that lacks something; nothing where that cannot be made here.

@@ -26,12 +26,6 @@ impl Estimate {
             samples: samples.len(),
         })
     }
-
-    /// Whether a cost can be told from nothing: it is positive in nine of ten rounds.
-    #[must_use]
-    pub fn is_positive(&self) -> bool {
-        self.low > 0.0
-    }
 }
 
 /// The median of some samples; 0 of none.

@@ -300,8 +300,12 @@ fn derived(rule: &Rule, found: &Measurements) -> Option<Derived> {
         high,
         samples,
     } = found.estimate(|round| (rule.of)(&Get(round)))?;
+    let doubt = match median > 0.0 {
+        true => "",
+        false => "; not to be told from nothing here",
+    };
     let source = format!(
-        "{}; median of {samples} rounds, 80 % of them between low and high",
+        "{}; median of {samples} rounds, 80 % of them between low and high{doubt}",
         rule.words
     );
     Some(Derived {

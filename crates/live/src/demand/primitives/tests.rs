@@ -90,6 +90,15 @@ fn a_copy_is_divided_into_call_and_pages() {
 }
 
 #[test]
+fn a_difference_that_cannot_be_told_from_nothing_says_so() {
+    let (touch, filled) = (Primitive::GuestTouch, Primitive::GuestZeroFill);
+    let found = made_up(&[&[(touch, 1000.0), (filled, 990.0)]]);
+    let difference = figure(&found, CostKey::DEMAND_ZERO_FILL);
+    assert_eq!((difference.low, difference.value), (0.0, 0.0));
+    assert!(difference.source.ends_with("from nothing here"));
+}
+
+#[test]
 fn what_was_not_measured_is_assumed_or_absent_and_never_zero() {
     let found = made_up(&[&[]]);
     for figure in figures(&found) {
