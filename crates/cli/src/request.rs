@@ -22,6 +22,7 @@ use crate::args::{BillArgs, Format, MOST_SAMPLES, WhatIf};
 use crate::failure::Failure;
 use crate::hosts;
 use crate::support::{self, BACKENDS};
+use crate::timeline::TimelineOrder;
 
 pub(crate) use kernels::{Kernel, Origin, kernel};
 
@@ -48,7 +49,7 @@ pub(crate) enum Work {
     /// The model of demand paging is to be run.
     DemandSim(Box<pagetoll_systems::demand::billing::Request>),
     /// Simulated systems are to be travelled.
-    Sim(Box<billing::Request>),
+    Sim(Box<billing::Request>, Option<TimelineOrder>),
     /// Real kernels are to map memory.
     Pin(Box<pagetoll_lab::pin::Request>),
     /// The model of VFIO is to map memory.
@@ -63,6 +64,7 @@ impl BillRequest {
         let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
         check_options(&args)?;
+        let timeline = TimelineOrder::new(&args, backend)?;
         Ok(Self {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
@@ -75,7 +77,7 @@ impl BillRequest {
                 (Route::Demand, Backend::Sim) => {
                     Work::DemandSim(Box::new(demand_sim::sim(&args, command)?))
                 }
-                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?)),
+                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?), timeline),
                 (_, Backend::Live) => Work::Demand(Box::new(demand::live(&args, command)?)),
             },
         })

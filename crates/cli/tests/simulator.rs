@@ -271,3 +271,96 @@ fn published_figures_are_compared_whatever_the_format() {
         first["interval"]["low"].as_f64().unwrap() < first["interval"]["high"].as_f64().unwrap()
     );
 }
+
+#[test]
+fn a_timeline_is_written_for_flame_graphs_and_for_perfetto() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let order = [
+        "bill",
+        "flush",
+        "--on",
+        "sim",
+        "--pages",
+        "200",
+        "--samples",
+        "1",
+    ];
+    let one = [&order[..], &["--mechanism", "global-pages", "--timeline"]].concat();
+    let (folded, perfetto) = (file("run.folded"), file("run.pftrace"));
+    stdout(&[&one[..], &[&folded]].concat());
+    stdout(&[&one[..], &[&perfetto]].concat());
+    let folded = fs::read_to_string(folded).unwrap();
+    assert!(
+        folded
+            .lines()
+            .any(|line| line.starts_with("vcpu 0;flush_lock ")),
+        "{folded}"
+    );
+    let perfetto = fs::read(perfetto).unwrap();
+    assert!(perfetto.windows(7).any(|bytes| bytes == b"vcpu 31"));
+
+    let refused = |arguments: &[&str], expected: &str| {
+        let failed = pagetoll(arguments).assert().code(2);
+        let stderr = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(stderr.contains(expected), "{stderr}");
+    };
+    let wrong = file("run.txt");
+    refused(
+        &[&one[..], &[&wrong]].concat(),
+        "expected a file that ends in .folded or .pftrace",
+    );
+    let right = file("two.folded");
+    let all = [&order[..], &["--timeline", &right]].concat();
+    refused(&all, "0 mechanisms; expected one by --mechanism");
+    let unmap = ["bill", "unmap", "--on", "sim", "--timeline", &right];
+    refused(&unmap, "expected bill flush --on sim");
+}
+
+#[test]
+fn demand_paging_stands_beside_what_was_published() {
+    let options = [
+        "--vcpus",
+        "1,2",
+        "--samples",
+        "3",
+        "--mechanism",
+        "uffd,exit-on-missing",
+    ];
+    let bill = simulated("demand", &options);
+    let rows = bill.rows.iter();
+    let told: Vec<_> = rows
+        .map(|row| (row.mechanism.as_str(), row.vcpus, row.readers))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("uffd", Some(1), Some(1)),
+            ("uffd", Some(2), Some(2)),
+            ("exit-on-missing", Some(1), None),
+            ("exit-on-missing", Some(2), None),
+        ]
+    );
+    let fitted = |row: &pagetoll_bill::Row| row.published.unwrap().fitted;
+    let fitted: Vec<_> = bill.rows.iter().map(fitted).collect();
+    assert_eq!(fitted, [true, false, true, false]);
+    let text = stdout(&[&["bill", "demand", "--on", "sim"], options.as_slice()].concat());
+    assert!(text.contains("Beside what was published"), "{text}");
+}
+
+#[test]
+fn what_the_model_of_demand_paging_lacks_is_refused() {
+    let refused = |options: &[&str]| {
+        let arguments = [&["bill", "demand", "--on", "sim"], options].concat();
+        let output = pagetoll(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["--vcpus", "0"]).contains("--vcpus 0: expected 1 to 4096"));
+    assert!(refused(&["--memory", "thp"]).contains("--memory: the model has one kind only"));
+    assert!(refused(&["--what-if", "interrupts-off"]).contains("expected it with route flush"));
+    assert!(refused(&["--host", "xen-pv-dom0"]).contains("no [topology] up to here"));
+    let flush = pagetoll(&["bill", "flush", "--on", "sim", "--what-if", "no-walks"]).output();
+    let told = String::from_utf8(flush.unwrap().stderr).unwrap();
+    assert!(told.contains("expected route demand"), "{told}");
+}

@@ -26,6 +26,7 @@ use thiserror::Error;
 use self::cells::Cell;
 use crate::Error;
 use crate::demand::DemandError;
+use crate::timeline::Timeline;
 use crate::xen::flush_area::FlushError;
 
 pub use crate::xen::flush_area::WaitsWith;
@@ -55,6 +56,11 @@ pub enum BillingError {
     /// Demand paging cannot be run.
     #[error(transparent)]
     Demand(#[from] DemandError),
+    /// A route without virtual time.
+    #[error(
+        "route {0} has no timeline: what its mechanisms do is counted and priced; expected route flush"
+    )]
+    NoTimeline(Route),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -69,6 +75,7 @@ impl BillingError {
             Self::Demand(DemandError::Run(_)) => 1,
             Self::Host(_)
             | Self::Mechanism(_)
+            | Self::NoTimeline(_)
             | Self::System(_)
             | Self::Flush(_)
             | Self::Demand(_) => 2,
@@ -144,6 +151,18 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
             ..Provenance::default()
         },
     })
+}
+
+/// Who paid what, and when: one run of a mechanism with the table's own values.
+///
+/// # Errors
+///
+/// As [`bill`]; [`BillingError::NoTimeline`] for a route whose mechanisms are counted, and not run in virtual time.
+pub fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
+    match request.route {
+        Route::Flush => flush::timeline(request, mechanism),
+        other => Err(BillingError::NoTimeline(other)),
+    }
 }
 
 fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {

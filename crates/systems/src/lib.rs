@@ -13,6 +13,7 @@ pub mod demand;
 mod error;
 pub mod linux;
 pub mod search;
+pub mod timeline;
 pub mod vfio;
 mod words;
 pub mod x86;
