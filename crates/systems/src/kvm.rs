@@ -7,6 +7,10 @@
 //! Functional: a VM's slots are real, stage 2 is filled by faults over a real [`Mm`](crate::linux::mm::Mm), and what
 //! the kernel refuses is refused with the same error. Nothing has a cost here.
 //!
+//! Calls return at once here. On a real kernel a change of slots waits until no vCPU is within `KVM_RUN` holding the old
+//! ones (`synchronize_srcu` in `kvm_swap_active_memslots`): a thread that changes slots while a vCPU sleeps in a
+//! userfaultfd, and is the one to resolve its fault, waits for ever. No script does.
+//!
 //! Not here: the guest's own page tables (its addresses are physical), interrupts, asynchronous page faults (which
 //! need a local APIC in the kernel), large stage-2 pages, private memory, the dirty ring.
 

@@ -1,4 +1,4 @@
-//! What a script asks for. Memory is named, so that a case does not depend on where it lies.
+//! What a script asks for. Memory is named; [`Place`](super::Place) says where it lies.
 
 /// What memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

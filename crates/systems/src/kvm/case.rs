@@ -132,7 +132,7 @@ impl<'c> Runner<'c> {
             Call::Userfaultfd(uffd, call) => {
                 self.userfaultfd(uffd, (call, step)).unwrap_or_else(refused)
             }
-            Call::Pages(call) => self.pages(call, step),
+            Call::Pages(call) => self.pages(call, step).unwrap_or_else(refused),
             Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
             Call::Touch(actor, touch) => self.touch(actor, touch),
         };
@@ -240,14 +240,14 @@ impl<'c> Runner<'c> {
         }
     }
 
-    fn pages(&mut self, call: PageCall, step: &Step) -> Answer {
+    fn pages(&mut self, call: PageCall, step: &Step) -> Result<Answer, Errno> {
         let start = hva(step.at);
         match call {
-            PageCall::Show => return self.show(step.at),
-            PageCall::Discard => self.mm.discard(start, step.bytes),
+            PageCall::Show => return Ok(self.show(step.at)),
+            PageCall::Discard => self.mm.discard(start, step.bytes)?,
             PageCall::Unmap => self.mm.unmap(start, step.bytes),
         }
-        Answer::Done
+        Ok(Answer::Done)
     }
 
     fn show(&self, at: Place) -> Answer {

@@ -11,6 +11,8 @@ pub enum Errno {
     BadF,
     /// Not now, or not all of it.
     Again,
+    /// Not all of it is memory.
+    NoMem,
     /// Memory cannot be reached.
     Fault,
     /// It belongs to somebody else.
@@ -30,6 +32,7 @@ impl Errno {
             Self::NoEnt => 2,
             Self::BadF => 9,
             Self::Again => 11,
+            Self::NoMem => 12,
             Self::Fault => 14,
             Self::Busy => 16,
             Self::Exist => 17,

@@ -7,7 +7,8 @@
 //! `copy_from_user` make them: memory that cannot be reached is `EFAULT`, never a signal.
 //!
 //! Not here: swap, fork, transparent huge pages, fault-around (a read maps the page that was read and no neighbour),
-//! private mappings of files, protection keys.
+//! private mappings of files, protection keys, reverse maps: areas that are alike are always joined, which a real kernel
+//! does not do with some that have been used apart (`is_mergeable_anon_vma`).
 
 mod access;
 mod fault;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_units::Hva;
 
+use super::Errno;
 use super::userfaultfd::{UffdId, Userfaultfd};
 
 /// Bytes of a base page: `PAGE_SIZE` of x86-64.
@@ -87,8 +89,18 @@ impl Mm {
     }
 
     /// Drops the pages of a range, as madvise(2) with `MADV_DONTNEED`; a file keeps its own.
-    pub fn discard(&mut self, start: Hva, bytes: u64) {
+    ///
+    /// # Errors
+    /// `ENOMEM` for a range with holes, of which the rest is dropped all the same (`madvise_walk_vmas`).
+    pub fn discard(&mut self, start: Hva, bytes: u64) -> Result<(), Errno> {
         self.zap(start, bytes);
+        let end = start.0 + bytes;
+        let within = |vma: &Vma| vma.end.0.min(end) - vma.start.0.max(start.0);
+        let covered: u64 = self.vmas_in(start.0, end).map(within).sum();
+        match covered == bytes {
+            true => Ok(()),
+            false => Err(Errno::NoMem),
+        }
     }
 
     fn zap(&mut self, start: Hva, bytes: u64) {
