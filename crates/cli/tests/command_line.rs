@@ -124,9 +124,9 @@ fn unknown_names_are_told_with_the_known_ones() {
 #[test]
 fn what_cannot_be_billed_yet_is_refused_with_what_can() {
     refused(
-        &["bill", "demand", "--on", "lab"],
+        &["bill", "demand", "--on", "lab", "--vcpus", "2"],
         2,
-        &["--on lab for route demand", "demand on live"],
+        &["--on lab for route demand", "--on live"],
     );
     refused(
         &["bill", "unmap", "--on", "live"],
