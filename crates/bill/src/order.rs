@@ -104,8 +104,9 @@ impl Order {
     pub fn mechanisms_on(&self, route: Route, system: System) -> Vec<&'static Mechanism> {
         let known = |name: &String| route.mechanism(name).ok();
         let ordered: Vec<_> = self.mechanisms.iter().filter_map(known).collect();
-        let is_theirs_alone = |mechanism: &&Mechanism| !route.has_on(System::XenPvDom0, mechanism);
-        if system == System::XenPv32Dom0 && !ordered.iter().any(|one| is_theirs_alone(&one)) {
+        let is_theirs_alone =
+            |mechanism: &&'static Mechanism| !route.has_on(System::XenPvDom0, mechanism);
+        if system == System::XenPv32Dom0 && !ordered.iter().any(is_theirs_alone) {
             return Vec::new();
         }
         let has = |mechanism: &&Mechanism| route.has_on(system, mechanism);

@@ -86,9 +86,14 @@ fn two_traps_of_a_32_bit_guest_are_one_hypercall_on_both() {
     }
 }
 
+fn is_of_32_bits(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with("pv32-")
+}
+
 fn counted_of_32_bits() -> Vec<PathBuf> {
-    let is_theirs = |path: &PathBuf| path.to_string_lossy().contains("pv32-");
-    let found: Vec<_> = counted().into_iter().filter(is_theirs).collect();
+    let all = counted().into_iter();
+    let found: Vec<_> = all.filter(|path| is_of_32_bits(path)).collect();
     assert_eq!(found.len(), 2, "fault and unmap");
     found
 }
@@ -113,8 +118,12 @@ fn the_table_is_what_the_counted_bills_give() {
 #[test]
 fn what_the_table_was_not_made_from_is_predicted() {
     for path in counted() {
-        let lab: Bill = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut lab: Bill = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(lab.backend, Backend::Lab);
+        // Their Xen is another build, on which the table has nothing to say of 64-bit guests.
+        if is_of_32_bits(&path) {
+            lab.rows.retain(|row| row.system == System::XenPv32Dom0);
+        }
         let most = if lab.route == Route::Unmap {
             0.03
         } else {

@@ -226,13 +226,8 @@ impl Kind {
     }
 }
 
-/// What came of a boot.
-enum Made {
-    /// The guest's greeting, what it counted, and its other reports.
-    Ran(Hello, Counted, Vec<Report>),
-    /// Xen starts no such guest, and why.
-    Refused(&'static str),
-}
+/// A boot's greeting, what it counted, and its other reports; or why Xen starts no such guest.
+type Made = Result<(Hello, Counted, Vec<Report>), &'static str>;
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -349,7 +344,7 @@ impl Work<'_> {
         }
         let hello = hello.ok_or_else(|| senseless(job, "it never said hello".to_owned()))?;
         check_system(job, &hello)?;
-        Ok(Made::Ran(hello, counted, rest))
+        Ok(Ok((hello, counted, rest)))
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), LabError> {
@@ -389,7 +384,7 @@ fn senseless(job: &Job, problem: String) -> LabError {
 fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
     match &error {
         LabError::Guest { problem, .. } if job.kind == Kind::Pv32 => {
-            pv32::refusal(problem).map(Made::Refused).ok_or(error)
+            pv32::refusal(problem).map(Err).ok_or(error)
         }
         _ => Err(error),
     }
@@ -406,8 +401,8 @@ fn gather(
     let mut hello = None;
     for (kind, made) in made {
         let (greeting, counted, rest) = match made {
-            Made::Ran(greeting, counted, rest) => (greeting, counted, rest),
-            Made::Refused(reason) => {
+            Ok(ran) => ran,
+            Err(reason) => {
                 findings.no_pv32 = Some(reason.to_owned());
                 continue;
             }
