@@ -116,7 +116,7 @@ struct finding check_fork_race(uint32_t pages)
 	writing.area = map_or_fail(-1, RACE_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
 	if (pthread_create(&thread, NULL, go_on_writing, &writing))
 		fail("start a writer");
-	while (finding.tried < pages) {
+	while (goes_on(&finding, pages)) {
 		finding.failed += in_child(watch, writing.area, RACE_PAGES);
 		finding.tried += RACE_PAGES;
 	}

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "checks.h"
@@ -98,4 +99,15 @@ void page_out(void *addr, size_t size)
 	for (int attempt = 0; attempt < 3; attempt++)
 		if (madvise(addr, size, MADV_PAGEOUT) < 0)
 			fail("madvise PAGEOUT");
+}
+
+void fork_once(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		fail("fork");
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
 }

@@ -8,8 +8,6 @@
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "checks.h"
 #include "report.h"
@@ -33,17 +31,6 @@ static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
 		if (*word(area, page) != value + page)
 			wrong++;
 	return wrong;
-}
-
-static void fork_once(void)
-{
-	pid_t child = fork();
-
-	if (child < 0)
-		fail("fork");
-	if (child == 0)
-		_exit(0);
-	waitpid(child, NULL, 0);
 }
 
 static uint64_t count_swapped(volatile char *area, uint32_t pages)

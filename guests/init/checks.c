@@ -22,7 +22,9 @@ static const struct check {
 	{ "shared-files", check_shared_files },
 	{ "private-copies", check_private_copies },
 	{ "dirty-race-zap", check_dirty_race_zap },
+	{ "dirty-race-unmap", check_dirty_race_unmap },
 	{ "dirty-race-mremap", check_dirty_race_mremap },
+	{ "dirty-race-fork", check_dirty_race_fork },
 	{ "fork-contents", check_fork_contents },
 	{ "fork-race", check_fork_race },
 	{ "swap", check_swap },
@@ -31,6 +33,20 @@ static const struct check {
 	{ "uffd-wp-markers", check_uffd_wp_markers },
 	{ "accounting", check_accounting },
 };
+
+static bool first_failure_ends;
+
+bool goes_on(const struct finding *finding, uint32_t pages)
+{
+	return finding->tried < pages && !(first_failure_ends && finding->failed);
+}
+
+void step_catch(const char *name, uint32_t pages)
+{
+	first_failure_ends = true;
+	step_check(name, pages);
+	first_failure_ends = false;
+}
 
 void step_check(const char *name, uint32_t pages)
 {

@@ -6,6 +6,7 @@
 #ifndef PAGETOLL_CHECKS_H
 #define PAGETOLL_CHECKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,12 @@ struct finding {
 /* check NAME PAGES */
 void step_check(const char *name, uint32_t pages);
 
+/* catch NAME PAGES: the same, to the first failure: enough where failing is what is expected. */
+void step_catch(const char *name, uint32_t pages);
+
+/* Whether a check that goes round until it tried so many pages is to go round again. */
+bool goes_on(const struct finding *finding, uint32_t pages);
+
 /* kernel-log: counts the lines in the kernel's log that no healthy kernel writes. */
 void step_kernel_log(void);
 
@@ -31,9 +38,14 @@ struct finding check_shared_files(uint32_t pages);
 /* Private pages survive when the file below them is punched; the file's own do not. */
 struct finding check_private_copies(uint32_t pages);
 
-/* A thread writes to pages of a tmpfs file while another zaps them, or moves them away: nothing written is lost. */
+/*
+ * A thread writes to pages while another zaps them, maps over them, moves them away, or forks: nothing that was written
+ * is lost.
+ */
 struct finding check_dirty_race_zap(uint32_t pages);
+struct finding check_dirty_race_unmap(uint32_t pages);
 struct finding check_dirty_race_mremap(uint32_t pages);
+struct finding check_dirty_race_fork(uint32_t pages);
 
 /* Parent and child see their own writes only, one after the other and at the same time. */
 struct finding check_fork_contents(uint32_t pages);
@@ -60,6 +72,7 @@ void drop_caches(void);
 uint64_t pagemap_entry(const volatile void *addr);
 void use_swap(void);
 void page_out(void *addr, size_t size);
+void fork_once(void);
 
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_SWAPPED (1ull << 62)

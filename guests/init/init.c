@@ -14,6 +14,7 @@
  *   call OPERATION
  *   conformance FILE
  *   check NAME PAGES                       see checks.h
+ *   catch NAME PAGES
  *   kernel-log
  *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
  *   trace-end                              hand the capture over
@@ -197,6 +198,8 @@ static void run_step(const char *line)
 		step_conformance(a);
 	else if (sscanf(line, "check %63s %u", word, &x) == 2)
 		step_check(word, x);
+	else if (sscanf(line, "catch %63s %u", word, &x) == 2)
+		step_catch(word, x);
 	else if (!strcmp(line, "kernel-log"))
 		step_kernel_log();
 	else if (sscanf(line, "run %255s %255s", a, b) == 2)

@@ -8,14 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagetoll_lab::LabError;
-use pagetoll_lab::Surroundings;
 use pagetoll_lab::apt::Freshness;
 use pagetoll_lab::cache::{Cache, Lock, require_room};
 use pagetoll_lab::digest::sha256_of;
 use pagetoll_lab::kernel::KernelImage;
 use pagetoll_lab::process::{Run, run_to_end};
 use pagetoll_lab::tools::{self, Tool};
+use pagetoll_lab::{LabError, Stop, Surroundings};
 
 use crate::catalogue::Patch;
 use crate::config::{self, WANTED};
@@ -85,17 +84,14 @@ impl<'a> Plan<'a> {
         tools::check_kernel_build()?;
         let mut phase = surroundings.progress.begin("source", 2);
         phase.step("unpack");
-        let source = source::obtain(
-            &order.spec,
-            order.source.as_deref(),
-            (order.freshness, surroundings),
-        )?;
-        phase.step("patch");
         let spec = &order.spec;
         let patches = spec
             .fix
             .map(|fix| fix.patches(spec.series))
             .unwrap_or_default();
+        let own = own_source(order, &patches, surroundings.stop)?;
+        let source = source::obtain(spec, own, (order.freshness, surroundings))?;
+        phase.step("patch");
         Ok(Self {
             changes: tree::changes(&source, &Changes::new(), &patches)?,
             compiler: compiler(surroundings)?,
@@ -266,6 +262,16 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The user's tree, which the patches must fit: told before anything is fetched.
+fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<Source>, FixError> {
+    let Some(folder) = &order.source else {
+        return Ok(None);
+    };
+    let own = source::of_user(folder, &order.spec, stop)?;
+    tree::changes(&own, &Changes::new(), patches)?;
+    Ok(Some(own))
+}
+
 /// The changes that are not the same in `base`.
 fn differing(changes: &Changes, base: &Changes) -> Changes {
     let other = changes
@@ -294,23 +300,4 @@ fn compiler(surroundings: Surroundings<'_>) -> Result<String, LabError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_variant_differs_in_what_its_patch_changes() {
-        let changes = |pairs: &[(&str, &str)]| -> Changes {
-            pairs
-                .iter()
-                .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
-                .collect()
-        };
-        let base = changes(&[("a", "1"), ("b", "1")]);
-        let variant = changes(&[("a", "1"), ("b", "2"), ("c", "1")]);
-        assert_eq!(
-            differing(&variant, &base),
-            changes(&[("b", "2"), ("c", "1")])
-        );
-        assert!(differing(&base, &base).is_empty());
-    }
-}
+mod tests;

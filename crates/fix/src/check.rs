@@ -3,12 +3,15 @@
 //! A check that its negative control survives proves nothing: it is inconclusive, whatever it found on the fixed kernel.
 
 use std::path::PathBuf;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_lab::LabError;
 use pagetoll_lab::Surroundings;
-use pagetoll_lab::checks::{self, Cpus, Ran, Request, Step};
+use pagetoll_lab::checks::{self, Cpus, Finding, Purpose, Ran, Request, Step};
+use pagetoll_lab::cores::Cores;
+use pagetoll_lab::host;
 use pagetoll_lab::kernel::{KernelImage, KernelSource};
 use pagetoll_lab::xen::XenSource;
 
@@ -16,8 +19,8 @@ use crate::build::{Order, Plan};
 use crate::catalogue::{Check, Fix, Series};
 use crate::error::FixError;
 
-/// A guest is given up when a check takes longer. Assumed: the longest takes two minutes on a busy machine.
-const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// A guest is given up when a check takes longer. Assumed: six times what the longest race took on a busy machine.
+const SILENCE: Duration = Duration::from_secs(30 * 60);
 
 /// What is to be proved, and on what.
 #[derive(Clone, Debug)]
@@ -76,10 +79,20 @@ struct Control {
     how: String,
 }
 
-/// Builds the kernel and its broken variants, and runs the checks on them.
+/// What a boot was for, and what it brought.
+enum Made {
+    /// The fixed kernel.
+    Fixed(Cpus, Ran),
+    /// A broken one; the check that must catch it.
+    Broken(&'static Check, Control),
+}
+
+/// Builds the kernel and its broken variants, and runs the checks on them: as many guests at a time as this machine has
+/// CPUs for, while the next variant is built.
 ///
 /// # Errors
-/// Those of [`build`](crate::build::build); a guest with the *fixed* kernel that does not come to its end.
+/// Those of [`build`](crate::build::build); a guest with the *fixed* kernel that does not come to its end. The first
+/// error ends everything.
 pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proof, FixError> {
     let spec = &order.build.spec;
     let fix = spec.fix.ok_or_else(|| FixError::BadInput {
@@ -88,19 +101,23 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         problem: "there is nothing to be checked".into(),
         expected: "the name of a fix".into(),
     })?;
-    let plan = Plan::new(&order.build, *surroundings)?;
+    let stop = surroundings.stop.for_part();
+    let surroundings = Surroundings {
+        stop: &stop,
+        ..*surroundings
+    };
+    let plan = Plan::new(&order.build, surroundings)?;
     let kernel = plan.base()?.kernel;
     let bench = Bench {
         order,
         fix,
         series: spec.series,
+        cores: Cores::new(host::cpus()),
         surroundings,
     };
-    let one = bench.fixed(&kernel, Cpus::One)?;
-    let two = bench.fixed(&kernel, Cpus::Two)?;
-    let controls = bench.controls(&plan)?;
+    let made = settled(bench.all(&plan, &kernel))?;
     plan.clear_work()?;
-    Ok(proof(fix, (&one, &two), &controls))
+    proof(fix, &made).ok_or_else(|| LabError::Stopped.into())
 }
 
 /// Where checks are run.
@@ -108,84 +125,131 @@ struct Bench<'a> {
     order: &'a CheckOrder,
     fix: &'static Fix,
     series: &'static Series,
-    surroundings: &'a Surroundings<'a>,
+    cores: Cores,
+    surroundings: Surroundings<'a>,
 }
 
 impl Bench<'_> {
+    /// What each boot brought, or why it did not.
+    fn all(&self, plan: &Plan<'_>, kernel: &KernelImage) -> Vec<Result<Made, FixError>> {
+        thread::scope(|scope| {
+            let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(kernel, cpus)));
+            let mut boots = vec![fixed(Cpus::One), fixed(Cpus::Two)];
+            for variant in &self.series.broken {
+                match self.or_end(self.variant(plan, variant)) {
+                    Ok(kernel) => boots.extend(self.must_catch(variant).map(|check| {
+                        let kernel = kernel.clone();
+                        scope.spawn(move || self.or_end(self.control(&kernel, check)))
+                    })),
+                    Err(error) => {
+                        boots.push(scope.spawn(|| Err(error)));
+                        break;
+                    }
+                }
+            }
+            boots.into_iter().map(join).collect()
+        })
+    }
+
+    /// An error ends all that is still under way.
+    fn or_end<T>(&self, result: Result<T, FixError>) -> Result<T, FixError> {
+        result.inspect_err(|_| self.surroundings.stop.request())
+    }
+
+    fn must_catch(&self, variant: &str) -> impl Iterator<Item = &'static Check> {
+        let variant = variant.to_owned();
+        let checks = self.fix.checks.iter();
+        checks.filter(move |check| check.control == variant)
+    }
+
+    /// Builds a broken kernel, on a CPU that no guest has.
+    fn variant(&self, plan: &Plan<'_>, name: &str) -> Result<KernelImage, FixError> {
+        let _core = self.cores.take(1, self.surroundings.stop)?;
+        let patch = self.fix.broken(self.series, name);
+        let patch = patch.ok_or_else(|| FixError::BadInput {
+            what: "broken variant",
+            value: name.to_owned(),
+            problem: format!(
+                "the series for Linux {} has no such patch",
+                self.series.linux
+            ),
+            expected: "a patch in the series' folder broken/".into(),
+        })?;
+        Ok(plan.variant(patch)?.kernel)
+    }
+
     fn run(
         &self,
         kernel: &KernelImage,
         (name, cpus): (String, Cpus),
-        checks: &[&Check],
+        steps: Vec<Step>,
     ) -> Result<Ran, LabError> {
-        let step = |check: &&Check| Step {
-            name: check.name.clone(),
-            pages: check.pages,
-        };
         let request = Request {
             name,
             kernel: KernelSource::Built(Box::new(kernel.clone())),
             xen: self.order.xen.clone(),
             cpus,
-            steps: checks.iter().map(step).collect(),
+            steps,
             keep_logs: self.order.keep_logs.clone(),
             silence: SILENCE,
         };
-        checks::run(&request, self.surroundings)
+        checks::run(&request, &self.cores, &self.surroundings)
     }
 
     /// All checks that prove something on so many CPUs.
-    fn fixed(&self, kernel: &KernelImage, cpus: Cpus) -> Result<Ran, LabError> {
-        let checks: Vec<_> = self
-            .fix
-            .checks
-            .iter()
+    fn fixed(&self, kernel: &KernelImage, cpus: Cpus) -> Result<Made, FixError> {
+        let checks = self.fix.checks.iter();
+        let steps = checks
             .filter(|check| cpus == Cpus::Two || !check.races)
-            .collect();
+            .map(|check| step(check, Purpose::Prove));
         let name = format!("{}-{}", self.fix.name, count(cpus));
-        self.run(kernel, (name, cpus), &checks)
-    }
-
-    /// Each check on the variant that must fail it, in the order of the checks.
-    fn controls(&self, plan: &Plan<'_>) -> Result<Vec<Control>, FixError> {
-        let mut found: Vec<(&str, Control)> = Vec::new();
-        for variant in &self.series.broken {
-            let checks: Vec<_> = self
-                .fix
-                .checks
-                .iter()
-                .filter(|check| check.control == *variant)
-                .collect();
-            let Some(patch) = self
-                .fix
-                .broken(self.series, variant)
-                .filter(|_| !checks.is_empty())
-            else {
-                continue;
-            };
-            let kernel = plan.variant(patch)?.kernel;
-            for check in checks {
-                found.push((&check.name, self.control(&kernel, check)?));
-            }
-        }
-        let of = |check: &Check| found.iter().find(|(name, _)| *name == check.name);
-        let controls = self.fix.checks.iter().filter_map(of);
-        Ok(controls.map(|(_, control)| control.clone()).collect())
+        let ran = self.run(kernel, (name, cpus), steps.collect())?;
+        Ok(Made::Fixed(cpus, ran))
     }
 
     /// A boot of its own: a broken kernel may take the guest down with it, which is a way to be caught.
-    fn control(&self, kernel: &KernelImage, check: &Check) -> Result<Control, LabError> {
+    fn control(&self, kernel: &KernelImage, check: &'static Check) -> Result<Made, FixError> {
         let cpus = if check.races { Cpus::Two } else { Cpus::One };
         let name = format!("{}-{}", check.control, check.name);
-        match self.run(kernel, (name, cpus), &[check]) {
-            Ok(ran) => Ok(control(&ran)),
-            Err(LabError::Guest { problem, .. }) => Ok(Control {
+        let steps = vec![step(check, Purpose::Catch)];
+        let found = match self.run(kernel, (name, cpus), steps) {
+            Ok(ran) => control(&ran),
+            Err(LabError::Guest { problem, .. }) => Control {
                 failed: 1,
                 how: format!("the guest failed: {problem}"),
-            }),
-            Err(error) => Err(error),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Made::Broken(check, found))
+    }
+}
+
+fn step(check: &Check, purpose: Purpose) -> Step {
+    Step {
+        name: check.name.clone(),
+        pages: check.pages,
+        purpose,
+    }
+}
+
+/// A panic of a boot's thread goes on in this one, after every guest has been dropped.
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    let ended = thread.join();
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Of several errors, the one that ended the others.
+fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> {
+    let mut made = Vec::with_capacity(results.len());
+    let mut stopped = None;
+    for result in results {
+        match result {
+            Ok(one) => made.push(one),
+            Err(FixError::Lab(LabError::Stopped)) => stopped = Some(LabError::Stopped.into()),
+            Err(error) => return Err(error),
         }
     }
+    stopped.map_or(Ok(made), Err)
 }
 
 fn control(ran: &Ran) -> Control {
@@ -194,7 +258,7 @@ fn control(ran: &Ran) -> Control {
     Control {
         failed,
         how: match failed {
-            0 => "survived".to_owned(),
+            0 => format!("survived {tried}"),
             failed => format!("{failed} of {tried}"),
         },
     }
@@ -207,46 +271,75 @@ const fn count(cpus: Cpus) -> usize {
     }
 }
 
-fn proof(fix: &Fix, (one, two): (&Ran, &Ran), controls: &[Control]) -> Proof {
-    let mut proved = Vec::new();
-    for (check, control) in fix.checks.iter().zip(controls) {
-        for (cpus, ran) in [(1, one), (2, two)] {
-            let of_check = ran
-                .findings
-                .iter()
-                .find(|finding| finding.name == check.name);
-            proved.extend(of_check.map(|finding| Proved {
-                check: bill::Check::against_control(
-                    &check.name,
-                    finding.tried,
-                    finding.failed,
-                    control.failed,
-                ),
-                cpus,
-                control: check.control.clone(),
-                control_found: control.how.clone(),
-            }));
+/// `None` without a boot of the fixed kernel.
+fn proof(fix: &'static Fix, made: &[Made]) -> Option<Proof> {
+    let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
+    let of_check = |check: &'static Check| {
+        let control = control_of(check, made);
+        let proved = move |(cpus, ran): &(usize, &Ran)| {
+            let mut findings = ran.findings.iter();
+            let finding = findings.find(|finding| finding.name == check.name)?;
+            Some(proved(check, (*cpus, finding), &control))
+        };
+        fixed.iter().filter_map(proved).collect::<Vec<_>>()
+    };
+    let (_, first) = fixed.first()?;
+    Some(Proof {
+        linux: first.linux.clone(),
+        xen: first.xen.clone(),
+        proved: fix.checks.iter().flat_map(of_check).collect(),
+        warnings: fixed
+            .iter()
+            .map(|(cpus, ran)| (*cpus, ran.warnings, ran.first_warning.clone()))
+            .collect(),
+    })
+}
+
+impl Made {
+    fn fixed(&self) -> Option<(usize, &Ran)> {
+        match self {
+            Self::Fixed(cpus, ran) => Some((count(*cpus), ran)),
+            Self::Broken(..) => None,
         }
     }
-    Proof {
-        linux: one.linux.clone(),
-        xen: one.xen.clone(),
-        proved,
-        warnings: [(1, one), (2, two)]
-            .map(|(cpus, ran)| (cpus, ran.warnings, ran.first_warning.clone()))
-            .to_vec(),
+}
+
+/// How the broken variant of a check fared; a series without it leaves the check inconclusive.
+fn control_of(check: &Check, made: &[Made]) -> Control {
+    let mut controls = made.iter().filter_map(|made| match made {
+        Made::Broken(of, control) if of.name == check.name => Some(control.clone()),
+        _ => None,
+    });
+    controls.next().unwrap_or_else(|| Control {
+        failed: 0,
+        how: "this series has no such variant".to_owned(),
+    })
+}
+
+fn proved(check: &Check, (cpus, finding): (usize, &Finding), control: &Control) -> Proved {
+    Proved {
+        check: bill::Check::against_control(
+            &check.name,
+            finding.tried,
+            finding.failed,
+            control.failed,
+        ),
+        cpus,
+        control: check.control.clone(),
+        control_found: control.how.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_lab::checks::Finding;
-
     use super::*;
     use crate::catalogue;
 
+    fn fix() -> &'static Fix {
+        catalogue::find("xen-pv-get-and-clear").unwrap()
+    }
+
     fn ran(failed: u64, warnings: u64) -> Ran {
-        let fix = catalogue::find("xen-pv-get-and-clear").unwrap();
         let finding = |check: &Check| Finding {
             name: check.name.clone(),
             tried: 10,
@@ -255,42 +348,79 @@ mod tests {
         Ran {
             xen: "4.17".into(),
             linux: "6.1".into(),
-            findings: fix.checks.iter().map(finding).collect(),
+            findings: fix().checks.iter().map(finding).collect(),
             warnings,
             first_warning: String::new(),
         }
     }
 
     fn proof_of(failed: u64, caught: u64, warnings: u64) -> Proof {
-        let fix = catalogue::find("xen-pv-get-and-clear").unwrap();
         let found = control(&ran(caught, 0));
-        let controls = vec![found; fix.checks.len()];
-        proof(fix, (&ran(0, 0), &ran(failed, warnings)), &controls)
+        let controls = fix().checks.iter();
+        let mut made: Vec<_> = controls
+            .map(|check| Made::Broken(check, found.clone()))
+            .collect();
+        made.push(Made::Fixed(Cpus::One, ran(0, 0)));
+        made.push(Made::Fixed(Cpus::Two, ran(failed, warnings)));
+        proof(fix(), &made).unwrap()
+    }
+
+    fn verdicts(proof: &Proof) -> Vec<Verdict> {
+        let all = proof.proved.iter();
+        all.map(|proved| proved.check.verdict).collect()
     }
 
     #[test]
     fn a_check_passes_only_beside_a_control_that_was_caught() {
         let passed = proof_of(0, 3, 0);
         assert!(!passed.failed());
-        assert!(
-            passed
-                .proved
-                .iter()
-                .all(|proved| proved.check.verdict == Verdict::Pass)
-        );
+        assert_eq!(passed.proved.len(), 2 * fix().checks.len());
+        assert!(verdicts(&passed).iter().all(|v| *v == Verdict::Pass));
         let survived = proof_of(0, 0, 0);
-        assert!(
-            survived
-                .proved
-                .iter()
-                .all(|proved| proved.check.verdict == Verdict::Inconclusive)
-        );
-        assert_eq!(survived.proved[0].control_found, "survived");
+        let inconclusive = |v: &Verdict| *v == Verdict::Inconclusive;
+        assert!(verdicts(&survived).iter().all(inconclusive));
+        assert!(survived.proved[0].control_found.starts_with("survived"));
     }
 
     #[test]
     fn a_failure_or_a_warning_on_either_boot_fails_the_fix() {
         assert!(proof_of(1, 3, 0).failed());
         assert!(proof_of(0, 3, 1).failed());
+    }
+
+    #[test]
+    fn a_series_without_a_variant_leaves_its_check_inconclusive() {
+        let first = &fix().checks[0];
+        let control = control(&ran(3, 0));
+        let made = [
+            Made::Broken(first, control),
+            Made::Fixed(Cpus::One, ran(0, 0)),
+        ];
+        let proof = proof(fix(), &made).unwrap();
+        assert_eq!(
+            verdicts(&proof)[..2],
+            [Verdict::Pass, Verdict::Inconclusive]
+        );
+        assert_eq!(
+            proof.proved[1].control_found,
+            "this series has no such variant"
+        );
+    }
+
+    #[test]
+    fn the_error_that_ended_the_others_is_told() {
+        let stopped = || Err(LabError::Stopped.into());
+        let reason = || {
+            Err(FixError::Config {
+                release: "6.1".into(),
+                lacking: Vec::new(),
+            })
+        };
+        let told = |results| settled(results).err().unwrap().exit_code();
+        assert_eq!(told(vec![stopped(), reason(), stopped()]), 3);
+        assert!(matches!(
+            settled(vec![Ok(Made::Fixed(Cpus::One, ran(0, 0))), stopped()]),
+            Err(FixError::Lab(LabError::Stopped))
+        ));
     }
 }

@@ -48,14 +48,13 @@ pub(crate) struct Source {
     pub(crate) packages: Vec<Package>,
 }
 
-/// Fetches and unpacks Debian's source, or reads the user's.
+/// The user's own source, where there is one, with Debian's configuration; else all of it is Debian's.
 pub(crate) fn obtain(
     spec: &Spec,
-    own: Option<&Path>,
+    own: Option<Source>,
     (freshness, surroundings): (Freshness, Surroundings<'_>),
 ) -> Result<Source, FixError> {
     let Surroundings { cache, stop, .. } = surroundings;
-    let own = own.map(|folder| of_user(folder, spec, stop)).transpose()?;
     let archive = Archive::open(cache, spec.suite(), freshness, stop)?;
     let packages = archive
         .index()
@@ -135,7 +134,7 @@ fn config(
 }
 
 /// A tree of the user's. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
-fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
+pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
     let version = version(&tree)?;
     let linux = &spec.series.linux;

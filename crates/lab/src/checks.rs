@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::apt::Freshness;
 use crate::boot::{self, Boot, Harvest};
+use crate::cores::Cores;
 use crate::error::LabError;
 use crate::host;
 use crate::initramfs::{self, Member};
@@ -38,6 +39,25 @@ impl Cpus {
     }
 }
 
+/// What a check is run for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To go through all pages without a failure.
+    Prove,
+    /// To fail: the first failure ends it.
+    Catch,
+}
+
+impl Purpose {
+    /// The step's name in `guests/init/init.c`.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Prove => "check",
+            Self::Catch => "catch",
+        }
+    }
+}
+
 /// A check, and on how many pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -45,6 +65,8 @@ pub struct Step {
     pub name: String,
     /// Pages, or operations on pages.
     pub pages: u32,
+    /// What it is run for.
+    pub purpose: Purpose,
 }
 
 /// What is to be checked, and on what.
@@ -92,12 +114,16 @@ pub struct Ran {
     pub first_warning: String,
 }
 
-/// Boots and runs the checks.
+/// Boots and runs the checks, when as many of the host's CPUs are free as the guest has.
 ///
 /// # Errors
 /// A machine that lacks something; [`LabError::Guest`] for a guest that does not come to the end, as one with a broken
 /// kernel may.
-pub fn run(request: &Request, surroundings: &Surroundings<'_>) -> Result<Ran, LabError> {
+pub fn run(
+    request: &Request,
+    cores: &Cores,
+    surroundings: &Surroundings<'_>,
+) -> Result<Ran, LabError> {
     let sources = Sources {
         kernel: &request.kernel,
         xen: &request.xen,
@@ -105,9 +131,10 @@ pub fn run(request: &Request, surroundings: &Surroundings<'_>) -> Result<Ran, La
     };
     sources.check_tools()?;
     let machine = machine(request.cpus);
-    host::require_memory(machine.memory_mib(), "the checks")?;
     let materials = sources.obtain(*surroundings)?;
     let initramfs = initramfs(request, &materials, *surroundings)?;
+    let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
+    host::require_memory(machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&request.name, steps + 2);
     let boot = Boot {
@@ -139,7 +166,7 @@ fn initramfs(
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, LabError> {
     let init = std::fs::read(&materials.init).map_err(LabError::io("read", &materials.init))?;
-    let step = |step: &Step| format!("check {} {}\n", step.name, step.pages);
+    let step = |step: &Step| format!("{} {} {}\n", step.purpose.word(), step.name, step.pages);
     let order: String = request.steps.iter().map(step).collect::<String>() + "kernel-log\n";
     let members = [
         Member {

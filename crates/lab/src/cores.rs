@@ -11,7 +11,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The host's CPUs.
 #[derive(Debug)]
-pub(crate) struct Cores {
+pub struct Cores {
     all: usize,
     free: Mutex<usize>,
     freed: Condvar,
@@ -19,14 +19,15 @@ pub(crate) struct Cores {
 
 /// CPUs that are taken until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken<'a> {
+pub struct Taken<'a> {
     cores: &'a Cores,
     count: usize,
 }
 
 impl Cores {
     /// At least one.
-    pub(crate) fn new(all: usize) -> Self {
+    #[must_use]
+    pub fn new(all: usize) -> Self {
         Self {
             all: all.max(1),
             free: Mutex::new(all.max(1)),
@@ -38,7 +39,7 @@ impl Cores {
     ///
     /// # Errors
     /// [`LabError::Stopped`].
-    pub(crate) fn take(&self, count: usize, stop: &Stop) -> Result<Taken<'_>, LabError> {
+    pub fn take(&self, count: usize, stop: &Stop) -> Result<Taken<'_>, LabError> {
         let count = count.min(self.all);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -13,7 +13,7 @@ mod clock;
 mod collect;
 pub mod conformance;
 mod console;
-mod cores;
+pub mod cores;
 mod counter;
 pub mod deb;
 pub mod digest;

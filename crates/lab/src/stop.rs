@@ -11,6 +11,8 @@ use crate::error::LabError;
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
+    /// Whoever asks here asks for this one as well.
+    whole: Option<Arc<AtomicBool>>,
 }
 
 impl Stop {
@@ -23,7 +25,17 @@ impl Stop {
     /// A token over an existing flag, for handlers that can only set an `AtomicBool`.
     #[must_use]
     pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
-        Self { flag }
+        Self { flag, whole: None }
+    }
+
+    /// A token for a part of the work: it also stops when this one does, and can be asked to alone.
+    #[must_use]
+    pub fn for_part(&self) -> Self {
+        debug_assert!(self.whole.is_none(), "a part is not divided again");
+        Self {
+            flag: Arc::default(),
+            whole: Some(Arc::clone(&self.flag)),
+        }
     }
 
     /// Asks everybody who holds a clone to stop. Only stores to an atomic, so a signal handler may call it.
@@ -34,7 +46,8 @@ impl Stop {
     /// Whether somebody asked to stop.
     #[must_use]
     pub fn requested(&self) -> bool {
-        self.flag.load(Ordering::SeqCst)
+        let asked = |flag: &Arc<AtomicBool>| flag.load(Ordering::SeqCst);
+        asked(&self.flag) || self.whole.as_ref().is_some_and(asked)
     }
 
     /// `Err(LabError::Stopped)` once somebody asked to stop; for use between steps of long work.
@@ -53,6 +66,16 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_ends_with_the_whole_and_not_the_other_way_round() {
+        let whole = Stop::new();
+        let (one, other) = (whole.for_part(), whole.for_part());
+        one.request();
+        assert!(one.requested() && !whole.requested() && !other.requested());
+        whole.request();
+        assert!(other.requested());
+    }
 
     #[test]
     fn clones_share_the_request() {

@@ -1,0 +1,132 @@
+//! `pagetoll fix` where nothing can be built: what it says of unknown fixes, of trees, and of tools that are missing.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+const FIX: &str = "xen-pv-get-and-clear";
+/// What a build calls before it calls a compiler; flex is not among it.
+const WITHOUT_FLEX: [&str; 11] = [
+    "make",
+    "gcc",
+    "ld",
+    "bison",
+    "bc",
+    "tar",
+    "xz",
+    "apt-get",
+    "apt-cache",
+    "dpkg-deb",
+    "setpriv",
+];
+
+fn fix(arguments: &[&str], cache: &Path) -> Command {
+    let mut command = Command::cargo_bin("pagetoll").unwrap();
+    command
+        .arg("fix")
+        .args(arguments)
+        .env("PAGETOLL_CACHE", cache);
+    command
+}
+
+fn assert_refused(output: &Output, code: i32, words: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(output.stdout.is_empty());
+    for word in words {
+        assert!(stderr.contains(word), "no {word:?} in {stderr}");
+    }
+}
+
+fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let cache = tempfile::tempdir().unwrap();
+    let output = fix(arguments, cache.path()).output().unwrap();
+    assert_refused(&output, code, words);
+}
+
+/// A tree of Linux as far as its version goes, and one file.
+fn tree(version: &str, file: (&str, &str)) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (major, minor) = version.split_once('.').unwrap();
+    let makefile = format!("VERSION = {major}\nPATCHLEVEL = {minor}\nSUBLEVEL = 1\n");
+    fs::write(folder.path().join("Makefile"), makefile).unwrap();
+    let path = folder.path().join(file.0);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, file.1).unwrap();
+    folder
+}
+
+/// Refuses a tree, unless this machine has not what a build needs, which it says first.
+fn refused_tree(tree: &Path, words: &[&str]) {
+    let cache = tempfile::tempdir().unwrap();
+    let source = tree.to_str().unwrap();
+    let arguments = ["build", "xen-pv-get-and-clear@6.1", "--source", source];
+    let output = fix(&arguments, cache.path()).output().unwrap();
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert_refused(&output, 2, words);
+}
+
+#[test]
+fn unknown_fixes_and_series_are_told_with_those_that_there_are() {
+    refused(
+        &["build", "no-such-fix"],
+        2,
+        &["no-such-fix", "one of: ", FIX],
+    );
+    refused(&["check", "no-such-fix"], 2, &["no-such-fix"]);
+    refused(
+        &["build", "xen-pv-get-and-clear@5.10"],
+        2,
+        &["no patches for Linux 5.10", "6.1"],
+    );
+    refused(&["check", "none"], 2, &["expected a fix's name"]);
+}
+
+#[test]
+fn without_a_compiler_every_package_is_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = fix(&["build", FIX], cache.path());
+    let output = command.env("PATH", "/nonexistent").output().unwrap();
+    assert_refused(&output, 3, &["gcc", "apt-get install", "bison", "flex"]);
+}
+
+#[test]
+fn a_missing_build_package_is_named_with_its_install_command() {
+    let tools = tempfile::tempdir().unwrap();
+    for tool in WITHOUT_FLEX {
+        let real = Path::new("/usr/bin").join(tool);
+        symlink(real, tools.path().join(tool)).unwrap();
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = fix(&["build", FIX], cache.path());
+    let output = command.env("PATH", tools.path()).output().unwrap();
+    assert_refused(&output, 3, &["not installed: flex", "apt-get install"]);
+}
+
+#[test]
+fn a_tree_of_another_version_is_refused() {
+    let tree = tree("5.10", ("mm/memory.c", "int x;\n"));
+    refused_tree(tree.path(), &["is Linux 5.10.1", "patches for Linux 6.1"]);
+}
+
+#[test]
+fn a_patch_that_does_not_fit_a_tree_is_told_with_file_and_hunk() {
+    let file = "arch/x86/include/asm/pgtable.h";
+    let without = tree("6.1", ("mm/memory.c", "int x;\n"));
+    refused_tree(without.path(), &["0001-x86-xen", file, "is not there"]);
+    let other = tree("6.1", (file, "int x;\n"));
+    let words = [
+        "0001-x86-xen",
+        file,
+        "hunk 1 (line 23) does not apply: expected",
+    ];
+    refused_tree(other.path(), &words);
+}

@@ -1,0 +1,211 @@
+//! Builds by the real `make`, of a tree that is a kernel's by its targets only: `mm/a.c` says how its build goes.
+
+use std::thread;
+use std::time::Instant;
+
+use pagetoll_lab::progress::Quiet;
+
+use super::*;
+
+/// The targets and files of a kernel's Makefile that a build goes through.
+const MAKEFILE: &str = "\
+VERSION = 6
+PATCHLEVEL = 1
+SUBLEVEL = 1
+srctree := $(CURDIR)
+olddefconfig:
+\t@mkdir -p $(O)/include/config $(O)/arch/x86/boot
+bzImage:
+\t@echo '  CC      mm/a.o'
+\t@case \"$$(cat mm/a.c)\" in \\
+\twrong) echo 'mm/a.c:1:1: error: wrong' >&2; exit 1;; \\
+\tfull) echo 'mm/a.c: No space left on device' >&2; exit 1;; \\
+\tslow) echo half > $(O)/arch/x86/boot/bzImage; echo $$$$ > $(O)/pid; exec sleep 60;; \\
+\tesac
+\t@echo 6.1.1-test > $(O)/include/config/kernel.release
+\t@cp mm/a.c $(O)/arch/x86/boot/bzImage
+\t@date +%N >> $(O)/builds
+";
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    cache: Cache,
+    stop: Stop,
+    order: Order,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("source");
+        fs::create_dir_all(source.join("mm")).unwrap();
+        fs::write(source.join("Makefile"), MAKEFILE).unwrap();
+        fs::write(source.join("mm/a.c"), "fine\n").unwrap();
+        let stop = Stop::new();
+        Self {
+            cache: Cache::open_at(&folder.path().join("cache"), &stop).unwrap(),
+            folder,
+            stop,
+            order: Order {
+                spec: "none@6.1".parse().unwrap(),
+                source: None,
+                freshness: Freshness::Cached,
+                jobs: 1,
+            },
+        }
+    }
+
+    /// A kernel whose patches leave this in `mm/a.c`.
+    fn plan(&self, text: &str) -> Plan<'_> {
+        Plan {
+            order: &self.order,
+            surroundings: Surroundings {
+                cache: &self.cache,
+                stop: &self.stop,
+                progress: &Quiet,
+            },
+            source: Source {
+                tree: self.folder.path().join("source"),
+                files: None,
+                content: "content".into(),
+                version: "6.1.1".into(),
+                config: String::new(),
+                packages: Vec::new(),
+            },
+            changes: changes(&[("mm/a.c", text)]),
+            compiler: "cc".into(),
+        }
+    }
+
+    fn kernels(&self) -> usize {
+        fs::read_dir(self.cache.path("fix/kernels")).map_or(0, Iterator::count)
+    }
+}
+
+fn changes(pairs: &[(&str, &str)]) -> Changes {
+    let owned = |(file, text): &(&str, &str)| ((*file).to_owned(), format!("{text}\n"));
+    pairs.iter().map(owned).collect()
+}
+
+fn image(built: &Built) -> String {
+    fs::read_to_string(&built.kernel.image).unwrap()
+}
+
+/// Whether there is a `make` to be tested with; says so where there is none.
+fn can_build() -> bool {
+    let made = tools::check(&[Tool::Make]);
+    if let Err(missing) = &made {
+        eprintln!("skipped: {missing}");
+    }
+    made.is_ok()
+}
+
+#[test]
+fn a_variant_differs_in_what_its_patch_changes() {
+    let base = changes(&[("a", "1"), ("b", "1")]);
+    let variant = changes(&[("a", "1"), ("b", "2"), ("c", "1")]);
+    assert_eq!(
+        differing(&variant, &base),
+        changes(&[("b", "2"), ("c", "1")])
+    );
+    assert!(differing(&base, &base).is_empty());
+}
+
+#[test]
+fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
+    if !can_build() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let plan = fixture.plan("fixed");
+    let built = plan.base().unwrap();
+    assert_eq!((built.cached, image(&built).as_str()), (false, "fixed\n"));
+    assert_eq!(built.kernel.release, "6.1.1-test");
+    assert!(plan.base().unwrap().cached);
+    let variant = plan
+        .kernel(&changes(&[("mm/a.c", "broken"), ("mm/b.c", "new")]))
+        .unwrap();
+    assert_eq!(image(&variant), "broken\n");
+    let tree = plan.work().join("tree");
+    assert_eq!(fs::read_to_string(tree.join("mm/a.c")).unwrap(), "fixed\n");
+    assert!(!tree.join("mm/b.c").exists());
+    let builds = fs::read_to_string(plan.work().join("objects/builds")).unwrap();
+    assert_eq!(builds.lines().count(), 2, "the objects were thrown away");
+    plan.clear_work().unwrap();
+    assert!(!plan.work().exists());
+}
+
+#[test]
+fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
+    if !can_build() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let plan = fixture.plan("wrong");
+    let error = plan.base().unwrap_err();
+    let FixError::Build { lines, log, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(lines[0].contains("mm/a.c:1:1: error: wrong"), "{lines:?}");
+    assert!(fs::read_to_string(log).unwrap().contains("CC      mm/a.o"));
+    assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
+    assert!(!plan.work().join(CONSISTENT).exists());
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    if !can_build() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let error = fixture.plan("full").base().unwrap_err();
+    assert!(
+        matches!(error, FixError::Lab(LabError::NoSpace { .. })),
+        "{error}"
+    );
+    assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
+}
+
+/// Waits for a file that a build writes.
+fn wait_for(file: &Path) -> String {
+    let began = Instant::now();
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        if text.ends_with('\n') {
+            return text.trim().to_owned();
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the build does not begin"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_an_interrupted_build_left_is_never_used() {
+    if !can_build() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let plan = fixture.plan("slow");
+    let pid = thread::scope(|scope| {
+        let building = scope.spawn(|| plan.base().unwrap_err());
+        let pid = wait_for(&plan.work().join("objects/pid"));
+        fixture.stop.request();
+        let error = building.join().unwrap();
+        assert!(matches!(error, FixError::Lab(LabError::Stopped)), "{error}");
+        pid
+    });
+    assert!(!Path::new("/proc").join(pid).exists(), "it goes on");
+    assert_eq!(fixture.kernels(), 0);
+    let half = plan.work().join("objects/arch/x86/boot/bzImage");
+    assert!(half.exists() && !plan.work().join(CONSISTENT).exists());
+
+    // The next build begins anew, though the place is the same.
+    let stop = Stop::new();
+    let mut again = fixture.plan("slow");
+    again.surroundings.stop = &stop;
+    again.prepare(&again.work()).unwrap();
+    assert!(!half.exists());
+}
