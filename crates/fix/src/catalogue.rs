@@ -94,6 +94,7 @@ const FILES: &[Patch] = files![
     "xen-pv-get-and-clear/7.3/broken/dirty-dropped.patch",
     "xen-pv-get-and-clear/7.3/broken/fork-drops-dirty.patch",
     "xen-pv-get-and-clear/7.3/broken/fork-not-protected.patch",
+    "xen-pv-get-and-clear/7.3/broken/fork-update-plain.patch",
     "xen-pv-get-and-clear/7.3/broken/last-of-run-forgotten.patch",
     "xen-pv-get-and-clear/7.3/broken/leftovers-ignored.patch",
     "xen-pv-get-and-clear/7.3/broken/soft-dirty-dropped.patch",
