@@ -14,6 +14,7 @@ mod render;
 mod request;
 mod signals;
 mod support;
+mod timeline;
 mod words;
 
 use std::io::{self, IsTerminal};

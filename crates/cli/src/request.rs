@@ -21,6 +21,7 @@ use crate::args::{BillArgs, Format, MOST_SAMPLES, WhatIf};
 use crate::failure::Failure;
 use crate::hosts;
 use crate::support::{self, BACKENDS};
+use crate::timeline::TimelineOrder;
 
 pub(crate) use kernels::{Kernel, Origin, kernel};
 
@@ -45,7 +46,7 @@ pub(crate) enum Work {
     /// Memory is to be paged in on this host.
     Demand(Box<pagetoll_live::demand::Request>),
     /// Simulated systems are to be travelled.
-    Sim(Box<billing::Request>),
+    Sim(Box<billing::Request>, Option<TimelineOrder>),
     /// Real kernels are to map memory.
     Pin(Box<pagetoll_lab::pin::Request>),
     /// The model of VFIO is to map memory.
@@ -60,6 +61,7 @@ impl BillRequest {
         let (backend, backend_reason) = chosen(args.route, args.on)?;
         check_output(args.output.as_deref())?;
         check_options(&args)?;
+        let timeline = TimelineOrder::new(&args, backend)?;
         Ok(Self {
             backend_reason,
             format: args.format.unwrap_or(format_of(args.output.as_deref())),
@@ -69,7 +71,7 @@ impl BillRequest {
                 (Route::Pin, Backend::Sim) => Work::PinSim(Box::new(pin::sim(&args, command)?)),
                 (Route::Pin, Backend::Live) => Work::PinLive(Box::new(pin::live(&args, command)?)),
                 (_, Backend::Lab) => lab(args, command)?,
-                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?)),
+                (_, Backend::Sim) => Work::Sim(Box::new(sim(args, command)?), timeline),
                 (_, Backend::Live) => Work::Demand(Box::new(demand::live(&args, command)?)),
             },
         })

@@ -271,3 +271,48 @@ fn published_figures_are_compared_whatever_the_format() {
         first["interval"]["low"].as_f64().unwrap() < first["interval"]["high"].as_f64().unwrap()
     );
 }
+
+#[test]
+fn a_timeline_is_written_for_flame_graphs_and_for_perfetto() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let order = [
+        "bill",
+        "flush",
+        "--on",
+        "sim",
+        "--pages",
+        "200",
+        "--samples",
+        "1",
+    ];
+    let one = [&order[..], &["--mechanism", "global-pages", "--timeline"]].concat();
+    let (folded, perfetto) = (file("run.folded"), file("run.pftrace"));
+    stdout(&[&one[..], &[&folded]].concat());
+    stdout(&[&one[..], &[&perfetto]].concat());
+    let folded = fs::read_to_string(folded).unwrap();
+    assert!(
+        folded
+            .lines()
+            .any(|line| line.starts_with("vcpu 0;flush_lock ")),
+        "{folded}"
+    );
+    let perfetto = fs::read(perfetto).unwrap();
+    assert!(perfetto.windows(7).any(|bytes| bytes == b"vcpu 31"));
+
+    let refused = |arguments: &[&str], expected: &str| {
+        let failed = pagetoll(arguments).assert().code(2);
+        let stderr = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+        assert!(stderr.contains(expected), "{stderr}");
+    };
+    let wrong = file("run.txt");
+    refused(
+        &[&one[..], &[&wrong]].concat(),
+        "expected a file that ends in .folded or .pftrace",
+    );
+    let right = file("two.folded");
+    let all = [&order[..], &["--timeline", &right]].concat();
+    refused(&all, "0 mechanisms; expected one by --mechanism");
+    let unmap = ["bill", "unmap", "--on", "sim", "--timeline", &right];
+    refused(&unmap, "expected bill flush --on sim");
+}

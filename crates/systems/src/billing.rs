@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use self::cells::Cell;
 use crate::Error;
+use crate::timeline::Timeline;
 use crate::xen::flush_area::FlushError;
 
 pub use crate::xen::flush_area::WaitsWith;
@@ -51,6 +52,11 @@ pub enum BillingError {
     /// vCPUs that flush each other cannot be run, or wait for each other for ever.
     #[error(transparent)]
     Flush(#[from] FlushError),
+    /// A route without virtual time.
+    #[error(
+        "route {0} has no timeline: what its mechanisms do is counted and priced; expected route flush"
+    )]
+    NoTimeline(Route),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
@@ -62,7 +68,11 @@ impl BillingError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Flush(FlushError::Run(_)) => 1,
-            Self::Host(_) | Self::Mechanism(_) | Self::System(_) | Self::Flush(_) => 2,
+            Self::Host(_)
+            | Self::Mechanism(_)
+            | Self::NoTimeline(_)
+            | Self::System(_)
+            | Self::Flush(_) => 2,
         }
     }
 }
@@ -135,6 +145,18 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
             ..Provenance::default()
         },
     })
+}
+
+/// Who paid what, and when: one run of a mechanism with the table's own values.
+///
+/// # Errors
+///
+/// As [`bill`]; [`BillingError::NoTimeline`] for a route whose mechanisms are counted, and not run in virtual time.
+pub fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
+    match request.route {
+        Route::Flush => flush::timeline(request, mechanism),
+        other => Err(BillingError::NoTimeline(other)),
+    }
 }
 
 fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {

@@ -12,6 +12,7 @@ pub mod conformance;
 mod error;
 pub mod linux;
 pub mod search;
+pub mod timeline;
 pub mod vfio;
 mod words;
 pub mod x86;

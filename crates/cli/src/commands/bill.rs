@@ -40,10 +40,15 @@ fn make(work: &Work, verbosity: Verbosity) -> Result<Billed> {
         Work::Lab(request, kernels) => {
             in_lab::run(verbosity, |here| on_kernels(request, kernels, here))
         }
-        Work::Sim(request) => Ok(Billed {
-            bill: billing::bill(request)?,
-            timings: Vec::new(),
-        }),
+        Work::Sim(request, timeline) => {
+            if let Some(timeline) = timeline {
+                timeline.write(request)?;
+            }
+            Ok(Billed {
+                bill: billing::bill(request)?,
+                timings: Vec::new(),
+            })
+        }
         Work::Pin(request) => in_lab::run(verbosity, |here| pin::bill(request, here)),
         Work::PinSim(request) => Ok(Billed {
             bill: sim_pin::bill(request)?,

@@ -9,6 +9,7 @@ use pagetoll_units::{Nanos, Pages};
 use rayon::prelude::*;
 
 use super::{BillingError, Request, Samples};
+use crate::timeline::Timeline;
 use crate::xen::cr4::FullFlush;
 use crate::xen::flush_area::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
 use crate::xen::lock_profile::LockProfile;
@@ -113,6 +114,19 @@ pub(super) fn profile(
     setting: Setting,
     seed: u64,
 ) -> Result<LockProfile, BillingError> {
+    let (costs, setup) = run_of(prices, setting)?;
+    Ok(flush_area::run(costs, setup, seed)?)
+}
+
+/// Runs one mechanism with the table's own values, and tells who paid what and when.
+pub(super) fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
+    let mechanism = Route::Flush.mechanism_on(Backend::Sim, mechanism)?;
+    let (costs, setup) = run_of(&request.host.prices(), setting(request, mechanism))?;
+    Ok(flush_area::record(costs, setup, request.samples.seed)?)
+}
+
+/// What a setting is on one machine.
+fn run_of(prices: &Prices<'_>, setting: Setting) -> Result<(FlushCosts, FlushSetup), BillingError> {
     let nanos = |key| prices.of(key).map(nanos);
     let costs = FlushCosts {
         hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
@@ -129,7 +143,7 @@ pub(super) fn profile(
         },
         waits: setting.waits,
     };
-    Ok(flush_area::run(costs, setup, seed)?)
+    Ok((costs, setup))
 }
 
 /// To the nearest nanosecond: tables hold times far below 2^53.

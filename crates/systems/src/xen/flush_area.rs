@@ -50,6 +50,7 @@ use thiserror::Error;
 
 use super::cr4::FullFlush;
 use super::lock_profile::{LockProfile, Spent};
+use crate::timeline::Timeline;
 use crate::x86::Tlb;
 
 /// vCPUs that a mask has room for.
@@ -187,6 +188,17 @@ pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfil
     let (mut engine, shim) = build(costs, setup, seed)?;
     engine.run()?;
     Ok(shim.profile.take())
+}
+
+/// Runs the same and gives what each vCPU paid and when.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn record(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<Timeline, FlushError> {
+    let (mut engine, _) = build(costs, setup, seed)?;
+    engine.run()?;
+    Ok(Timeline::of(&engine))
 }
 
 /// An engine with the vCPUs on it, and what they share.
@@ -439,7 +451,6 @@ mod tests {
     use pagetoll_engine::RunError;
     use pagetoll_traces::folded::write_folded;
     use pagetoll_traces::perfetto::write_perfetto;
-    use pagetoll_traces::spans::{Legend, PayerId, Span, TollId};
     use pagetoll_units::{Mfn, VirtualAddress};
 
     use super::*;
@@ -606,23 +617,9 @@ mod tests {
     #[test]
     fn records_become_a_trace() {
         let setup = setup(FullFlush::Cr4Toggle, 200);
-        let (mut engine, _) = build(FlushCosts::amd_pv_shim_32(), setup, 1).unwrap();
-        engine.run().unwrap();
-        let number = |payer: pagetoll_engine::TaskId| u32::try_from(payer.index()).unwrap();
-        let payers = engine
-            .payers()
-            .map(|payer| (PayerId(number(payer)), engine.name(payer)));
-        let tolls = engine.tolls().iter().zip(0..);
-        let tolls = tolls.map(|((_, name), number)| (TollId(number), name.to_owned()));
-        let legend = Legend::new(payers, tolls).unwrap();
-        let spans = engine.records().map(|record| Span {
-            end: record.at.get(),
-            length: record.ticks.get(),
-            payer: PayerId(number(record.task)),
-            toll: TollId(u16::try_from(record.toll.index()).unwrap()),
-        });
-        let spans: Vec<_> = spans.collect();
-        write_perfetto(Vec::new(), ("flush", &legend), spans.iter().copied()).unwrap();
+        let timeline = record(FlushCosts::amd_pv_shim_32(), setup, 1).unwrap();
+        let (legend, spans) = (timeline.legend().unwrap(), timeline.spans.iter().copied());
+        write_perfetto(Vec::new(), ("flush", &legend), spans.clone()).unwrap();
         let mut folded = Vec::new();
         write_folded(&mut folded, &legend, spans).unwrap();
         let folded = String::from_utf8(folded).unwrap();
@@ -632,7 +629,7 @@ mod tests {
                 "{folded}"
             );
         }
-        assert_eq!(engine.overwritten(), 0);
+        assert_eq!(timeline.overwritten, 0);
     }
 
     #[test]
