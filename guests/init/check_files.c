@@ -116,16 +116,43 @@ static uint64_t count_wrong(int fd, size_t size, unsigned int way)
 	return wrong;
 }
 
+/*
+ * Whether the disk has what was written to a mapping that msync() wrote back and nobody tore down. On Linux 7.3.4, not
+ * patched and without Xen, /dev/ram0 reads as zeroes from the 33rd page on: that would be taken for lost dirty bits.
+ */
+static bool disk_keeps(size_t size)
+{
+	int fd = open(DISK, O_RDWR | O_CLOEXEC);
+	volatile char *addr;
+	uint64_t wrong;
+
+	if (fd < 0)
+		fail(DISK);
+	addr = map_or_fail(fd, size, MAP_SHARED);
+	for (size_t at = 0; at < size; at += PAGE)
+		(void)addr[at];
+	for (size_t at = 0; at < size; at += PAGE)
+		*(volatile uint64_t *)(addr + at) = value_of(WAYS, at / PAGE);
+	if (msync((void *)addr, size, MS_SYNC) < 0)
+		fail(DISK);
+	munmap((void *)addr, size);
+	drop_caches();
+	wrong = count_wrong(fd, size, WAYS);
+	close(fd);
+	return !wrong;
+}
+
 struct finding check_shared_files(uint32_t pages)
 {
 	size_t size = pages * PAGE;
 	struct finding finding = { 0 };
+	int files = disk_keeps(size) ? 2 : 1;
 
 	for (unsigned int way = 0; way < WAYS; way++) {
 		/* Disks of the kernel's own keep 64 MiB. */
 		int fds[2] = { tmpfs_file(size), open(DISK, O_RDWR | O_CLOEXEC) };
 
-		for (int i = 0; i < 2; i++) {
+		for (int i = 0; i < files; i++) {
 			if (fds[i] < 0)
 				fail(DISK);
 			write_and_tear_down(fds[i], size, way);
