@@ -203,12 +203,12 @@ pub(crate) struct SimArgs {
     /// With --on sim: a system that differs from the real one in one thing
     #[arg(long, value_name = "WHAT")]
     pub(crate) what_if: Option<WhatIf>,
-    /// With --on sim and one --mechanism of flush: writes who paid what and when, as folded stacks (.folded) or for ui.perfetto.dev (.pftrace)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) timeline: Option<PathBuf>,
     /// With --on sim, of demand: names the figures of the host table that dominate each row
     #[arg(long)]
     pub(crate) sensitivity: bool,
+    /// With --on sim and one --mechanism of flush: writes who paid what and when, as folded stacks (.folded) or for ui.perfetto.dev (.pftrace)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<PathBuf>,
 }
 
 /// What a simulated system does otherwise than the real one.

@@ -316,3 +316,51 @@ fn a_timeline_is_written_for_flame_graphs_and_for_perfetto() {
     let unmap = ["bill", "unmap", "--on", "sim", "--timeline", &right];
     refused(&unmap, "expected bill flush --on sim");
 }
+
+#[test]
+fn demand_paging_stands_beside_what_was_published() {
+    let options = [
+        "--vcpus",
+        "1,2",
+        "--samples",
+        "3",
+        "--mechanism",
+        "uffd,exit-on-missing",
+    ];
+    let bill = simulated("demand", &options);
+    let rows = bill.rows.iter();
+    let told: Vec<_> = rows
+        .map(|row| (row.mechanism.as_str(), row.vcpus, row.readers))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("uffd", Some(1), Some(1)),
+            ("uffd", Some(2), Some(2)),
+            ("exit-on-missing", Some(1), None),
+            ("exit-on-missing", Some(2), None),
+        ]
+    );
+    let fitted = |row: &pagetoll_bill::Row| row.published.unwrap().fitted;
+    let fitted: Vec<_> = bill.rows.iter().map(fitted).collect();
+    assert_eq!(fitted, [true, false, true, false]);
+    let text = stdout(&[&["bill", "demand", "--on", "sim"], options.as_slice()].concat());
+    assert!(text.contains("Beside what was published"), "{text}");
+}
+
+#[test]
+fn what_the_model_of_demand_paging_lacks_is_refused() {
+    let refused = |options: &[&str]| {
+        let arguments = [&["bill", "demand", "--on", "sim"], options].concat();
+        let output = pagetoll(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["--vcpus", "0"]).contains("--vcpus 0: expected 1 to 4096"));
+    assert!(refused(&["--memory", "thp"]).contains("--memory: the model has one kind only"));
+    assert!(refused(&["--what-if", "interrupts-off"]).contains("expected it with route flush"));
+    assert!(refused(&["--host", "xen-pv-dom0"]).contains("no [topology] up to here"));
+    let flush = pagetoll(&["bill", "flush", "--on", "sim", "--what-if", "no-walks"]).output();
+    let told = String::from_utf8(flush.unwrap().stderr).unwrap();
+    assert!(told.contains("expected route demand"), "{told}");
+}

@@ -53,14 +53,14 @@ pub enum BillingError {
     /// vCPUs that flush each other cannot be run, or wait for each other for ever.
     #[error(transparent)]
     Flush(#[from] FlushError),
+    /// Demand paging cannot be run.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
     /// A route without virtual time.
     #[error(
         "route {0} has no timeline: what its mechanisms do is counted and priced; expected route flush"
     )]
     NoTimeline(Route),
-    /// Demand paging cannot be run.
-    #[error(transparent)]
-    Demand(#[from] DemandError),
     /// The simulated system cannot do what was ordered.
     #[error(transparent)]
     System(#[from] Error),
