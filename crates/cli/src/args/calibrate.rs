@@ -29,7 +29,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(
         long,
         value_name = "N",
-        requires = "this_host",
+        conflicts_with = "bills",
         allow_negative_numbers = true
     )]
     pub(crate) rounds: Option<u32>,
