@@ -1,7 +1,7 @@
 //! A process's memory as demand paging sees it: areas, pages with contents, page caches, and what faults do.
 //!
 //! Source: Linux 6.18. [`Mm`] is `struct mm_struct`, [`Vma`] `struct vm_area_struct`, [`Pte`] a leaf entry of the page
-//! tables, [`PageCache`] the pages of a memfd; `mm/memory.c` and `mm/shmem.c` say what a fault does ([`fault`]).
+//! tables, [`PageCache`] the pages of a memfd; `mm/memory.c` and `mm/shmem.c` say what a fault does.
 //!
 //! Every access here is the kernel's own, on behalf of a system call or of `KVM_RUN`, as `get_user_pages` and
 //! `copy_from_user` make them: memory that cannot be reached is `EFAULT`, never a signal.
