@@ -4,8 +4,8 @@
 //! Two ways to learn of a fault, by [`Delivery`]:
 //!
 //! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread brings the page in and enters
-//!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what document 003 wanted of the kernel
-//!   (`KVM_CAP_EXIT_ON_MISSING`, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
+//!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what a series for KVM wanted of the kernel
+//!   (`KVM_CAP_EXIT_ON_MISSING`, v7 of February 2024, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
 //!   used without the pager.
 //! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) brings the page in.
 //!   It serves any thread of the process.

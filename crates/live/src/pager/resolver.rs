@@ -129,7 +129,7 @@ fn reported(run: &kvm_run) -> Option<MissingPage> {
         return None;
     }
     let fault = super::kvm_union::memory_fault(run);
-    // KVM_MEMORY_EXIT_FLAG_READ, _WRITE and _EXEC of document 003; kernels that do not have them set none.
+    // KVM_MEMORY_EXIT_FLAG_READ, _WRITE and _EXEC of the series for KVM_CAP_EXIT_ON_MISSING (v7); kernels that do not have them set none.
     let access = match fault.flags {
         flags if flags & EXECUTE != 0 => Access::Execute,
         flags if flags & WRITE != 0 => Access::Write,

@@ -4,8 +4,8 @@
 //! SVM cannot trap selectively. Hence the option's default: `true` unless Xen runs on a hypervisor on AMD.
 //!
 //! Source, all of 4.17.7: xen/arch/x86/pv/domain.c (`pge_init`, `pv_make_cr4`), xen/arch/x86/flushtlb.c
-//! (`do_tlb_flush`, `switch_cr3_cr4`), xen/common/kernel.c (`parse_params`, `parse_bool`). The change of document 001
-//! knew AMD only; Hygon, which is SVM too, came with 4.17's form of it.
+//! (`do_tlb_flush`, `switch_cr3_cr4`), xen/common/kernel.c (`parse_params`, `parse_bool`). The change as posted
+//! (xen-devel, "do not enable global pages when virtualized on AMD hardware", v4) knew AMD only; Hygon, which is SVM too, came with 4.17's form of it.
 //!
 //! Not here: when a vCPU gets its CR4 anew (at its next context switch), and the bits that no flush depends on.
 

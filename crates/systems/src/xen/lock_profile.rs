@@ -160,7 +160,7 @@ impl fmt::Display for LockProfile {
 mod tests {
     use super::*;
 
-    /// What document 001 quotes, the word that its mail lost restored.
+    /// What that change's mail quotes (see [`crate::xen::flush_area`]), the word that it lost restored.
     const PGE_ON: &str = "\
 (XEN) Global lock flush_lock: addr=ffff82d0804b01c0, lockval=1adb1adb, not locked
 (XEN)   lock:1841883(1375128998543), block:1658716(10193054890781)
