@@ -100,3 +100,14 @@ fn a_suite_is_not_asked_where_it_cannot_be() {
         assert!(stderr.contains(&format!("by --on {instead}")), "{stderr}");
     }
 }
+
+/// The loop as it was first posted takes a batch for one run of pages.
+#[test]
+fn the_mechanism_that_gets_two_half_large_pages_wrong_is_named() {
+    let assert = pagetoll(&["--suite", "vfio", "--on", "sim"])
+        .assert()
+        .success();
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let wrong = "Mechanisms that get a case wrong\n  per-batch: two-half-large-pages\n";
+    assert!(text.contains(wrong), "{text}");
+}

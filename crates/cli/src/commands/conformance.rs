@@ -58,6 +58,9 @@ struct ComparedCase {
     /// Why nobody was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
+    /// Mechanisms that the model has as well, and that get this case wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wrong_by: Vec<&'static str>,
     steps: Vec<ComparedStep>,
 }
 
@@ -116,6 +119,7 @@ fn side_by_side(case: &Asked, sim: &Given, real: &Given) -> ComparedCase {
         about: case.about.clone(),
         equal: false,
         skipped: None,
+        wrong_by: case.wrong_by.clone(),
         steps: Vec::new(),
     };
     let (sim, real) = match (sim, real) {
@@ -161,6 +165,7 @@ fn document(compared: &Compared) -> Document {
                 table(&compared.cases),
             ),
             Section::list("Differences", differences(&compared.cases)),
+            Section::list("Mechanisms that get a case wrong", wrong(&compared.cases)),
             Section::list("Skipped", skipped(&compared.cases)),
         ],
     }
@@ -196,6 +201,18 @@ fn table(cases: &[ComparedCase]) -> Table {
 
 fn shortened(answer: &str) -> String {
     answer.chars().take(WIDTH).collect()
+}
+
+/// Each mechanism that answers otherwise than systems do, with its cases.
+fn wrong(cases: &[ComparedCase]) -> Vec<String> {
+    let mut by_mechanism: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    for case in cases {
+        for mechanism in &case.wrong_by {
+            by_mechanism.entry(*mechanism).or_default().push(&case.case);
+        }
+    }
+    let told = |(mechanism, cases): (&str, Vec<&str>)| format!("{mechanism}: {}", cases.join(", "));
+    by_mechanism.into_iter().map(told).collect()
 }
 
 fn differences(cases: &[ComparedCase]) -> Vec<String> {
@@ -240,6 +257,7 @@ mod tests {
             name: "c".into(),
             about: "shows".into(),
             steps: vec!["load a[0]".into(), "load a[1]".into()],
+            wrong_by: Vec::new(),
         };
         let told = |system: &str, given| Told {
             system: system.into(),

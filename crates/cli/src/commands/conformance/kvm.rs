@@ -30,6 +30,7 @@ impl Suite for Kvm {
             name: case.name.clone(),
             about: case.about.clone(),
             steps: case.steps.iter().map(|step| step.text.clone()).collect(),
+            wrong_by: Vec::new(),
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Asked {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) steps: Vec<String>,
+    /// The mechanisms by which the model would answer otherwise than by its own.
+    pub(super) wrong_by: Vec<&'static str>,
 }
 
 /// What a system said to a case.

@@ -30,6 +30,7 @@ impl Suite for Vfio {
             name: case.name.clone(),
             about: case.about.clone(),
             steps: case.steps.iter().map(|step| step.text.clone()).collect(),
+            wrong_by: wrong_by(case),
         }
     }
 
@@ -62,4 +63,14 @@ impl Suite for Vfio {
             given: given.collect(),
         })
     }
+}
+
+/// The mechanisms that do not do what a kernel does today: their loop would lose or leak a pin there.
+fn wrong_by(case: &Case) -> Vec<&'static str> {
+    let right = run_on_model(case, Mechanism::PerFolio);
+    let others = Mechanism::ALL.into_iter();
+    others
+        .filter(|mechanism| run_on_model(case, *mechanism) != right)
+        .map(Mechanism::name)
+        .collect()
 }

@@ -29,6 +29,7 @@ impl Suite for Xen {
             name: case.name.clone(),
             about: case.about.clone(),
             steps: case.steps.iter().map(|step| step.text.clone()).collect(),
+            wrong_by: Vec::new(),
         }
     }
 
