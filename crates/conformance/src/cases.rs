@@ -27,11 +27,7 @@ const RECORDED: &str = include_str!("../../../conformance/recorded-xen-4.17.txt"
 /// # Errors
 /// A script that cannot be read, which a test of this crate rules out.
 pub fn all() -> Result<Vec<Case>, ScriptError> {
-    let mut cases = Vec::new();
-    for (file, text) in SCRIPTS {
-        cases.extend(parse(file, text)?);
-    }
-    Ok(cases)
+    script::cases(SCRIPTS, parse)
 }
 
 /// What the real Xen answered to a case when it was last recorded, a line for each step.

@@ -21,6 +21,18 @@ pub(crate) fn read<C>(
     Ok(cases)
 }
 
+/// The cases of all scripts, in their order.
+pub(crate) fn cases<C>(
+    scripts: &[(&str, &str)],
+    parse: impl Fn(&str, &str) -> Result<Vec<C>, ScriptError>,
+) -> Result<Vec<C>, ScriptError> {
+    let mut cases = Vec::new();
+    for (name, text) in scripts {
+        cases.extend(parse(name, text)?);
+    }
+    Ok(cases)
+}
+
 /// What was recorded of a case, a line for each step.
 pub(crate) fn recorded(record: &str, case: &str) -> Option<Vec<String>> {
     let mut lines = record

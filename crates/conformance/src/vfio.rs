@@ -25,11 +25,7 @@ const RECORDED: &str = include_str!("../../../conformance/vfio/recorded-linux.tx
 /// # Errors
 /// A script that is damaged.
 pub fn all() -> Result<Vec<Case>, ScriptError> {
-    let mut cases = Vec::new();
-    for (name, text) in SCRIPTS {
-        cases.extend(parse(name, text)?);
-    }
-    Ok(cases)
+    script::cases(&SCRIPTS, parse)
 }
 
 /// What a real kernel answered to a case when it was last recorded, a line for each step.
