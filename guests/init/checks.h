@@ -51,7 +51,10 @@ struct finding check_dirty_race_fork(uint32_t pages);
 struct finding check_fork_contents(uint32_t pages);
 struct finding check_fork_race(uint32_t pages);
 
-/* Pages that were swapped out, in, written, and swapped out again; the same with a fork before the last. */
+/*
+ * Pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the same
+ * with a fork before the last.
+ */
 struct finding check_swap(uint32_t pages);
 struct finding check_swap_after_fork(uint32_t pages);
 
