@@ -51,8 +51,8 @@ const TESTS: [(&str, Test); 26] = [
     ),
     ("a_fault_sets_what_was_asked", routes::fault),
     (
-        "two_traps_of_a_32_bit_guest_are_one_hypercall",
-        routes::fault_of_32_bits,
+        "a_xen_without_32_bit_guests_is_told",
+        routes::fault_of_32_bits_on_a_xen_without_them,
     ),
     ("unchanged_descriptors_cost_no_crossing", routes::switch),
     ("nothing_pending_costs_no_crossing", routes::irq),

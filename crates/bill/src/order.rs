@@ -67,7 +67,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Validates an order. No mechanisms means all that the backend has of the route.
+    /// Validates an order. No mechanisms means those that the backend has of the route
+    /// [by default](Route::is_default_on).
     ///
     /// # Errors
     /// A number out of `limits`, an unknown mechanism, or no batch at all.
@@ -83,8 +84,9 @@ impl Order {
         let mut batches = asked.batches;
         batches.sort_unstable();
         batches.dedup();
-        let wanted = |m: &&Mechanism| {
-            asked.mechanisms.is_empty() || asked.mechanisms.iter().any(|n| n == m.name)
+        let wanted = |m: &&Mechanism| match asked.mechanisms.as_slice() {
+            [] => route.is_default_on(backend, m),
+            names => names.iter().any(|name| name == m.name),
         };
         let mechanisms = route.mechanisms_on(backend).filter(wanted);
         Ok(Self {
@@ -160,10 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_sorted_and_no_mechanism_means_all() {
+    fn batches_are_sorted_and_no_mechanism_means_all_that_need_no_other_xen() {
         let order = Order::new(UNMAP, asked(), LIMITS).unwrap();
         assert_eq!(order.batches, [1, 32]);
-        assert_eq!(order.mechanisms.len(), 8);
+        let on_32_bits = order.mechanisms_on(Route::Unmap, System::XenPv32Dom0);
+        assert_eq!((order.mechanisms.len(), on_32_bits.len()), (6, 0));
+        let all = (Route::Fault, Backend::Lab);
+        assert_eq!(
+            Order::new(all, asked(), LIMITS).unwrap().mechanisms.len(),
+            3
+        );
     }
 
     #[test]

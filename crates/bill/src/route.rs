@@ -158,6 +158,16 @@ impl Route {
         self.mechanisms().iter().filter(has)
     }
 
+    /// Whether an order that names no mechanism has this one.
+    ///
+    /// What only 32-bit guests have of `unmap` has to be named to the lab: their Xen must be built first, and what they
+    /// gain is less than what other guests do. Of `fault` it is half of what there is to be shown.
+    #[must_use]
+    pub fn is_default_on(self, backend: Backend, mechanism: &Mechanism) -> bool {
+        let is_dear = self == Self::Unmap && backend == Backend::Lab;
+        !is_dear || self.has_on(System::XenPvDom0, mechanism)
+    }
+
     /// Names of mechanisms that only 32-bit PV guests with PAE have, and of those that they have too.
     const fn of_32_bits(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {

@@ -9,7 +9,8 @@ mod machine;
 use std::ffi::OsStr;
 
 use pagetoll_lab::tools::{
-    Installer, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, SearchPath, Tool,
+    Installer, KERNEL_LIBRARIES, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS,
+    NEEDED_FOR_XEN, SearchPath, Tool,
 };
 use serde::Serialize;
 
@@ -88,32 +89,19 @@ impl Diagnosis {
     }
 
     fn of_tools(path: &SearchPath, installer: Installer) -> Self {
-        let mut findings = Vec::new();
-        let mut packages = Vec::new();
-        for tool in NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN) {
-            findings.push(look_for(
-                tool,
-                State::Missing,
-                path,
-                installer,
-                &mut packages,
-            ));
-        }
-        findings.push(look_for(
-            Tool::Setpriv,
-            State::Note,
-            path,
-            installer,
-            &mut packages,
-        ));
-        let libraries = LIBRARIES.into_iter();
-        findings.extend(
-            libraries.map(|library| look_for_library(library, path, installer, &mut packages)),
-        );
+        let looked_for: Vec<_> = wanted()
+            .into_iter()
+            .map(|wanted| (wanted.look_on(path, installer), wanted.package))
+            .collect();
+        let absent = looked_for
+            .iter()
+            .filter(|(finding, _)| finding.state != State::Ok);
+        let mut packages: Vec<_> = absent.map(|(_, package)| *package).collect();
         packages.sort_unstable();
         packages.dedup();
+        let findings: Vec<_> = looked_for.into_iter().map(|(finding, _)| finding).collect();
         Self {
-            lab_can_run: packages.is_empty(),
+            lab_can_run: findings.iter().all(|f| f.state != State::Missing),
             install: (!packages.is_empty()).then(|| installer.command(&packages)),
             findings,
             packages,
@@ -121,39 +109,69 @@ impl Diagnosis {
     }
 }
 
-/// A tool on the search path, or in `absent` state with its package noted in `packages`.
-fn look_for(
-    tool: Tool,
-    absent: State,
-    path: &SearchPath,
-    installer: Installer,
-    packages: &mut Vec<&'static str>,
-) -> Finding {
-    if let Some(found) = path.find(OsStr::new(tool.program())) {
-        return Finding::ok(tool.program(), found.display().to_string());
-    }
-    packages.push(tool.package());
-    let detail = match absent {
-        State::Note => "not found; guests may outlive a pagetoll that is killed with SIGKILL",
-        _ => "not found",
-    };
-    let remedy = installer.command(&[tool.package()]);
-    Finding::not_ok(tool.program(), absent, detail, &remedy)
+/// Something that a package brings.
+#[derive(Clone, Copy)]
+struct Wanted {
+    what: What,
+    package: &'static str,
+    /// What does not work without it; `None` where the lab does not.
+    without: Option<&'static str>,
 }
 
-/// A library where the compiler finds it, or its package noted in `packages`.
-fn look_for_library(
-    library: Library,
-    path: &SearchPath,
-    installer: Installer,
-    packages: &mut Vec<&'static str>,
-) -> Finding {
-    if let Some(found) = library.find(path) {
-        return Finding::ok(library.file, found.display().to_string());
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Program(Tool),
+    Library(Library),
+}
+
+/// What keeps a guest from outliving a pagetoll that is killed.
+const NO_DEATH_SIGNAL: &str = "guests may outlive a pagetoll that is killed with SIGKILL";
+const NO_XEN: &str = "no Xen for 32-bit guests can be built (pagetoll bill fault)";
+const NO_KERNEL: &str = "no kernel can be built (pagetoll fix)";
+
+/// All that packages bring, each thing once, what the lab needs first.
+fn wanted() -> Vec<Wanted> {
+    let lab = NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN);
+    let tools = lab
+        .map(|tool| (tool, None))
+        .chain([(Tool::Setpriv, Some(NO_DEATH_SIGNAL))])
+        .chain(NEEDED_FOR_XEN.map(|tool| (tool, Some(NO_XEN))))
+        .chain(NEEDED_FOR_KERNELS.map(|tool| (tool, Some(NO_KERNEL))));
+    let libraries = LIBRARIES.map(|library| (library, None));
+    let libraries = libraries
+        .into_iter()
+        .chain(KERNEL_LIBRARIES.map(|library| (library, Some(NO_KERNEL))));
+    let mut all: Vec<Wanted> = Vec::new();
+    let of_tools = tools.map(|(tool, without)| (What::Program(tool), tool.package(), without));
+    let of_libraries =
+        libraries.map(|(library, without)| (What::Library(library), library.package, without));
+    for (what, package, without) in of_tools.chain(of_libraries) {
+        if all.iter().all(|known| known.what != what) {
+            all.push(Wanted {
+                what,
+                package,
+                without,
+            });
+        }
     }
-    packages.push(library.package);
-    let remedy = installer.command(&[library.package]);
-    Finding::not_ok(library.file, State::Missing, "not found", &remedy)
+    all
+}
+
+impl Wanted {
+    fn look_on(self, path: &SearchPath, installer: Installer) -> Finding {
+        let (name, found) = match self.what {
+            What::Program(tool) => (tool.program(), path.find(OsStr::new(tool.program()))),
+            What::Library(library) => (library.file, library.find(path)),
+        };
+        let remedy = installer.command(&[self.package]);
+        match (found, self.without) {
+            (Some(found), _) => Finding::ok(name, found.display().to_string()),
+            (None, None) => Finding::not_ok(name, State::Missing, "not found", &remedy),
+            (None, Some(without)) => {
+                Finding::not_ok(name, State::Note, &format!("not found; {without}"), &remedy)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -173,8 +191,8 @@ mod tests {
         assert!(missing.into_iter().all(|finding| finding.remedy.is_some()));
         let command = diagnosis.install.unwrap();
         assert!(command.starts_with("sudo apt-get install "), "{command}");
-        for tool in NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN) {
-            assert!(command.contains(tool.package()), "{command}");
+        for wanted in wanted() {
+            assert!(command.contains(wanted.package), "{command}");
         }
         assert!(!diagnosis.lab_can_run);
     }

@@ -1,8 +1,7 @@
 //! Why a fix could not be built or checked, and the exit code that each reason means.
 
-use std::path::PathBuf;
-
 use pagetoll_lab::LabError;
+use pagetoll_lab::make::Failed;
 use thiserror::Error;
 
 use crate::patch::PatchError;
@@ -48,14 +47,12 @@ pub enum FixError {
     },
 
     /// The kernel does not build. Exit code 3.
-    #[error("Linux {release} does not build; the whole log is {}{}", .log.display(), indented(.lines))]
+    #[error("Linux {release} does not build; {failed}")]
     Build {
         /// The kernel's version.
         release: String,
-        /// The last errors.
-        lines: Vec<String>,
-        /// All that the build said.
-        log: PathBuf,
+        /// How.
+        failed: Failed,
     },
 }
 
@@ -71,10 +68,6 @@ impl FixError {
     }
 }
 
-fn indented(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("\n  {line}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,8 +76,10 @@ mod tests {
     fn a_failed_build_shows_its_errors_and_names_its_log() {
         let error = FixError::Build {
             release: "6.1.192".into(),
-            lines: vec!["a.c:1: error: x".into()],
-            log: "logs/l".into(),
+            failed: Failed {
+                lines: vec!["a.c:1: error: x".into()],
+                log: "logs/l".into(),
+            },
         };
         let text = error.to_string();
         assert_eq!(

@@ -8,6 +8,7 @@
 pub mod index;
 pub mod resolve;
 mod root;
+pub mod source;
 mod sources;
 pub mod version;
 

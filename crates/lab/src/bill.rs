@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use pagetoll_bill::{Backend, Bill, Evidence, Image, Provenance, Route, Schema, Unit};
 
 use crate::clock::Clock;
-use crate::collect::{self, Job};
+use crate::collect::{self, Collected, Job};
 use crate::counter;
 use crate::dom0::Part;
 use crate::error::LabError;
 use crate::findings::Findings;
-use crate::guest;
 use crate::machine::Machine;
 use crate::materials::Materials;
 use crate::plan;
@@ -20,6 +19,7 @@ use crate::report::Hello;
 use crate::request::{Billed, Request, Surroundings};
 use crate::stop::Stop;
 use crate::travel::{self, Travel};
+use crate::xen::XenImage;
 use crate::{demand, digest, host};
 
 /// Bills a route.
@@ -39,8 +39,8 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
         materials.counter = counter::obtain(surroundings.cache, surroundings.stop)?;
     }
     if pv32::is_ordered(request.route, &request.order) {
-        let Surroundings { cache, stop, .. } = *surroundings;
-        materials.pv32 = Some(guest::pv32_probe(cache, stop)?);
+        let obtain = || request.sources().obtain_pv32(&materials.xen, *surroundings);
+        materials.pv32 = Some(clock.time("32-bit dom0's Xen and kernel", obtain)?);
     }
     let jobs = (travel.jobs)(&request.order, plan::abilities(&materials));
     let collect = collect::Collect {
@@ -57,7 +57,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
         backend_reason: String::new(),
         unit: Unit::Instructions,
         evidence: Evidence::Exact,
-        stack: stack(&harvest.hello, surroundings.stop)?,
+        stack: stack(&harvest, surroundings.stop)?,
         rows: (travel.rows)(&request.order, &harvest.findings),
         notes: notes(request, &materials, &harvest.findings, travel),
         order: request.order.clone(),
@@ -77,16 +77,20 @@ fn check_host(request: &Request, travel: &Travel) -> Result<(), LabError> {
     host::require_memory(largest.sum(), "--pages")
 }
 
-fn stack(hello: &Hello, stop: &Stop) -> Result<BTreeMap<String, String>, LabError> {
+fn stack(found: &Collected, stop: &Stop) -> Result<BTreeMap<String, String>, LabError> {
+    let hello = &found.hello;
+    let of_pv32 = found.hello_of_pv32.as_ref();
     let parts = [
-        ("xen", hello.xen.clone()),
-        ("linux", linux_version(hello)),
-        ("linux-release", hello.release.clone()),
-        ("qemu", host::qemu_version(stop)?),
+        ("xen", Some(hello.xen.clone())),
+        ("xen-pv32", of_pv32.map(|hello| hello.xen.clone())),
+        ("linux", Some(linux_version(hello))),
+        ("linux-release", Some(hello.release.clone())),
+        ("qemu", Some(host::qemu_version(stop)?)),
     ];
-    Ok(parts
-        .map(|(name, version)| (name.to_owned(), version))
-        .into())
+    let known = parts
+        .into_iter()
+        .filter_map(|(name, version)| Some((name.to_owned(), version?)));
+    Ok(known.collect())
 }
 
 /// Debian's release says 6.1.0-56-amd64 of Linux 6.1.192; its banner has the version.
@@ -117,10 +121,28 @@ fn notes(
         notes.push(format!("writes of CR3 and CR4 were not counted: {reason}"));
     }
     notes.extend(findings.no_probe.iter().cloned());
-    let of_pv32 = |reason| format!("rows of xen-pv32-dom0: {reason}");
-    notes.extend(findings.no_pv32.iter().map(of_pv32));
+    let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
+    notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));
+    notes.extend(built_xen(materials).map(told_of).map(of_pv32));
     notes.extend(travel.notes.iter().map(|&note| note.to_owned()));
     notes
+}
+
+/// The Xen that was built for a 32-bit guest alone.
+fn built_xen(materials: &Materials) -> Option<&XenImage> {
+    let pv32 = materials.pv32.as_ref()?.xen.as_ref().ok()?;
+    (pv32.elf != materials.xen.elf).then_some(pv32)
+}
+
+fn told_of(xen: &XenImage) -> String {
+    let sources = xen.packages.iter();
+    let sources: Vec<_> = sources
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    format!(
+        "on a Xen built with CONFIG_PV32 from the source package {}: Debian's starts no 32-bit guest",
+        sources.join(", ")
+    )
 }
 
 fn provenance(
@@ -131,13 +153,18 @@ fn provenance(
     let headers = materials.kernel.headers.as_ref().ok();
     let packages = [&materials.xen.packages, &materials.kernel.packages]
         .into_iter()
-        .chain(headers.map(|headers| &headers.packages));
+        .chain(headers.map(|headers| &headers.packages))
+        .chain(built_xen(materials).map(|xen| &xen.packages));
     let files = [
         ("xen", Some(&materials.xen.elf)),
         ("linux", Some(&materials.kernel.image)),
         ("init", Some(&materials.init)),
         ("xen-probe", materials.probe.as_ref().ok()),
-        ("pv32-probe", materials.pv32.as_ref()),
+        (
+            "pv32-probe",
+            materials.pv32.as_ref().map(|pv32| &pv32.kernel),
+        ),
+        ("xen-pv32", built_xen(materials).map(|xen| &xen.elf)),
         ("counter", materials.counter.as_ref().ok()),
     ];
     let image = |(name, path): (&str, &PathBuf)| {

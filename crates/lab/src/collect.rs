@@ -29,6 +29,8 @@ use crate::stop::Stop;
 pub(crate) struct Collected {
     /// The first dom0's greeting: what was run.
     pub(crate) hello: Hello,
+    /// A 32-bit dom0's, where there was one.
+    pub(crate) hello_of_pv32: Option<Hello>,
     pub(crate) findings: Findings,
 }
 
@@ -209,13 +211,15 @@ impl Kind {
         }
     }
 
-    /// What is started, by Xen or alone.
-    fn kernel(self, materials: &Materials) -> &Path {
-        match self {
-            Self::Dom0 | Self::Race => &materials.vmlinux,
-            Self::Native => &materials.kernel.image,
-            Self::Pv32 => materials.pv32.as_deref().unwrap_or(&materials.vmlinux),
-        }
+    /// The hypervisor, where there is one, and what it starts; or why this cannot be booted.
+    fn images(self, materials: &Materials) -> Result<(Option<&Path>, &Path), String> {
+        let xen = &materials.xen;
+        let (xen, kernel) = match (self, &materials.pv32) {
+            (Self::Native, _) => return Ok((None, &materials.kernel.image)),
+            (Self::Pv32, Some(pv32)) => (pv32.xen.as_ref().map_err(Clone::clone)?, &pv32.kernel),
+            (Self::Dom0 | Self::Race | Self::Pv32, _) => (xen, &materials.vmlinux),
+        };
+        Ok((Some(&xen.elf), kernel))
     }
 
     const fn firmware(self) -> Firmware {
@@ -226,8 +230,8 @@ impl Kind {
     }
 }
 
-/// A boot's greeting, what it counted, and its other reports; or why Xen starts no such guest.
-type Made = Result<(Hello, Counted, Vec<Report>), &'static str>;
+/// A boot's greeting, what it counted, and its other reports; or why there is no such guest.
+type Made = Result<(Hello, Counted, Vec<Report>), String>;
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -245,16 +249,19 @@ impl Work<'_> {
             surroundings,
             clock,
         } = self.all;
+        let (xen, linux) = match job.kind.images(materials) {
+            Ok(images) => images,
+            Err(reason) => return Ok(Err(reason)),
+        };
         let initramfs = self.initramfs(job)?;
         let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
         let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&job.name, steps);
-        let of_xen = job.machine.firmware == Firmware::Xen;
         let boot = Boot {
             name: &job.name,
             machine: job.machine,
-            xen: of_xen.then_some(materials.xen.elf.as_path()),
-            linux: job.kind.kernel(materials),
+            xen,
+            linux,
             initramfs: &initramfs,
             counter: materials.counter.as_deref().ok(),
             silence: request.silence,
@@ -384,7 +391,8 @@ fn senseless(job: &Job, problem: String) -> LabError {
 fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
     match &error {
         LabError::Guest { problem, .. } if job.kind == Kind::Pv32 => {
-            pv32::refusal(problem).map(Err).ok_or(error)
+            let reason = pv32::refusal(problem).map(str::to_owned);
+            reason.map(Err).ok_or(error)
         }
         _ => Err(error),
     }
@@ -398,12 +406,12 @@ fn gather(
         no_probe: materials.probe.as_ref().err().cloned(),
         ..Findings::default()
     };
-    let mut hello = None;
+    let (mut hello, mut hello_of_pv32) = (None, None);
     for (kind, made) in made {
         let (greeting, counted, rest) = match made {
             Ok(ran) => ran,
             Err(reason) => {
-                findings.no_pv32 = Some(reason.to_owned());
+                findings.no_pv32 = Some(reason);
                 continue;
             }
         };
@@ -413,7 +421,10 @@ fn gather(
                 findings.dom0.push(counted);
             }
             Kind::Native => findings.native.push(counted),
-            Kind::Pv32 => findings.pv32.push(counted),
+            Kind::Pv32 => {
+                hello_of_pv32.get_or_insert(greeting);
+                findings.pv32.push(counted);
+            }
             Kind::Race => {
                 findings
                     .races
@@ -425,5 +436,9 @@ fn gather(
         }
     }
     let hello = hello.ok_or(LabError::Stopped)?;
-    Ok(Collected { hello, findings })
+    Ok(Collected {
+        hello,
+        hello_of_pv32,
+        findings,
+    })
 }

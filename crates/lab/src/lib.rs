@@ -30,6 +30,7 @@ mod initramfs;
 mod irq;
 pub mod kernel;
 mod machine;
+pub mod make;
 mod materials;
 mod modules;
 pub mod pin;

@@ -29,13 +29,35 @@ pub(crate) struct Materials {
     /// The probe module, or why there is none.
     pub(crate) probe: Result<PathBuf, String>,
     pub(crate) privcmd: Part,
-    /// The kernel of a 32-bit dom0, where one is ordered.
-    pub(crate) pv32: Option<PathBuf>,
+    /// What a 32-bit dom0 is made from, where one is ordered.
+    pub(crate) pv32: Option<Pv32>,
     /// QEMU's plugin that counts flushes, or why there is none.
     pub(crate) counter: Result<PathBuf, String>,
 }
 
+/// What a 32-bit dom0 is made from.
+pub(crate) struct Pv32 {
+    /// Its kernel, which is pagetoll's own.
+    pub(crate) kernel: PathBuf,
+    /// A hypervisor that starts such a guest, or why there is none.
+    pub(crate) xen: Result<XenImage, String>,
+}
+
 impl Sources<'_> {
+    /// What a 32-bit dom0 is made from, beside `xen`.
+    ///
+    /// # Errors
+    /// Those of [`xen::pv32::obtain`] and the build of the kernel.
+    pub(crate) fn obtain_pv32(
+        self,
+        xen: &XenImage,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Pv32, LabError> {
+        Ok(Pv32 {
+            kernel: guest::pv32_probe(surroundings.cache, surroundings.stop)?,
+            xen: xen::pv32::obtain((self.xen, xen), self.freshness, surroundings)?,
+        })
+    }
     /// Checks that this machine has the programs and libraries that these sources take.
     ///
     /// # Errors

@@ -9,10 +9,12 @@ use pagetoll_bill::{Order, Role, Route, Row, System, Toll, crossing};
 use crate::findings::Findings;
 use crate::plan::{TRACE_BUFFER_PAGES, TRACED_PAGES};
 
+/// What a Xen without `CONFIG_PV32` says of a 32-bit PV guest; others have no such text.
+pub(crate) const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";
 /// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
 const REFUSALS: [(&str, &str); 2] = [
     (
-        "Found 32-bit PV kernel, but CONFIG_PV32 missing",
+        NO_PV32,
         "this Xen was built without CONFIG_PV32, so it starts no 32-bit PV guest",
     ),
     // -EOPNOTSUPP, of `opt_pv32` alone.
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn only_two_of_xens_last_words_are_a_reason() {
         let refused = |words: &str| refusal(&format!("(XEN) {words}")).is_some();
-        assert!(refused("Found 32-bit PV kernel, but CONFIG_PV32 missing"));
+        assert!(refused(NO_PV32));
         assert!(refused("Dom0 failed to switch to compat: -95"));
         assert!(!refused("Dom0 failed to switch to compat: -12"));
         assert!(!refused("Panic on CPU 0: Could not construct d0"));

@@ -43,6 +43,10 @@ pub enum Tool {
     Bison,
     /// Computes a kernel's time constants.
     Bc,
+    /// Makes Xen's headers for 32-bit guests.
+    Python,
+    /// Unpacks source packages.
+    DpkgSource,
 }
 
 impl Tool {
@@ -64,6 +68,8 @@ impl Tool {
             Self::Flex => "flex",
             Self::Bison => "bison",
             Self::Bc => "bc",
+            Self::Python => "python3",
+            Self::DpkgSource => "dpkg-source",
         }
     }
 
@@ -83,6 +89,8 @@ impl Tool {
             Self::Flex => "flex",
             Self::Bison => "bison",
             Self::Bc => "bc",
+            Self::Python => "python3",
+            Self::DpkgSource => "dpkg-dev",
         }
     }
 }
@@ -105,6 +113,18 @@ pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
     Tool::AptGet,
     Tool::AptCache,
     Tool::DpkgDeb,
+];
+
+/// What building a Xen needs (its README, as far as the hypervisor alone goes).
+pub const NEEDED_FOR_XEN: [Tool; 8] = [
+    Tool::Make,
+    Tool::Gcc,
+    Tool::Ld,
+    Tool::Flex,
+    Tool::Bison,
+    Tool::Python,
+    Tool::AptGet,
+    Tool::DpkgSource,
 ];
 
 /// A file that the linker or a build tool must find in the library folders, and the Debian package that brings it.

@@ -3,6 +3,8 @@
 //! A file is checked before anything is started with it. Source: the multiboot specification
 //! 0.6.96, section 3.1, and xen/arch/x86/boot/head.S, seen in Xen 4.17 and 4.20.
 
+pub(crate) mod pv32;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

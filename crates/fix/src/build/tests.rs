@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
+use pagetoll_lab::make::Failed;
 use pagetoll_lab::progress::Quiet;
 
 use super::*;
@@ -143,7 +144,11 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
     let fixture = Fixture::new();
     let plan = fixture.plan("wrong");
     let error = plan.base().unwrap_err();
-    let FixError::Build { lines, log, .. } = &error else {
+    let FixError::Build {
+        failed: Failed { lines, log },
+        ..
+    } = &error
+    else {
         panic!("{error}");
     };
     assert!(lines[0].contains("mm/a.c:1:1: error: wrong"), "{lines:?}");

@@ -49,15 +49,61 @@ impl PrivateRoot {
 
     /// Fetches the package lists and reads what the lab can use of them.
     pub(super) fn update(&self, sources: &Sources, stop: &Stop) -> Result<Index, LabError> {
-        self.write(sources)?;
+        let lines = sources.own.iter().chain(&sources.base).map(Line::render);
+        self.fetch_lists(&lines.collect::<String>(), stop)?;
+        let own = self.listed(&sources.own, stop)?;
+        let base = self.listed(&sources.base, stop)?;
+        Ok(Index::new(seconds_since_1970(), own, base))
+    }
+
+    /// Fetches the lists of source packages of a suite.
+    pub(super) fn update_sources(&self, sources: &Sources, stop: &Stop) -> Result<(), LabError> {
+        let lines = sources.own.iter().map(Line::render_source);
+        self.fetch_lists(&lines.collect::<String>(), stop)
+    }
+
+    fn fetch_lists(&self, lines: &str, stop: &Stop) -> Result<(), LabError> {
+        self.write(lines)?;
         require_room(&self.folder, UPDATE_ROOM, "fetch package lists")?;
         let run = self.apt_get().arg("update");
         run_to_end(&run, UPDATE_LIMIT, stop)
             .map_err(|error| self.explain(error, "the package lists"))?;
-        self.write_file("updated", "")?;
-        let own = self.listed(&sources.own, stop)?;
-        let base = self.listed(&sources.base, stop)?;
-        Ok(Index::new(seconds_since_1970(), own, base))
+        self.write_file("updated", "")
+    }
+
+    /// The versions of a source package that are listed, in no order.
+    pub(super) fn versions_of_source(
+        &self,
+        name: &str,
+        stop: &Stop,
+    ) -> Result<Vec<String>, LabError> {
+        let show = Run::new(Tool::AptCache.program())
+            .arg("-c")
+            .arg(self.folder.join("apt.conf"))
+            .args(["showsrc", "--only-source", name]);
+        let text = run_to_end(&show, QUERY_LIMIT, stop)?.text();
+        let versions = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("Version: "));
+        Ok(versions.map(|version| version.trim().to_owned()).collect())
+    }
+
+    /// Fetches the files of a source package into an existing folder; apt checks them against its verified lists.
+    pub(super) fn download_source(
+        &self,
+        (name, version): (&str, &str),
+        into: &Path,
+        stop: &Stop,
+    ) -> Result<(), LabError> {
+        let what = format!("{name}={version}");
+        let run = self
+            .apt_get()
+            .args(["source", "--download-only", "--only-source"])
+            .arg(&what)
+            .current_dir(into);
+        run_to_end(&run, DOWNLOAD_LIMIT, stop)
+            .map_err(|error| self.explain(error, &what))
+            .map(drop)
     }
 
     /// Fetches packages into an existing folder; apt checks them against its verified lists.
@@ -99,18 +145,12 @@ impl PrivateRoot {
         Ok(listed)
     }
 
-    fn write(&self, sources: &Sources) -> Result<(), LabError> {
+    fn write(&self, lines: &str) -> Result<(), LabError> {
         for folder in ["state/lists/partial", "cache/archives/partial", "empty"] {
             let folder = self.folder.join(folder);
             fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
         }
-        let lines: String = sources
-            .own
-            .iter()
-            .chain(&sources.base)
-            .map(Line::render)
-            .collect();
-        self.write_file("sources.list", &lines)?;
+        self.write_file("sources.list", lines)?;
         self.write_file("apt.conf", &self.settings())
     }
 

@@ -75,8 +75,17 @@ impl Line {
         }
     }
 
-    /// In the one-line format of sources.list(5).
+    /// For packages, in the one-line format of sources.list(5).
     pub(super) fn render(&self) -> String {
+        self.render_as("deb [arch=amd64 target=Packages")
+    }
+
+    /// For source packages.
+    pub(super) fn render_source(&self) -> String {
+        self.render_as("deb-src [target=Sources")
+    }
+
+    fn render_as(&self, kind: &str) -> String {
         let keyring = if self.signed_by.is_empty() {
             KEYRING
         } else {
@@ -88,7 +97,7 @@ impl Line {
             String::new()
         };
         format!(
-            "deb [arch=amd64 target=Packages{signed_by}] {} {} {}\n",
+            "{kind}{signed_by}] {} {} {}\n",
             self.site, self.release, self.component
         )
     }
@@ -210,6 +219,11 @@ http://other.example/tools|stable|stable|stable|main|$(SIGNED_BY)|Tools
             sources.own[0]
                 .render()
                 .ends_with("] http://mirror.example/debian trixie-backports main\n")
+        );
+        assert!(
+            sources.own[0]
+                .render_source()
+                .starts_with("deb-src [target=Sources")
         );
     }
 

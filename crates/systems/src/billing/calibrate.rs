@@ -178,13 +178,14 @@ fn irq(bill: Rows<'_>) -> Option<Vec<Derived>> {
 
 /// A 32-bit guest's: emulated stores to each half, each counted by itself, and a hypercall.
 fn fault_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
+    let whose = of_32_bits(bill);
     let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
     let set = of(bill, "set", "hypercall")? - entry;
     let half = |key, part| {
         Some(measured(
             key,
             only(bill, part)?,
-            &format!("{OF_32_BITS} row {part}"),
+            &format!("{whose} row {part}"),
         ))
     };
     Some(vec![
@@ -193,12 +194,12 @@ fn fault_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
         measured(
             CostKey::HYPERCALL_ENTRY_PAE,
             entry,
-            &format!("{OF_32_BITS} rows empty-hypercall less nothing"),
+            &format!("{whose} rows empty-hypercall less nothing"),
         ),
         measured(
             CostKey::MMU_UPDATE_SET_PAE,
             set,
-            &format!("{OF_32_BITS} row set by hypercall, less an empty hypercall"),
+            &format!("{whose} row set by hypercall, less an empty hypercall"),
         ),
     ])
 }
@@ -206,11 +207,12 @@ fn fault_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
 /// A 32-bit guest's: an emulated exchange of the half that holds P, by itself; cmpxchg8b; and the hypercall, whose entry
 /// the fault route gives.
 fn unmap_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
+    let whose = of_32_bits(bill);
     let read = only(bill, "read")?;
     let entry = only(bill, "empty-hypercall")? - read;
     let (per_call, per_entry) = ends(bill, "preserve-ad")?;
-    let from = format!("{OF_32_BITS} rows preserve-ad at the smallest and largest batch");
-    let row = |name: &str| format!("{OF_32_BITS} row {name}");
+    let from = format!("{whose} rows preserve-ad at the smallest and largest batch");
+    let row = |name: &str| format!("{whose} row {name}");
     Some(vec![
         measured(CostKey::ENTRY_READ_PAE, read, &row("read")),
         measured(
@@ -236,8 +238,11 @@ fn unmap_of_32_bits(bill: Rows<'_>) -> Option<Vec<Derived>> {
     ])
 }
 
-/// Whose rows the figures of 32-bit guests come from.
-const OF_32_BITS: &str = "xen-pv32-dom0 (Xen with CONFIG_PV32),";
+/// Whose rows the figures of 32-bit guests come from: they may have run on a Xen of their own.
+fn of_32_bits(bill: Rows<'_>) -> String {
+    let xen = bill.bill.stack.get("xen-pv32").map_or("?", String::as_str);
+    format!("xen-pv32-dom0 (Xen {xen} with CONFIG_PV32),")
+}
 
 /// What no guest of the lab does: the exchange hypercall is a proposal.
 fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {

@@ -8,17 +8,10 @@ use super::super::table::{Align, Table};
 use super::{has_batches, in_order, mechanism_rows, safety};
 use crate::words::word;
 
-/// One table for each operation that mechanisms do, and one more for what a 32-bit guest does of it. Where none could be
-/// started, the bill's notes tell.
+/// One table for each operation that mechanisms do, and one more for what a 32-bit guest does of it.
 pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     let all = in_order(mechanism_rows(bill).map(|row| (row.operation.as_str(), row.system)));
-    let is_told_by_notes = |&(operation, system): &(&str, System)| {
-        let mut rows =
-            mechanism_rows(bill).filter(|row| row.operation == operation && row.system == system);
-        system == System::XenPv32Dom0 && rows.all(|row| row.unavailable.is_some())
-    };
     all.into_iter()
-        .filter(|place| !is_told_by_notes(place))
         .map(|(operation, system)| {
             let title = format!("{}: what each mechanism costs", title(operation, system));
             Section::table(title, table(bill, (operation, system)))

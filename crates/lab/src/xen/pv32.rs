@@ -1,0 +1,135 @@
+//! A Xen that starts 32-bit PV guests.
+//!
+//! Debian's is built without `CONFIG_PV32`, so it is built anew from the suite's source package with that option, and is
+//! otherwise as Xen configures itself. A file that the user gives is taken as it is: a guest tells what it lacks.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use pagetoll_bill::Package;
+
+use super::{XenImage, XenSource, contains, from_file};
+use crate::apt::{Freshness, source};
+use crate::cache::require_room;
+use crate::digest::sha256_of;
+use crate::error::LabError;
+use crate::guest::compiler;
+use crate::make::{self, Build};
+use crate::process::{Run, run_to_end};
+use crate::request::Surroundings;
+use crate::tools::{self, NEEDED_FOR_XEN, Tool};
+use crate::{host, pv32};
+
+/// The source package.
+const SOURCE: &str = "xen";
+/// What differs from the configuration that Xen gives itself: Debian's is that of a release, without debugging.
+const CONFIG: &str = "CONFIG_PV32=y\n# CONFIG_DEBUG is not set\n";
+/// What Xen would otherwise take from this machine and this moment, and a name that tells it from Debian's.
+const REPRODUCIBLE: [&str; 6] = [
+    "XEN_VENDORVERSION=+pv32",
+    "XEN_BUILD_DATE=1970-01-01",
+    "XEN_BUILD_TIME=00:00:00",
+    "XEN_BUILD_HOST=lab",
+    "XEN_WHOAMI=pagetoll",
+    "XEN_DOMAIN=invalid",
+];
+/// What source and objects take: 180 MiB, 4.17.
+const BUILD_ROOM: u64 = 400 << 20;
+/// Lines that the build says, for the progress bar.
+const BUILD_LINES: u64 = 660;
+/// How long unpacking may take. Assumed: 2 s on an idle machine.
+const UNPACK_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// The Xen for a 32-bit guest: `image` where that will do, else one that is built; or why there is none.
+///
+/// # Errors
+/// [`LabError::Stopped`], [`LabError::NoSpace`], [`LabError::Io`]. Whatever else keeps a Xen from being built is a reason.
+pub(crate) fn obtain(
+    (source, image): (&XenSource, &XenImage),
+    freshness: Freshness,
+    surroundings: Surroundings<'_>,
+) -> Result<Result<XenImage, String>, LabError> {
+    let XenSource::Debian { suite } = source else {
+        return Ok(Ok(image.clone()));
+    };
+    let elf = fs::read(&image.elf).map_err(LabError::io("read", &image.elf))?;
+    if !contains(&elf, pv32::NO_PV32.as_bytes()) {
+        return Ok(Ok(image.clone()));
+    }
+    match build(suite.as_deref(), freshness, surroundings) {
+        Ok(built) => Ok(Ok(built)),
+        Err(error @ (LabError::Stopped | LabError::NoSpace { .. } | LabError::Io { .. })) => {
+            Err(error)
+        }
+        Err(error) => Ok(Err(format!(
+            "Debian builds its Xen without CONFIG_PV32, and one with it cannot be built here: {error}"
+        ))),
+    }
+}
+
+fn build(
+    suite: Option<&str>,
+    freshness: Freshness,
+    surroundings: Surroundings<'_>,
+) -> Result<XenImage, LabError> {
+    let Surroundings { cache, stop, .. } = surroundings;
+    tools::check(&NEEDED_FOR_XEN)?;
+    let source = source::fetch((suite, SOURCE), cache, freshness, stop)?;
+    let built_from = format!(
+        "{} {CONFIG:?} {REPRODUCIBLE:?} {}",
+        source.package.sha256,
+        compiler(stop)?
+    );
+    let name = format!("xen/pv32-{}.gz", sha256_of(built_from.as_bytes()));
+    let built = cache.entry(&name, stop, |place| {
+        require_room(cache.root(), BUILD_ROOM, "build a Xen")?;
+        let scratch = cache.scratch();
+        unpack(&source.description, scratch.path(), surroundings)?;
+        compile(&scratch.path().join("xen"), &source.package, surroundings)?;
+        let image = scratch.path().join("xen/xen.gz");
+        fs::copy(&image, place)
+            .map(drop)
+            .map_err(LabError::io("copy", image))
+    })?;
+    let image = from_file(&built, cache, stop)?;
+    Ok(XenImage {
+        packages: vec![source.package],
+        ..image
+    })
+}
+
+/// Debian's patches included. Its signature was apt's to verify.
+fn unpack(description: &Path, into: &Path, surroundings: Surroundings<'_>) -> Result<(), LabError> {
+    let unpack = Run::new(Tool::DpkgSource.program())
+        .args(["--no-check", "--extract"])
+        .arg(description)
+        .arg(into);
+    run_to_end(&unpack, UNPACK_LIMIT, surroundings.stop)
+        .map_err(|error| error.or_no_space("unpack Xen's source to", into))
+        .map(drop)
+}
+
+fn compile(tree: &Path, package: &Package, surroundings: Surroundings<'_>) -> Result<(), LabError> {
+    let log = surroundings.cache.path("logs/xen-pv32.log");
+    make::begin_log(&log)?;
+    let config = tree.join(".config");
+    fs::write(&config, CONFIG).map_err(LabError::io("write", &config))?;
+    for (target, lines) in [("olddefconfig", 20), ("build", BUILD_LINES)] {
+        let make = make::command(host::cpus()).arg("-C").arg(tree);
+        let build = Build {
+            make: &make.args(REPRODUCIBLE).arg(target),
+            log: &log,
+            place: ("build a Xen in", tree),
+            phase: ("Xen with PV32", lines),
+        };
+        make::run(build, surroundings)?.map_err(|failed| LabError::Environment {
+            what: format!(
+                "the source package {} {} does not build",
+                package.name, package.version
+            ),
+            remedy: failed.to_string(),
+        })?;
+    }
+    Ok(())
+}
