@@ -72,11 +72,12 @@ static enum stop start(struct bench *bench, enum program program, uint64_t page)
 	return run(bench);
 }
 
+/* Each page, and the sum that the guest saw. */
 static struct finding check_contents(uint64_t pages)
 {
 	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
 
-	return (struct finding){ pages, it.wrong };
+	return (struct finding){ pages + 1, it.wrong };
 }
 
 static struct finding check_never_sleeps(uint64_t pages)
@@ -86,18 +87,20 @@ static struct finding check_never_sleeps(uint64_t pages)
 	return (struct finding){ pages, it.faults };
 }
 
+/* Each exit, and how many there were. */
 static struct finding check_exit_address(uint64_t pages)
 {
 	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
 
-	return (struct finding){ pages, it.misnamed + (it.missing != pages) };
+	return (struct finding){ pages + 1, it.misnamed + (it.missing != pages) };
 }
 
+/* Each page, and whether paging went as it does by userfaultfd. */
 static struct finding check_flag_absent(uint64_t pages)
 {
 	struct travelled it = travel(mechanism_find("uffd"), pages);
 
-	return (struct finding){ pages, it.missing + it.wrong + (it.faults != pages) };
+	return (struct finding){ pages + 1, it.missing + (it.wrong || it.faults != pages) };
 }
 
 static struct finding check_exit_flags(uint64_t pages)
