@@ -71,6 +71,8 @@ keys! {
     IRQ_REST = "irq.rest", Cost, "a kernel operation beyond enabling events again";
     FLUSH_HOLD_PGE_ON = "flush.hold.pge-on", Cost, "the mean time that flush_lock is held when a full flush toggles CR4.PGE";
     FLUSH_HOLD_PGE_OFF = "flush.hold.pge-off", Cost, "the mean time that flush_lock is held when a full flush loads CR3";
+    FLUSH_HOLD_NO_SHORTHAND = "flush.hold.no-shorthand", Cost, "the mean time that flush_lock is held in the published profile of a later Xen, an interrupt sent to each vCPU; what the demand is fitted with";
+    FLUSH_HOLD_SHORTHAND = "flush.hold.shorthand", Cost, "the same where one write sends the interrupt to all vCPUs";
     FLUSH_HANDLE_CR3 = "flush.handle.cr3", Cost, "from a target's interrupt to its acknowledgement when it loads CR3";
     FLUSH_COMPUTE = "flush.compute", Cost, "the mean time that a vCPU computes between two flushes";
     FLUSH_HOLD_VARIATION = "flush.hold-variation", Number, "the standard deviation of a hold over its mean: 0, or 1 to 10";

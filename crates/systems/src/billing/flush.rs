@@ -59,6 +59,8 @@ fn told(mechanism: &Mechanism, profile: &LockProfile) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) flush: FullFlush,
+    /// The mean hold without global pages.
+    pub(super) hold_pge_off: CostKey,
     pub(super) flushes: u64,
     pub(super) waits: WaitsWith,
 }
@@ -66,6 +68,7 @@ pub(super) struct Setting {
 fn setting(request: &Request, mechanism: &Mechanism) -> Setting {
     Setting {
         flush: kind_of(mechanism),
+        hold_pge_off: CostKey::FLUSH_HOLD_PGE_OFF,
         flushes: request.order.pages.get(),
         waits: request.waits,
     }
@@ -130,7 +133,7 @@ fn run_of(prices: &Prices<'_>, setting: Setting) -> Result<(FlushCosts, FlushSet
     let nanos = |key| prices.of(key).map(nanos);
     let costs = FlushCosts {
         hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
-        hold_pge_off: nanos(CostKey::FLUSH_HOLD_PGE_OFF)?,
+        hold_pge_off: nanos(setting.hold_pge_off)?,
         handle_cr3: nanos(CostKey::FLUSH_HANDLE_CR3)?,
     };
     let setup = FlushSetup {

@@ -57,24 +57,34 @@ const fn on_pv_shim(id: &'static str, prepare: fn() -> Result<Model, BillingErro
     }
 }
 
-const EXPRESSIONS: [Expression; 10] = [
+const EXPRESSIONS: [Expression; 14] = [
     on_pv_dom0("foreign-map-unmap.ratio", foreign_map_unmap),
     on_pv_dom0("mmapbatch-v2.saved", mmapbatch),
     on_pv_dom0("tls-descriptors.lat_ctx", tls_descriptors),
     on_pv_dom0("tls-descriptors.lat_pipe", tls_descriptors),
     on_pv_dom0("fault-32bit.ratio", fault_32bit),
     on_pv_dom0("xen-version.ratio", xen_version),
-    on_pv_shim("flush-lock.block.pge-on", || {
-        flush_lock(FullFlush::Cr4Toggle, mean_block)
+    on_pv_shim("flush-lock.block.no-shorthand", || {
+        flush_lock(NO_SHORTHAND, mean_block)
     }),
+    on_pv_shim("flush-lock.block.shorthand", || {
+        flush_lock(SHORTHAND, mean_block)
+    }),
+    on_pv_shim("flush-lock.blocked.no-shorthand", || {
+        flush_lock(NO_SHORTHAND, LockProfile::share_blocked)
+    }),
+    on_pv_shim("flush-lock.blocked.shorthand", || {
+        flush_lock(SHORTHAND, LockProfile::share_blocked)
+    }),
+    on_pv_shim("flush-lock.block.pge-on", || flush_lock(PGE_ON, mean_block)),
     on_pv_shim("flush-lock.block.pge-off", || {
-        flush_lock(FullFlush::Cr3Write, mean_block)
+        flush_lock(PGE_OFF, mean_block)
     }),
     on_pv_shim("flush-lock.blocked.pge-on", || {
-        flush_lock(FullFlush::Cr4Toggle, LockProfile::share_blocked)
+        flush_lock(PGE_ON, LockProfile::share_blocked)
     }),
     on_pv_shim("flush-lock.blocked.pge-off", || {
-        flush_lock(FullFlush::Cr3Write, LockProfile::share_blocked)
+        flush_lock(PGE_OFF, LockProfile::share_blocked)
     }),
 ];
 
@@ -249,14 +259,26 @@ fn xen_version() -> Result<Model, BillingError> {
 /// Flushes of a run: a few hundred for each vCPU. The published profiles are of two million.
 const FLUSHES: u64 = 8192;
 
+/// What a full flush is, and how long the lock is held for one without global pages.
+type Profiled = (FullFlush, CostKey);
+
+const PGE_ON: Profiled = (FullFlush::Cr4Toggle, CostKey::FLUSH_HOLD_PGE_OFF);
+const PGE_OFF: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_PGE_OFF);
+const NO_SHORTHAND: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_NO_SHORTHAND);
+const SHORTHAND: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_SHORTHAND);
+
 fn mean_block(profile: &LockProfile) -> f64 {
     profile.block.mean()
 }
 
 /// Something that the profile of `flush_lock` says.
-fn flush_lock(flush: FullFlush, says: fn(&LockProfile) -> f64) -> Result<Model, BillingError> {
+fn flush_lock(
+    (flush, hold_pge_off): Profiled,
+    says: fn(&LockProfile) -> f64,
+) -> Result<Model, BillingError> {
     let setting = flush::Setting {
         flush,
+        hold_pge_off,
         flushes: FLUSHES,
         waits: WaitsWith::InterruptsOn,
     };
