@@ -147,7 +147,7 @@ pub(crate) struct BillArgs {
     /// Where it is travelled; without this, where the best evidence is to be had
     #[arg(long, value_name = "BACKEND", value_parser = backend())]
     pub(crate) on: Option<Backend>,
-    /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them
+    /// The mechanisms to bill, of those that `pagetoll routes` lists; without this, all of them but what 32-bit guests alone have of unmap on the lab
     #[arg(long, value_name = "M,..", value_delimiter = ',')]
     pub(crate) mechanism: Vec<String>,
     /// Pages billed in each row; of demand, pages of each vCPU [default: 16384; 65536 for route pin, 2097152 for it with --on live]

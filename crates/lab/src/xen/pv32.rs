@@ -15,7 +15,7 @@ use crate::cache::require_room;
 use crate::digest::sha256_of;
 use crate::error::LabError;
 use crate::guest::compiler;
-use crate::make::{self, Build};
+use crate::make::{self, Build, Failed};
 use crate::process::{Run, run_to_end};
 use crate::request::Surroundings;
 use crate::tools::{self, NEEDED_FOR_XEN, Tool};
@@ -123,13 +123,69 @@ fn compile(tree: &Path, package: &Package, surroundings: Surroundings<'_>) -> Re
             place: ("build a Xen in", tree),
             phase: ("Xen with PV32", lines),
         };
-        make::run(build, surroundings)?.map_err(|failed| LabError::Environment {
-            what: format!(
-                "the source package {} {} does not build",
-                package.name, package.version
-            ),
-            remedy: failed.to_string(),
-        })?;
+        make::run(build, surroundings)?.map_err(|failed| does_not_build(package, &failed))?;
     }
     Ok(())
+}
+
+fn does_not_build(package: &Package, failed: &Failed) -> LabError {
+    let first = failed.lines.first().map_or("", String::as_str);
+    LabError::Environment {
+        what: format!(
+            "the source package {} {} does not build: {first}",
+            package.name, package.version
+        ),
+        remedy: format!("the whole log is {}", failed.log.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::progress::Quiet;
+    use crate::stop::Stop;
+
+    /// What there is for a 32-bit guest where Xen is `elf`.
+    fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Result<XenImage, String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, stop) = (
+            Cache::open_at(folder.path(), &Stop::new()).unwrap(),
+            Stop::new(),
+        );
+        let path = folder.path().join("xen.elf");
+        fs::write(&path, elf).unwrap();
+        let image = XenImage {
+            elf: path,
+            version: None,
+            packages: Vec::new(),
+        };
+        let surroundings = Surroundings {
+            cache: &cache,
+            stop: &stop,
+            progress: &Quiet,
+        };
+        let found = obtain((source, &image), Freshness::Cached, surroundings).unwrap();
+        (image, found)
+    }
+
+    #[test]
+    fn what_will_do_is_taken_and_so_is_what_the_user_gives() {
+        let debians = XenSource::Debian { suite: None };
+        let own = XenSource::File("xen.gz".into());
+        for (source, elf) in [(&debians, "with PV32"), (&own, pv32::NO_PV32)] {
+            let (image, found) = obtained(source, elf.as_bytes());
+            assert_eq!(found, Ok(image));
+        }
+    }
+
+    #[test]
+    fn where_none_can_be_built_there_is_a_reason() {
+        let unknown = XenSource::Debian {
+            suite: Some("../x".into()),
+        };
+        let (_, found) = obtained(&unknown, pv32::NO_PV32.as_bytes());
+        let reason = found.unwrap_err();
+        assert!(reason.contains("without CONFIG_PV32"), "{reason}");
+    }
 }
