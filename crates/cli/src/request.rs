@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(kernels.len(), 1);
         let order = &lab.order;
         assert_eq!(order.pages, Pages(16_384));
-        assert_eq!(order.mechanisms.len(), 8);
+        assert_eq!(order.mechanisms.len(), 6);
         assert_eq!(
             request.backend_reason,
             "the best evidence for unmap that is to be had; its counts are exact"
