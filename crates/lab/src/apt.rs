@@ -55,10 +55,7 @@ impl<'a> Archive<'a> {
         freshness: Freshness,
         stop: &Stop,
     ) -> Result<Self, LabError> {
-        let suite = match suite {
-            Some(suite) => checked_name(suite)?.to_owned(),
-            None => system_suite(cache, freshness, stop)?,
-        };
+        let suite = suite_named(suite, cache, freshness, stop)?;
         let root = PrivateRoot::new(cache.path(&format!("apt/{suite}")), &suite);
         let _lock = cache.lock(&format!("apt-{suite}"), stop)?;
         let recorded = match freshness {
@@ -174,6 +171,19 @@ fn record(cache: &Cache, suite: &str, root: &PrivateRoot, stop: &Stop) -> Result
     let json = serde_json::to_vec_pretty(&index).unwrap_or_default();
     cache.replace(&format!("suites/{suite}.json"), &json)?;
     Ok(index)
+}
+
+/// The suite of this name; `None` is the one that this system runs.
+fn suite_named(
+    name: Option<&str>,
+    cache: &Cache,
+    freshness: Freshness,
+    stop: &Stop,
+) -> Result<String, LabError> {
+    match name {
+        Some(name) => Ok(checked_name(name)?.to_owned()),
+        None => system_suite(cache, freshness, stop),
+    }
 }
 
 fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, LabError> {

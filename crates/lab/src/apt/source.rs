@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pagetoll_bill::Package;
 
 use super::root::{self, PrivateRoot};
-use super::{Freshness, checked_name, no_mirror, sources, system_suite, version};
+use super::{Freshness, no_mirror, sources, suite_named, version};
 use crate::cache::{Cache, read_if_there};
 use crate::digest::sha256_of_file;
 use crate::error::LabError;
@@ -35,10 +35,7 @@ pub fn fetch(
     freshness: Freshness,
     stop: &Stop,
 ) -> Result<SourcePackage, LabError> {
-    let suite = match suite {
-        Some(suite) => checked_name(suite)?.to_owned(),
-        None => system_suite(cache, freshness, stop)?,
-    };
+    let suite = suite_named(suite, cache, freshness, stop)?;
     let _lock = cache.lock(&format!("apt-{suite}-source"), stop)?;
     let record = format!("suites/{suite}.source.{name}.json");
     if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {

@@ -21,7 +21,7 @@
 //! The change says nothing of what its vCPUs did between flushes. A later one, "use APIC ALLBUT destination shorthand
 //! when possible" (xen 5500d265a2a8, 2020), has two more profiles of `flush_lock`, of a PV shim with 32 vCPUs in x2APIC
 //! mode as well, on a machine that is not named. With their own mean holds (347,577 and 220,395 ns, CR3 loaded) the
-//! demand is the one with the least sum of squared relative errors of their four results. The four results of *this*
+//! demand is the one with the least sum of squared errors, as `validate` tells them, of their four results. The four results of *this*
 //! publication are predictions. Over two million flushes (`cargo run --release -p pagetoll-systems --example
 //! flush_profile`; with `-- --fit`, the search):
 //!
@@ -445,6 +445,7 @@ fn scaled(mean: Nanos, scale: f64) -> Ticks {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::published::error_of;
     use pagetoll_engine::RunError;
     use pagetoll_traces::folded::write_folded;
     use pagetoll_traces::perfetto::write_perfetto;
@@ -489,7 +490,7 @@ mod tests {
         predicts(FullFlush::Cr3Write, (240_829.0, share_off, 1_453_029.0));
     }
 
-    /// The sum of squared relative errors of the four results that the demand was fitted to.
+    /// The sum of squared errors, as `validate` tells them, of the four results that the demand was fitted to.
     fn squared_errors(demand: FlushDemand) -> f64 {
         let of = |hold, share: f64, block: f64| {
             let costs = FlushCosts {
@@ -501,14 +502,8 @@ mod tests {
                 ..setup(FullFlush::Cr3Write, 30_000)
             };
             let profile = run(costs, setup, 1).unwrap();
-            let errors = [
-                profile.share_blocked() / share,
-                profile.block.mean() / block,
-            ];
-            errors
-                .map(|ratio| (ratio - 1.0).powi(2))
-                .iter()
-                .sum::<f64>()
+            error_of(profile.share_blocked(), share).powi(2)
+                + error_of(profile.block.mean(), block).powi(2)
         };
         of(347_577, 0.90131, 2_702_251.0) + of(220_395, 0.88004, 1_502_539.0)
     }
