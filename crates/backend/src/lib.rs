@@ -1,9 +1,91 @@
-//! What every backend implements, and what it is given.
+//! What every backend implements, and what it is given. No backend imports another.
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod progress;
 mod stop;
 
+use std::time::{Duration, Instant};
+
+use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
+
+pub use error::{Class, Classified, Error};
 pub use progress::{Phase, Progress, Quiet};
 pub use stop::{Stop, Stopped};
+
+/// Who can end the work, and who follows it.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Asks for an early end.
+    pub stop: &'a Stop,
+    /// Follows the progress.
+    pub progress: &'a dyn Progress,
+}
+
+/// A draft, and where the time went.
+#[derive(Debug)]
+pub struct Billed {
+    /// What the command line makes a bill of.
+    pub draft: Draft,
+    /// Wall time of each phase, in the order in which they ended; phases may overlap. Enters no figure.
+    pub timings: Vec<Timing>,
+}
+
+/// How long a phase took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The phase.
+    pub phase: String,
+    /// Its wall time.
+    pub time: Duration,
+}
+
+impl Timing {
+    /// A phase that began then and ends now.
+    #[must_use]
+    pub fn since(began: Instant, phase: impl Into<String>) -> Self {
+        Self {
+            phase: phase.into(),
+            time: began.elapsed(),
+        }
+    }
+}
+
+/// Where a route is run.
+pub trait Backend {
+    /// Which one it is.
+    fn kind(&self) -> Kind;
+
+    /// Whether this version of pagetoll can bill `route` on it, whatever the machine.
+    ///
+    /// By default: whether the table has a mechanism of the route for it.
+    fn support(&self, route: Route) -> Support {
+        if route.mechanisms_on(self.kind()).next().is_some() {
+            Support::Yes
+        } else {
+            Support::No(self.lacks(route).to_owned())
+        }
+    }
+
+    /// Why it has no mechanism of `route`.
+    fn lacks(&self, route: Route) -> &'static str;
+
+    /// Like [`support`](Self::support), and whether this machine has what it takes.
+    fn support_here(&self, route: Route) -> Support {
+        self.support(route)
+    }
+
+    /// Whether a bill of this order can be made, as far as that is known before anything starts.
+    ///
+    /// # Errors
+    /// [`Class::BadInput`]: a number out of range, an unknown mechanism, a file that cannot be used.
+    fn check(&self, spec: &Spec) -> Result<(), Error>;
+
+    /// Bills the order. All options of `spec` apply to the route on this backend
+    /// ([`options::check`](pagetoll_bill::options::check)).
+    ///
+    /// # Errors
+    /// Bad input, a machine that lacks something, a guest or a model that fails; never with a process left behind.
+    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error>;
+}

@@ -1,8 +1,8 @@
-//! Telling somebody how far long work has come.
+//! How far long work has come.
 //!
-//! The lab only reports; the command line decides whether there is a terminal to draw on.
+//! A backend only reports; the command line decides whether there is a terminal to draw on.
 
-/// Somebody who is told.
+/// A progress sink.
 pub trait Progress: Sync {
     /// A phase of `steps` steps begins. It ends when the returned guard is dropped. Phases may overlap.
     fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_>;
@@ -14,7 +14,7 @@ pub trait Phase: Send {
     fn step(&mut self, what: &str);
 }
 
-/// Tells nobody.
+/// Discards progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 

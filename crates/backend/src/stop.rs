@@ -1,4 +1,4 @@
-//! A cancellation token: somebody asks, everybody who waits looks.
+//! A cancellation token.
 //!
 //! It installs no signal handler; the command line does, and calls [`Stop::request`] from it.
 
@@ -16,12 +16,12 @@ pub struct Stopped;
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
-    /// Whoever asks here asks for this one as well.
+    /// A request on this one counts for this token too.
     whole: Option<Arc<AtomicBool>>,
 }
 
 impl Stop {
-    /// A token that nobody has asked to stop yet.
+    /// A token without a request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -43,19 +43,19 @@ impl Stop {
         }
     }
 
-    /// Asks everybody who holds a clone to stop. Only stores to an atomic, so a signal handler may call it.
+    /// Requests a stop of all clones. Only stores to an atomic, so a signal handler may call it.
     pub fn request(&self) {
         self.flag.store(true, Ordering::SeqCst);
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn requested(&self) -> bool {
         let asked = |flag: &Arc<AtomicBool>| flag.load(Ordering::SeqCst);
         asked(&self.flag) || self.whole.as_ref().is_some_and(asked)
     }
 
-    /// `Err(Stopped)` once somebody asked to stop; for use between steps of long work.
+    /// `Err(Stopped)` once a stop was requested; for use between steps of long work.
     ///
     /// # Errors
     /// [`Stopped`].

@@ -2,22 +2,25 @@
 //!
 //! A check that could not fail proves nothing: each that claims safety names how often its negative control failed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a check found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Nothing failed, and the negative control did.
-    Pass,
-    /// Something failed.
-    Fail,
-    /// Nothing failed, but neither did the negative control: the check proves nothing here.
-    Inconclusive,
+use crate::names::names;
+
+names! {
+    /// What a check found.
+    pub enum Verdict as "verdict" {
+        /// Nothing failed, and the negative control did.
+        Pass = "pass",
+        /// Something failed.
+        Fail = "fail",
+        /// Nothing failed, but neither did the negative control: the check proves nothing here.
+        Inconclusive = "inconclusive",
+    }
 }
 
 /// One check of a row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// What was checked, such as `smp-lost-dirty`.
     pub name: String,
@@ -93,6 +96,16 @@ impl Check {
     #[must_use]
     pub fn needs_control(&self) -> bool {
         self.is_race() || self.name == Self::CONTIGUITY
+    }
+
+    /// The verdicts that these numbers allow.
+    #[must_use]
+    pub fn allows(&self, verdict: Verdict) -> bool {
+        match (self.failed, self.tried, self.control_failed) {
+            (1.., _, _) => verdict == Verdict::Fail,
+            (0, 0, _) | (0, _, Some(0)) => verdict == Verdict::Inconclusive,
+            (0, _, _) => verdict != Verdict::Fail,
+        }
     }
 
     /// Whether this is a check of a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.

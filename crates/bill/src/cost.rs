@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bill::Unit;
+use crate::kinds::Unit;
 
 pub use error::HostError;
 pub use key::{CostKey, Dimension};

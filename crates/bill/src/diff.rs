@@ -1,110 +1,30 @@
-//! Two bills of one route, compared: what got dearer, what cheaper, and which toll it was.
+//! Two bills of one route, compared: what regressed, what improved, which toll it was, and what fails a gate.
 //!
 //! Exact counts are compared with a tolerance, measured costs by a permutation test of their runs and a noise floor,
-//! modelled ones by their intervals. Pure: no I/O, and the same bills give the same comparison.
+//! modelled ones by their intervals. Pure: the same bills give the same comparison, and a bill compared with itself
+//! has no finding unless a check of its own failed.
 
+mod change;
+mod comparable;
+mod finding;
 mod permutation;
 mod verdict;
 
 use serde::Serialize;
-use thiserror::Error;
 
-use crate::bill::{Backend, Bill, Evidence, Row, System, Toll, Unit};
+use crate::bill::Bill;
+use crate::kinds::{Evidence, Unit};
 use crate::route::Route;
+use crate::row::{Row, RowKey};
 
+pub use change::{Change, PerPage};
+pub use comparable::DiffError;
+pub use finding::{Finding, Kind, Missing};
 pub use permutation::p_value;
 pub use verdict::{LEAST_RUNS, SIGNIFICANT, Verdict};
 
-/// Why two bills cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DiffError {
-    /// They are of different routes.
-    #[error("bills of different routes: {old} and {new}; expected two of one route")]
-    Routes {
-        /// The old bill's.
-        old: Route,
-        /// The new bill's.
-        new: Route,
-    },
-    /// Their costs are not counted in the same unit.
-    #[error("bills in different units: {} and {}; expected two in one unit", .old.name(), .new.name())]
-    Units {
-        /// The old bill's.
-        old: Unit,
-        /// The new bill's.
-        new: Unit,
-    },
-    /// Their costs cannot be trusted alike: a model says nothing about what was counted.
-    #[error("bills of different backends: {old} and {new}; expected two of one backend")]
-    Backends {
-        /// The old bill's.
-        old: Backend,
-        /// The new bill's.
-        new: Backend,
-    },
-    /// No row of one has a figure in the other: that nothing got dearer would be true of any two bills.
-    #[error(
-        "bills without a row in common; expected the same operations and shapes, and the same kernel where a bill has several"
-    )]
-    NothingInCommon,
-}
-
-/// What makes two rows the same line of their bills.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RowKey {
-    /// What was done.
-    pub operation: String,
-    /// By which mechanism.
-    pub mechanism: String,
-    /// Pages at once.
-    pub batch: u32,
-    /// On which system.
-    pub system: System,
-    /// The shape of the memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub folio: Option<String>,
-    /// The kernel, where one of the bills has several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<String>,
-}
-
-/// A toll before and after, per page.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TollChange {
-    /// What is paid for.
-    pub name: String,
-    /// What a page paid; nothing where the old bill has no such toll.
-    pub old: Option<f64>,
-    /// What a page pays; nothing where the new bill has no such toll.
-    pub new: Option<f64>,
-}
-
-impl TollChange {
-    /// How much more a page pays.
-    #[must_use]
-    pub fn difference(&self) -> f64 {
-        self.new.unwrap_or(0.0) - self.old.unwrap_or(0.0)
-    }
-}
-
-/// A row before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
-    /// Which row.
-    #[serde(flatten)]
-    pub key: RowKey,
-    /// What a page cost.
-    pub old: f64,
-    /// What a page costs.
-    pub new: f64,
-    /// What is to be made of it.
-    pub verdict: Verdict,
-    /// How likely such a difference is by chance; of measured costs only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p_value: Option<f64>,
-    /// The tolls, those that changed most first.
-    pub tolls: Vec<TollChange>,
-}
+/// The version of the JSON form.
+const SCHEMA: &str = "pagetoll.diff/1";
 
 /// A row that cannot be compared, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,7 +33,7 @@ pub struct Unmatched {
     #[serde(flatten)]
     pub key: RowKey,
     /// Why not.
-    pub reason: String,
+    pub reason: &'static str,
 }
 
 /// Two bills, compared.
@@ -133,18 +53,17 @@ pub struct Diff {
     pub changes: Vec<Change>,
     /// Rows of one bill only, or without figures in one.
     pub unmatched: Vec<Unmatched>,
+    /// What fails a gate.
+    pub findings: Vec<Finding>,
 }
-
-/// The version of the JSON form.
-const SCHEMA: &str = "pagetoll.diff/1";
 
 impl Diff {
     /// Compares two bills; `tolerance` is a share, such as 0.005.
     ///
     /// # Errors
-    /// Bills that say nothing about one another.
+    /// Bills that cannot be compared: of other routes, units, backends, orders, or without a row in common.
     pub fn of(old: &Bill, new: &Bill, tolerance: f64) -> Result<Self, DiffError> {
-        check(old, new)?;
+        comparable::check(old, new)?;
         let keyed = Keyed {
             by_kernel: several_kernels(old) || several_kernels(new),
         };
@@ -156,6 +75,7 @@ impl Diff {
             tolerance,
             changes: Vec::new(),
             unmatched: Vec::new(),
+            findings: Vec::new(),
         };
         for row in &new.rows {
             diff.take(row, old, keyed);
@@ -163,7 +83,7 @@ impl Diff {
         for row in &old.rows {
             let key = keyed.key(row);
             if keyed.find(new, &key).is_none() {
-                diff.leave(key, "only in the old bill");
+                diff.leave(key, Kind::RowMissing);
             }
         }
         if diff.changes.is_empty() {
@@ -174,71 +94,74 @@ impl Diff {
 
     /// The rows with that verdict.
     pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
-        self.changes
-            .iter()
-            .filter(move |change| change.verdict == verdict)
+        let changes = self.changes.iter();
+        changes.filter(move |change| change.verdict == verdict)
+    }
+
+    /// What fails a gate; rows and figures that are missing only where they are not allowed to.
+    pub fn failures(&self, missing: Missing) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(move |finding| missing == Missing::Refused || !finding.kind.is_missing())
     }
 
     fn take(&mut self, row: &Row, old: &Bill, keyed: Keyed) {
         let key = keyed.key(row);
+        self.findings.extend(finding::of_checks(&key, row));
         let Some(before) = keyed.find(old, &key) else {
-            return self.leave(key, "only in the new bill");
+            return self.unmatched.push(Unmatched {
+                key,
+                reason: "only in the new bill",
+            });
         };
-        match (before.cost_per_page, row.cost_per_page) {
+        self.findings
+            .extend(finding::of_lost_checks(&key, before, row));
+        match (before.cost(), row.cost()) {
+            (Some(_), Some(_)) if before.layout != row.layout => self.leave(key, Kind::Layout),
             (Some(from), Some(to)) => {
-                let (verdict, p_value) = verdict::of((before, row), self.evidence, self.tolerance);
-                self.changes.push(Change {
+                let change = Change::of(
                     key,
-                    old: from,
-                    new: to,
-                    verdict,
-                    p_value,
-                    tolls: tolls(&before.tolls, &row.tolls),
-                });
+                    change::Pair {
+                        before,
+                        row,
+                        from,
+                        to,
+                    },
+                    self,
+                );
+                self.findings
+                    .extend(finding::of_change(&change, self.tolerance));
+                self.changes.push(change);
             }
-            (None, Some(_)) => self.leave(key, "has no figures in the old bill"),
-            (Some(_), None) => self.leave(key, "has no figures in the new bill"),
-            (None, None) => self.leave(key, "has no figures in either bill"),
+            (Some(_), None) => self.leave(key, Kind::FiguresMissing),
+            (None, Some(_)) => self.unmatched.push(Unmatched {
+                key,
+                reason: "has no figures in the old bill",
+            }),
+            (None, None) => self.unmatched.push(Unmatched {
+                key,
+                reason: "has no figures in either bill",
+            }),
         }
     }
 
-    fn leave(&mut self, key: RowKey, reason: &str) {
+    /// A row that cannot be compared, and fails a gate.
+    fn leave(&mut self, key: RowKey, kind: Kind) {
+        self.findings.push(Finding::of(&key, kind, kind.summary()));
         self.unmatched.push(Unmatched {
             key,
-            reason: reason.to_owned(),
+            reason: kind.summary(),
         });
     }
-}
-
-fn check(old: &Bill, new: &Bill) -> Result<(), DiffError> {
-    if old.route != new.route {
-        return Err(DiffError::Routes {
-            old: old.route,
-            new: new.route,
-        });
-    }
-    if old.unit != new.unit {
-        return Err(DiffError::Units {
-            old: old.unit,
-            new: new.unit,
-        });
-    }
-    if old.backend != new.backend || old.evidence != new.evidence {
-        return Err(DiffError::Backends {
-            old: old.backend,
-            new: new.backend,
-        });
-    }
-    Ok(())
 }
 
 fn several_kernels(bill: &Bill) -> bool {
-    let mut kernels = bill.rows.iter().map(|row| &row.kernel);
+    let mut kernels = bill.rows.iter().map(|row| &row.key.kernel);
     let first = kernels.next();
     kernels.any(|kernel| Some(kernel) != first)
 }
 
-/// How rows are told apart. Two kernels are compared with one another where each bill has one only.
+/// Whether the kernel is part of what makes a row the same. Two kernels are compared with one another where each bill
+/// has one only.
 #[derive(Clone, Copy)]
 struct Keyed {
     by_kernel: bool,
@@ -246,43 +169,16 @@ struct Keyed {
 
 impl Keyed {
     fn key(self, row: &Row) -> RowKey {
-        RowKey {
-            operation: row.operation.clone(),
-            mechanism: row.mechanism.clone(),
-            batch: row.batch,
-            system: row.system,
-            folio: row.folio.clone(),
-            kernel: row.kernel.clone().filter(|_| self.by_kernel),
+        if self.by_kernel {
+            row.key.clone()
+        } else {
+            row.key.on_any_kernel()
         }
     }
 
     fn find<'a>(self, bill: &'a Bill, key: &RowKey) -> Option<&'a Row> {
         bill.rows.iter().find(|row| self.key(row) == *key)
     }
-}
-
-/// All tolls of both rows, those that changed most first.
-fn tolls(old: &[Toll], new: &[Toll]) -> Vec<TollChange> {
-    let cost = |tolls: &[Toll], name: &str| {
-        let found = tolls.iter().find(|toll| toll.name == name);
-        found.map(Toll::cost_per_page)
-    };
-    let mut names: Vec<&str> = Vec::new();
-    for toll in new.iter().chain(old) {
-        if !names.contains(&toll.name.as_str()) {
-            names.push(&toll.name);
-        }
-    }
-    let mut changes: Vec<_> = names
-        .into_iter()
-        .map(|name| TollChange {
-            name: name.to_owned(),
-            old: cost(old, name),
-            new: cost(new, name),
-        })
-        .collect();
-    changes.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
-    changes
 }
 
 #[cfg(test)]

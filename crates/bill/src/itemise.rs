@@ -2,7 +2,7 @@
 //!
 //! The parts are differences between counted figures and sum exactly to the row's cost; nothing is fitted.
 
-use crate::bill::Toll;
+use crate::row::Toll;
 
 /// What the two baselines cost per page.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,24 +29,24 @@ pub struct Measured {
 /// remainder is the work for each entry. Without other batches these two are one item.
 #[must_use]
 pub fn itemise(row: Measured, baselines: Baselines, others: &[Measured]) -> Vec<Toll> {
-    let read = toll("read-entry", 1.0, baselines.read);
+    let read = Toll::new("read-entry", 1.0, baselines.read);
     let rest = row.cost_per_page - baselines.read;
     let Some(calls) = row.hypercalls_per_page else {
-        return vec![read, toll("clear", 1.0, rest)];
+        return vec![read, Toll::new("clear", 1.0, rest)];
     };
     if calls <= 0.0 {
-        return vec![read, toll("trap-and-emulate", 1.0, rest)];
+        return vec![read, Toll::new("trap-and-emulate", 1.0, rest)];
     }
     let empty = baselines.read_and_empty_hypercall - baselines.read;
-    let entry = toll("hypercall-entry", calls, empty);
+    let entry = Toll::new("hypercall-entry", calls, empty);
     let rest = rest - entry.cost_per_page();
     match cost_of_a_call(others) {
         Some(whole_call) => {
-            let call = toll("per-call", calls, whole_call - empty);
+            let call = Toll::new("per-call", calls, whole_call - empty);
             let per_entry = rest - call.cost_per_page();
-            vec![read, entry, call, toll("per-entry", 1.0, per_entry)]
+            vec![read, entry, call, Toll::new("per-entry", 1.0, per_entry)]
         }
-        None => vec![read, entry, toll("update", 1.0, rest)],
+        None => vec![read, entry, Toll::new("update", 1.0, rest)],
     }
 }
 
@@ -55,18 +55,10 @@ pub fn itemise(row: Measured, baselines: Baselines, others: &[Measured]) -> Vec<
 #[must_use]
 pub fn itemise_calls(row: Measured, entry: f64, work: &str) -> Vec<Toll> {
     let calls = row.hypercalls_per_page.filter(|calls| *calls > 0.0);
-    let entry = calls.map(|calls| toll("hypercall-entry", calls, entry));
+    let entry = calls.map(|calls| Toll::new("hypercall-entry", calls, entry));
     let entered = entry.as_ref().map_or(0.0, Toll::cost_per_page);
-    let rest = toll(work, 1.0, row.cost_per_page - entered);
+    let rest = Toll::new(work, 1.0, row.cost_per_page - entered);
     entry.into_iter().chain([rest]).collect()
-}
-
-fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
-    Toll {
-        name: name.to_owned(),
-        count_per_page,
-        cost_each,
-    }
 }
 
 /// What one more call costs, its entry included.

@@ -1,11 +1,12 @@
-//! What was ordered, validated.
+//! What a backend runs: an order with all defaults resolved, within limits.
 
 use pagetoll_units::Pages;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::bill::{Backend, System};
-use crate::route::{Mechanism, Route, UnknownMechanism};
+use crate::kinds::{Backend, System};
+use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 
 /// What a backend can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,25 +25,25 @@ pub enum OrderError {
     /// The number of pages is out of range.
     #[error("--pages {given}: expected 1 to {most}")]
     Pages {
-        /// As given.
+        /// The value of the option.
         given: u64,
-        /// The most.
+        /// The largest accepted value.
         most: u64,
     },
     /// A batch is out of range.
     #[error("--batch {given}: expected 1 to {most} (the entries of one page table)")]
     Batch {
-        /// As given.
+        /// The value of the option.
         given: u32,
-        /// The most.
+        /// The largest accepted value.
         most: u32,
     },
     /// The number of runs is out of range.
     #[error("--runs {given}: expected 1 to {most}")]
     Runs {
-        /// As given.
+        /// The value of the option.
         given: u32,
-        /// The most.
+        /// The largest accepted value.
         most: u32,
     },
     /// A mechanism is not one of the route's.
@@ -54,65 +55,137 @@ pub enum OrderError {
 }
 
 /// A validated order: mechanisms exist, batches are sorted and unique, everything is within limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {
     /// Pages per row.
     pub pages: Pages,
     /// Batches of the mechanisms that take several pages at once.
     pub batches: Vec<u32>,
     /// Mechanisms, in the route's order.
-    pub mechanisms: Vec<String>,
+    pub mechanisms: Vec<Mechanism>,
     /// Independent repetitions.
     pub runs: u32,
 }
 
 impl Order {
-    /// Validates an order. No mechanisms means those that the backend has of the route
-    /// [by default](Route::is_default_on).
+    /// The mechanisms of these names, in the route's order; of no names, the backend's
+    /// [defaults](Route::is_default_on).
     ///
     /// # Errors
-    /// A number out of `limits`, an unknown mechanism, or no batch at all.
-    pub fn new(
-        (route, backend): (Route, Backend),
-        asked: Self,
-        limits: Limits,
-    ) -> Result<Self, OrderError> {
-        check_numbers(&asked, limits)?;
-        for name in &asked.mechanisms {
+    /// A name that is no mechanism of the route on the backend.
+    pub fn mechanisms_named(
+        route: Route,
+        backend: Backend,
+        names: &[String],
+    ) -> Result<Vec<Mechanism>, UnknownMechanism> {
+        for name in names {
             route.mechanism_on(backend, name)?;
         }
-        let mut batches = asked.batches;
-        batches.sort_unstable();
-        batches.dedup();
-        let wanted = |m: &&Mechanism| match asked.mechanisms.as_slice() {
-            [] => route.is_default_on(backend, m),
-            names => names.iter().any(|name| name == m.name),
+        let wanted = |mechanism: &Mechanism| match names {
+            [] => route.is_default_on(backend, *mechanism),
+            names => names.iter().any(|name| name == mechanism.name()),
         };
-        let mechanisms = route.mechanisms_on(backend).filter(wanted);
-        Ok(Self {
-            batches,
-            mechanisms: mechanisms.map(|m| m.name.to_owned()).collect(),
-            ..asked
+        Ok(route.mechanisms_on(backend).filter(wanted).collect())
+    }
+
+    /// The order with its batches sorted and unique, where everything is within limits.
+    ///
+    /// # Errors
+    /// A number out of `limits`, or no batch at all.
+    pub fn within(mut self, limits: Limits) -> Result<Self, OrderError> {
+        check_numbers(&self, limits)?;
+        self.batches.sort_unstable();
+        self.batches.dedup();
+        Ok(self)
+    }
+
+    /// The ordered mechanisms of one route.
+    #[must_use]
+    pub fn of<M: RouteMechanism>(&self) -> Vec<M> {
+        let all = self.mechanisms.iter().copied();
+        all.filter_map(|mechanism| M::try_from(mechanism).ok())
+            .collect()
+    }
+
+    /// The ordered mechanisms of one route that a kernel that runs as `system` can do.
+    ///
+    /// A 32-bit guest is asked only where the order names something that no other has: it is one more system to
+    /// boot, and what all have says more on the others.
+    #[must_use]
+    pub fn on_system<M: RouteMechanism>(&self, system: System) -> Vec<M> {
+        let is_32_bit_only = |mechanism: &M| !exists(*mechanism, System::XenPvDom0);
+        let all = self.of::<M>();
+        if system == System::XenPv32Dom0 && !all.iter().any(is_32_bit_only) {
+            return Vec::new();
+        }
+        all.into_iter()
+            .filter(|mechanism| exists(*mechanism, system))
+            .collect()
+    }
+
+    /// Whether a 32-bit guest is needed.
+    #[must_use]
+    pub fn needs_pv32(&self) -> bool {
+        let mut all = self.mechanisms.iter();
+        all.any(|mechanism| {
+            mechanism.exists_on(System::XenPv32Dom0) && !mechanism.exists_on(System::XenPvDom0)
+        })
+    }
+
+    /// The batches that a mechanism is run at.
+    #[must_use]
+    pub fn batches_of(&self, mechanism: impl Into<Mechanism>) -> &[u32] {
+        if mechanism.into().is_batched() {
+            &self.batches
+        } else {
+            &[1]
+        }
+    }
+}
+
+fn exists<M: RouteMechanism>(mechanism: M, system: System) -> bool {
+    mechanism.properties().systems.contains(&system)
+}
+
+/// An order as JSON has it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Order")]
+pub(crate) struct OrderForm {
+    /// Pages per row.
+    #[schemars(with = "u64")]
+    pages: Pages,
+    /// Batches of the mechanisms that take several pages at once.
+    batches: Vec<u32>,
+    /// Names of the mechanisms.
+    mechanisms: Vec<String>,
+    /// Independent repetitions.
+    runs: u32,
+}
+
+impl OrderForm {
+    pub(crate) fn into_order(self, route: Route) -> Result<Order, UnknownMechanism> {
+        let named = self.mechanisms.iter().map(|name| route.mechanism(name));
+        Ok(Order {
+            pages: self.pages,
+            batches: self.batches,
+            mechanisms: named.collect::<Result<_, _>>()?,
+            runs: self.runs,
         })
     }
 }
 
-impl Order {
-    /// What is ordered of a kernel that runs as `system`.
-    ///
-    /// A 32-bit guest is asked only where the order names something that no other has: it is one more system to be
-    /// run, and what all have says more on the others.
-    #[must_use]
-    pub fn mechanisms_on(&self, route: Route, system: System) -> Vec<&'static Mechanism> {
-        let known = |name: &String| route.mechanism(name).ok();
-        let ordered: Vec<_> = self.mechanisms.iter().filter_map(known).collect();
-        let is_theirs_alone =
-            |mechanism: &&'static Mechanism| !route.has_on(System::XenPvDom0, mechanism);
-        if system == System::XenPv32Dom0 && !ordered.iter().any(is_theirs_alone) {
-            return Vec::new();
+impl From<&Order> for OrderForm {
+    fn from(order: &Order) -> Self {
+        let names = order
+            .mechanisms
+            .iter()
+            .map(|mechanism| mechanism.name().to_owned());
+        Self {
+            pages: order.pages,
+            batches: order.batches.clone(),
+            mechanisms: names.collect(),
+            runs: order.runs,
         }
-        let has = |mechanism: &&Mechanism| route.has_on(system, mechanism);
-        ordered.into_iter().filter(has).collect()
     }
 }
 
@@ -144,71 +217,70 @@ fn check_numbers(asked: &Order, limits: Limits) -> Result<(), OrderError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::{Fault, Unmap};
+    use crate::spec::{Defaults, Spec};
 
-    const UNMAP: (Route, Backend) = (Route::Unmap, Backend::Lab);
     const LIMITS: Limits = Limits {
         pages: Pages(1 << 20),
         batch: 512,
         runs: 100,
     };
+    const DEFAULTS: Defaults = Defaults {
+        pages: Pages(16_384),
+        batches: &[32, 1, 32],
+        runs: 1,
+    };
 
-    fn asked() -> Order {
-        Order {
-            pages: Pages(16_384),
-            batches: vec![32, 1, 32],
-            mechanisms: vec![],
-            runs: 1,
-        }
+    fn ordered(spec: &Spec) -> Result<Order, OrderError> {
+        spec.order(Backend::Lab, DEFAULTS, LIMITS)
+    }
+
+    fn naming(route: Route, names: &[&str]) -> Order {
+        let mechanisms = names.iter().map(|&name| name.to_owned()).collect();
+        ordered(&Spec {
+            mechanisms,
+            ..Spec::new(route)
+        })
+        .unwrap()
     }
 
     #[test]
     fn batches_are_sorted_and_no_mechanism_means_all_that_need_no_other_xen() {
-        let order = Order::new(UNMAP, asked(), LIMITS).unwrap();
+        let order = naming(Route::Unmap, &[]);
         assert_eq!(order.batches, [1, 32]);
-        let on_32_bits = order.mechanisms_on(Route::Unmap, System::XenPv32Dom0);
-        assert_eq!((order.mechanisms.len(), on_32_bits.len()), (6, 0));
-        let all = (Route::Fault, Backend::Lab);
-        assert_eq!(
-            Order::new(all, asked(), LIMITS).unwrap().mechanisms.len(),
-            3
-        );
+        assert_eq!(order.mechanisms.len(), 6);
+        assert!(order.on_system::<Unmap>(System::XenPv32Dom0).is_empty());
+        assert_eq!(naming(Route::Fault, &[]).of::<Fault>().len(), 3);
     }
 
     #[test]
     fn mechanisms_come_in_the_routes_order() {
-        let names = ["preserve-ad", "emulate"].map(str::to_owned).to_vec();
-        let order = Order {
-            mechanisms: names,
-            ..asked()
-        };
-        let order = Order::new(UNMAP, order, LIMITS).unwrap();
-        assert_eq!(order.mechanisms, ["emulate", "preserve-ad"]);
+        let order = naming(Route::Unmap, &["preserve-ad", "emulate"]);
+        assert_eq!(order.of::<Unmap>(), [Unmap::Emulate, Unmap::PreserveAd]);
     }
 
     #[test]
     fn a_32_bit_guest_is_asked_for_what_only_it_has_and_then_for_all_that_it_has() {
-        let on_32_bits = |names: &[&str]| -> Vec<&str> {
-            let order = Order {
-                mechanisms: names.iter().map(|&name| name.to_owned()).collect(),
-                ..asked()
-            };
-            let order = Order::new(UNMAP, order, LIMITS).unwrap();
-            let all = order.mechanisms_on(Route::Unmap, System::XenPv32Dom0);
-            all.into_iter().map(|mechanism| mechanism.name).collect()
+        let on_32_bits = |names: &[&str]| {
+            let order = naming(Route::Unmap, names);
+            let all = order.on_system::<Unmap>(System::XenPv32Dom0);
+            assert_eq!(order.needs_pv32(), !all.is_empty());
+            all
         };
         assert!(on_32_bits(&["emulate", "preserve-ad"]).is_empty());
         assert_eq!(
             on_32_bits(&["emulate", "preserve-ad", "cmpxchg8b"]),
-            ["preserve-ad", "cmpxchg8b"]
+            [Unmap::PreserveAd, Unmap::Cmpxchg8b]
         );
     }
 
     #[test]
     fn what_is_out_of_range_is_named_with_the_range() {
-        let refused = |order| Order::new(UNMAP, order, LIMITS).unwrap_err().to_string();
-        let pages = |n| Order {
-            pages: Pages(n),
-            ..asked()
+        let spec = || Spec::new(Route::Unmap);
+        let refused = |spec: Spec| ordered(&spec).unwrap_err().to_string();
+        let pages = |n| Spec {
+            pages: Some(Pages(n)),
+            ..spec()
         };
         assert_eq!(refused(pages(0)), "--pages 0: expected 1 to 1048576");
         assert_eq!(
@@ -216,29 +288,33 @@ mod tests {
             "--pages 10000000000: expected 1 to 1048576"
         );
         for batch in [0, 513] {
-            let text = refused(Order {
-                batches: vec![1, batch],
-                ..asked()
+            let text = refused(Spec {
+                batches: Some(vec![1, batch]),
+                ..spec()
             });
             assert!(
                 text.starts_with(&format!("--batch {batch}: expected 1 to 512")),
                 "{text}"
             );
         }
-        assert!(refused(Order { runs: 0, ..asked() }).contains("--runs 0"));
         assert!(
-            refused(Order {
-                batches: vec![],
-                ..asked()
+            refused(Spec {
+                runs: Some(0),
+                ..spec()
+            })
+            .contains("--runs 0")
+        );
+        assert!(
+            refused(Spec {
+                batches: Some(vec![]),
+                ..spec()
             })
             .contains("--batch is empty")
         );
-        assert!(
-            refused(Order {
-                mechanisms: vec!["x".into()],
-                ..asked()
-            })
-            .contains("'x'")
-        );
+        let unknown = Spec {
+            mechanisms: vec!["x".into()],
+            ..spec()
+        };
+        assert!(refused(unknown).contains("'x'"));
     }
 }

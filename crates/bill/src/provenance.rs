@@ -1,9 +1,10 @@
 //! What exactly was run, so that a bill can be made again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A distribution package that the run used.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Package {
     /// Name, such as `linux-image-6.1.0-56-amd64`.
     pub name: String,
@@ -14,7 +15,7 @@ pub struct Package {
 }
 
 /// A file that was booted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Image {
     /// What it is: `xen`, `linux`, `xen-probe`, `init`.
     pub name: String,
@@ -22,15 +23,9 @@ pub struct Image {
     pub sha256: String,
 }
 
-/// When, by what and with what a bill was made. Nothing here enters a figure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Provenance {
-    /// RFC 3339 time in UTC at which the run ended.
-    pub when: String,
-    /// The command that was given.
-    pub command: String,
-    /// The version of pagetoll.
-    pub pagetoll: String,
+/// What was booted, read or measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Inputs {
     /// How each kind of boot was started, without paths of this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boots: Vec<String>,
@@ -40,4 +35,32 @@ pub struct Provenance {
     /// The files that were booted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
+    /// What else ran on the host while costs were measured; absent where they were counted or modelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_load: Option<HostLoad>,
+}
+
+/// What else ran on the host while costs were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostLoad {
+    /// The load average of the last minute before the run (`/proc/loadavg`).
+    pub load_average: f64,
+    /// The share of the host's CPU time that other processes took during the run, from 0 to 1.
+    pub others: f64,
+    /// The share of the host's CPU time that its own hypervisor took away (steal), from 0 to 1.
+    pub steal: f64,
+}
+
+/// When, by what and with what a bill was made. Nothing here enters a figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Provenance {
+    /// RFC 3339 time in UTC at which the run ended.
+    pub when: String,
+    /// The command that was given.
+    pub command: String,
+    /// The version of pagetoll.
+    pub pagetoll: String,
+    /// What was booted, read or measured.
+    #[serde(flatten)]
+    pub inputs: Inputs,
 }

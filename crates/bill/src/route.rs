@@ -1,129 +1,64 @@
-//! The routes that a page travels and the mechanisms to travel each: one table for the whole project.
+//! The routes, and the mechanisms of each: one table from which enums, names, parsing and support come.
 //!
-//! Where each route comes from is told in `docs/terms.md`.
+//! Each route has an enum of its own ([`Unmap`], [`Fault`], ...), so that a backend matches exhaustively and a mechanism
+//! that one of them lacks is a compile error. [`Mechanism`] is any of them.
 
 mod demand;
 mod fault;
 mod flush;
 mod irq;
+mod mechanism;
 mod pin;
 mod switch;
 mod unmap;
 
-use std::fmt;
-use std::str::FromStr;
+use crate::kinds::{Backend, System};
+use crate::names::names;
 
-use serde::{Deserialize, Serialize};
-use thiserror::Error;
+pub use demand::Demand;
+pub use fault::Fault;
+pub use flush::Flush;
+pub use irq::Irq;
+pub use mechanism::{Mechanism, Properties, RouteMechanism, UnknownMechanism};
+pub use pin::Pin;
+pub use switch::Switch;
+pub use unmap::Unmap;
 
-use crate::bill::{Backend, System};
-
-/// One hot path that a page travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Route {
-    /// Page-table entries are read and cleared.
-    Unmap,
-    /// A page-table entry is set on a page fault.
-    Fault,
-    /// A context switch rewrites TLS descriptors.
-    Switch,
-    /// Events are enabled again.
-    Irq,
-    /// Translations are flushed.
-    Flush,
-    /// Memory is pinned for DMA.
-    Pin,
-    /// Memory is paged in on demand.
-    Demand,
-}
-
-/// What a mechanism is to its route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// What kernels do today.
-    Before,
-    /// The way out.
-    After,
-    /// Another way; it need not be safe.
-    Alternative,
-    /// What user space sees, whatever the kernel does underneath.
-    Observed,
-    /// Nothing is done: what the other figures are compared with.
-    Baseline,
-}
-
-/// One way to travel a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mechanism {
-    /// Its name in orders and bills.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What it is to its route.
-    pub role: Role,
-    /// Whether it takes several pages at once.
-    pub batched: bool,
-    /// Whether it must not lose anything on SMP. The others are the negative controls of the safety checks.
-    pub smp_safe: bool,
-    /// Where it can be travelled.
-    pub backends: &'static [Backend],
-}
-
-/// A name that is no mechanism of the route.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown mechanism '{name}' of route {route}{}: expected one of {}", on(*.backend), expected(*.route, *.backend))]
-pub struct UnknownMechanism {
-    /// The route that was asked.
-    pub route: Route,
-    /// The backend that has to have it; `None`: any.
-    pub backend: Option<Backend>,
-    /// The name as given.
-    pub name: String,
-}
-
-fn on(backend: Option<Backend>) -> String {
-    backend.map_or_else(String::new, |backend| format!(" on {backend}"))
-}
-
-fn expected(route: Route, backend: Option<Backend>) -> String {
-    let has = |m: &&Mechanism| backend.is_none_or(|backend| m.backends.contains(&backend));
-    let all = route.mechanisms().iter().filter(has);
-    let names: Vec<_> = all.map(|m| m.name).collect();
-    if names.is_empty() {
-        "(none yet)".to_owned()
-    } else {
-        names.join(", ")
+names! {
+    /// One hot path on which a page, or an operation, pays the hypervisor.
+    pub enum Route as "route" {
+        /// Page-table entries are read and cleared.
+        Unmap = "unmap",
+        /// A page-table entry is set on a page fault.
+        Fault = "fault",
+        /// A context switch rewrites TLS descriptors.
+        Switch = "switch",
+        /// Event channels are unmasked.
+        Irq = "irq",
+        /// Translations are flushed.
+        Flush = "flush",
+        /// Memory is pinned for DMA.
+        Pin = "pin",
+        /// Memory is paged in on demand.
+        Demand = "demand",
     }
 }
+
+/// What the costs of a route are counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Singular: `page`.
+    pub one: &'static str,
+    /// Plural: `pages`.
+    pub many: &'static str,
+}
+
+const PAGE: Item = Item {
+    one: "page",
+    many: "pages",
+};
 
 impl Route {
-    /// All routes, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
-        Self::Unmap,
-        Self::Fault,
-        Self::Switch,
-        Self::Irq,
-        Self::Flush,
-        Self::Pin,
-        Self::Demand,
-    ];
-
-    /// The route's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unmap => "unmap",
-            Self::Fault => "fault",
-            Self::Switch => "switch",
-            Self::Irq => "irq",
-            Self::Flush => "flush",
-            Self::Pin => "pin",
-            Self::Demand => "demand",
-        }
-    }
-
     /// What the route is, in one line.
     #[must_use]
     pub const fn summary(self) -> &'static str {
@@ -131,217 +66,158 @@ impl Route {
             Self::Unmap => "get and clear page-table entries of a Xen PV guest",
             Self::Fault => "set a page-table entry on a page fault of a Xen PV guest",
             Self::Switch => "update TLS descriptors at a context switch of a Xen PV guest",
-            Self::Irq => "enable events again in a Xen PV guest",
+            Self::Irq => "unmask event channels in a Xen PV guest",
             Self::Flush => "flush TLBs with and without global pages",
             Self::Pin => "pin memory for DMA through VFIO",
             Self::Demand => "page memory in on demand, by userfaultfd or vCPU exits",
         }
     }
 
-    /// The ways to travel the route that can be ordered. Empty where no backend has any yet.
+    /// What costs are counted for: each page, or each operation on routes without pages.
     #[must_use]
-    pub const fn mechanisms(self) -> &'static [Mechanism] {
+    pub const fn item(self) -> Item {
         match self {
-            Self::Unmap => unmap::MECHANISMS,
-            Self::Fault => fault::MECHANISMS,
-            Self::Switch => switch::MECHANISMS,
-            Self::Irq => irq::MECHANISMS,
-            Self::Flush => flush::MECHANISMS,
-            Self::Pin => pin::MECHANISMS,
-            Self::Demand => demand::MECHANISMS,
+            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => PAGE,
+            Self::Switch => Item {
+                one: "switch",
+                many: "switches",
+            },
+            Self::Irq => Item {
+                one: "unmask",
+                many: "unmasks",
+            },
+            Self::Flush => Item {
+                one: "operation",
+                many: "operations",
+            },
         }
     }
 
-    /// The ways to travel the route that `backend` has.
-    pub fn mechanisms_on(self, backend: Backend) -> impl Iterator<Item = &'static Mechanism> {
-        let has = move |mechanism: &&Mechanism| mechanism.backends.contains(&backend);
-        self.mechanisms().iter().filter(has)
-    }
-
-    /// Whether an order that names no mechanism has this one.
-    ///
-    /// What only 32-bit guests have of `unmap` has to be named to the lab: their Xen must be built first, and what they
-    /// gain is less than what other guests do. Of `fault` it is half of what there is to be shown.
-    #[must_use]
-    pub fn is_default_on(self, backend: Backend, mechanism: &Mechanism) -> bool {
-        let is_dear = self == Self::Unmap && backend == Backend::Lab;
-        !is_dear || self.has_on(System::XenPvDom0, mechanism)
-    }
-
-    /// Names of mechanisms that only 32-bit PV guests with PAE have, and of those that they have too.
-    const fn of_32_bits(self) -> (&'static [&'static str], &'static [&'static str]) {
-        match self {
-            Self::Unmap => unmap::OF_32_BITS,
-            Self::Fault => fault::OF_32_BITS,
-            Self::Switch | Self::Irq | Self::Flush | Self::Pin | Self::Demand => (&[], &[]),
-        }
-    }
-
-    /// Whether a kernel that runs as `system` can have the mechanism.
-    #[must_use]
-    pub fn has_on(self, system: System, mechanism: &Mechanism) -> bool {
-        let (only, too) = self.of_32_bits();
-        let is_in = |names: &[&str]| names.contains(&mechanism.name);
-        match system {
-            System::XenPv32Dom0 => is_in(only) || is_in(too),
-            System::XenPvDom0 | System::Native | System::KvmGuest => !is_in(only),
-        }
-    }
-
-    /// What the costs of the route are counted for: each page, or each operation where none is a page's.
-    #[must_use]
-    pub const fn item(self) -> &'static str {
-        match self {
-            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "page",
-            Self::Switch => "switch",
-            Self::Irq => "enable",
-            Self::Flush => "operation",
-        }
-    }
-
-    /// Several of them.
-    #[must_use]
-    pub const fn items(self) -> &'static str {
-        match self {
-            Self::Unmap | Self::Fault | Self::Pin | Self::Demand => "pages",
-            Self::Switch => "switches",
-            Self::Irq => "enables",
-            Self::Flush => "operations",
-        }
-    }
-
-    /// What user space does once where its costs are compared: not what a mechanism does once, if it makes calls.
+    /// What user space does once where its costs are compared. A system call unmasks event channels at least once.
     #[must_use]
     pub const fn observed_item(self) -> &'static str {
         match self {
             Self::Irq => "call",
-            _ => self.item(),
+            _ => self.item().one,
         }
+    }
+
+    /// All mechanisms, in the order of the table.
+    pub fn mechanisms(self) -> impl Iterator<Item = Mechanism> {
+        let all: Vec<Mechanism> = match self {
+            Self::Unmap => mechanism::all::<Unmap>(),
+            Self::Fault => mechanism::all::<Fault>(),
+            Self::Switch => mechanism::all::<Switch>(),
+            Self::Irq => mechanism::all::<Irq>(),
+            Self::Flush => mechanism::all::<Flush>(),
+            Self::Pin => mechanism::all::<Pin>(),
+            Self::Demand => mechanism::all::<Demand>(),
+        };
+        all.into_iter()
+    }
+
+    /// The mechanisms that `backend` runs.
+    pub fn mechanisms_on(self, backend: Backend) -> impl Iterator<Item = Mechanism> {
+        self.mechanisms()
+            .filter(move |mechanism| mechanism.runs_on(backend))
     }
 
     /// Finds a mechanism by its name.
     ///
     /// # Errors
     /// The route has no mechanism of that name.
-    pub fn mechanism(self, name: &str) -> Result<&'static Mechanism, UnknownMechanism> {
-        self.mechanisms()
-            .iter()
-            .find(|mechanism| mechanism.name == name)
+    pub fn mechanism(self, name: &str) -> Result<Mechanism, UnknownMechanism> {
+        self.find(None, name)
+    }
+
+    /// Finds a mechanism that `backend` runs by its name.
+    ///
+    /// # Errors
+    /// The backend runs no mechanism of that name.
+    pub fn mechanism_on(self, backend: Backend, name: &str) -> Result<Mechanism, UnknownMechanism> {
+        self.find(Some(backend), name)
+    }
+
+    fn find(self, backend: Option<Backend>, name: &str) -> Result<Mechanism, UnknownMechanism> {
+        let runs = |mechanism: &Mechanism| backend.is_none_or(|backend| mechanism.runs_on(backend));
+        let mut all = self.mechanisms().filter(runs);
+        all.find(|mechanism| mechanism.name() == name)
             .ok_or_else(|| UnknownMechanism {
                 route: self,
-                backend: None,
+                backend,
                 name: name.to_owned(),
             })
     }
 
-    /// Finds a mechanism that `backend` has by its name.
+    /// Whether an order that names no mechanism has this one.
     ///
-    /// # Errors
-    /// The backend has no mechanism of that name.
-    pub fn mechanism_on(
-        self,
-        backend: Backend,
-        name: &str,
-    ) -> Result<&'static Mechanism, UnknownMechanism> {
-        let found = self.mechanisms_on(backend).find(|m| m.name == name);
-        found.ok_or_else(|| UnknownMechanism {
-            route: self,
-            backend: Some(backend),
-            name: name.to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A name that is no route.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown route '{0}': expected one of unmap, fault, switch, irq, flush, pin, demand")]
-pub struct UnknownRoute(String);
-
-impl FromStr for Route {
-    type Err = UnknownRoute;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|route| route.name() == name)
-            .ok_or_else(|| UnknownRoute(name.to_owned()))
+    /// 32-bit-only mechanisms of `unmap` have to be named to the lab, since their Xen must be built first. Of `fault`
+    /// they are half of what there is to show.
+    #[must_use]
+    pub fn is_default_on(self, backend: Backend, mechanism: Mechanism) -> bool {
+        let needs_a_build = self == Self::Unmap && backend == Backend::Lab;
+        !needs_a_build || mechanism.exists_on(System::XenPvDom0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::Role;
 
     #[test]
-    fn every_route_is_found_by_its_name_and_serialises_to_it() {
-        for route in Route::ALL {
-            assert_eq!(route.name().parse(), Ok(route));
-            let json = serde_json::to_string(&route).unwrap();
-            assert_eq!(json, format!("\"{}\"", route.name()));
-        }
+    fn a_misspelt_route_is_refused_with_the_closest() {
         let error = "unmapp".parse::<Route>().unwrap_err().to_string();
         assert!(
-            error.contains("unmapp") && error.contains("demand"),
+            error.starts_with("unknown route 'unmapp' (did you mean 'unmap'?)"),
             "{error}"
         );
     }
 
     #[test]
-    fn a_route_with_mechanisms_has_a_safe_before_and_a_safe_after() {
-        for route in Route::ALL
-            .into_iter()
-            .filter(|r| !r.mechanisms().is_empty())
-        {
+    fn every_route_has_a_safe_before_and_a_safe_after() {
+        for route in Route::ALL {
             for role in [Role::Before, Role::After] {
-                let of_role = route.mechanisms().iter().filter(|m| m.role == role);
-                assert!(of_role.clone().count() >= 1, "{route} has no {role:?}");
+                let of_role: Vec<_> = route.mechanisms().filter(|m| m.role() == role).collect();
+                assert!(!of_role.is_empty(), "{route} has no {role}");
                 assert!(
-                    of_role.clone().all(|m| m.smp_safe),
-                    "{route}: {role:?} is unsafe"
+                    of_role.iter().all(|m| m.is_smp_safe()),
+                    "{route}: {role} is unsafe"
                 );
             }
         }
     }
 
     #[test]
-    fn what_32_bit_guests_have_is_in_the_table_and_some_of_it_is_theirs_alone() {
-        for route in Route::ALL {
-            let (only, too) = route.of_32_bits();
-            for name in only.iter().chain(too) {
-                let mechanism = route.mechanism(name).unwrap();
-                assert!(route.has_on(System::XenPv32Dom0, mechanism), "{name}");
-                let elsewhere = route.has_on(System::XenPvDom0, mechanism);
-                assert_eq!(elsewhere, too.contains(name), "{name}");
+    fn names_are_unique_within_a_route_and_mechanisms_know_their_route() {
+        for &route in Route::ALL {
+            for mechanism in route.mechanisms() {
+                assert_eq!(route.mechanism(mechanism.name()), Ok(mechanism));
+                assert_eq!(mechanism.route(), route);
+                assert!(!mechanism.summary().is_empty());
             }
         }
-        let emulate = Route::Fault.mechanism("emulate").unwrap();
-        assert!(!Route::Fault.has_on(System::XenPv32Dom0, emulate));
     }
 
     #[test]
-    fn a_mechanism_that_only_another_backend_has_is_unknown_here() {
+    fn only_32_bit_guests_have_the_split_stores() {
+        let fault = |name| Route::Fault.mechanism(name).unwrap();
+        assert!(fault("emulate-2x32").exists_on(System::XenPv32Dom0));
+        assert!(!fault("emulate-2x32").exists_on(System::XenPvDom0));
+        assert!(!fault("emulate").exists_on(System::XenPv32Dom0));
+        assert!(fault("hypercall").exists_on(System::XenPv32Dom0));
+    }
+
+    #[test]
+    fn a_mechanism_of_another_backend_is_refused_with_those_of_this_one() {
         assert!(Route::Unmap.mechanism_on(Backend::Sim, "xchg").is_ok());
         let refused = Route::Unmap.mechanism_on(Backend::Lab, "xchg").unwrap_err();
         let text = refused.to_string();
         assert!(
-            text.contains("'xchg' of route unmap on lab: expected one of emulate"),
+            text.contains("'xchg' of route unmap on lab")
+                && text.contains("expected one of emulate"),
             "{text}"
         );
         assert!(!text.contains(", xchg,"), "{text}");
-    }
-
-    #[test]
-    fn an_unknown_mechanism_is_named_with_what_there_is() {
-        let error = Route::Unmap.mechanism("swap").unwrap_err().to_string();
-        assert!(
-            error.contains("'swap'") && error.contains("preserve-ad"),
-            "{error}"
-        );
     }
 }

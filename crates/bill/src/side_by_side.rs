@@ -1,19 +1,19 @@
-//! Bills of the same order on several kernels, made one.
+//! Drafts of the same order on several kernels, made one.
 //!
-//! Rows keep the order of their bills and say which kernel they were billed on; what the bills have in common is told
-//! once, the rest with the kernel's name behind it.
+//! Rows keep the order of their drafts and say which kernel they were billed on; what the drafts have in common is
+//! stated once, the rest with the kernel's name behind it.
 
 use std::collections::BTreeMap;
 
-use crate::bill::Bill;
-use crate::provenance::{Image, Provenance};
+use crate::bill::Draft;
+use crate::provenance::Inputs;
 
-impl Bill {
+impl Draft {
     /// Says of every row which kernel it was billed on.
     #[must_use]
     pub fn on_kernel(mut self, kernel: &str) -> Self {
         for row in &mut self.rows {
-            row.kernel = Some(kernel.to_owned());
+            row.key.kernel = Some(kernel.to_owned());
         }
         self
     }
@@ -37,11 +37,11 @@ impl Bill {
             )
         });
         let (first, mut all) = bills.next()?;
-        name_images(&mut all.provenance, &first);
+        name_images(&mut all.inputs, &first);
         for (kernel, bill) in bills {
             all.rows.extend(bill.rows);
             all.notes.extend(bill.notes);
-            add(&mut all.provenance, bill.provenance, &kernel);
+            add(&mut all.inputs, bill.inputs, &kernel);
         }
         all.stack = stack;
         Some(all)
@@ -49,7 +49,7 @@ impl Bill {
 }
 
 /// Versions that all agree on once, others for each kernel.
-fn stack(bills: &[(String, Bill)]) -> BTreeMap<String, String> {
+fn stack(bills: &[(String, Draft)]) -> BTreeMap<String, String> {
     let mut stack = BTreeMap::new();
     for (kernel, bill) in bills {
         for (component, version) in &bill.stack {
@@ -71,8 +71,8 @@ fn named(what: &str, kernel: &str) -> String {
     format!("{what} ({kernel})")
 }
 
-fn name_images(provenance: &mut Provenance, kernel: &str) {
-    for image in provenance
+fn name_images(inputs: &mut Inputs, kernel: &str) {
+    for image in inputs
         .images
         .iter_mut()
         .filter(|image| image.name == "linux")
@@ -81,95 +81,73 @@ fn name_images(provenance: &mut Provenance, kernel: &str) {
     }
 }
 
-fn add(all: &mut Provenance, mut more: Provenance, kernel: &str) {
+fn add(all: &mut Inputs, mut more: Inputs, kernel: &str) {
     name_images(&mut more, kernel);
-    let is_new = |image: &Image| !all.images.contains(image);
-    let images: Vec<_> = more.images.into_iter().filter(is_new).collect();
-    all.images.extend(images);
-    let packages: Vec<_> = more
-        .packages
-        .into_iter()
-        .filter(|package| !all.packages.contains(package))
-        .collect();
-    all.packages.extend(packages);
-    let boots: Vec<_> = more
-        .boots
-        .into_iter()
-        .filter(|boot| !all.boots.contains(boot))
-        .collect();
-    all.boots.extend(boots);
+    extend(&mut all.images, more.images);
+    extend(&mut all.packages, more.packages);
+    extend(&mut all.boots, more.boots);
+}
+
+/// Adds those that are not there yet.
+fn extend<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_units::Pages;
-
     use super::*;
-    use crate::bill::{Backend, Evidence, Row, Schema, Unit};
-    use crate::order::Order;
-    use crate::route::{Role, Route};
+    use crate::provenance::Image;
+    use crate::tests::draft;
 
-    fn bill(linux: &str) -> Bill {
+    fn on(linux: &str) -> Draft {
         let image = |name: &str, sha256: &str| Image {
             name: name.into(),
             sha256: sha256.into(),
         };
-        Bill {
-            schema: Schema::V1,
-            route: Route::Unmap,
-            backend: Backend::Lab,
-            backend_reason: String::new(),
-            unit: Unit::Instructions,
-            evidence: Evidence::Exact,
-            stack: [("xen", "4.17"), ("linux", linux)]
-                .map(|(a, b)| (a.to_owned(), b.to_owned()))
-                .into(),
-            order: Order {
-                pages: Pages(1),
-                batches: vec![1],
-                mechanisms: Vec::new(),
-                runs: 1,
-            },
-            rows: vec![Row::new("fork", "kernel", Role::Observed, Pages(1))],
+        let stack = [("xen", "4.17"), ("linux", linux)];
+        Draft {
+            stack: stack.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
             notes: vec!["n".into()],
-            provenance: Provenance {
-                when: String::new(),
-                command: String::new(),
-                pagetoll: String::new(),
+            inputs: Inputs {
                 boots: vec!["q".into()],
-                packages: Vec::new(),
                 images: vec![image("xen", "x"), image("linux", linux)],
+                ..Inputs::default()
             },
+            ..draft()
         }
     }
 
     #[test]
     fn rows_say_their_kernel_and_what_differs_is_named() {
-        let pair = vec![("a".to_owned(), bill("1")), ("b".to_owned(), bill("2"))];
-        let both = Bill::side_by_side(pair).unwrap();
+        let pair = vec![("a".to_owned(), on("1")), ("b".to_owned(), on("2"))];
+        let both = Draft::side_by_side(pair).unwrap();
         let kernels: Vec<_> = both
             .rows
             .iter()
-            .filter_map(|row| row.kernel.as_deref())
+            .filter_map(|row| row.key.kernel.as_deref())
             .collect();
         assert_eq!(kernels, ["a", "b"]);
         let stack: Vec<_> = both.stack.keys().map(String::as_str).collect();
         assert_eq!(stack, ["linux (a)", "linux (b)", "xen"]);
         let images: Vec<_> = both
-            .provenance
+            .inputs
             .images
             .iter()
             .map(|image| image.name.as_str())
             .collect();
         assert_eq!(images, ["xen", "linux (a)", "linux (b)"]);
         assert_eq!(
-            (both.notes, both.provenance.boots.len()),
+            (both.notes, both.inputs.boots.len()),
             (vec!["a: n".into(), "b: n".into()], 1)
         );
     }
 
     #[test]
     fn none_makes_none() {
-        assert!(Bill::side_by_side(Vec::new()).is_none());
+        assert!(Draft::side_by_side(Vec::new()).is_none());
     }
 }

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::error::HostError;
 use super::key::{CostKey, Dimension};
 use super::{Figure, Host, Kind, Topology};
-use crate::bill::Unit;
+use crate::kinds::Unit;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,9 @@
-//! Whether a row got dearer.
-
-use serde::Serialize;
+//! Whether a row regressed.
 
 use super::permutation::p_value;
-use crate::bill::{Evidence, Row};
+use crate::kinds::Evidence;
+use crate::names::names;
+use crate::row::Row;
 use crate::spread::Spread;
 
 /// A difference that chance brings less often than this is one.
@@ -11,72 +11,96 @@ pub const SIGNIFICANT: f64 = 0.05;
 /// With fewer runs of each, no difference could be significant: of 3 and 3 there are 20 divisions, two of them extreme.
 pub const LEAST_RUNS: usize = 4;
 
-/// What is to be made of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It costs more.
-    Dearer,
-    /// It costs less.
-    Cheaper,
-    /// It costs the same, as far as can be told.
-    Same,
-    /// It was measured too seldom to tell.
-    Undecided,
+names! {
+    /// How a cost changed.
+    pub enum Verdict as "verdict" {
+        /// It costs more.
+        Regressed = "regressed",
+        /// It costs less.
+        Improved = "improved",
+        /// It costs the same, as far as the figures can say.
+        Same = "same",
+        /// Too few runs to say.
+        Undecided = "undecided",
+    }
 }
 
-/// The verdict, and the likelihood that it rests on.
-pub(super) fn of(
-    (old, new): (&Row, &Row),
-    evidence: Evidence,
-    tolerance: f64,
-) -> (Verdict, Option<f64>) {
-    let (from, to) = (
-        old.cost_per_page.unwrap_or_default(),
-        new.cost_per_page.unwrap_or_default(),
-    );
-    match evidence {
-        Evidence::Exact => (by_tolerance(from, to, tolerance), None),
-        Evidence::Measured => measured(old, new, tolerance),
-        Evidence::Modelled => (modelled((old, new), (from, to), tolerance), None),
+/// A verdict, and the probability that it rests on.
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    /// Of measured costs only.
+    pub(super) p_value: Option<f64>,
+}
+
+impl From<Verdict> for Judged {
+    fn from(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            p_value: None,
+        }
     }
+}
+
+pub(super) fn of(old: &Row, new: &Row, evidence: Evidence, tolerance: f64) -> Judged {
+    match evidence {
+        Evidence::Exact => by_tolerance(mean(old), mean(new), tolerance).into(),
+        Evidence::Measured => measured(runs(old), runs(new), tolerance),
+        Evidence::Modelled => modelled(old, new, tolerance).into(),
+    }
+}
+
+fn mean(row: &Row) -> f64 {
+    row.cost().unwrap_or_default()
+}
+
+fn runs(row: &Row) -> &[f64] {
+    row.figures().map_or(&[], |figures| &figures.runs)
 }
 
 fn by_tolerance(old: f64, new: f64, tolerance: f64) -> Verdict {
     let allowed = old.abs() * tolerance;
     if new > old + allowed {
-        Verdict::Dearer
+        Verdict::Regressed
     } else if new < old - allowed {
-        Verdict::Cheaper
+        Verdict::Improved
     } else {
         Verdict::Same
     }
 }
 
 /// Significant, and above the noise floor: the tolerance, or the deviation of either side's runs where that is more.
-fn measured(old: &Row, new: &Row, tolerance: f64) -> (Verdict, Option<f64>) {
-    if old.runs.len() < LEAST_RUNS || new.runs.len() < LEAST_RUNS {
-        return (Verdict::Undecided, None);
+fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judged {
+    if old.len() < LEAST_RUNS || new.len() < LEAST_RUNS {
+        return Verdict::Undecided.into();
     }
-    let p = p_value(&old.runs, &new.runs);
-    let noise = |runs: &[f64]| Spread::of(runs).map_or(0.0, |spread| spread.stddev / spread.mean);
-    let floor = tolerance.max(noise(&old.runs)).max(noise(&new.runs));
-    let mean = |runs: &[f64]| Spread::of(runs).map_or(0.0, |spread| spread.mean);
+    let p = p_value(old, new);
+    let spread = |runs: &[f64]| {
+        Spread::of(runs).unwrap_or(Spread {
+            mean: 0.0,
+            stddev: 0.0,
+        })
+    };
+    let (from, to) = (spread(old), spread(new));
+    let floor = [from, to].iter().fold(tolerance, |floor, spread| {
+        floor.max(spread.stddev / spread.mean)
+    });
     let verdict = if p <= SIGNIFICANT {
-        by_tolerance(mean(&old.runs), mean(&new.runs), floor)
+        by_tolerance(from.mean, to.mean, floor)
     } else {
         Verdict::Same
     };
-    (verdict, Some(p))
+    Judged {
+        verdict,
+        p_value: Some(p),
+    }
 }
 
-fn modelled((old, new): (&Row, &Row), (from, to): (f64, f64), tolerance: f64) -> Verdict {
-    let (Some(before), Some(after)) = (old.interval, new.interval) else {
-        return by_tolerance(from, to, tolerance);
-    };
-    if after.low > before.high || after.high < before.low {
-        by_tolerance(from, to, tolerance)
-    } else {
-        Verdict::Same
+fn modelled(old: &Row, new: &Row, tolerance: f64) -> Verdict {
+    let interval = |row: &Row| row.figures().and_then(|figures| figures.interval);
+    match (interval(old), interval(new)) {
+        (Some(before), Some(after)) if after.low <= before.high && after.high >= before.low => {
+            Verdict::Same
+        }
+        _ => by_tolerance(mean(old), mean(new), tolerance),
     }
 }

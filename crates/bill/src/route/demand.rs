@@ -1,55 +1,21 @@
 //! The ways to page a guest's memory in on demand.
 
-use super::{Mechanism, Role};
-use crate::bill::Backend;
+use super::mechanism::mechanisms;
 
-pub(super) const MECHANISMS: &[Mechanism] = &[
-    Mechanism {
-        name: "populated",
-        summary: "the host has every page already: what touching costs, and the ceiling of the others",
-        role: Role::Baseline,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Live, Backend::Lab, Backend::Sim],
-    },
-    Mechanism {
-        name: "kernel",
-        summary: "no userfaultfd: the host's kernel fills pages with zeroes as they are touched",
-        role: Role::Alternative,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Live, Backend::Sim],
-    },
-    Mechanism {
-        name: "uffd",
-        summary: "userfaultfd: the vCPU sleeps in the fault, a reader brings pages in and wakes it",
-        role: Role::Before,
-        batched: true,
-        smp_safe: true,
-        backends: &[Backend::Live, Backend::Lab, Backend::Sim],
-    },
-    Mechanism {
-        name: "exit",
-        summary: "the vCPU leaves with EFAULT (UFFD_FEATURE_SIGBUS); its own thread brings pages in",
-        role: Role::After,
-        batched: true,
-        smp_safe: true,
-        backends: &[Backend::Live, Backend::Sim],
-    },
-    Mechanism {
-        name: "exit-on-missing",
-        summary: "the vCPU leaves with KVM_EXIT_MEMORY_FAULT where its memslot asks for it (fix:kvm-exit-on-missing)",
-        role: Role::After,
-        batched: true,
-        smp_safe: true,
-        backends: &[Backend::Lab, Backend::Sim],
-    },
-    Mechanism {
-        name: "exit-gmem",
-        summary: "the vCPU leaves a memslot of a closed guest_memfd with the address; the slot is swapped",
-        role: Role::Alternative,
-        batched: true,
-        smp_safe: true,
-        backends: &[Backend::Live],
-    },
-];
+mechanisms! {
+    /// A way to page a guest's memory in on demand.
+    Demand {
+        /// the host has every page already: what touching costs, and the ceiling of the others
+        Populated = "populated" { Baseline, single, safe, [KvmGuest], [Live, Lab, Sim] }
+        /// no userfaultfd: the host's kernel fills pages with zeroes as they are touched
+        Kernel = "kernel" { Alternative, single, safe, [KvmGuest], [Live, Sim] }
+        /// userfaultfd: the vCPU sleeps in the fault, a reader resolves it and wakes the vCPU
+        Uffd = "uffd" { Before, batched, safe, [KvmGuest], [Live, Lab, Sim] }
+        /// the vCPU leaves with EFAULT (UFFD_FEATURE_SIGBUS); its own thread resolves the fault
+        Exit = "exit" { After, batched, safe, [KvmGuest], [Live, Sim] }
+        /// the vCPU leaves with KVM_EXIT_MEMORY_FAULT where its memslot asks for it (fix:kvm-exit-on-missing)
+        ExitOnMissing = "exit-on-missing" { After, batched, safe, [KvmGuest], [Lab, Sim] }
+        /// the vCPU leaves a memslot of a closed guest_memfd with the address; the slot is swapped
+        ExitGmem = "exit-gmem" { Alternative, batched, safe, [KvmGuest], [Live] }
+    }
+}

@@ -1,23 +1,13 @@
 //! The ways to flush a TLB of everything, by what the tables and CR4 allow.
 
-use super::{Mechanism, Role};
-use crate::bill::Backend;
+use super::mechanism::mechanisms;
 
-pub(super) const MECHANISMS: &[Mechanism] = &[
-    Mechanism {
-        name: "global-pages",
-        summary: "global pages on: a full flush toggles CR4.PGE",
-        role: Role::Before,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Lab, Backend::Sim],
-    },
-    Mechanism {
-        name: "no-global-pages",
-        summary: "global pages off: a full flush writes CR3",
-        role: Role::After,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Lab, Backend::Sim],
-    },
-];
+mechanisms! {
+    /// A way to flush a TLB of everything. Xen's choice, not the guest's.
+    Flush {
+        /// global pages on: a full flush toggles CR4.PGE
+        GlobalPages = "global-pages" { Before, single, safe, [XenPvDom0], [Lab, Sim] }
+        /// global pages off: a full flush writes CR3
+        NoGlobalPages = "no-global-pages" { After, single, safe, [XenPvDom0], [Lab, Sim] }
+    }
+}

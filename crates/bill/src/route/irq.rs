@@ -1,23 +1,13 @@
-//! The ways to let Xen deliver events after they were enabled again.
+//! The ways to have Xen deliver events after they were unmasked.
 
-use super::{Mechanism, Role};
-use crate::bill::Backend;
+use super::mechanism::mechanisms;
 
-pub(super) const MECHANISMS: &[Mechanism] = &[
-    Mechanism {
-        name: "always",
-        summary: "the xen_version hypercall, whose exit delivers events, whether any is pending or not",
-        role: Role::Before,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Lab, Backend::Sim],
-    },
-    Mechanism {
-        name: "if-pending",
-        summary: "the hypercall only when an event is pending",
-        role: Role::After,
-        batched: false,
-        smp_safe: true,
-        backends: &[Backend::Lab, Backend::Sim],
-    },
-];
+mechanisms! {
+    /// A way to have Xen deliver events after they were unmasked. Kernels since 3.4 do what `if-pending` does.
+    Irq {
+        /// the xen_version hypercall, whose exit delivers events, whether any is pending or not
+        Always = "always" { Before, single, safe, [XenPvDom0], [Lab, Sim] }
+        /// the hypercall only when an event is pending
+        IfPending = "if-pending" { After, single, safe, [XenPvDom0], [Lab, Sim] }
+    }
+}

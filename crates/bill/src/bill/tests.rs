@@ -1,0 +1,113 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::route::Unmap;
+use crate::row::{Figures, Toll};
+use crate::tests::{clear, completed, draft};
+
+fn with_checks(mechanism: Unmap, checks: Vec<Check>) -> Bill {
+    completed(Draft {
+        rows: vec![clear(mechanism, 100.0).with_checks(checks)],
+        ..draft()
+    })
+}
+
+fn edited(bill: &Bill, edit: impl FnOnce(&mut Value)) -> Result<Bill, String> {
+    let mut json = serde_json::to_value(bill).unwrap();
+    edit(&mut json["rows"][0]);
+    serde_json::from_value(json).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_control_may_lose_bits_but_not_return_wrong_frames() {
+    let lost = Check::of_control("smp-lost-dirty", 10, 3);
+    let wrong = Check::against_known("frame", 10, 1);
+    let failed = |mechanism, check: &Check| {
+        let bill = with_checks(mechanism, vec![check.clone()]);
+        bill.checks_with(Verdict::Fail).count()
+    };
+    assert_eq!(failed(Unmap::Emulate, &lost), 1);
+    assert_eq!(failed(Unmap::SetPte, &lost), 0);
+    assert_eq!(failed(Unmap::SetPte, &wrong), 1);
+}
+
+#[test]
+fn a_bill_is_read_as_it_was_written_and_its_rows_are_flat() {
+    let bill = with_checks(
+        Unmap::Emulate,
+        vec![Check::against_control("smp-lost-dirty", 9, 0, 3)],
+    );
+    let json = serde_json::to_value(&bill).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!(
+        (
+            &row["mechanism"],
+            &row["role"],
+            &row["cost_per_page"],
+            &row["smp_safe"]
+        ),
+        (
+            &json!("emulate"),
+            &json!("before"),
+            &json!(100.0),
+            &json!(true)
+        )
+    );
+    assert_eq!(serde_json::from_value::<Bill>(json).unwrap(), bill);
+}
+
+#[test]
+fn what_follows_from_other_fields_must_follow() {
+    let bill = with_checks(
+        Unmap::Emulate,
+        vec![Check::against_control("smp-lost-dirty", 9, 0, 3)],
+    );
+    let unsafe_now = edited(&bill, |row| row["smp_safe"] = json!(false)).unwrap_err();
+    assert_eq!(
+        unsafe_now,
+        "row clear emulate, xen-pv-dom0: smp_safe is false; expected true, which follows from the row's checks"
+    );
+    let role = edited(&bill, |row| row["role"] = json!("after")).unwrap_err();
+    assert!(role.contains("role is after; expected before"), "{role}");
+    let lost = edited(&bill, |row| row["checks"][0]["failed"] = json!(5000)).unwrap_err();
+    assert!(lost.contains("check smp-lost-dirty says pass"), "{lost}");
+}
+
+#[test]
+fn a_row_has_a_cost_or_a_reason() {
+    let bill = with_checks(Unmap::Emulate, vec![]);
+    let neither = edited(&bill, |row| row["cost_per_page"] = Value::Null).unwrap_err();
+    assert!(neither.contains("neither a cost nor a reason"), "{neither}");
+    let both = edited(&bill, |row| row["unavailable"] = json!("x")).unwrap_err();
+    assert!(both.contains("both a cost and a reason"), "{both}");
+    let unknown = edited(&bill, |row| row["mechanism"] = json!("emulat")).unwrap_err();
+    assert!(
+        unknown.contains("unknown mechanism 'emulat' (did you mean 'emulate'?)"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn the_same_line_twice_is_refused() {
+    let bill = completed(draft());
+    let mut json = serde_json::to_value(&bill).unwrap();
+    let row = json["rows"][0].clone();
+    json["rows"].as_array_mut().unwrap().push(row);
+    let error = serde_json::from_value::<Bill>(json)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is there twice"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "two rows of one line")]
+fn a_backend_that_makes_the_same_line_twice_is_stopped() {
+    let rows = vec![clear(Unmap::Emulate, 1.0), clear(Unmap::Emulate, 2.0)];
+    completed(Draft { rows, ..draft() });
+}
+
+#[test]
+fn tolls_are_those_of_the_figures() {
+    let figures = Figures::of_tolls(vec![Toll::once("a", 1.0), Toll::new("b", 2.0, 3.0)]);
+    assert_eq!(figures.cost_per_page, 7.0);
+}

@@ -1,0 +1,118 @@
+//! A row before and after.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Diff;
+use super::verdict::{self, Verdict};
+use crate::row::{Crossings, Row, RowKey, Toll};
+
+/// Something that a page pays, or does, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerPage {
+    /// The toll, or the kind of crossing.
+    pub name: String,
+    /// In the old bill; absent where it has no such toll.
+    pub old: Option<f64>,
+    /// In the new bill; absent where it has no such toll.
+    pub new: Option<f64>,
+}
+
+impl PerPage {
+    /// How much more it is now.
+    #[must_use]
+    pub fn difference(&self) -> f64 {
+        self.new.unwrap_or(0.0) - self.old.unwrap_or(0.0)
+    }
+}
+
+/// A row before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Which row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// What a page cost.
+    pub old: f64,
+    /// What a page costs.
+    pub new: f64,
+    /// Whether it regressed.
+    pub verdict: Verdict,
+    /// How likely such a difference is by chance; of measured costs only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p_value: Option<f64>,
+    /// The tolls, those that changed most first.
+    pub tolls: Vec<PerPage>,
+    /// Traps and hypercalls of a page together, where both bills counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossings_per_page: Option<PerPage>,
+    /// The same by kind, those that changed most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crossings: Vec<PerPage>,
+}
+
+/// Two rows of one key that both have a cost.
+pub(super) struct Pair<'a> {
+    pub(super) before: &'a Row,
+    pub(super) row: &'a Row,
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+impl Change {
+    pub(super) fn of(key: RowKey, pair: Pair<'_>, diff: &Diff) -> Self {
+        let Pair {
+            before,
+            row,
+            from,
+            to,
+        } = pair;
+        let judged = verdict::of(before, row, diff.evidence, diff.tolerance);
+        let (old, new) = (before.crossings(), row.crossings());
+        Self {
+            key,
+            old: from,
+            new: to,
+            verdict: judged.verdict,
+            p_value: judged.p_value,
+            tolls: changed(&by_name(before.tolls()), &by_name(row.tolls())),
+            crossings_per_page: old.zip(new).map(|(old, new)| PerPage {
+                name: "crossings".to_owned(),
+                old: Some(old.per_page),
+                new: Some(new.per_page),
+            }),
+            crossings: changed(&kinds(old), &kinds(new)),
+        }
+    }
+}
+
+/// Tolls of one name are one item.
+fn by_name(tolls: &[Toll]) -> BTreeMap<&str, f64> {
+    let mut named = BTreeMap::new();
+    for toll in tolls {
+        *named.entry(toll.name.as_str()).or_default() += toll.cost_per_page();
+    }
+    named
+}
+
+fn kinds(crossings: Option<&Crossings>) -> BTreeMap<&str, f64> {
+    let kinds = crossings.iter().flat_map(|crossings| &crossings.by_kind);
+    kinds.map(|(kind, count)| (kind.as_str(), *count)).collect()
+}
+
+/// All names of both sides, those that changed most first.
+fn changed(old: &BTreeMap<&str, f64>, new: &BTreeMap<&str, f64>) -> Vec<PerPage> {
+    let only_old = old.keys().filter(|name| !new.contains_key(*name));
+    let mut changes: Vec<_> = new
+        .keys()
+        .chain(only_old)
+        .map(|name| PerPage {
+            name: (*name).to_owned(),
+            old: old.get(name).copied(),
+            new: new.get(name).copied(),
+        })
+        .collect();
+    changes.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
+    changes
+}

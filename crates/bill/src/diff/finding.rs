@@ -1,0 +1,131 @@
+//! What fails a gate: a cost that regressed, a bit that was lost, a crossing more, a row that is gone.
+
+use serde::Serialize;
+
+use super::change::Change;
+use super::verdict::Verdict as Judgement;
+use crate::bill::checks_of;
+use crate::check::Verdict;
+use crate::names::names;
+use crate::row::{Row, RowKey};
+
+names! {
+    /// What is wrong.
+    pub enum Kind as "finding" {
+        /// It costs more.
+        Regressed = "regressed",
+        /// It enters the hypervisor more often.
+        MoreCrossings = "more-crossings",
+        /// A check of the new bill failed.
+        CheckFailed = "check-failed",
+        /// A check that passed in the old bill is inconclusive, or gone.
+        CheckLost = "check-lost",
+        /// The row is in the old bill only.
+        RowMissing = "row-missing",
+        /// The row has figures in the old bill only.
+        FiguresMissing = "figures-missing",
+        /// The row was billed on other physical memory, so its costs cannot be compared.
+        Layout = "layout",
+    }
+}
+
+impl Kind {
+    /// Whether `--allow-missing` accepts it.
+    #[must_use]
+    pub const fn is_missing(self) -> bool {
+        matches!(self, Self::RowMissing | Self::FiguresMissing)
+    }
+
+    pub(super) const fn summary(self) -> &'static str {
+        match self {
+            Self::Regressed => "costs more",
+            Self::MoreCrossings => "enters the hypervisor more often",
+            Self::CheckFailed => "a check failed",
+            Self::CheckLost => "a check no longer passes",
+            Self::RowMissing => "only in the old bill",
+            Self::FiguresMissing => "has no figures in the new bill",
+            Self::Layout => "was billed on a different memory layout",
+        }
+    }
+}
+
+/// Whether rows and figures may be missing in the new bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// They fail the gate.
+    Refused,
+    /// They do not.
+    Allowed,
+}
+
+/// One thing that fails a gate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// In which row.
+    #[serde(flatten)]
+    pub key: RowKey,
+    /// What is wrong.
+    pub kind: Kind,
+    /// The figures.
+    pub detail: String,
+}
+
+impl Finding {
+    pub(super) fn of(key: &RowKey, kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            key: key.clone(),
+            kind,
+            detail: detail.into(),
+        }
+    }
+}
+
+/// Checks of the new bill that failed, whatever the old one says.
+pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
+    let failed = checks_of(row).filter(|check| check.verdict == Verdict::Fail);
+    failed
+        .map(|check| {
+            let detail = format!("{}: {} of {}", check.name, check.failed, check.tried);
+            Finding::of(key, Kind::CheckFailed, detail)
+        })
+        .collect()
+}
+
+/// Checks that passed before and are gone, or prove nothing, now.
+pub(super) fn of_lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding> {
+    let passed = checks_of(old).filter(|check| check.verdict == Verdict::Pass);
+    let lost = passed.filter_map(|check| {
+        let now = checks_of(new).find(|other| other.name == check.name);
+        match now.map(|now| now.verdict) {
+            Some(Verdict::Pass | Verdict::Fail) => None,
+            Some(Verdict::Inconclusive) => Some(format!("{}: inconclusive", check.name)),
+            None => Some(format!("{}: not in the new bill", check.name)),
+        }
+    });
+    lost.map(|detail| Finding::of(key, Kind::CheckLost, detail))
+        .collect()
+}
+
+/// What a change of cost and crossings means for a gate.
+pub(super) fn of_change(change: &Change, tolerance: f64) -> Vec<Finding> {
+    let regressed = (change.verdict == Judgement::Regressed).then(|| {
+        Finding::of(
+            &change.key,
+            Kind::Regressed,
+            format!("{:.1} -> {:.1}", change.old, change.new),
+        )
+    });
+    regressed
+        .into_iter()
+        .chain(more_crossings(change, tolerance))
+        .collect()
+}
+
+fn more_crossings(change: &Change, tolerance: f64) -> Option<Finding> {
+    let crossings = change.crossings_per_page.as_ref()?;
+    let (old, new) = (crossings.old?, crossings.new?);
+    // Below this, a difference is one crossing more in a bill of 16384 pages: an interrupt, not the mechanism.
+    let allowed = (old * tolerance).max(1e-3);
+    let detail = || format!("{old:.4} -> {new:.4} a page");
+    (new > old + allowed).then(|| Finding::of(&change.key, Kind::MoreCrossings, detail()))
+}

@@ -1,0 +1,89 @@
+//! Where a bill was made, in what it is counted, and how far it can be trusted.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::names;
+
+/// The version of the JSON form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Schema {
+    /// Gains fields, never loses or changes one.
+    #[default]
+    #[serde(rename = "pagetoll.bill/1")]
+    V1,
+}
+
+names! {
+    /// Where a route is run.
+    pub enum Backend as "backend" {
+        /// Real Xen and Linux in QEMU.
+        Lab = "lab",
+        /// This host's KVM, userfaultfd, VFIO.
+        Live = "live",
+        /// The simulator.
+        Sim = "sim",
+    }
+}
+
+names! {
+    /// What costs are counted in.
+    pub enum Unit as "unit" {
+        /// Guest and hypervisor instructions.
+        Instructions = "instructions",
+        /// Wall or CPU time, as the bill's notes say.
+        Nanoseconds = "nanoseconds",
+    }
+}
+
+names! {
+    /// How far a figure can be trusted.
+    pub enum Evidence as "evidence" {
+        /// Counted; the same run gives the same figure.
+        Exact = "exact",
+        /// Measured, with a deviation over the runs.
+        Measured = "measured",
+        /// Computed from a model and a cost table.
+        Modelled = "modelled",
+    }
+}
+
+names! {
+    /// The system that a row was billed on.
+    pub enum System as "system" {
+        /// Linux as the PV control domain of Xen.
+        XenPvDom0 = "xen-pv-dom0",
+        /// A 32-bit PV control domain of Xen with PAE: pagetoll's own kernel, without user space.
+        XenPv32Dom0 = "xen-pv32-dom0",
+        /// The same kernel without a hypervisor.
+        Native = "native",
+        /// A guest of KVM.
+        KvmGuest = "kvm-guest",
+    }
+}
+
+names! {
+    /// What a mechanism is to its route.
+    pub enum Role as "role" {
+        /// What the fix replaces.
+        Before = "before",
+        /// The fix.
+        After = "after",
+        /// Another way; it need not be safe.
+        Alternative = "alternative",
+        /// The kernel's own path, whatever it does.
+        Observed = "observed",
+        /// A cost that other rows are itemised or compared with.
+        Baseline = "baseline",
+    }
+}
+
+/// Whether a backend can bill a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Support {
+    /// It can.
+    Yes,
+    /// It cannot, and why.
+    No(String),
+}

@@ -1,0 +1,110 @@
+//! Plain enums whose variants have one name each: in orders, in bills, in JSON and on the command line.
+
+use thiserror::Error;
+
+/// A word that is none of an enum's names.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown {what} '{name}'{}: expected one of {}", suggested(.name, .expected), .expected.join(", "))]
+pub struct UnknownName {
+    /// What the word should have named, such as `route`.
+    pub what: &'static str,
+    /// The word as given.
+    pub name: String,
+    /// The names that there are.
+    pub expected: Vec<&'static str>,
+}
+
+/// `(did you mean 'debian'?)` where one of the expected names is close.
+fn suggested(name: &str, expected: &[&'static str]) -> String {
+    closest(name, expected.iter().copied())
+        .map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"))
+}
+
+/// The name that a misspelt word most likely meant; `None` when none is close.
+pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(word, name), name));
+    let near = scored.filter(|(score, _)| *score > 0.8);
+    near.max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// Declares a plain enum with a name for each variant, and everything that follows from the names.
+macro_rules! names {
+    (
+        $(#[$meta:meta])*
+        pub enum $Enum:ident as $what:literal {
+            $($(#[$variant_meta:meta])* $Variant:ident = $name:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        pub enum $Enum {
+            $($(#[$variant_meta])* #[serde(rename = $name)] $Variant,)+
+        }
+
+        impl $Enum {
+            /// Every variant, in the order in which they are listed.
+            pub const ALL: &'static [Self] = &[$(Self::$Variant),+];
+
+            /// Its name in orders, bills and JSON.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $Enum {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $Enum {
+            type Err = $crate::names::UnknownName;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                let mut all = Self::ALL.iter().copied();
+                all.find(|one| one.name() == name).ok_or_else(|| $crate::names::UnknownName {
+                    what: $what,
+                    name: name.to_owned(),
+                    expected: Self::ALL.iter().map(|one| one.name()).collect(),
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use names;
+
+#[cfg(test)]
+mod tests {
+    use crate::kinds::Backend;
+    use crate::row::Operation;
+
+    #[test]
+    fn a_variant_is_found_by_its_name_and_serialises_to_it() {
+        for operation in Operation::ALL {
+            assert_eq!(operation.name().parse(), Ok(*operation));
+            let json = serde_json::to_string(operation).unwrap();
+            assert_eq!(json, format!("\"{operation}\""));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_refused_with_the_closest() {
+        let text = |word: &str| word.parse::<Backend>().unwrap_err().to_string();
+        assert_eq!(
+            text("lap"),
+            "unknown backend 'lap' (did you mean 'lab'?): expected one of lab, live, sim"
+        );
+        assert_eq!(
+            text("7"),
+            "unknown backend '7': expected one of lab, live, sim"
+        );
+    }
+}

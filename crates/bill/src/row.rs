@@ -1,0 +1,131 @@
+//! One line of a bill: which line it is, what it cost, and what was checked.
+
+mod figures;
+mod form;
+mod key;
+mod memory;
+
+use std::collections::BTreeMap;
+
+use pagetoll_units::Pages;
+
+use crate::check::{Check, Verdict};
+use crate::kinds::Role;
+
+pub use figures::{Crossings, Figures, Interval, Rate, Toll};
+pub use form::RowError;
+pub(crate) use form::RowForm;
+pub use key::{Baseline, Folio, Method, Operation, RowKey};
+pub use memory::{Layout, PublishedRate};
+
+/// Why a row has no figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable(pub String);
+
+/// One line of a bill.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Which line: no other of the bill has the same.
+    pub key: RowKey,
+    /// Pages, or operations, that were billed.
+    pub pages: Pages,
+    /// What physical memory the pages were.
+    pub layout: Option<Layout>,
+    /// On which CPUs the threads ran.
+    pub placement: Option<String>,
+    /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
+    pub folios: BTreeMap<String, u64>,
+    /// What others measured in the same setting.
+    pub published: Option<PublishedRate>,
+    /// What it cost, or why nothing is known.
+    pub result: Result<Figures, Unavailable>,
+    /// What was checked.
+    pub checks: Vec<Check>,
+}
+
+impl Row {
+    /// A row with these figures, and nothing else said of it.
+    #[must_use]
+    pub fn new(key: RowKey, pages: Pages, result: Result<Figures, Unavailable>) -> Self {
+        Self {
+            key,
+            pages,
+            layout: None,
+            placement: None,
+            folios: BTreeMap::new(),
+            published: None,
+            result,
+            checks: Vec::new(),
+        }
+    }
+
+    /// A row without figures, and why.
+    #[must_use]
+    pub fn unavailable(key: RowKey, pages: Pages, reason: impl Into<String>) -> Self {
+        Self::new(key, pages, Err(Unavailable(reason.into())))
+    }
+
+    /// The same row with these checks.
+    #[must_use]
+    pub fn with_checks(self, checks: Vec<Check>) -> Self {
+        Self { checks, ..self }
+    }
+
+    /// What the row is to its route.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.key.method.role()
+    }
+
+    /// The figures, where there are any.
+    #[must_use]
+    pub fn figures(&self) -> Option<&Figures> {
+        self.result.as_ref().ok()
+    }
+
+    /// The figures, to be completed.
+    pub fn figures_mut(&mut self) -> Option<&mut Figures> {
+        self.result.as_mut().ok()
+    }
+
+    /// The cost of one page in the bill's unit, the mean over the runs.
+    #[must_use]
+    pub fn cost(&self) -> Option<f64> {
+        self.figures().map(|figures| figures.cost_per_page)
+    }
+
+    /// The cost, item by item; nothing where it was not itemised.
+    #[must_use]
+    pub fn tolls(&self) -> &[Toll] {
+        self.figures().map_or(&[], |figures| &figures.tolls)
+    }
+
+    /// How often the hypervisor was entered; `None` where that was not counted.
+    #[must_use]
+    pub fn crossings(&self) -> Option<&Crossings> {
+        self.figures()?.crossings.as_ref()
+    }
+
+    /// Why there are no figures.
+    #[must_use]
+    pub fn why_unavailable(&self) -> Option<&str> {
+        self.result.as_ref().err().map(|reason| reason.0.as_str())
+    }
+
+    /// Whether the mechanism loses nothing on SMP; `None` where it was not raced, or the controls did not fail.
+    #[must_use]
+    pub fn smp_safe(&self) -> Option<bool> {
+        let races = || self.checks.iter().filter(|check| check.is_race());
+        if races().any(|check| check.verdict == Verdict::Fail) {
+            return Some(false);
+        }
+        let passed = races().all(|check| check.verdict == Verdict::Pass);
+        (passed && races().next().is_some()).then_some(true)
+    }
+
+    /// Whether `check` is one that this row exists to fail: a race of a mechanism that is a negative control.
+    #[must_use]
+    pub fn is_control_of(&self, check: &Check) -> bool {
+        check.needs_control() && !self.key.method.is_smp_safe()
+    }
+}

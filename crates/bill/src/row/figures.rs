@@ -1,0 +1,248 @@
+//! What a row cost.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Unavailable;
+use crate::crossing;
+use crate::spread::Spread;
+
+/// One itemised cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Toll {
+    /// What is paid for.
+    pub name: String,
+    /// How often for each page.
+    pub count_per_page: f64,
+    /// How much each time, in the bill's unit.
+    pub cost_each: f64,
+}
+
+impl Toll {
+    /// An item that a page pays `count_per_page` times.
+    #[must_use]
+    pub fn new(name: impl Into<String>, count_per_page: f64, cost_each: f64) -> Self {
+        Self {
+            name: name.into(),
+            count_per_page,
+            cost_each,
+        }
+    }
+
+    /// An item that a page pays once.
+    #[must_use]
+    pub fn once(name: impl Into<String>, cost: f64) -> Self {
+        Self::new(name, 1.0, cost)
+    }
+
+    /// What a page pays for this item.
+    #[must_use]
+    pub fn cost_per_page(&self) -> f64 {
+        self.count_per_page * self.cost_each
+    }
+
+    /// What a page pays for these items.
+    #[must_use]
+    pub fn sum(tolls: &[Self]) -> f64 {
+        tolls.iter().map(Self::cost_per_page).sum()
+    }
+}
+
+/// Where 90 % of the samples of a model lie.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// 5 % of the samples are below this.
+    pub low: f64,
+    /// 5 % of the samples are above this.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The middle 90 % of the samples, by nearest rank; `None` for fewer than two. Sorts the samples.
+    #[must_use]
+    pub fn of_middle(samples: &mut [f64]) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().checked_sub(1).filter(|last| *last > 0)?;
+        let beyond = samples.len() / 20;
+        Some(Self {
+            low: samples[beyond],
+            high: samples[last - beyond],
+        })
+    }
+}
+
+/// Pages of all vCPUs together in a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// The mean over the runs.
+    pub pages_per_second: f64,
+    /// Standard deviation over the runs; absent for a single run and for a model.
+    pub stddev: Option<f64>,
+}
+
+impl Rate {
+    /// The rate of some runs; `None` of none.
+    #[must_use]
+    pub fn of_runs(rates: &[f64]) -> Option<Self> {
+        Spread::of(rates).map(|spread| Self {
+            pages_per_second: spread.mean,
+            stddev: (rates.len() > 1).then_some(spread.stddev),
+        })
+    }
+}
+
+/// How often a page enters the hypervisor, or makes the guest leave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Crossings {
+    /// Those that the mechanism asked for, for each page.
+    pub per_page: f64,
+    /// By kind: `ptwr`, `page-fault`, `mmu_update`, ... Continuations are listed, but are no crossing of the mechanism's.
+    pub by_kind: BTreeMap<String, f64>,
+}
+
+impl Crossings {
+    /// The exceptions among them.
+    #[must_use]
+    pub fn traps(&self) -> f64 {
+        self.sum(crossing::is_trap)
+    }
+
+    /// The hypercalls that the guest made.
+    #[must_use]
+    pub fn hypercalls(&self) -> f64 {
+        self.per_page - self.traps()
+    }
+
+    fn sum(&self, wanted: fn(&str) -> bool) -> f64 {
+        let kinds = self.by_kind.iter().filter(|(kind, _)| wanted(kind));
+        kinds.map(|(_, count)| count).sum()
+    }
+}
+
+/// What a row cost. A cost is there by construction; everything else where it was counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// The cost of one page in the bill's unit, the mean over the runs.
+    pub cost_per_page: f64,
+    /// Standard deviation over the runs; absent for a single run and for a model.
+    pub stddev: Option<f64>,
+    /// Where 90 % of a model's samples lie; absent where nothing was sampled.
+    pub interval: Option<Interval>,
+    /// The cost of one page in each run.
+    pub runs: Vec<f64>,
+    /// Pages in a second, on routes where several vCPUs run.
+    pub rate: Option<Rate>,
+    /// How often the hypervisor was entered, where that was counted.
+    pub crossings: Option<Crossings>,
+    /// The cost, item by item; sums to `cost_per_page`.
+    pub tolls: Vec<Toll>,
+}
+
+impl Figures {
+    /// The figures of runs that cost so much a page.
+    ///
+    /// # Errors
+    /// There were no runs: the reason given is what the row will say.
+    pub fn of_runs(runs: Vec<f64>) -> Result<Self, Unavailable> {
+        let spread = Spread::of(&runs).ok_or_else(|| Unavailable("nothing was reported".into()))?;
+        Ok(Self {
+            stddev: (runs.len() > 1).then_some(spread.stddev),
+            runs,
+            ..Self::of_cost(spread.mean)
+        })
+    }
+
+    /// The figures of the samples of a model, by the tolls of each.
+    ///
+    /// The row shows the sample in the middle, so that its tolls are those of one machine and sum to its cost.
+    ///
+    /// # Errors
+    /// There were no samples.
+    pub fn of_samples(mut samples: Vec<Vec<Toll>>) -> Result<Self, Unavailable> {
+        let none = || Unavailable("nothing was sampled".into());
+        let last = samples.len().checked_sub(1).ok_or_else(none)?;
+        samples.sort_by(|a, b| Toll::sum(a).total_cmp(&Toll::sum(b)));
+        let mut costs: Vec<_> = samples.iter().map(|tolls| Toll::sum(tolls)).collect();
+        let tolls = samples.swap_remove(last / 2);
+        Ok(Self {
+            interval: Interval::of_middle(&mut costs),
+            ..Self::of_tolls(tolls)
+        })
+    }
+
+    /// The figures of one itemised cost.
+    #[must_use]
+    pub fn of_tolls(tolls: Vec<Toll>) -> Self {
+        Self {
+            cost_per_page: Toll::sum(&tolls),
+            tolls,
+            ..Self::of_cost(0.0)
+        }
+    }
+
+    fn of_cost(cost_per_page: f64) -> Self {
+        Self {
+            cost_per_page,
+            stddev: None,
+            interval: None,
+            runs: Vec::new(),
+            rate: None,
+            crossings: None,
+            tolls: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_in_the_middle_is_shown_with_its_own_tolls() {
+        let tolls = |cost_each| vec![Toll::new("call", 2.0, cost_each)];
+        let samples = vec![tolls(9.0), tolls(1.0), tolls(5.0), tolls(7.0)];
+        let figures = Figures::of_samples(samples).unwrap();
+        assert_eq!((figures.cost_per_page, figures.tolls), (10.0, tolls(5.0)));
+        assert_eq!(figures.interval.map(|i| (i.low, i.high)), Some((2.0, 18.0)));
+    }
+
+    #[test]
+    fn an_interval_leaves_a_twentieth_out_on_either_side() {
+        let mut samples: Vec<f64> = (0..200).rev().map(f64::from).collect();
+        let middle = Interval::of_middle(&mut samples).unwrap();
+        assert_eq!((middle.low, middle.high), (10.0, 189.0));
+        assert_eq!(Interval::of_middle(&mut [1.0]), None);
+    }
+
+    #[test]
+    fn one_run_has_a_cost_but_no_deviation_and_none_has_no_figures() {
+        let of = |runs: &[f64]| Figures::of_runs(runs.to_vec());
+        assert_eq!(of(&[1836.0]).unwrap().stddev, None);
+        assert_eq!(of(&[1836.0, 1836.0]).unwrap().stddev, Some(0.0));
+        assert_eq!(of(&[1836.0]).unwrap().cost_per_page, 1836.0);
+        assert!(of(&[]).is_err());
+    }
+
+    #[test]
+    fn rates_have_a_deviation_of_their_own() {
+        assert_eq!(Rate::of_runs(&[100.0]).unwrap().stddev, None);
+        let rate = Rate::of_runs(&[100.0, 102.0]).unwrap();
+        assert_eq!(rate.pages_per_second, 101.0);
+        assert!(
+            rate.stddev
+                .is_some_and(|stddev| (stddev - 2_f64.sqrt()).abs() < 1e-9)
+        );
+    }
+
+    #[test]
+    fn continuations_are_neither_traps_nor_hypercalls() {
+        let kinds = [("ptwr", 1.0), ("mmu_update", 2.0), ("continuation", 0.5)];
+        let crossings = Crossings {
+            per_page: 3.0,
+            by_kind: kinds.map(|(kind, count)| (kind.to_owned(), count)).into(),
+        };
+        assert_eq!((crossings.traps(), crossings.hypercalls()), (1.0, 2.0));
+    }
+}

@@ -1,0 +1,283 @@
+//! The flat JSON form of a row, and what a row that is read must hold to.
+
+use std::collections::BTreeMap;
+
+use pagetoll_units::Pages;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{
+    Crossings, Figures, Folio, Interval, Layout, Method, Operation, PublishedRate, Rate, Row,
+    RowKey, Toll, Unavailable,
+};
+use crate::check::{Check, Verdict};
+use crate::kinds::{Role, System};
+use crate::names::UnknownName;
+use crate::route::Route;
+
+/// One line of a bill, as JSON has it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Row")]
+pub(crate) struct RowForm {
+    /// What was done with the pages.
+    operation: Operation,
+    /// The mechanism's name; `kernel` where the kernel chose; a baseline's name.
+    mechanism: String,
+    /// What the mechanism is to its route.
+    role: Role,
+    /// Pages taken at once; 1 where there is no batch.
+    batch: u32,
+    /// The system that it was billed on.
+    system: System,
+    /// The kernel, where a bill has several, pagetoll built it, or the route depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kernel: Option<String>,
+    /// The shape of the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folio: Option<Folio>,
+    /// What physical memory that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    layout: Option<Layout>,
+    /// vCPUs that ran at once; absent on routes that have one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vcpus: Option<u32>,
+    /// Threads that read faults; absent where there is no userfaultfd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    readers: Option<u32>,
+    /// The privilege level that the guest ran at: 0 or 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ring: Option<u8>,
+    /// Pages of all vCPUs together in a second, the mean over the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pages_per_second: Option<f64>,
+    /// Standard deviation of that over the runs; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pages_per_second_stddev: Option<f64>,
+    /// What others measured in the same setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    published: Option<PublishedRate>,
+    /// On which CPUs the threads ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    placement: Option<String>,
+    /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    folios: BTreeMap<String, u64>,
+    /// Pages, or operations, that were billed.
+    #[schemars(with = "u64")]
+    pages: Pages,
+    /// The cost of one page in the bill's unit, the mean over the runs; null when `unavailable` says why.
+    cost_per_page: Option<f64>,
+    /// Standard deviation over the runs; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stddev: Option<f64>,
+    /// Where 90 % of the samples of a model's cost lie; absent where nothing was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interval: Option<Interval>,
+    /// The cost of one page in each run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<f64>,
+    /// Traps and hypercalls for each page, as the hypervisor counted them; null where that was not counted.
+    crossings_per_page: Option<f64>,
+    /// The crossings by kind: `ptwr`, `page-fault`, `mmu_update`, ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    crossings: BTreeMap<String, f64>,
+    /// Whether the mechanism loses nothing on SMP, as its checks say; null where that was not, or not conclusively, checked.
+    smp_safe: Option<bool>,
+    /// The cost, item by item; sums to `cost_per_page`.
+    tolls: Vec<Toll>,
+    /// What was checked.
+    checks: Vec<Check>,
+    /// Why this row has no figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unavailable: Option<String>,
+}
+
+/// What is wrong with a row that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RowError {
+    /// The mechanism is none of the route's.
+    #[error(transparent)]
+    Mechanism(#[from] UnknownName),
+    /// Neither a cost nor a reason why there is none, or both.
+    #[error("row {row}: {problem}; expected cost_per_page, or unavailable with the reason")]
+    Cost {
+        /// Which row.
+        row: String,
+        /// What is there.
+        problem: &'static str,
+    },
+    /// A field contradicts what it follows from.
+    #[error(
+        "row {row}: {field} is {given}; expected {expected}, which follows from the row's {source_field}"
+    )]
+    Contradiction {
+        /// Which row.
+        row: String,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        given: String,
+        /// What it must be.
+        expected: String,
+        /// What it follows from.
+        source_field: &'static str,
+    },
+    /// A check whose verdict its numbers rule out.
+    #[error(
+        "row {row}: check {check} says {verdict}; expected the verdict that follows from tried, failed and control_failed"
+    )]
+    Verdict {
+        /// Which row.
+        row: String,
+        /// Which check.
+        check: String,
+        /// Its verdict.
+        verdict: Verdict,
+    },
+    /// Two rows of a bill are the same line.
+    #[error(
+        "row {0} is there twice; expected each combination of operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring once"
+    )]
+    Twice(String),
+}
+
+impl RowForm {
+    /// The row of a bill of `route`.
+    pub(crate) fn into_row(self, route: Route) -> Result<Row, RowError> {
+        let key = self.key(route)?;
+        let row = Row {
+            result: self.result(&key)?,
+            key,
+            pages: self.pages,
+            layout: self.layout,
+            placement: self.placement,
+            folios: self.folios,
+            published: self.published,
+            checks: self.checks,
+        };
+        if let Some(check) = row.checks.iter().find(|check| !check.allows(check.verdict)) {
+            return Err(RowError::Verdict {
+                row: row.key.to_string(),
+                check: check.name.clone(),
+                verdict: check.verdict,
+            });
+        }
+        follows(&row, "role", self.role, row.role(), "mechanism")?;
+        let word =
+            |safe: Option<bool>| safe.map_or("null", |safe| if safe { "true" } else { "false" });
+        follows(
+            &row,
+            "smp_safe",
+            word(self.smp_safe),
+            word(row.smp_safe()),
+            "checks",
+        )?;
+        Ok(row)
+    }
+
+    fn key(&self, route: Route) -> Result<RowKey, RowError> {
+        Ok(RowKey {
+            operation: self.operation,
+            method: Method::named(route, &self.mechanism)?,
+            batch: self.batch,
+            system: self.system,
+            kernel: self.kernel.clone(),
+            folio: self.folio,
+            vcpus: self.vcpus,
+            readers: self.readers,
+            ring: self.ring,
+        })
+    }
+
+    fn result(&self, key: &RowKey) -> Result<Result<Figures, Unavailable>, RowError> {
+        let bad = |problem| RowError::Cost {
+            row: key.to_string(),
+            problem,
+        };
+        match (self.cost_per_page, &self.unavailable) {
+            (Some(cost), None) => Ok(Ok(self.figures(cost))),
+            (None, Some(reason)) => Ok(Err(Unavailable(reason.clone()))),
+            (Some(_), Some(_)) => Err(bad("has both a cost and a reason why it has none")),
+            (None, None) => Err(bad("has neither a cost nor a reason why it has none")),
+        }
+    }
+
+    fn figures(&self, cost_per_page: f64) -> Figures {
+        let rate = self.pages_per_second.map(|pages_per_second| Rate {
+            pages_per_second,
+            stddev: self.pages_per_second_stddev,
+        });
+        let crossings = self.crossings_per_page.map(|per_page| Crossings {
+            per_page,
+            by_kind: self.crossings.clone(),
+        });
+        Figures {
+            cost_per_page,
+            stddev: self.stddev,
+            interval: self.interval,
+            runs: self.runs.clone(),
+            rate,
+            crossings,
+            tolls: self.tolls.clone(),
+        }
+    }
+}
+
+fn follows<T: PartialEq + ToString>(
+    row: &Row,
+    field: &'static str,
+    given: T,
+    expected: T,
+    source_field: &'static str,
+) -> Result<(), RowError> {
+    if given == expected {
+        return Ok(());
+    }
+    Err(RowError::Contradiction {
+        row: row.key.to_string(),
+        field,
+        given: given.to_string(),
+        expected: expected.to_string(),
+        source_field,
+    })
+}
+
+impl From<&Row> for RowForm {
+    fn from(row: &Row) -> Self {
+        let figures = row.figures();
+        let key = row.key.clone();
+        let rate = figures.and_then(|figures| figures.rate);
+        Self {
+            operation: key.operation,
+            mechanism: key.method.name().to_owned(),
+            role: row.role(),
+            batch: key.batch,
+            system: key.system,
+            kernel: key.kernel,
+            folio: key.folio,
+            layout: row.layout,
+            vcpus: key.vcpus,
+            readers: key.readers,
+            ring: key.ring,
+            pages_per_second: rate.map(|rate| rate.pages_per_second),
+            pages_per_second_stddev: rate.and_then(|rate| rate.stddev),
+            published: row.published,
+            placement: row.placement.clone(),
+            folios: row.folios.clone(),
+            pages: row.pages,
+            cost_per_page: row.cost(),
+            stddev: figures.and_then(|figures| figures.stddev),
+            interval: figures.and_then(|figures| figures.interval),
+            runs: figures.map_or_else(Vec::new, |figures| figures.runs.clone()),
+            crossings_per_page: row.crossings().map(|crossings| crossings.per_page),
+            crossings: row
+                .crossings()
+                .map_or_else(BTreeMap::new, |crossings| crossings.by_kind.clone()),
+            smp_safe: row.smp_safe(),
+            tolls: row.tolls().to_vec(),
+            checks: row.checks.clone(),
+            unavailable: row.why_unavailable().map(str::to_owned),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Which line of a bill a row is. The only notion of "the same row".
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::kinds::{Role, System};
+use crate::names::{UnknownName, names};
+use crate::route::{Mechanism, Route};
+
+names! {
+    /// What was done with the pages.
+    pub enum Operation as "operation" {
+        /// A part of other rows, by itself.
+        Baseline = "baseline",
+        /// Entries are read and cleared.
+        Clear = "clear",
+        /// Entries are set.
+        Set = "set",
+        /// A switch between tasks that share all three TLS descriptors.
+        NoneChanged = "none-changed",
+        /// A switch between tasks that differ in one TLS descriptor.
+        OneChanged = "one-changed",
+        /// A switch between tasks that differ in all three TLS descriptors.
+        AllChanged = "all-changed",
+        /// Event channels are unmasked while no event is pending.
+        NonePending = "none-pending",
+        /// Event channels are unmasked while an event is pending, and it is delivered.
+        OnePending = "one-pending",
+        /// `MMUEXT_TLB_FLUSH_LOCAL`.
+        FlushLocal = "flush-local",
+        /// `MMUEXT_TLB_FLUSH_ALL`.
+        FlushAll = "flush-all",
+        /// `MMUEXT_NEW_BASEPTR`.
+        NewBaseptr = "new-baseptr",
+        /// `MMUEXT_INVLPG_LOCAL`.
+        InvlpgLocal = "invlpg-local",
+        /// `VFIO_IOMMU_MAP_DMA`, or `IOMMU_IOAS_MAP`.
+        Map = "map",
+        /// `VFIO_IOMMU_UNMAP_DMA`, or `IOMMU_IOAS_UNMAP`.
+        Unmap = "unmap",
+        /// The first mapping, which pays for the IOMMU's page tables.
+        FirstMap = "first-map",
+        /// A missing page is touched by a guest, and the fault resolved.
+        PageIn = "page-in",
+        /// The kernel's own selftest, run beside.
+        DemandPagingTest = "demand_paging_test",
+        /// User space writes to new anonymous memory.
+        TouchWritten = "touch-written",
+        /// User space reads new anonymous memory.
+        TouchZero = "touch-zero",
+        /// `munmap` of pages that were written.
+        MunmapWritten = "munmap-written",
+        /// `munmap` of pages that were read only.
+        MunmapZero = "munmap-zero",
+        /// `madvise(MADV_DONTNEED)` of pages that were written.
+        DontneedWritten = "dontneed-written",
+        /// `fork` of a process with written pages.
+        Fork = "fork",
+        /// Two processes pass a byte through pipes.
+        ContextSwitch = "context-switch",
+        /// The cheapest system call.
+        Getppid = "getppid",
+        /// A byte is written to and read from a pipe.
+        PipeByte = "pipe-byte",
+    }
+}
+
+names! {
+    /// A cost that mechanisms are itemised with.
+    pub enum Baseline as "baseline" {
+        /// Reading a page-table entry.
+        Read = "read",
+        /// Reading an entry, or doing nothing, and a hypercall that does nothing.
+        EmptyHypercall = "empty-hypercall",
+        /// The loop around what is repeated.
+        Nothing = "nothing",
+        /// 32-bit: the emulated xchg of an entry's lower half.
+        XchgLowerHalf = "xchg-lower-half",
+        /// 32-bit: the emulated store to an entry's upper half.
+        StoreUpperHalf = "store-upper-half",
+        /// 32-bit: the emulated store to an entry's lower half.
+        StoreLowerHalf = "store-lower-half",
+    }
+}
+
+names! {
+    /// The shape of the memory that is pinned.
+    pub enum Folio as "folio" {
+        /// Anonymous pages of 4 KiB.
+        Pages4k = "4K",
+        /// Anonymous memory in transparent huge pages.
+        Thp = "THP",
+        /// Pages of 2 MiB.
+        Pages2m = "2M",
+        /// Pages of 1 GiB.
+        Pages1g = "1G",
+        /// Contiguous 2 MiB pages from the middle of the first on.
+        Shifted2m = "2M-shifted",
+        /// The first page of each 2 MiB page.
+        First2m = "2M-first",
+        /// The first two pages of each 2 MiB page.
+        Pairs2m = "2M-pairs",
+        /// The last page of each 2 MiB page and the first of the next.
+        Straddle2m = "2M-straddle",
+        /// Anonymous folios of 64 KiB.
+        Pages64k = "64K",
+        /// Half of a 2 MiB page and half of the next, which is not contiguous with it.
+        Halves2m = "2M-halves",
+        /// 2 MiB pages of which half is mapped at another address already.
+        Again2m = "2M-again",
+        /// 2 MiB folios mapped into the process by 512 entries each.
+        Entries2m = "2M-entries",
+        /// Pages of a 2 MiB page, one by each ioctl.
+        Single2m = "2M-single",
+        /// A shared mapping of a file in memory.
+        File = "file",
+        /// 2 MiB pages of which none is contiguous with the next, by one ioctl.
+        Apart2m = "2M-apart",
+        /// 2 MiB pages of which none is contiguous with the next, by an ioctl each.
+        Each2m = "2M-each",
+    }
+}
+
+/// How an operation was done. Its name is unique within a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// By one of the route's mechanisms.
+    Mechanism(Mechanism),
+    /// By the kernel, whatever it does: what user space sees.
+    Kernel,
+    /// A part, by itself.
+    Baseline(Baseline),
+}
+
+/// What [`Method::Kernel`] is called.
+const KERNEL: &str = "kernel";
+
+impl Method {
+    /// Its name in bills.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mechanism(mechanism) => mechanism.name(),
+            Self::Kernel => KERNEL,
+            Self::Baseline(baseline) => baseline.name(),
+        }
+    }
+
+    /// The method of that name on a route. A mechanism of the route comes before the kernel's own path: of `pin` and
+    /// `demand`, `kernel` is a mechanism.
+    ///
+    /// # Errors
+    /// No method of the route has the name.
+    pub fn named(route: Route, name: &str) -> Result<Self, UnknownName> {
+        if let Ok(mechanism) = route.mechanism(name) {
+            return Ok(Self::Mechanism(mechanism));
+        }
+        if name == KERNEL {
+            return Ok(Self::Kernel);
+        }
+        name.parse().map(Self::Baseline).map_err(|_| UnknownName {
+            what: "mechanism",
+            name: name.to_owned(),
+            expected: route.mechanisms().map(Mechanism::name).collect(),
+        })
+    }
+
+    /// The mechanism, where it is one.
+    #[must_use]
+    pub const fn mechanism(self) -> Option<Mechanism> {
+        match self {
+            Self::Mechanism(mechanism) => Some(mechanism),
+            Self::Kernel | Self::Baseline(_) => None,
+        }
+    }
+
+    /// What it is to the route.
+    #[must_use]
+    pub fn role(self) -> Role {
+        match self {
+            Self::Mechanism(mechanism) => mechanism.role(),
+            Self::Kernel => Role::Observed,
+            Self::Baseline(_) => Role::Baseline,
+        }
+    }
+
+    /// Whether it must not lose anything on SMP; else it is a negative control.
+    #[must_use]
+    pub fn is_smp_safe(self) -> bool {
+        self.mechanism().is_none_or(Mechanism::is_smp_safe)
+    }
+}
+
+impl<M: Into<Mechanism>> From<M> for Method {
+    fn from(mechanism: M) -> Self {
+        Self::Mechanism(mechanism.into())
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Method {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for Method {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Method".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// Which line of a bill a row is: all axes along which rows of one bill differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub struct RowKey {
+    /// What was done.
+    pub operation: Operation,
+    /// By which mechanism.
+    #[serde(rename = "mechanism")]
+    pub method: Method,
+    /// Pages at once; 1 where there is no batch.
+    pub batch: u32,
+    /// On which system.
+    pub system: System,
+    /// The kernel, where a bill has several, pagetoll built it, or the route depends on it: as ordered (`fix:none`),
+    /// or its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The shape of the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folio: Option<Folio>,
+    /// vCPUs that ran at once; absent on routes that have one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u32>,
+    /// Threads that read faults; absent where there is no userfaultfd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
+    /// The privilege level that the guest ran at: 0 or 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<u8>,
+}
+
+impl RowKey {
+    /// A key without the axes that only some routes have.
+    #[must_use]
+    pub fn new(operation: Operation, method: impl Into<Method>, system: System) -> Self {
+        Self {
+            operation,
+            method: method.into(),
+            batch: 1,
+            system,
+            kernel: None,
+            folio: None,
+            vcpus: None,
+            readers: None,
+            ring: None,
+        }
+    }
+
+    /// The same key at a batch.
+    #[must_use]
+    pub fn at_batch(self, batch: u32) -> Self {
+        Self { batch, ..self }
+    }
+
+    /// The same key whatever the kernel: two kernels are compared with one another by it.
+    #[must_use]
+    pub fn on_any_kernel(&self) -> Self {
+        Self {
+            kernel: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl fmt::Display for RowKey {
+    /// What tells the row from others, in words: `clear preserve-ad, batch 32, xen-pv-dom0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.operation, self.method)?;
+        if let Some(folio) = self.folio {
+            write!(f, ", {folio}")?;
+        }
+        if self.batch > 1 {
+            write!(f, ", batch {}", self.batch)?;
+        }
+        for (count, what) in [(self.vcpus, "vCPUs"), (self.readers, "readers")] {
+            if let Some(count) = count {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        write!(f, ", {}", self.system)?;
+        self.kernel
+            .as_ref()
+            .map_or(Ok(()), |kernel| write!(f, ", {kernel}"))
+    }
+}

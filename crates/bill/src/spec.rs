@@ -1,0 +1,322 @@
+//! What was ordered, as it was said: plain data that every backend resolves with its own defaults and limits.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagetoll_units::Pages;
+
+use crate::cost::Host as CostTable;
+use crate::kinds::Backend;
+use crate::names::names;
+use crate::options::Opt;
+use crate::order::{Limits, Order, OrderError};
+use crate::route::Route;
+use crate::row::Folio;
+
+names! {
+    /// How readers of a userfaultfd wait for faults.
+    pub enum Waiting as "--wait" {
+        /// poll(2)
+        Poll = "poll",
+        /// epoll(7), exclusively
+        Epoll = "epoll",
+    }
+}
+
+names! {
+    /// How many userfaultfds there are.
+    pub enum Sharing as "--userfaultfds" {
+        /// One for all memory
+        One = "one",
+        /// One for the memory of each vCPU, with at least a reader each
+        PerVcpu = "per-vcpu",
+    }
+}
+
+names! {
+    /// Which faults a userfaultfd resolves.
+    pub enum Faults as "--faults" {
+        /// Resolved by UFFDIO_COPY
+        Missing = "missing",
+        /// Resolved by UFFDIO_CONTINUE; shmem and hugetlb only
+        Minor = "minor",
+    }
+}
+
+names! {
+    /// What a guest's memory is made of.
+    pub enum MemoryKind as "--memory" {
+        /// Private anonymous pages of 4 KiB
+        Anonymous = "anonymous",
+        /// Shared memory, a memfd
+        Shmem = "shmem",
+        /// Private anonymous memory that asks for transparent huge pages
+        Thp = "thp",
+        /// hugetlb pages of 2 MiB, of those that are free
+        Hugetlb2m = "hugetlb-2m",
+        /// hugetlb pages of 1 GiB, of those that are free
+        Hugetlb1g = "hugetlb-1g",
+    }
+}
+
+names! {
+    /// What a guest does with a page.
+    pub enum Access as "--access" {
+        /// Reads a word of each page
+        Read = "read",
+        /// Writes a word of each page
+        Write = "write",
+        /// Either, by the seed
+        Mixed = "mixed",
+    }
+}
+
+names! {
+    /// In which order a guest touches its pages.
+    pub enum Sequence as "--order" {
+        /// One after another
+        Sequential = "sequential",
+        /// By the seed
+        Random = "random",
+    }
+}
+
+names! {
+    /// The privilege level of a guest's workload.
+    pub enum Ring as "--ring" {
+        /// Kernel, as the kernel's own tests; emulated on hosts without hardware virtualisation
+        Zero = "0",
+        /// User
+        Three = "3",
+    }
+}
+
+names! {
+    /// Where threads run.
+    pub enum Placement as "--pin" {
+        /// Anywhere
+        Anywhere = "none",
+        /// Each vCPU on a CPU of its own, readers anywhere
+        Vcpus = "vcpus",
+        /// Readers on the CPUs of the vCPUs
+        Together = "together",
+        /// Readers on the CPUs after those of the vCPUs
+        Apart = "apart",
+    }
+}
+
+names! {
+    /// One difference of a simulated system from the real one.
+    pub enum WhatIf as "--what-if" {
+        /// flush: wait for flush_lock with interrupts off, against Xen's assertion
+        InterruptsOff = "interrupts-off",
+        /// demand: looking at an entry of a wait queue costs nothing
+        NoWalks = "no-walks",
+        /// demand: the cache line of mm_users and mmap_lock is everywhere at once
+        MmUsersFree = "mm-users-free",
+        /// demand: contended cache lines go to the waiter that has waited longest
+        FifoLines = "fifo-lines",
+    }
+}
+
+names! {
+    /// How many bits of an I/O virtual address an IOMMU translates.
+    pub enum AddressWidth as "--address-width" {
+        /// Three levels of tables
+        Bits39 = "39",
+        /// Four levels of tables
+        Bits48 = "48",
+    }
+}
+
+/// Whether something optional is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is.
+    Yes,
+    /// It is not.
+    #[default]
+    No,
+}
+
+/// Options of the demand route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DemandSpec {
+    /// Numbers of vCPUs.
+    pub vcpus: Option<Vec<u32>>,
+    /// Threads that read faults.
+    pub readers: Option<u32>,
+    /// How they wait.
+    pub waiting: Option<Waiting>,
+    /// How many userfaultfds there are.
+    pub sharing: Option<Sharing>,
+    /// Which faults.
+    pub faults: Option<Faults>,
+    /// What memory.
+    pub memory: Option<MemoryKind>,
+    /// What the guest does with a page.
+    pub access: Option<Access>,
+    /// In which order.
+    pub sequence: Option<Sequence>,
+    /// At which privilege.
+    pub ring: Option<Ring>,
+    /// Where threads run.
+    pub placement: Option<Placement>,
+    /// The kernel's own `demand_paging_test`, to be run beside.
+    pub compare_selftest: Option<PathBuf>,
+}
+
+/// Options of the simulator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SimSpec {
+    /// What things cost; `None` is the route's own default table.
+    pub costs: Option<CostTable>,
+    /// Samples of the table's spread.
+    pub samples: Option<u32>,
+    /// What differs from the real system.
+    pub what_if: Option<WhatIf>,
+    /// The file that a timeline is written to.
+    pub timeline: Option<PathBuf>,
+    /// Whether the figures that dominate each row are named.
+    pub sensitivity: Wanted,
+}
+
+/// Options of the lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabSpec {
+    /// Kernels as they were named: `debian`, `fix:NAME`, a path. Empty is the default.
+    pub kernels: Vec<String>,
+    /// The folder to build modules in, for a kernel given by its path.
+    pub headers: Option<PathBuf>,
+    /// A modules_install tree, for a kernel given by its path.
+    pub modules: Option<PathBuf>,
+    /// The hypervisor as it was named.
+    pub xen: Option<String>,
+    /// Whether packages are looked up anew.
+    pub refresh: Wanted,
+    /// Where consoles and traces are kept.
+    pub keep_logs: Option<PathBuf>,
+    /// CPU time of QEMU without a report after which a boot fails.
+    pub timeout: Option<Duration>,
+    /// Whether costs of `pin` are itemised by function.
+    pub trace: Wanted,
+    /// What the IOMMU translates.
+    pub address_width: Option<AddressWidth>,
+}
+
+/// An order of a bill, as it was said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The route.
+    pub route: Route,
+    /// Pages, or operations, of each row.
+    pub pages: Option<Pages>,
+    /// Pages at once.
+    pub batches: Option<Vec<u32>>,
+    /// Names of mechanisms; empty is the backend's default.
+    pub mechanisms: Vec<String>,
+    /// Independent repetitions.
+    pub runs: Option<u32>,
+    /// Where random sequences begin.
+    pub seed: Option<u64>,
+    /// Shapes of memory; empty is the backend's default.
+    pub folios: Vec<Folio>,
+    /// Options of the demand route.
+    pub demand: DemandSpec,
+    /// Options of the simulator.
+    pub sim: SimSpec,
+    /// Options of the lab.
+    pub lab: LabSpec,
+}
+
+/// What a backend takes where an order does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// Pages of each row.
+    pub pages: Pages,
+    /// Pages at once.
+    pub batches: &'static [u32],
+    /// Independent repetitions.
+    pub runs: u32,
+}
+
+impl Spec {
+    /// An order that says nothing but the route.
+    #[must_use]
+    pub fn new(route: Route) -> Self {
+        Self {
+            route,
+            pages: None,
+            batches: None,
+            mechanisms: Vec::new(),
+            runs: None,
+            seed: None,
+            folios: Vec::new(),
+            demand: DemandSpec::default(),
+            sim: SimSpec::default(),
+            lab: LabSpec::default(),
+        }
+    }
+
+    /// What a backend runs of it.
+    ///
+    /// # Errors
+    /// A number out of `limits`, an unknown mechanism, or no batch at all.
+    pub fn order(
+        &self,
+        backend: Backend,
+        defaults: Defaults,
+        limits: Limits,
+    ) -> Result<Order, OrderError> {
+        let pages = self.pages.unwrap_or(defaults.pages);
+        let batches = self.batches.as_deref().unwrap_or(defaults.batches);
+        let order = Order {
+            pages,
+            batches: batches.to_vec(),
+            mechanisms: Order::mechanisms_named(self.route, backend, &self.mechanisms)?,
+            runs: self.runs.unwrap_or(defaults.runs),
+        };
+        order.within(limits)
+    }
+
+    /// The options that were given.
+    #[must_use]
+    pub fn given(&self) -> Vec<Opt> {
+        let (demand, sim, lab) = (&self.demand, &self.sim, &self.lab);
+        let given = [
+            (Opt::Pages, self.pages.is_some()),
+            (Opt::Batch, self.batches.is_some()),
+            (Opt::Mechanism, !self.mechanisms.is_empty()),
+            (Opt::Runs, self.runs.is_some()),
+            (Opt::Seed, self.seed.is_some()),
+            (Opt::Folio, !self.folios.is_empty()),
+            (Opt::Vcpus, demand.vcpus.is_some()),
+            (Opt::Readers, demand.readers.is_some()),
+            (Opt::Wait, demand.waiting.is_some()),
+            (Opt::Userfaultfds, demand.sharing.is_some()),
+            (Opt::Faults, demand.faults.is_some()),
+            (Opt::Memory, demand.memory.is_some()),
+            (Opt::Access, demand.access.is_some()),
+            (Opt::Order, demand.sequence.is_some()),
+            (Opt::Ring, demand.ring.is_some()),
+            (Opt::Pin, demand.placement.is_some()),
+            (Opt::CompareSelftest, demand.compare_selftest.is_some()),
+            (Opt::Costs, sim.costs.is_some()),
+            (Opt::Samples, sim.samples.is_some()),
+            (Opt::WhatIf, sim.what_if.is_some()),
+            (Opt::Timeline, sim.timeline.is_some()),
+            (Opt::Sensitivity, sim.sensitivity == Wanted::Yes),
+            (Opt::Kernel, !lab.kernels.is_empty()),
+            (Opt::Headers, lab.headers.is_some()),
+            (Opt::Modules, lab.modules.is_some()),
+            (Opt::Xen, lab.xen.is_some()),
+            (Opt::Refresh, lab.refresh == Wanted::Yes),
+            (Opt::KeepLogs, lab.keep_logs.is_some()),
+            (Opt::Timeout, lab.timeout.is_some()),
+            (Opt::Trace, lab.trace == Wanted::Yes),
+            (Opt::AddressWidth, lab.address_width.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option).collect()
+    }
+}
