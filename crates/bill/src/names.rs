@@ -35,19 +35,27 @@ macro_rules! names {
     (
         $(#[$meta:meta])*
         pub enum $Enum:ident as $what:literal {
-            $($(#[$variant_meta:meta])* $Variant:ident = $name:literal,)+
+            $($(#[doc = $doc:literal])+ $Variant:ident = $name:literal,)+
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         pub enum $Enum {
-            $($(#[$variant_meta])* #[serde(rename = $name)] $Variant,)+
+            $($(#[doc = $doc])+ #[serde(rename = $name)] $Variant,)+
         }
 
         impl $Enum {
             /// Every variant, in the order in which they are listed.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),+];
+
+            /// What it means, in one line.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
 
             /// Its name in orders, bills and JSON.
             #[must_use]

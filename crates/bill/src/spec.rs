@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pagetoll_units::Pages;
 
-use crate::cost::Host as CostTable;
 use crate::kinds::Backend;
 use crate::names::names;
 use crate::options::Opt;
@@ -169,8 +168,8 @@ pub struct DemandSpec {
 /// Options of the simulator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimSpec {
-    /// What things cost; `None` is the route's own default table.
-    pub costs: Option<CostTable>,
+    /// The cost table: a name of one that comes with pagetoll, or a path; `None` is the route's own default.
+    pub costs: Option<String>,
     /// Samples of the table's spread.
     pub samples: Option<u32>,
     /// What differs from the real system.
