@@ -8,13 +8,12 @@ mod diff;
 mod doctor;
 mod fix;
 mod generate;
-mod in_lab;
-mod on_this_host;
 mod report;
 mod routes;
 mod search;
 mod trace;
 mod validate;
+mod watched;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,13 +25,11 @@ use serde::Serialize;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 
-pub(crate) use validate::PUBLISHED;
-
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(args) => bill::run(*args, verbosity),
+        Command::Bill(route) => bill::run(route.command, verbosity),
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),

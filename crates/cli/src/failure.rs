@@ -1,23 +1,19 @@
-//! Why pagetoll did not do what was asked: how it is told, and the exit code.
+//! Why pagetoll did not do what was asked, on stderr, and the exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use pagetoll_fix::FixError;
-use pagetoll_lab::LabError;
-use pagetoll_live::LiveError;
-use pagetoll_sim::routes::BillingError;
+use pagetoll_backend::Class;
+use pagetoll_render::harmless;
 use thiserror::Error;
-
-use crate::words::harmless;
 
 /// How a command ended that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well.
+    /// The work was done, and nothing failed.
     Success,
-    /// A check of the bill failed.
+    /// A check failed, or something regressed.
     CheckFailed,
     /// The machine lacks something.
     Lacking,
@@ -33,7 +29,7 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Why a command could not do its work, where the command line itself finds out. The lab has [`LabError`].
+/// Why a command could not do its work, where the command line itself finds out. Backends have [`pagetoll_backend::Error`].
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     /// An argument or a file of the user's cannot be used. Further lines give details.
@@ -62,7 +58,7 @@ impl Failure {
         match self {
             Self::BadInput(_) => 2,
             Self::Output { .. } => 3,
-            // As a shell tells of a program that a signal ended.
+            // As a shell has it for a program that a signal ended.
             Self::Stopped { number, .. } => 128 + number,
         }
     }
@@ -72,21 +68,21 @@ impl Failure {
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref().map(Failure::exit_code);
-        let of_images = || cause.downcast_ref().map(pagetoll_images::Error::exit_code);
-        let of_lab = || cause.downcast_ref().map(LabError::exit_code);
-        let of_fix = || cause.downcast_ref().map(FixError::exit_code);
-        let of_live = || cause.downcast_ref().map(LiveError::exit_code);
-        let of_sim = || cause.downcast_ref().map(BillingError::exit_code);
-        own.or_else(of_images)
-            .or_else(of_lab)
-            .or_else(of_fix)
-            .or_else(of_live)
-            .or_else(of_sim)
+        own.or_else(|| cause.downcast_ref().map(of_class))
     };
     error.chain().find_map(of_cause).unwrap_or(1)
 }
 
-/// Tells of an error on stderr: one line, then its causes and details, indented.
+fn of_class(error: &pagetoll_backend::Error) -> u8 {
+    match error.class() {
+        Class::BadInput => 2,
+        Class::Failed => 1,
+        Class::Environment => 3,
+        Class::Stopped => 130,
+    }
+}
+
+/// Prints an error on stderr: one line, then its causes and details, indented.
 pub(crate) fn print(error: &anyhow::Error) {
     say(
         "error",
@@ -95,7 +91,7 @@ pub(crate) fn print(error: &anyhow::Error) {
     );
 }
 
-/// Tells on stderr of something that the user should know although the work was done.
+/// Prints a note on stderr: the work was done, but the user should know.
 pub(crate) fn note(text: &str) {
     say(
         "note",
@@ -104,7 +100,7 @@ pub(crate) fn note(text: &str) {
     );
 }
 
-/// Tells on stderr of a check that failed.
+/// Prints a failed check on stderr.
 pub(crate) fn failed_check(text: &str) {
     say(
         "failed",
@@ -117,7 +113,7 @@ fn say(label: &str, style: Style, lines: &[String]) {
     let mut stderr = anstream::stderr().lock();
     for (index, line) in lines.iter().enumerate() {
         let line = harmless(line);
-        // Nobody is left to be told when stderr is closed.
+        // Without stderr there is no place left to report to.
         let _ = match index {
             0 => writeln!(stderr, "pagetoll: {style}{label}{style:#}: {line}"),
             _ => writeln!(stderr, "  {line}"),
@@ -152,7 +148,7 @@ mod tests {
             what: "no mirror".into(),
             remedy: "add one".into(),
         };
-        assert_eq!(exit_code(&lab.into()), 3);
+        assert_eq!(exit_code(&pagetoll_backend::Error::from(lab).into()), 3);
         let stopped = Failure::Stopped {
             name: "SIGTERM",
             number: 15,
@@ -162,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let error = pagetoll_images::Error::io("write", Path::new("x"))(denied);
         let lines = lines_of(&anyhow::Error::from(error));

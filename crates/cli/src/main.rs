@@ -1,32 +1,29 @@
 //! pagetoll itemises what every page of memory costs a virtual machine.
 //!
-//! What the user said ([`args`]) becomes a validated order ([`request`]), the order becomes a bill, and the bill
-//! becomes text ([`render`]). Rendering never sees who made the bill.
+//! What the user said ([`args`]) becomes a spec, a backend ([`backends`]) makes a bill of it, and `pagetoll-render` makes
+//! text of the bill. Rendering never sees who made it.
 
 mod args;
+mod backends;
+mod command_line;
 mod commands;
 mod doctor;
 mod failure;
-mod hosts;
 mod output;
 mod progress;
-mod render;
-mod request;
 mod signals;
-mod support;
-mod timeline;
-mod words;
+mod terminal;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Verbosity};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|error| error.exit());
     log_to_stderr(cli.verbosity());
     match commands::run(cli) {
         Ok(outcome) => outcome.into(),

@@ -1,17 +1,100 @@
-//! Where results go: standard output, or a file.
+//! Where results go: standard output, or a file that is either the whole result or not there.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use pagetoll_render::Format;
+
+use crate::args::OutputArgs;
 use crate::failure::Failure;
+
+/// Where a bill goes, and in which form.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    /// The form.
+    pub(crate) format: Format,
+    /// The file; `None` is standard output.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Destination {
+    /// Checks that the bill can be written, which must not turn out after a minute of work.
+    pub(crate) fn new(args: &OutputArgs) -> Result<Self, Failure> {
+        check(args.output.as_deref())?;
+        let format = match (args.format, &args.output) {
+            (Some(format), _) => format,
+            (None, Some(file)) => format_of(file)?,
+            (None, None) => Format::Text,
+        };
+        Ok(Self {
+            format,
+            file: args.output.clone(),
+        })
+    }
+
+    /// The result of the work. When it failed, a file of an earlier run is moved to `FILE.old`: it must not be taken
+    /// for this run's.
+    pub(crate) fn unless_failed<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        if let (Err(_), Some(file)) = (&result, &self.file) {
+            set_aside(file)?;
+        }
+        result
+    }
+}
+
+fn format_of(file: &Path) -> Result<Format, Failure> {
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    let Some(extension) = extension else {
+        return Ok(Format::Text);
+    };
+    Format::of_extension(extension).ok_or_else(|| {
+        let known: Vec<_> = Format::ALL.iter().map(|format| format.extension()).collect();
+        bad(
+            file,
+            &format!("unknown extension .{extension}"),
+            &format!("one of .{}, or --format", known.join(", .")),
+        )
+    })
+}
+
+fn check(output: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = output else { return Ok(()) };
+    const EXPECTED: &str = "a file in an existing folder";
+    let folder = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Err(bad(path, "is not a file", EXPECTED)),
+    };
+    match (path.is_dir(), folder.is_dir()) {
+        (true, _) => Err(bad(path, "is a folder", EXPECTED)),
+        (_, false) => Err(bad(path, "its folder does not exist", EXPECTED)),
+        _ => Ok(()),
+    }
+}
+
+fn bad(path: &Path, problem: &str, expected: &str) -> Failure {
+    Failure::BadInput(format!("--output {}: {problem}; expected {expected}", path.display()))
+}
+
+/// Refuses a file where a folder is wanted.
+pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Failure> {
+    match folder {
+        Some(path) if path.exists() && !path.is_dir() => Err(Failure::BadInput(format!(
+            "{flag} {}: is a file; expected a folder",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// Writes `text` to a file, or to standard output where there is none.
 ///
-/// A reader who has seen enough and closed the pipe (`| head`) is no failure.
+/// A file is written beside and renamed, so that it is never half a result; a regular file that was there is kept as
+/// `FILE.old`, as `perf record` does. A reader who closed the pipe (`| head`) is no failure.
 pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<(), Failure> {
     let (to, result) = match file {
-        Some(path) => (path.display().to_string(), fs::write(path, text)),
+        Some(path) => (path.display().to_string(), replace(path, text)),
         None => ("standard output".to_owned(), to_stdout(text)),
     };
     match result {
@@ -25,8 +108,98 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(text, None)
 }
 
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A device or a pipe, such as /dev/stderr, cannot be replaced.
+    if path.exists() && !path.is_file() {
+        return fs::write(path, text);
+    }
+    let beside = with_suffix(path, &format!(".{}.tmp", std::process::id()));
+    let written = write_synced(&beside, text)
+        .and_then(|()| set_aside_as(path, &with_suffix(path, ".old")))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What is left of a failed write is of no use, and the failure is what counts.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Moves a regular file that is there to `FILE.old`.
+fn set_aside(path: &Path) -> Result<(), Failure> {
+    set_aside_as(path, &with_suffix(path, ".old")).map_err(|source| Failure::Output {
+        to: path.display().to_string(),
+        source,
+    })
+}
+
+fn set_aside_as(path: &Path, old: &Path) -> io::Result<()> {
+    if path.is_file() {
+        fs::rename(path, old)
+    } else {
+        Ok(())
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 fn to_stdout(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_there_is_kept_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.json");
+        write("one", Some(&file)).unwrap();
+        write("two", Some(&file)).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "two");
+        assert_eq!(fs::read_to_string(folder.path().join("b.json.old")).unwrap(), "one");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn after_a_failed_run_no_earlier_result_can_be_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.json");
+        fs::write(&file, "earlier").unwrap();
+        let destination = Destination {
+            format: Format::Json,
+            file: Some(file.clone()),
+        };
+        assert!(destination.unless_failed::<()>(Err(anyhow::anyhow!("no"))).is_err());
+        assert!(!file.exists());
+        assert_eq!(fs::read_to_string(folder.path().join("b.json.old")).unwrap(), "earlier");
+    }
+
+    #[test]
+    fn the_format_follows_the_file_and_an_unknown_extension_is_refused() {
+        let format = |file: &str| format_of(Path::new(file)).map_err(|error| error.to_string());
+        assert_eq!(format("b.json"), Ok(Format::Json));
+        assert_eq!(format("bill"), Ok(Format::Text));
+        let refused = format("a.svg").unwrap_err();
+        assert!(refused.starts_with("--output a.svg: unknown extension .svg; expected one of .txt"), "{refused}");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_refused_at_once() {
+        let refused = |path: &str| check(Some(Path::new(path))).unwrap_err().to_string();
+        assert!(refused("no-such-folder/b").contains("folder does not exist"));
+        assert!(refused(".").contains("is a folder"));
+    }
 }

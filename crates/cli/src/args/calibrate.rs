@@ -1,4 +1,4 @@
-//! What `calibrate` was told.
+//! Arguments of `calibrate`.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ Examples:
       The table of a Xen and a kernel of your own, from bills of the lab
   pagetoll calibrate --this-host --output this-host.toml
       What demand paging is made of on this host: system calls, copies, exits, wake-ups, cache lines
-  pagetoll bill demand --on sim --host this-host.toml
-      What the model makes of it";
+  pagetoll bill demand --on sim --costs this-host.toml
+      The model with that table";
 
-/// What `calibrate` was told.
+/// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
     /// Bills of the lab in JSON, of different routes on the same machine; or of route pin
@@ -33,7 +33,7 @@ pub(crate) struct CalibrateArgs {
         allow_negative_numbers = true
     )]
     pub(crate) rounds: Option<u32>,
-    /// What the table is to be called [default: lab, or this-host]
+    /// Name of the table [default: lab, or this-host]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Writes the table to this file

@@ -1,44 +1,55 @@
-//! Options of `diff`.
+//! Arguments of `diff`.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use pagetoll_bill::diff::Missing;
+use pagetoll_render::Format;
+
+use super::values::named;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll diff old.json new.json
-      What got dearer by more than half a percent, and which toll it was
+      What regressed by more than half a percent, and which toll it was
   pagetoll diff --tolerance 2 --format md base.json this.json > comment.md
       For a pull request; exit code 1 gates the job
 
-Exact counts are compared with the tolerance. Measured costs are dearer when a permutation test of the runs says so (p at \
-most 0.05, at least 4 runs each) and the difference is above the tolerance and the noise of both. Modelled costs are dearer \
-when their intervals do not meet.";
+Exact counts are compared with the tolerance. Measured costs regress when a permutation test of the runs says so (p at \
+most 0.05, at least 4 runs each) and the difference is above the tolerance and the noise of both. Modelled costs regress \
+when their intervals do not meet.
 
-/// What `diff` was told.
+Exit code 1: something regressed, enters the hypervisor more often, lost a bit or failed a check; a row or a figure is \
+missing in the new bill (accepted with --allow-missing); or a row was billed on another memory layout. Exit code 2: bills \
+that cannot be compared: of different routes, units, backends, --pages or guest RAM.";
+
+/// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// The bill to compare with, in JSON; - reads standard input
     pub(crate) old: PathBuf,
     /// The bill that is compared, of the same route
     pub(crate) new: PathBuf,
-    /// Percent by which exact counts may differ and still are equal
+    /// Percent by which exact counts may differ and still be equal
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent, allow_negative_numbers = true)]
     pub(crate) tolerance: f64,
-    /// How the comparison is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: DiffFormat,
+    /// Accepts rows and figures that only the old bill has
+    #[arg(long)]
+    allow_missing: bool,
+    /// Form of the comparison
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = named(Format::OF_DIFFS, Format::name, Format::meaning))]
+    pub(crate) format: Format,
 }
 
-/// The forms of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DiffFormat {
-    /// Tables for a terminal
-    Text,
-    /// Tables as GitHub shows them
-    Md,
-    /// For programs
-    Json,
+impl DiffArgs {
+    /// Whether rows and figures may be missing in the new bill.
+    pub(crate) const fn missing(&self) -> Missing {
+        if self.allow_missing {
+            Missing::Allowed
+        } else {
+            Missing::Refused
+        }
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

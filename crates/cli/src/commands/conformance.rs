@@ -15,9 +15,9 @@ use super::pretty_json;
 use crate::args::{ConformanceArgs, ConformanceSuite, ListFormat, Verbosity};
 use crate::failure::Outcome;
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
 /// Characters of an answer in the table.
 const WIDTH: usize = 44;

@@ -1,19 +1,25 @@
-//! The last step of a bill, fresh or saved: it is printed, and its checks are told.
+//! The last step of a bill, fresh or saved: it is printed, and its checks are reported.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::Result;
 use pagetoll_bill::{Bill, Check, Row, Verdict};
 
-use crate::args::Format;
 use crate::failure::{self, Outcome};
-use crate::output;
-use crate::render;
+use crate::output::{self, Destination};
+use crate::terminal;
 
 /// Prints the bill, then says on stderr which checks failed or prove nothing.
-pub(crate) fn deliver(bill: &Bill, format: Format, file: Option<&Path>) -> Result<Outcome> {
-    output::write(&render::bill(bill, format)?, file)?;
+pub(crate) fn deliver(bill: &Bill, destination: &Destination) -> Result<Outcome> {
+    let file = destination.file.as_deref();
+    let width = match file {
+        Some(_) => pagetoll_render::Width::Unlimited,
+        None => terminal::width(),
+    };
+    output::write(&pagetoll_render::bill(bill, destination.format, width)?, file)?;
+    if let Some(file) = file {
+        failure::note(&format!("{}; wrote {}", summary(bill), file.display()));
+    }
     for (check, rows) in inconclusive(bill) {
         failure::note(&format!(
             "{check} is inconclusive, not passed: {}",
@@ -30,31 +36,30 @@ pub(crate) fn deliver(bill: &Bill, format: Format, file: Option<&Path>) -> Resul
     })
 }
 
-fn row_name(row: &Row) -> String {
-    let on = row
-        .kernel
-        .as_ref()
-        .map_or(String::new(), |kernel| format!(" on {kernel}"));
-    format!(
-        "{} by {} at batch {}{on}",
-        row.operation, row.mechanism, row.batch
-    )
+/// How much of the bill has figures.
+fn summary(bill: &Bill) -> String {
+    let rows = bill.rows.len();
+    let without = bill.rows.iter().filter(|row| row.result.is_err()).count();
+    match without {
+        0 => format!("{rows} rows"),
+        _ => format!("{rows} rows, {without} of them without figures"),
+    }
 }
 
 /// Each check that failed and must not, with its row.
 fn failures(bill: &Bill) -> Vec<String> {
-    let told = |(row, check): (&Row, &Check)| {
-        let (row, name) = (row_name(row), &check.name);
-        format!("{row}: {name}: {} of {}", check.failed, check.tried)
-    };
-    bill.checks_with(Verdict::Fail).map(told).collect()
+    let failed = bill.checks_with(Verdict::Fail);
+    let named = failed.map(|(Row { key, .. }, Check { name, failed, tried, .. })| {
+        format!("{key}: {name}: {failed} of {tried}")
+    });
+    named.collect()
 }
 
 /// The rows of each check that proves nothing.
 fn inconclusive(bill: &Bill) -> BTreeMap<&str, Vec<String>> {
     let mut rows: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (row, check) in bill.checks_with(Verdict::Inconclusive) {
-        rows.entry(&check.name).or_default().push(row_name(row));
+        rows.entry(&check.name).or_default().push(row.key.to_string());
     }
     rows
 }
@@ -65,11 +70,10 @@ mod tests {
 
     #[test]
     fn failed_and_inconclusive_checks_are_named_with_their_rows() {
-        let sample = include_bytes!("../../tests/data/sample-bill.json");
-        let bill: Bill = serde_json::from_slice(sample).unwrap();
-        let expected = ["clear by preserve-ad at batch 512: pte-none: 3 of 76416"];
+        let bill = pagetoll_render::sample();
+        let expected = ["clear preserve-ad, batch 512, xen-pv-dom0: pte-none: 3 of 76416"];
         assert_eq!(failures(&bill), expected);
         let rows = inconclusive(&bill);
-        assert_eq!(rows["smp-lost-dirty"], ["clear by preserve-ad at batch 1"]);
+        assert_eq!(rows["smp-lost-dirty"], ["clear preserve-ad, xen-pv-dom0"]);
     }
 }

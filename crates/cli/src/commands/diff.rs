@@ -1,28 +1,32 @@
-//! `pagetoll diff`: what got dearer between two bills, and which toll it was.
+//! `pagetoll diff`: what regressed between two bills, which toll it was, and what fails a gate.
 
 use anyhow::Result;
-use pagetoll_bill::diff::{Diff, Verdict};
+use pagetoll_bill::diff::Diff;
+use pagetoll_render::{self as render, Compared};
 
+use super::name_of;
 use super::report::read;
-use super::{name_of, pretty_json};
-use crate::args::{DiffArgs, DiffFormat};
+use crate::args::DiffArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render;
+use crate::terminal;
 
-/// Compares two bills; exit code 1 when something got dearer.
+/// Compares two bills; exit code 1 when something fails a gate.
 pub(crate) fn run(args: &DiffArgs) -> Result<Outcome> {
     let (old, new) = (read(&args.old)?, read(&args.new)?);
-    let names = (name_of(&args.old), name_of(&args.new));
-    let diff = Diff::of(&old, &new, args.tolerance / 100.0)
-        .map_err(|error| Failure::BadInput(format!("{}, {}: {error}", names.0, names.1)))?;
-    output::print(&match args.format {
-        DiffFormat::Text => render::diff_text((&old, &new), &diff),
-        DiffFormat::Md => render::diff_markdown((&old, &new), &diff),
-        DiffFormat::Json => pretty_json(&diff)?,
+    let diff = Diff::of(&old, &new, args.tolerance / 100.0).map_err(|error| {
+        let (old, new) = (name_of(&args.old), name_of(&args.new));
+        Failure::BadInput(format!("{old}, {new}: {error}"))
     })?;
-    let dearer = diff.with(Verdict::Dearer).count();
-    Ok(if dearer == 0 {
+    let compared = Compared {
+        old: &old,
+        new: &new,
+        diff: &diff,
+        missing: args.missing(),
+    };
+    output::print(&render::diff(&compared, args.format, terminal::width())?)?;
+    let failures = diff.failures(args.missing()).count();
+    Ok(if failures == 0 {
         Outcome::Success
     } else {
         Outcome::CheckFailed

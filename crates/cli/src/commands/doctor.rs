@@ -7,7 +7,7 @@ use crate::args::{DoctorArgs, ListFormat};
 use crate::doctor::{Diagnosis, Finding, install};
 use crate::failure::Outcome;
 use crate::output;
-use crate::words::{harmless, word};
+use pagetoll_render::harmless;
 
 /// Examines the machine, and installs what is missing where that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {

@@ -11,17 +11,16 @@ use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_images::host;
 use serde::Serialize;
 
-use super::{in_lab, pretty_json};
+use super::pretty_json;
+use super::watched::in_lab;
 use crate::args::{
     BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, ListFormat, Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
-use crate::request;
-use crate::words::word;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
 /// Does what was asked.
 pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> {
@@ -139,7 +138,7 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
     Ok(Order {
         spec: name.parse()?,
         source: args.source,
-        freshness: request::freshness(args.refresh),
+        freshness: freshness(args.refresh),
         jobs: args.jobs.unwrap_or_else(host::cpus),
     })
 }
@@ -147,7 +146,7 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = order(&args.name, args.build)?;
     let began = Instant::now();
-    let built = in_lab::run(verbosity, |here| build(&order, here))?;
+    let built = in_lab(verbosity, |here| build(&order, here))?;
     output::print(&text::document(&told(&order, &built, began.elapsed())))?;
     Ok(Outcome::Success)
 }
@@ -191,14 +190,14 @@ fn told(order: &Order, built: &Built, taken: Duration) -> Document {
 }
 
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
-    request::check_folder("--keep-logs", args.keep_logs.as_deref())?;
+    output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
         build: order(&args.name, args.build)?,
         xen: args.xen.parse()?,
         keep_logs: args.keep_logs,
     };
     named(&order.build.spec)?;
-    let proof = in_lab::run(verbosity, |here| check(&order, here))?;
+    let proof = in_lab(verbosity, |here| check(&order, here))?;
     output::print(&match args.format {
         ListFormat::Text => text::document(&proven(&order.build.spec, &proof)),
         ListFormat::Json => pretty_json(&ProofJson::new(&order.build.spec, &proof))?,

@@ -11,14 +11,18 @@ use super::deliver::deliver;
 use super::{name_of, open};
 use crate::args::ReportArgs;
 use crate::failure::{Failure, Outcome};
-use crate::words::word;
+use crate::output::Destination;
 
 /// A file beyond this is not read whole. Assumed: the bill of the largest order is below 1 MiB.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Prints a saved bill.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
-    deliver(&read(&args.file)?, args.format, None)
+    let destination = Destination {
+        format: args.format,
+        file: None,
+    };
+    deliver(&read(&args.file)?, &destination)
 }
 
 /// Reads a saved bill; `-` is standard input.
@@ -61,5 +65,5 @@ fn located(name: &str, error: &serde_json::Error) -> String {
 }
 
 fn expected() -> String {
-    format!("expected a bill of schema {}", word(Schema::V1))
+    "expected a bill of schema pagetoll.bill/1".to_owned()
 }

@@ -1,22 +1,21 @@
 //! `pagetoll routes`: what can be billed, by which mechanism, on which backend, here.
 
 use anyhow::Result;
-use pagetoll_bill::{Backend, Route, Support};
+use pagetoll_bill::{Backend, Role, Route, Support};
 use serde::Serialize;
 
 use super::pretty_json;
 use crate::args::{ListArgs, ListFormat};
 use crate::failure::Outcome;
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
-use crate::support::{BACKENDS, support_here};
-use crate::words::word;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
+use crate::backends;
 
 /// Lists the routes.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
-    let listed = Route::ALL.map(Listed::new);
+    let listed = Route::ALL.iter().copied().map(Listed::new).collect::<Vec<_>>();
     output::print(&match args.format {
         ListFormat::Text => text::document(&document(&listed)),
         ListFormat::Json => pretty_json(&listed)?,
@@ -36,7 +35,7 @@ struct Listed {
 #[derive(Serialize)]
 struct ListedMechanism {
     name: &'static str,
-    role: String,
+    role: Role,
     batched: bool,
     smp_safe: bool,
     summary: &'static str,
@@ -52,27 +51,28 @@ struct ListedBackend {
 
 impl Listed {
     fn new(route: Route) -> Self {
-        let mechanisms = route.mechanisms().iter().map(|mechanism| ListedMechanism {
-            name: mechanism.name,
-            role: word(mechanism.role),
-            batched: mechanism.batched,
-            smp_safe: mechanism.smp_safe,
-            summary: mechanism.summary,
+        let mechanisms = route.mechanisms().map(|mechanism| ListedMechanism {
+            name: mechanism.name(),
+            role: mechanism.role(),
+            batched: mechanism.is_batched(),
+            smp_safe: mechanism.is_smp_safe(),
+            summary: mechanism.summary(),
         });
         Self {
             route,
             summary: route.summary(),
             mechanisms: mechanisms.collect(),
-            backends: BACKENDS
-                .map(|backend| ListedBackend::new(route, backend))
-                .into(),
+            backends: Backend::ALL
+                .iter()
+                .map(|&backend| ListedBackend::new(route, backend))
+                .collect(),
         }
     }
 }
 
 impl ListedBackend {
     fn new(route: Route, backend: Backend) -> Self {
-        let reason = match support_here(route, backend) {
+        let reason = match backends::of(backend).support_here(route) {
             Support::Yes => None,
             Support::No(reason) => Some(reason),
         };
@@ -86,12 +86,12 @@ impl ListedBackend {
 
 fn document(listed: &[Listed]) -> Document {
     let mut sections = vec![Section::table("What can be billed here", backends(listed))];
-    for route in listed.iter().filter(|route| !route.mechanisms.is_empty()) {
+    for route in listed {
         let title = format!("Mechanisms of {}", route.route);
         sections.push(Section::table(title, mechanisms(route)));
     }
     Document {
-        title: "routes: the hot paths that pages travel".into(),
+        title: "routes: the hot paths on which pages pay".into(),
         sections,
     }
 }
@@ -111,7 +111,7 @@ fn backends(listed: &[Listed]) -> Table {
             };
             table.row([
                 route.route.to_string(),
-                word(backend.backend),
+                backend.backend.to_string(),
                 billable.into(),
                 why,
             ]);
@@ -136,7 +136,7 @@ fn mechanisms(route: &Listed) -> Table {
         };
         table.row([
             mechanism.name.into(),
-            mechanism.role.clone(),
+            mechanism.role.to_string(),
             if mechanism.batched { "yes" } else { "no" }.into(),
             smp.into(),
             mechanism.summary.into(),

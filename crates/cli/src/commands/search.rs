@@ -9,9 +9,9 @@ use super::pretty_json;
 use crate::args::{ListArgs, ListFormat};
 use crate::failure::Outcome;
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
 /// Searches every mechanism.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {

@@ -10,9 +10,9 @@ use super::{name_of, open, pretty_json};
 use crate::args::{ListFormat, TraceArgs};
 use crate::failure::{self, Failure, Outcome};
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
 /// Counts a capture. It is read as a stream, whatever its size.
 pub(crate) fn run(args: &TraceArgs) -> Result<Outcome> {

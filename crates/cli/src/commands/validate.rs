@@ -3,7 +3,7 @@
 mod live;
 
 use anyhow::{Context, Result};
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
@@ -11,12 +11,10 @@ use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 use super::pretty_json;
 use crate::args::{ListFormat, ValidateArgs, Verbosity};
 use crate::failure::Outcome;
-use crate::hosts;
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
-use crate::words::word;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
 /// What others measured.
 pub(crate) const PUBLISHED: &str = include_str!("../../../../published/published.toml");
@@ -29,7 +27,7 @@ const SAMPLES: Samples = Samples {
 
 /// Where the published rates of demand paging are.
 const RATES: &str =
-    "demand.*: pages for each second, by `pagetoll bill demand --on sim --host x86-256-core`";
+    "demand.*: pages for each second, by `pagetoll bill demand --on sim --costs x86-256-core`";
 
 /// Prints the comparison.
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
@@ -78,7 +76,7 @@ fn figures(compared: &[Comparison]) -> Table {
         ("90 % of samples", Align::Right),
         ("error", Align::Right),
         ("inside", Align::Left),
-        ("host table", Align::Left),
+        ("cost table", Align::Left),
         ("counts as", Align::Left),
     ]);
     for one in compared {
@@ -89,7 +87,7 @@ fn figures(compared: &[Comparison]) -> Table {
             .map(|i| format!("{} to {}", number(i.low), number(i.high)));
         table.row([
             one.published.id.clone(),
-            word(unit),
+            unit.to_string(),
             number(one.published.value),
             number(one.modelled),
             interval.unwrap_or_default(),
@@ -105,7 +103,7 @@ fn figures(compared: &[Comparison]) -> Table {
 fn sensitivities(compared: &[Comparison]) -> Table {
     let mut table = Table::new([
         ("figure", Align::Left),
-        ("key of the host table", Align::Left),
+        ("key of the cost table", Align::Left),
         ("at its low", Align::Right),
         ("at its high", Align::Right),
     ]);

@@ -11,7 +11,7 @@ use pagetoll_live::routes::demand::primitives::{
 
 use super::{Figure, Table, rounded};
 use crate::args::{CalibrateArgs, Verbosity};
-use crate::commands::on_this_host;
+use crate::commands::watched::watched;
 use crate::failure::Failure;
 
 /// The table's name where nobody says another.
@@ -25,7 +25,12 @@ pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String>
         return Err(Failure::BadInput(problem).into());
     }
     let name = args.name.as_deref().unwrap_or(NAME);
-    table_text(name, &on_this_host::primitives(rounds, verbosity)?)
+    table_text(name, &measured(rounds, verbosity)?)
+}
+
+/// Measures what demand paging is made of.
+pub(in crate::commands) fn measured(rounds: u32, verbosity: Verbosity) -> Result<Measurements> {
+    watched(verbosity, |context| Ok(primitives::measure(rounds, context)?))
 }
 
 /// The table of these measurements, as a file has it.

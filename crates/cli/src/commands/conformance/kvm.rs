@@ -3,12 +3,12 @@
 use anyhow::Result;
 use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::kvm::{Case, all, describe, recorded};
-use pagetoll_live::conformance::{Outcome, Ran};
+use pagetoll_live::conformance::{self, Outcome, Ran};
 use pagetoll_models::kvm::run as run_on_model;
 
 use super::suite::{Asked, Given, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
-use crate::commands::on_this_host;
+use crate::commands::watched::watched;
 
 const NOT_RECORDED: &str = "the host that was recorded lacks what it needs";
 
@@ -43,7 +43,7 @@ impl Suite for Kvm {
     }
 
     fn on_the_real_one(cases: &[Case], _: &ConformanceArgs, _: Verbosity) -> Result<Told> {
-        let Ran { linux, outcomes } = on_this_host::conformance(cases)?;
+        let Ran { linux, outcomes } = watched(verbosity, |context| Ok(conformance::run(cases, context.stop)?))?;
         let given = |(case, outcome): (&Case, Outcome)| match outcome {
             Outcome::Answered(answered) => Given::Answers(describe(case, &answered)),
             Outcome::Skipped(why) => Given::Skipped(why),

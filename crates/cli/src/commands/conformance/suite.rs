@@ -1,15 +1,10 @@
 //! What every suite is: cases, a model that answers them, and a real system that does.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use pagetoll_conformance::ScriptError;
 
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::failure::Failure;
-
-/// A guest that says nothing for so long is given up; a case takes below a millisecond.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
 
 /// A case, as far as the table shows it.
 pub(super) struct Asked {

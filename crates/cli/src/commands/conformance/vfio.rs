@@ -3,14 +3,12 @@
 use anyhow::Result;
 use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::vfio::{Case, all, describe, recorded};
-use pagetoll_images::apt::Freshness;
 use pagetoll_lab::routes::pin::conformance::{Request, run as run_on_lab};
 use pagetoll_models::vfio::{Mechanism, run as run_on_model};
 
-use super::suite::{Asked, Given, SILENCE, Suite, Told};
+use super::suite::{Asked, Given, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
-use crate::commands::in_lab;
-use crate::request;
+use crate::commands::watched::in_lab;
 
 /// The suite. Its model pins per folio, as kernels do today.
 pub(super) struct Vfio;
@@ -47,13 +45,8 @@ impl Suite for Vfio {
         args: &ConformanceArgs,
         verbosity: Verbosity,
     ) -> Result<Told> {
-        let request = Request {
-            kernel: request::kernel(&args.images)?,
-            freshness: Freshness::Cached,
-            keep_logs: args.keep_logs.clone(),
-            silence: SILENCE,
-        };
-        let ran = in_lab::run(verbosity, |surroundings| {
+        let request = Request::new(&args.lab())?;
+        let ran = in_lab(verbosity, |surroundings| {
             run_on_lab(&request, cases, surroundings)
         })?;
         let pairs = cases.iter().zip(&ran.answered);

@@ -2,14 +2,12 @@
 
 use anyhow::Result;
 use pagetoll_conformance::{Case, ScriptError, all, describe, recorded};
-use pagetoll_images::apt::Freshness;
 use pagetoll_lab::conformance::{Request, run as run_on_lab};
 use pagetoll_models::conformance::run as run_on_sim;
 
-use super::suite::{Asked, Given, SILENCE, Suite, Told};
+use super::suite::{Asked, Given, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
-use crate::commands::in_lab;
-use crate::request;
+use crate::commands::watched::in_lab;
 
 /// The suite.
 pub(super) struct Xen;
@@ -46,14 +44,8 @@ impl Suite for Xen {
         args: &ConformanceArgs,
         verbosity: Verbosity,
     ) -> Result<Told> {
-        let request = Request {
-            kernel: request::kernel(&args.images)?,
-            xen: args.images.xen.parse()?,
-            freshness: Freshness::Cached,
-            keep_logs: args.keep_logs.clone(),
-            silence: SILENCE,
-        };
-        let ran = in_lab::run(verbosity, |surroundings| {
+        let request = Request::new(&args.lab())?;
+        let ran = in_lab(verbosity, |surroundings| {
             run_on_lab(&request, cases, surroundings)
         })?;
         let pairs = cases.iter().zip(&ran.answered);

@@ -1,30 +1,32 @@
 //! `pagetoll validate --live`: demand paging billed on this host, beside the model with a table of this host.
 
-use std::env;
-
 use anyhow::Result;
-use pagetoll_bill::cost::Host;
-use pagetoll_bill::{Backend, Bill, Order, Route};
-use pagetoll_live::pager;
-use pagetoll_live::routes::demand::{self, LIMITS, Request, primitives};
-use pagetoll_sim::contention::demand::{Mechanism, Pinning};
+use pagetoll_backend::{Backend, Error};
+use pagetoll_bill::cost::CostTable;
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{DemandSpec, Placement};
+use pagetoll_bill::{Draft, Route, RouteMechanism, Spec};
+use pagetoll_live::Live;
+use pagetoll_live::routes::demand::primitives;
+use pagetoll_sim::costs;
 use pagetoll_sim::routes::Samples;
 use pagetoll_sim::validate::live::{Point, compare, median_error};
 use pagetoll_units::Pages;
 use serde::Serialize;
 
 use crate::args::{ListFormat, ValidateArgs, Verbosity};
-use crate::commands::{calibrate, on_this_host, pretty_json};
-use crate::failure::{Failure, Outcome};
-use crate::hosts;
+use crate::commands::watched::watched;
+use crate::commands::{calibrate, pretty_json};
+use crate::failure::Outcome;
 use crate::output;
-use crate::render::document::{Document, Section};
-use crate::render::table::{Align, Table};
-use crate::render::text;
-use crate::request::command_line;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
+use pagetoll_render::text;
 
-const VCPUS: [usize; 4] = [1, 2, 3, 4];
+const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
+/// What both the host and the model can do.
+const MECHANISMS: [Demand; 4] = [Demand::Populated, Demand::Kernel, Demand::Uffd, Demand::Exit];
 /// Pages of each vCPU: enough for a rate, few enough for all orders within minutes.
 const PAGES: u64 = 4096;
 const RUNS: u32 = 5;
@@ -34,7 +36,7 @@ const SAMPLES: Samples = Samples { count: 20, seed: 1 };
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Compared<'a> {
-    host: &'a str,
+    costs: &'a str,
     summary: &'a str,
     median_error: Option<f64>,
     points: &'a [Point],
@@ -42,76 +44,56 @@ struct Compared<'a> {
 
 /// Measures, bills, models, and prints the comparison.
 pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let request = request(args)?;
-    let host = table(args, verbosity)?;
-    let bill = on_this_host::demand(&request, verbosity)?.bill;
-    let points = compare(&bill, &host, (Pinning::Together, SAMPLES))
-        .map_err(|error| Failure::BadInput(error.to_string()))?;
+    let spec = spec(args);
+    Live.check(&spec)?;
+    let costs = table(args, verbosity)?;
+    let draft = watched(verbosity, |context| Live.bill(&spec, context))?.draft;
+    let points = compare(&draft, &costs, Placement::Together, SAMPLES).map_err(Error::from)?;
     let compared = Compared {
-        host: &host.name,
-        summary: &host.summary,
+        costs: &costs.name,
+        summary: &costs.summary,
         median_error: median_error(&points),
         points: &points,
     };
     output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&bill, &compared)),
+        ListFormat::Text => text::document(&document(&draft, &compared)),
         ListFormat::Json => pretty_json(&compared)?,
     })?;
     Ok(Outcome::Success)
 }
 
 /// The table that is asked for, or one that is measured now.
-fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<Host> {
-    if let Some(asked) = &args.host {
-        return Ok(hosts::find(Some(asked), Route::Demand)?);
+fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
+    if let Some(asked) = &args.costs {
+        return Ok(costs::find(Some(asked), Route::Demand).map_err(Error::from)?);
     }
-    let found = on_this_host::primitives(primitives::DEFAULT_ROUNDS, verbosity)?;
+    let found = calibrate::measured(primitives::DEFAULT_ROUNDS, verbosity)?;
     let text = calibrate::table_text("this-host", &found)?;
-    Ok(Host::parse("this-host", &text)?)
+    Ok(CostTable::parse("this-host", &text).map_err(Error::from)?)
 }
 
 /// Threads are put where the model has them: vCPUs on CPUs in turn, the reader on the first vCPU's.
-fn request(args: &ValidateArgs) -> Result<Request> {
-    let asked = Order {
-        pages: Pages(args.pages.unwrap_or(PAGES)),
-        batches: BATCHES.to_vec(),
-        mechanisms: mechanisms(),
-        runs: args.runs.unwrap_or(RUNS),
-    };
-    let order = Order::new((Route::Demand, Backend::Live), asked, LIMITS)
-        .map_err(|error| Failure::BadInput(error.to_string()))?;
-    let request = Request {
-        order,
-        vcpus: VCPUS.to_vec(),
-        readers: 1,
-        waiting: pager::Waiting::Poll,
-        sharing: pager::Sharing::One,
-        mode: pager::Mode::Missing,
-        memory: demand::Memory::Anonymous,
-        touch: demand::Touch::Write,
-        sequence: demand::Sequence::Sequential,
-        seed: 1,
-        ring: demand::Ring::Three,
-        pinning: demand::Pinning::Together,
-        beside: None,
-        command: command_line(env::args_os()),
-    };
-    Ok(request.validated()?)
+fn spec(args: &ValidateArgs) -> Spec {
+    Spec {
+        pages: Some(Pages(args.pages.unwrap_or(PAGES))),
+        batches: Some(BATCHES.to_vec()),
+        mechanisms: MECHANISMS.map(|mechanism| mechanism.properties().name.to_owned()).to_vec(),
+        runs: Some(args.runs.unwrap_or(RUNS)),
+        demand: DemandSpec {
+            vcpus: Some(VCPUS.to_vec()),
+            placement: Some(Placement::Together),
+            ..DemandSpec::default()
+        },
+        ..Spec::new(Route::Demand)
+    }
 }
 
-/// What both the host and the model can do.
-fn mechanisms() -> Vec<String> {
-    let live = |mechanism: &Mechanism| *mechanism != Mechanism::ExitOnMissing;
-    let both = Mechanism::ALL.into_iter().filter(live);
-    both.map(|mechanism| mechanism.name().to_owned()).collect()
-}
-
-fn document(bill: &Bill, compared: &Compared<'_>) -> Document {
-    let of = |part: &str| bill.stack.get(part).cloned().unwrap_or_default();
+fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
+    let of = |part: &str| draft.stack.get(part).cloned().unwrap_or_default();
     let facts = vec![
         (
-            "host table".to_owned(),
-            format!("{}: {}", compared.host, compared.summary),
+            "cost table".to_owned(),
+            format!("{}: {}", compared.costs, compared.summary),
         ),
         ("cpu".to_owned(), of("cpu")),
         ("linux".to_owned(), of("linux")),
@@ -156,7 +138,7 @@ fn points(points: &[Point]) -> Table {
     for point in points {
         let range = |low: f64, high: f64| format!("{low:.0} to {high:.0}");
         table.row([
-            point.mechanism.clone(),
+            point.mechanism.to_string(),
             point.vcpus.to_string(),
             point.batch.to_string(),
             format!("{:.0}", point.measured),
