@@ -80,11 +80,11 @@ pub fn release(bytes: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// An ELF file for x86-64 with one note segment, which holds Xen notes of these types.
-    pub fn fake(types: &[u32]) -> Vec<u8> {
+    pub(crate) fn fake(types: &[u32]) -> Vec<u8> {
         let notes: Vec<u8> = types
             .iter()
             .flat_map(|kind| {
