@@ -13,7 +13,7 @@ use pagetoll_bill::{Backend, Limits, Order, Route, Support};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
-use pagetoll_lab::request::{DEFAULT_PAGES, silence};
+use pagetoll_lab::request::{DEFAULT_PAGES, timeout};
 use pagetoll_lab::{LIMITS, Request};
 use pagetoll_sim::routes::{self as billing, Samples, WaitsWith};
 use pagetoll_units::Pages;
@@ -154,7 +154,7 @@ fn lab(args: BillArgs, command: String) -> Result<Work> {
     let kernels = kernels::kernels(&args.images)?;
     let request = Request {
         route: args.route,
-        silence: args.silence.unwrap_or_else(|| silence(order.pages)),
+        timeout: args.silence.unwrap_or_else(|| timeout(order.pages)),
         order,
         // Each of the kernels takes this place in turn.
         kernel: KernelSource::default(),

@@ -9,8 +9,8 @@
 //! *thread* that spawned the child: a [`Child`] must be started on a thread that lives at least
 //! as long as the child is wanted.
 
-mod group;
 mod outcome;
+mod stat;
 mod stream;
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::tools::{Installer, SearchPath};
 pub use outcome::{Outcome, ProcessError};
 use pagetoll_backend::Stop;
+pub use stat::Activity;
 use stream::{Kept, Reader};
 
 /// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
@@ -308,6 +309,14 @@ impl Child {
         self.inner.id()
     }
 
+    /// How much it has run so far, and whether it wants to run.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when /proc cannot be read.
+    pub fn activity(&self) -> Result<Activity, Error> {
+        Activity::of(self.id()).map_err(Error::io("read the activity of", &self.command))
+    }
+
     /// Its stdout, once, when it was started [`Run::piped`].
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.inner.stdout.take()
@@ -435,7 +444,7 @@ impl Child {
     /// SIGKILL is delivered at once but dying takes a moment.
     fn await_empty_group(&self) {
         let began = Instant::now();
-        while self.group.is_some_and(group::has_living_member) && began.elapsed() < VANISH {
+        while self.group.is_some_and(stat::has_living_member) && began.elapsed() < VANISH {
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -86,7 +86,7 @@ pub struct Request {
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
     /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    pub timeout: Duration,
 }
 
 /// What a check found.
@@ -145,7 +145,7 @@ pub fn run(
         counter: None,
         linux: &materials.vmlinux,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;

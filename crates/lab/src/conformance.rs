@@ -39,7 +39,7 @@ pub struct Request {
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
     /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    pub timeout: Duration,
 }
 
 /// What the real Xen answered.
@@ -150,7 +150,7 @@ fn boot(
         linux: &materials.vmlinux,
         initramfs,
         counter: None,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)

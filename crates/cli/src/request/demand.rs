@@ -71,7 +71,7 @@ pub(super) fn lab(args: BillArgs, command: String) -> Result<Work> {
     let order = of_lab(&args)?;
     let request = pagetoll_lab::Request {
         route: args.route,
-        silence: args.silence.unwrap_or_else(|| in_lab::silence(order.pages)),
+        timeout: args.silence.unwrap_or_else(|| in_lab::timeout(order.pages)),
         order,
         // Each of the kernels takes this place in turn.
         kernel: KernelSource::default(),

@@ -28,7 +28,7 @@ pub(super) fn lab(args: BillArgs, command: String) -> Result<pin::Request> {
         },
         freshness: freshness(args.refresh),
         keep_logs: args.keep_logs,
-        silence: args.silence.unwrap_or(pin::SILENCE),
+        timeout: args.silence.unwrap_or(pin::TIMEOUT),
         command,
     })
 }

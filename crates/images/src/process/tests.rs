@@ -13,7 +13,7 @@ fn shell(script: &str) -> Run {
 
 fn group_is_empty(group: u32) -> bool {
     let group = Pid::from_raw(i32::try_from(group).unwrap()).unwrap();
-    !group::has_living_member(group)
+    !stat::has_living_member(group)
 }
 
 #[test]
@@ -67,6 +67,16 @@ fn kills_what_runs_too_long() {
             .ends_with("timed out after 0.1 s\n  waiting"),
         "{error}"
     );
+}
+
+#[test]
+fn a_child_that_waits_is_asleep() {
+    let child = Run::new("sleep").arg("1000").start().unwrap();
+    let began = Instant::now();
+    while !child.activity().unwrap().asleep {
+        assert!(began.elapsed() < LONG, "sleep never sleeps");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

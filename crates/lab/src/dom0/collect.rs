@@ -266,7 +266,7 @@ impl Work<'_> {
             linux,
             initramfs: &initramfs,
             counter: materials.counter.as_deref().ok(),
-            silence: request.silence,
+            timeout: request.timeout,
             keep_logs: request.keep_logs.as_deref(),
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());

@@ -48,8 +48,8 @@ pub const LIMITS: Limits = Limits {
 /// Pages of an order that does not say: 256 MiB.
 pub const DEFAULT_PAGES: Pages = Pages(65_536);
 
-/// How long a guest may report nothing: the dearest step, a page of 1 GiB, takes 10 s on a busy machine.
-pub const SILENCE: Duration = Duration::from_secs(180);
+/// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Whether functions are traced, in boots of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct Request {
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
     /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    pub timeout: Duration,
     /// The command line, for the bill's provenance.
     pub command: String,
 }

@@ -8,8 +8,8 @@ use pagetoll_conformance::ScriptError;
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::failure::Failure;
 
-/// A guest that says nothing for so long is given up; a case takes below a millisecond.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+/// CPU time of a guest's QEMU without a report; a case takes below a millisecond.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A case, as far as the table shows it.
 pub(super) struct Asked {

@@ -7,7 +7,7 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_lab::routes::pin::conformance::{Request, run as run_on_lab};
 use pagetoll_models::vfio::{Mechanism, run as run_on_model};
 
-use super::suite::{Asked, Given, SILENCE, Suite, Told};
+use super::suite::{Asked, Given, Suite, TIMEOUT, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::commands::in_lab;
 use crate::request;
@@ -51,7 +51,7 @@ impl Suite for Vfio {
             kernel: request::kernel(&args.images)?,
             freshness: Freshness::Cached,
             keep_logs: args.keep_logs.clone(),
-            silence: SILENCE,
+            timeout: TIMEOUT,
         };
         let ran = in_lab::run(verbosity, |surroundings| {
             run_on_lab(&request, cases, surroundings)

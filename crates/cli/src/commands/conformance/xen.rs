@@ -6,7 +6,7 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_lab::conformance::{Request, run as run_on_lab};
 use pagetoll_models::conformance::run as run_on_sim;
 
-use super::suite::{Asked, Given, SILENCE, Suite, Told};
+use super::suite::{Asked, Given, Suite, TIMEOUT, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::commands::in_lab;
 use crate::request;
@@ -51,7 +51,7 @@ impl Suite for Xen {
             xen: args.images.xen.parse()?,
             freshness: Freshness::Cached,
             keep_logs: args.keep_logs.clone(),
-            silence: SILENCE,
+            timeout: TIMEOUT,
         };
         let ran = in_lab::run(verbosity, |surroundings| {
             run_on_lab(&request, cases, surroundings)

@@ -46,7 +46,7 @@ pub fn check(
         counter: None,
         linux: &kernel.image.image,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;

@@ -177,7 +177,7 @@ pub(super) fn run(
         counter: None,
         linux: &kernel.image.image,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;

@@ -167,7 +167,7 @@ fn one(job: &Job<'_>, work: Work<'_>, (cores, stop): (&Cores, &Stop)) -> Result<
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
     let manner = Manner {
-        silence: work.request.silence,
+        timeout: work.request.timeout,
         keep_logs: work.request.keep_logs.as_deref(),
     };
     let harvest = guest::run(job, work.programs, manner, (surroundings, phase.as_mut()))?;

@@ -29,7 +29,7 @@ pub struct Request {
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
     /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    pub timeout: Duration,
 }
 
 /// What the kernel answered.
@@ -64,7 +64,7 @@ pub fn run(
         file: Some((CASES, encoded(cases))),
     };
     let manner = Manner {
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);

@@ -27,7 +27,7 @@ pub(super) struct Job<'a> {
 /// How long a boot may be silent, and where its console goes.
 #[derive(Clone, Copy)]
 pub(super) struct Manner<'a> {
-    pub(super) silence: std::time::Duration,
+    pub(super) timeout: std::time::Duration,
     pub(super) keep_logs: Option<&'a std::path::Path>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn run(
         counter: None,
         linux: &job.kernel.image.image,
         initramfs: &initramfs,
-        silence: manner.silence,
+        timeout: manner.timeout,
         keep_logs: manner.keep_logs,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
