@@ -9,6 +9,7 @@ use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::Report;
+use crate::guest::step;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
@@ -49,16 +50,6 @@ pub enum Purpose {
     Catch,
 }
 
-impl Purpose {
-    /// The step's name in `guests/init/init.c`.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Prove => "check",
-            Self::Catch => "catch",
-        }
-    }
-}
-
 /// A check, and on how many pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -68,6 +59,16 @@ pub struct Step {
     pub pages: u32,
     /// What it is run for.
     pub purpose: Purpose,
+}
+
+impl Step {
+    fn of_init(&self) -> step::Step {
+        let (name, pages) = (self.name.clone(), self.pages);
+        match self.purpose {
+            Purpose::Prove => step::Step::Check { name, pages },
+            Purpose::Catch => step::Step::Catch { name, pages },
+        }
+    }
 }
 
 /// What is to be checked, and on what.
@@ -167,8 +168,9 @@ fn initramfs(
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
     let init = std::fs::read(&materials.init).map_err(Error::io("read", &materials.init))?;
-    let step = |step: &Step| format!("{} {} {}\n", step.purpose.word(), step.name, step.pages);
-    let order: String = request.steps.iter().map(step).collect::<String>() + "kernel-log\n";
+    let steps = request.steps.iter().map(Step::of_init);
+    let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
+    let order = step::order(&steps);
     let members = [
         Member {
             name: "init",

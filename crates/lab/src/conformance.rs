@@ -11,6 +11,7 @@ use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{CaseRun, Report};
+use crate::guest::step::{self, Step};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Phase;
@@ -120,7 +121,7 @@ fn initramfs(
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
     let (init, probe) = (read(&materials.init)?, read(probe)?);
-    let order = format!("module /{MODULE}\n{NAME} /{CASES}\n");
+    let order = step::order(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     let numbers: String = cases
         .iter()
         .enumerate()

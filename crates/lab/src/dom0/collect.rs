@@ -17,6 +17,7 @@ use crate::dom0::pv32;
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{Hello, Report};
+use crate::guest::step::{self, Step};
 use crate::request::{Request, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -42,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) name: String,
     kind: Kind,
     pub(crate) machine: Machine,
-    steps: Vec<String>,
+    steps: Vec<Step>,
 }
 
 /// What a boot is for.
@@ -158,7 +159,7 @@ pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) 
 /// The counting boots of an order whose mechanisms are what Xen is told: for each run and mechanism a dom0.
 pub(crate) fn dom0_jobs(
     order: &Order,
-    steps: &[String],
+    steps: &[Step],
     xen: &[(&'static str, XenOptions)],
 ) -> Vec<Job> {
     let of_run = |run| {
@@ -172,13 +173,13 @@ pub(crate) fn dom0_jobs(
 }
 
 /// The counting boots of a 32-bit dom0, one for each run.
-pub(crate) fn pv32_jobs(order: &Order, steps: &[String]) -> Vec<Job> {
+pub(crate) fn pv32_jobs(order: &Order, steps: &[Step]) -> Vec<Job> {
     let of_run = |run| Job::new("pv32", (order, run), Kind::Pv32, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 
 /// A boot with two vCPUs that race.
-pub(crate) fn race_job(order: &Order, steps: Vec<String>) -> Job {
+pub(crate) fn race_job(order: &Order, steps: Vec<Step>) -> Job {
     Job {
         name: "race".to_owned(),
         ..Job::new("race", (order, 1), Kind::Race, steps)
@@ -186,7 +187,7 @@ pub(crate) fn race_job(order: &Order, steps: Vec<String>) -> Job {
 }
 
 impl Job {
-    fn new(name: &str, (order, run): (&Order, u32), kind: Kind, steps: Vec<String>) -> Self {
+    fn new(name: &str, (order, run): (&Order, u32), kind: Kind, steps: Vec<Step>) -> Self {
         Self {
             name: if order.runs == 1 {
                 name.to_owned()
@@ -277,11 +278,7 @@ impl Work<'_> {
     }
 
     fn initramfs(self, job: &Job) -> Result<Vec<u8>, Error> {
-        let order = job
-            .steps
-            .iter()
-            .map(|step| format!("{step}\n"))
-            .collect::<String>();
+        let order = step::order(&job.steps);
         // A 32-bit guest has no file system: its second module is its order.
         if job.kind == Kind::Pv32 {
             return Ok(order.into_bytes());

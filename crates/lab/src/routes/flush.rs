@@ -12,6 +12,7 @@ use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::plan::{self, Abilities, Steps};
 use crate::dom0::repeated::{self, baseline_rows, baseline_steps};
 use crate::dom0::rows::{fill_user, per, traced_user};
+use crate::guest::step::Step;
 use crate::routes::Travel;
 use crate::vm::counter::Flushes;
 use crate::vm::machine::XenOptions;
@@ -68,14 +69,15 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
         warm_up: None,
         baselines: baseline_steps(),
         mechanisms: OPERATIONS
-            .map(|(operation, _)| format!("repeat {operation} {CALL}"))
+            .map(|(operation, _)| Step::Repeat {
+                operation,
+                mechanism: CALL,
+            })
             .to_vec(),
-        observed: OBSERVED
-            .map(|operation| format!("call {operation}"))
-            .to_vec(),
+        observed: OBSERVED.map(Step::Call).to_vec(),
     };
-    let lines = plan::counting(order, abilities, &steps);
-    dom0_jobs(order, &lines, &ordered(order))
+    let steps = plan::counting(order, abilities, &steps);
+    dom0_jobs(order, &steps, &ordered(order))
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {

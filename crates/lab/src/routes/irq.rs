@@ -9,6 +9,7 @@ use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
+use crate::guest::step::Step;
 use crate::routes::Travel;
 
 /// How the lab travels the route.
@@ -29,8 +30,11 @@ const REPEATED: Repeated = Repeated {
     observed: &["getppid", "pipe-byte"],
     pv32_parts: &[],
     work: "unmask-and-deliver",
-    step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
-    user_step: "call",
+    step: |operation, mechanism| Step::Repeat {
+        operation,
+        mechanism,
+    },
+    user_step: Step::Call,
     warm_up: None,
 };
 

@@ -8,6 +8,7 @@ use super::guest::{self, Kernel, Programs};
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
+use crate::guest::step::{DemandStep, Step};
 use crate::vm::boot::{self, Boot};
 use crate::vm::cores::Cores;
 use crate::vm::machine::Machine;
@@ -63,7 +64,10 @@ fn initramfs(
     materials: (&Programs, &Kernel),
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
-    let step = |step: &crate::checks::Step| format!("check {} {}\n", step.name, step.pages);
-    let order: String = request.steps.iter().map(step).collect();
-    guest::initramfs(materials, (&order, "kernel-log\n"), surroundings)
+    let steps = request.steps.iter().map(|step| DemandStep::Check {
+        name: step.name.clone(),
+        pages: step.pages,
+    });
+    let steps: Vec<_> = steps.collect();
+    guest::initramfs(materials, (&steps, &[Step::KernelLog]), surroundings)
 }

@@ -60,7 +60,7 @@ pub fn run(
         name: NAME.to_owned(),
         kernel: &kernels[0],
         machine,
-        order: plan::conformance(CASES),
+        steps: plan::conformance(CASES),
         file: Some((CASES, encoded(cases))),
     };
     let manner = Manner {
