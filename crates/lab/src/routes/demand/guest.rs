@@ -81,15 +81,13 @@ pub(super) fn kernel(
     })
 }
 
-/// A kernel without modules is believed to have KVM built in; the guest tells when it has not.
+/// A kernel without a folder of modules may have KVM built in, which the guest finds out.
 fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
-    let root = image.modules.as_ref();
-    let Some(root) = root.filter(|root| root.join("kernel").is_dir()) else {
+    let Some(root) = &image.modules else {
         return Ok(Vec::new());
     };
-    let modules = ModuleTree::open(root)?.with_dependencies(&[KVM])?;
-    let built_in = fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
-    if modules.is_empty() && !built_in.contains("/kvm-amd.ko") {
+    let tree = ModuleTree::open(root)?;
+    if !tree.provides(KVM) {
         return Err(Error::bad_file(
             "--kernel",
             &image.image,
@@ -100,7 +98,7 @@ fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
             "a kernel built with CONFIG_KVM_AMD",
         ));
     }
-    Ok(modules)
+    tree.with_dependencies(&[KVM])
 }
 
 /// The archive of a guest that runs the probe by this order, and after it these steps of init.
