@@ -3,13 +3,16 @@
 //! A guest that refuses or faults is an outcome, told in the bill; here is what kept an order
 //! from being carried out, and who can do something about it.
 
+mod process;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stopped;
 
-use crate::process::ProcessError;
-use crate::tools::MissingTool;
+#[cfg(test)]
+pub(crate) use process::QUOTED_LINES;
+pub use process::{Outcome, ProcessError};
 
 /// What the operating system says, in any locale-free tool output, when a disk is full.
 const ENOSPC_TEXT: &str = "No space left on device";
@@ -144,6 +147,15 @@ impl Error {
             Self::Stopped => 130,
         }
     }
+}
+
+/// A program or library that was looked for and not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTool {
+    /// The program, or the library's file.
+    pub program: &'static str,
+    /// The Debian package that installs it.
+    pub package: &'static str,
 }
 
 fn names(tools: &[MissingTool]) -> String {

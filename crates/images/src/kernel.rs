@@ -2,6 +2,12 @@
 //!
 //! Everything is checked before a machine is started with it. Nothing is booted here.
 
+mod bzimage;
+pub mod dom0;
+pub mod headers;
+pub mod modules;
+mod vmlinux;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,16 +15,16 @@ use std::time::{Duration, Instant};
 
 use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
-use crate::bzimage::BootImage;
 use crate::cache::{Cache, read_if_there};
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
-use crate::headers::{self, Availability};
-use crate::modules;
-use crate::vmlinux::{self, XenSupport};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
+
+use bzimage::BootImage;
+use headers::Availability;
+use vmlinux::XenSupport;
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";

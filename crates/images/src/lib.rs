@@ -4,20 +4,15 @@
 #![forbid(unsafe_code)]
 
 pub mod apt;
-mod bzimage;
 pub mod cache;
 pub mod deb;
 pub mod digest;
-pub mod dom0;
 pub mod error;
-pub mod headers;
 pub mod host;
 pub mod kernel;
 pub mod make;
-pub mod modules;
 pub mod process;
 pub mod tools;
-pub mod vmlinux;
 pub mod xen;
 
 use pagetoll_backend::{Progress, Stop};

@@ -93,7 +93,7 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
     let mut phase = surroundings.progress.begin(name, lines);
     let mut log = Tail::at_end_of(build.log);
     let mut child = build.make.clone().log(build.log).start()?;
-    let status = follow(&mut child, &mut log, (phase.as_mut(), surroundings))?;
+    let status = follow(&mut child, &mut log, phase.as_mut(), surroundings.stop)?;
     if status.success() {
         return Ok(Ok(()));
     }
@@ -110,7 +110,8 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
 fn follow(
     child: &mut Child,
     log: &mut Tail,
-    (phase, surroundings): (&mut dyn Phase, Surroundings<'_>),
+    phase: &mut dyn Phase,
+    stop: &Stop,
 ) -> Result<ExitStatus, Error> {
     let began = Instant::now();
     loop {
@@ -120,7 +121,7 @@ fn follow(
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        surroundings.stop.check()?;
+        stop.check()?;
         if began.elapsed() > BUILD_LIMIT {
             return Err(Error::Environment {
                 what: format!(

@@ -9,7 +9,6 @@
 //! *thread* that spawned the child: a [`Child`] must be started on a thread that lives at least
 //! as long as the child is wanted.
 
-mod outcome;
 mod stat;
 mod stream;
 
@@ -26,9 +25,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use crate::error::Error;
+use crate::error::{Error, Outcome, ProcessError};
 use crate::tools::{Installer, SearchPath};
-pub use outcome::{Outcome, ProcessError};
 use pagetoll_backend::Stop;
 pub use stat::Activity;
 use stream::{Kept, Reader};

@@ -83,7 +83,8 @@ pub fn run(
         request,
         &materials,
         &initramfs,
-        (*surroundings, phase.as_mut()),
+        *surroundings,
+        phase.as_mut(),
     )?;
     understand(cases, &harvest)
 }
@@ -142,7 +143,8 @@ fn boot(
     request: &Request,
     materials: &Materials,
     initramfs: &[u8],
-    (surroundings, phase): (Surroundings<'_>, &mut dyn Phase),
+    surroundings: Surroundings<'_>,
+    phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
     let boot = Boot {
         name: NAME,

@@ -1,7 +1,6 @@
 //! Synthetic images, one for each refusal; real ones are in the crate's end-to-end tests.
 
 use super::*;
-use crate::{bzimage, vmlinux};
 
 struct Bench {
     folder: tempfile::TempDir,

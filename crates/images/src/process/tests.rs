@@ -2,8 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use super::outcome::QUOTED_LINES;
 use super::*;
+use crate::error::QUOTED_LINES;
 
 const LONG: Duration = Duration::from_secs(60);
 

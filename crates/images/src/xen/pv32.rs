@@ -47,7 +47,8 @@ const UNPACK_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// # Errors
 /// [`Error::Stopped`], [`Error::NoSpace`], [`Error::Io`]. Whatever else keeps a Xen from being built is a reason.
 pub fn obtain(
-    (source, image): (&XenSource, &XenImage),
+    source: &XenSource,
+    image: &XenImage,
     freshness: Freshness,
     surroundings: Surroundings<'_>,
 ) -> Result<Result<XenImage, String>, Error> {
@@ -74,7 +75,7 @@ fn build(
 ) -> Result<XenImage, Error> {
     let Surroundings { cache, stop, .. } = surroundings;
     tools::check(&NEEDED_FOR_XEN)?;
-    let source = source::fetch((suite, SOURCE), cache, freshness, stop)?;
+    let source = source::fetch(SOURCE, suite, cache, freshness, stop)?;
     let built_from = format!(
         "{} {CONFIG:?} {REPRODUCIBLE:?} {}",
         source.package.sha256,
@@ -164,7 +165,7 @@ mod tests {
             stop: &stop,
             progress: &Quiet,
         };
-        let found = obtain((source, &image), Freshness::Cached, surroundings).unwrap();
+        let found = obtain(source, &image, Freshness::Cached, surroundings).unwrap();
         (image, found)
     }
 

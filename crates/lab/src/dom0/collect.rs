@@ -25,8 +25,8 @@ use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
-use pagetoll_images::dom0::Part;
 use pagetoll_images::host;
+use pagetoll_images::kernel::dom0::Part;
 
 /// What all boots brought.
 pub(crate) struct Collected {
@@ -149,8 +149,8 @@ pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) 
     let native = plan::native(order, steps);
     let of_run = |run| {
         [
-            Job::new("dom0", (order, run), Kind::Dom0, dom0.clone()),
-            Job::new("native", (order, run), Kind::Native, native.clone()),
+            Job::new("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Job::new("native", order, run, Kind::Native, native.clone()),
         ]
     };
     (1..=order.runs).flat_map(of_run).collect()
@@ -164,7 +164,7 @@ pub(crate) fn dom0_jobs(
 ) -> Vec<Job> {
     let of_run = |run| {
         xen.iter().map(move |&(kind, options)| {
-            let mut job = Job::new(kind, (order, run), Kind::Dom0, steps.to_vec());
+            let mut job = Job::new(kind, order, run, Kind::Dom0, steps.to_vec());
             job.machine.xen = options;
             job
         })
@@ -174,7 +174,7 @@ pub(crate) fn dom0_jobs(
 
 /// The counting boots of a 32-bit dom0, one for each run.
 pub(crate) fn pv32_jobs(order: &Order, steps: &[Step]) -> Vec<Job> {
-    let of_run = |run| Job::new("pv32", (order, run), Kind::Pv32, steps.to_vec());
+    let of_run = |run| Job::new("pv32", order, run, Kind::Pv32, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 
@@ -182,12 +182,12 @@ pub(crate) fn pv32_jobs(order: &Order, steps: &[Step]) -> Vec<Job> {
 pub(crate) fn race_job(order: &Order, steps: Vec<Step>) -> Job {
     Job {
         name: "race".to_owned(),
-        ..Job::new("race", (order, 1), Kind::Race, steps)
+        ..Job::new("race", order, 1, Kind::Race, steps)
     }
 }
 
 impl Job {
-    fn new(name: &str, (order, run): (&Order, u32), kind: Kind, steps: Vec<Step>) -> Self {
+    fn new(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
         Self {
             name: if order.runs == 1 {
                 name.to_owned()

@@ -5,7 +5,7 @@ use pagetoll_units::Pages;
 
 use crate::dom0::materials::Materials;
 use crate::guest::step::Step;
-use pagetoll_images::dom0::Part;
+use pagetoll_images::kernel::dom0::Part;
 
 /// Pages of a traced step.
 pub(crate) const TRACED_PAGES: u64 = 4096;

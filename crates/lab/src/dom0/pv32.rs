@@ -1,6 +1,6 @@
 //! What a 32-bit PAE dom0 does of a route, beside the 64-bit one.
 //!
-//! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it travels the
+//! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it runs the
 //! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
 //! Source: xen/arch/x86/pv/dom0_build.c, `dom0_construct_pv`, and pv/domain.c, `switch_compat`, 4.17.
 

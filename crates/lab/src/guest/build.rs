@@ -11,7 +11,7 @@ use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::cache::{Cache, read_if_there};
 use pagetoll_images::digest::sha256_of;
-use pagetoll_images::headers::{Availability, Headers};
+use pagetoll_images::kernel::headers::{Availability, Headers};
 use pagetoll_images::make::compiler;
 use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;

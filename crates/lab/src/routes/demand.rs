@@ -74,7 +74,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let programs = guest::programs(*surroundings)?;
     let kernel = guest::kernel(&request.kernel, request.freshness, *surroundings)?;
     let obtained = began.elapsed();
-    let run = |run| guest::run(request, (&programs, &kernel, run), *surroundings);
+    let run = |run| guest::run(request, &programs, &kernel, run, *surroundings);
     let found = (1..=request.order.runs)
         .map(run)
         .collect::<Result<Vec<_>, LabError>>()?;

@@ -13,12 +13,12 @@ use crate::dom0::plan::{self, Abilities, Steps};
 use crate::dom0::repeated::{self, baseline_rows, baseline_steps};
 use crate::dom0::rows::{fill_user, per, traced_user};
 use crate::guest::step::Step;
-use crate::routes::Travel;
+use crate::routes::Billing;
 use crate::vm::counter::Flushes;
 use crate::vm::machine::XenOptions;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows,
     notes: &[

@@ -9,10 +9,10 @@ use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
 use crate::guest::step::Step;
-use crate::routes::Travel;
+use crate::routes::Billing;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows,
     notes: &[

@@ -35,7 +35,7 @@ pub fn check(
     };
     let programs = guest::programs(*surroundings)?;
     let kernel = guest::kernel(&request.kernel, Freshness::Cached, *surroundings)?;
-    let initramfs = initramfs(request, (&programs, &kernel), *surroundings)?;
+    let initramfs = initramfs(request, &programs, &kernel, *surroundings)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
@@ -61,7 +61,8 @@ fn largest(request: &Request) -> Pages {
 
 fn initramfs(
     request: &Request,
-    materials: (&Programs, &Kernel),
+    programs: &Programs,
+    kernel: &Kernel,
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
     let steps = request.steps.iter().map(|step| DemandStep::Check {
@@ -69,5 +70,5 @@ fn initramfs(
         pages: step.pages,
     });
     let steps: Vec<_> = steps.collect();
-    guest::initramfs(materials, (&steps, &[Step::KernelLog]), surroundings)
+    guest::initramfs(programs, kernel, &steps, &[Step::KernelLog], surroundings)
 }

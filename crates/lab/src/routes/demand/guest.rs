@@ -16,8 +16,8 @@ use crate::vm::boot::{self, Boot};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::modules::{Module, ModuleTree};
 
 /// The module for AMD's virtualisation, which is what QEMU emulates; what it depends upon is loaded before it.
 const KVM: &str = "kvm_amd";
@@ -103,8 +103,10 @@ fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
 
 /// The archive of a guest that runs the probe by this order, and after it these steps of init.
 pub(super) fn initramfs(
-    (programs, kernel): (&Programs, &Kernel),
-    (of_probe, last): (&[DemandStep], &[Step]),
+    programs: &Programs,
+    kernel: &Kernel,
+    of_probe: &[DemandStep],
+    last: &[Step],
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
     let read = |path: &PathBuf| fs::read(path).map_err(Error::io("read", path));
@@ -171,7 +173,9 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
 /// Those of [`boot::run`]; [`LabError::Malformed`] for a guest that never said hello.
 pub(super) fn run(
     request: &Request,
-    (programs, kernel, run): (&Programs, &Kernel, u32),
+    programs: &Programs,
+    kernel: &Kernel,
+    run: u32,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
     let release = &kernel.image.release;
@@ -180,7 +184,7 @@ pub(super) fn run(
         _ => format!("demand-{release}-{run}"),
     };
     let steps = steps_of_probe(&request.order);
-    let initramfs = initramfs((programs, kernel), (&steps, &[]), surroundings)?;
+    let initramfs = initramfs(programs, kernel, &steps, &[], surroundings)?;
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);
     let boot = Boot {

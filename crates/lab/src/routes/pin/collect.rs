@@ -129,7 +129,7 @@ fn side_by_side(jobs: &[(usize, Job<'_>)], work: Work<'_>) -> Result<Vec<Found>,
         let spawn = |job| {
             let (cores, others, first_error) = (&cores, &others, &first_error);
             scope.spawn(move || {
-                one(job, work, (cores, others)).map_err(|error| {
+                one(job, work, cores, others).map_err(|error| {
                     let mut first = first_error
                         .lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -158,7 +158,7 @@ fn side_by_side(jobs: &[(usize, Job<'_>)], work: Work<'_>) -> Result<Vec<Found>,
     }
 }
 
-fn one(job: &Job<'_>, work: Work<'_>, (cores, stop): (&Cores, &Stop)) -> Result<Found, LabError> {
+fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Found, LabError> {
     let _core = cores.take(1, stop)?;
     let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX) + 1;
     let surroundings = Surroundings {
@@ -170,7 +170,7 @@ fn one(job: &Job<'_>, work: Work<'_>, (cores, stop): (&Cores, &Stop)) -> Result<
         timeout: work.request.timeout,
         keep_logs: work.request.keep_logs.as_deref(),
     };
-    let harvest = guest::run(job, work.programs, manner, (surroundings, phase.as_mut()))?;
+    let harvest = guest::run(job, work.programs, manner, surroundings, phase.as_mut())?;
     let mut found = Found::default();
     for report in &harvest.reports {
         match report {

@@ -69,7 +69,7 @@ pub fn run(
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = guest::run(&job, &programs, manner, (*surroundings, phase.as_mut()))?;
+    let harvest = guest::run(&job, &programs, manner, *surroundings, phase.as_mut())?;
     understood(cases, &harvest.reports)
 }
 

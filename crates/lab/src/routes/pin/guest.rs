@@ -37,7 +37,8 @@ pub(super) fn run(
     job: &Job<'_>,
     programs: &Programs,
     manner: Manner<'_>,
-    (surroundings, phase): (Surroundings<'_>, &mut dyn Phase),
+    surroundings: Surroundings<'_>,
+    phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
     let initramfs = initramfs(job, programs, surroundings)?;
     let boot = Boot {

@@ -6,8 +6,8 @@ use crate::guest::build as guest;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::modules::{Module, ModuleTree};
 
 /// Modules that are loaded, in this order, after all that they depend upon.
 const WANTED: [&str; 4] = ["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"];

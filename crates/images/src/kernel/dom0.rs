@@ -4,15 +4,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::bzimage::BootImage;
 use crate::cache::Cache;
 use crate::digest::sha256_of;
+use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
 
 use crate::error::Error;
 use crate::kernel::KernelImage;
-use crate::modules::{ModuleTree, config_option, read_module};
-use crate::vmlinux;
+use crate::kernel::modules::{ModuleTree, config_option, read_module};
+use crate::kernel::vmlinux;
 
 /// The uncompressed kernel: decompressing it inside would cost every boot some seconds.
 ///
