@@ -1,4 +1,4 @@
-//! Files and machines that cannot do: told before anything starts.
+//! Unsuitable files and machines are rejected before anything starts.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,6 +1,6 @@
 //! The one error type of this crate, and the exit code that each error means.
 //!
-//! A guest that refuses or faults is an outcome, told in the bill; here is what kept an order
+//! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order
 //! from being carried out, and who can do something about it.
 
 mod process;
@@ -75,7 +75,7 @@ pub enum Error {
     #[error(transparent)]
     Process(#[from] Box<ProcessError>),
 
-    /// Somebody asked to stop. Exit code 130, as a shell has it for SIGINT.
+    /// A stop was requested. Exit code 130, as a shell has it for SIGINT.
     #[error("interrupted")]
     Stopped,
 }

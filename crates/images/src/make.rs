@@ -24,14 +24,14 @@ const POLL: Duration = Duration::from_millis(100);
 /// How many lines of errors are shown.
 const LINES: usize = 12;
 
-/// What is to be made, and what it is called where it is told of.
+/// A call of make, and its names in progress and errors.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// `make` with its arguments: see [`command`].
     pub make: &'a Run,
     /// All that it says is appended here.
     pub log: &'a Path,
-    /// What full disks are told by: `build a kernel in`, and the folder.
+    /// Operation and folder of the error for a full disk: `build a kernel in`.
     pub place: (&'a str, &'a Path),
     /// The phase, and how many lines it says, as far as is known.
     pub phase: (&'a str, u64),
@@ -64,7 +64,7 @@ pub fn compiler(stop: &Stop) -> Result<String, Error> {
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }
 
-/// `make` of so many jobs, which is nobody's child: options of one that pagetoll was called from are not for it.
+/// `make` with so many jobs, without the options of a make that pagetoll was called from.
 #[must_use]
 pub fn command(jobs: usize) -> Run {
     Run::new(Tool::Make.program())
@@ -167,7 +167,7 @@ impl Tail {
     }
 }
 
-/// The last lines that tell of errors; where none does, the last lines.
+/// The last lines that name errors; where there are none, the last lines.
 fn last_errors(log: &str) -> Vec<String> {
     let is_error = |line: &&str| {
         line.contains("error:") || line.contains("Error ") || line.contains("undefined reference")

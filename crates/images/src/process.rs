@@ -64,7 +64,7 @@ impl Output {
 enum Stdout {
     /// Kept in memory.
     Captured,
-    /// To whoever takes [`Child::take_stdout`].
+    /// To the caller of [`Child::take_stdout`].
     Piped,
     /// Appended to this file, together with stderr.
     Logged(PathBuf),
@@ -130,7 +130,7 @@ impl Run {
         self
     }
 
-    /// Leaves stdout to whoever calls [`Child::take_stdout`].
+    /// Leaves stdout to the caller of [`Child::take_stdout`].
     #[must_use]
     pub fn piped(mut self) -> Self {
         self.stdout = Stdout::Piped;
@@ -333,7 +333,7 @@ impl Child {
     /// How it ended, or `None` while it runs. What it left in its group is killed.
     ///
     /// # Errors
-    /// [`Error::Io`] when the system does not tell.
+    /// [`Error::Io`] when wait(2) fails.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() && self.has_exited() {
             self.reap()?;
@@ -406,7 +406,7 @@ impl Child {
         }
     }
 
-    /// Looks without reaping: as long as the leader is a zombie, nobody else can get its group's number.
+    /// Looks without reaping: as long as the leader is a zombie, its group's number is not reused.
     fn has_exited(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         self.group.is_none_or(|leader| {
@@ -434,7 +434,7 @@ impl Child {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // ESRCH alone can happen, and means that there is nobody left to be told.
+            // ESRCH alone can happen, and means that the group is gone.
             let _gone = rustix::process::kill_process_group(group, signal);
         }
     }

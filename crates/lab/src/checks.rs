@@ -1,6 +1,6 @@
 //! Checks of a kernel by what runs inside a guest: one boot of dom0, each check a step (`guests/init/checks.h`).
 //!
-//! What a check found is told, not judged: whether it proves anything is for whoever knows its negative control.
+//! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Step {
     }
 }
 
-/// What is to be checked, and on what.
+/// The checks, and the system that they run on.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The name of the boot, for progress and logs.
@@ -86,7 +86,7 @@ pub struct Request {
     pub steps: Vec<Step>,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
     pub timeout: Duration,
 }
 

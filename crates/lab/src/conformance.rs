@@ -39,7 +39,7 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
     pub timeout: Duration,
 }
 
@@ -159,7 +159,7 @@ fn boot(
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }
 
-fn senseless(problem: String) -> LabError {
+fn malformed(problem: String) -> LabError {
     LabError::Malformed {
         boot: NAME.to_owned(),
         problem,
@@ -188,20 +188,20 @@ fn understand(cases: &[Case], harvest: &Harvest) -> Result<Ran, LabError> {
             ran.answered.len(),
             cases.len()
         );
-        return Err(senseless(problem));
+        return Err(malformed(problem));
     }
     Ok(ran)
 }
 
 fn answered(cases: &[Case], run: &CaseRun, expected: usize) -> Result<Answered, LabError> {
     let case = cases.get(run.index).filter(|_| run.index == expected);
-    let case = case.ok_or_else(|| senseless(format!("case {} was not asked for", run.index)))?;
+    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", run.index)))?;
     if run.unclean != 0 {
         let problem = format!("after case {}, {} pages were lost", case.name, run.unclean);
-        return Err(senseless(problem));
+        return Err(malformed(problem));
     }
     if run.answers.len() != case.steps.len() {
-        return Err(senseless(format!(
+        return Err(malformed(format!(
             "case {} was not answered whole",
             case.name
         )));

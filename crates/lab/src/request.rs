@@ -1,4 +1,4 @@
-//! What is to be billed, on what, and where the work happens.
+//! Orders of the lab: a route, the images to run it on, and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
-/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
-/// waits for.
+/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than are
+/// of use.
 pub const LIMITS: Limits = Limits {
     pages: Pages(1 << 18),
     batch: 512,

@@ -1,4 +1,4 @@
-//! Entries are complete or absent, whoever dies, fails or fills the disk.
+//! Entries are complete or absent when processes die, makers fail and disks are full; files of the user survive.
 
 use std::fs::File;
 use std::io::Write;

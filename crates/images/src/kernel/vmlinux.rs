@@ -1,4 +1,4 @@
-//! The uncompressed kernel: an ELF file whose notes tell how Xen may start it.
+//! The uncompressed kernel: an ELF file whose notes say how Xen may start it.
 //!
 //! Source: include/xen/interface/elfnote.h of Linux 6.12.
 

@@ -37,7 +37,7 @@ pub(crate) struct Collected {
     pub(crate) findings: Findings,
 }
 
-/// One boot that is to be made.
+/// One boot, before it is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) name: String,
@@ -156,7 +156,7 @@ pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) 
     (1..=order.runs).flat_map(of_run).collect()
 }
 
-/// The counting boots of an order whose mechanisms are what Xen is told: for each run and mechanism a dom0.
+/// The counting boots of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
 pub(crate) fn dom0_jobs(
     order: &Order,
     steps: &[Step],
@@ -328,7 +328,7 @@ impl Work<'_> {
         let flushes = harvest.flushes()?;
         let mut counted = Counted {
             xen: job.machine.xen,
-            flushes: flushes.map_err(|problem| senseless(job, problem))?,
+            flushes: flushes.map_err(|problem| malformed(job, problem))?,
             ..Counted::default()
         };
         let mut hello = None;
@@ -343,12 +343,12 @@ impl Work<'_> {
                     let bytes = harvest.blob(blob)?;
                     self.keep_trace(job, &bytes)?;
                     counted.crossings =
-                        crossings(&bytes).map_err(|problem| senseless(job, problem))?;
+                        crossings(&bytes).map_err(|problem| malformed(job, problem))?;
                 }
                 other => rest.push(other.clone()),
             }
         }
-        let hello = hello.ok_or_else(|| senseless(job, "it never said hello".to_owned()))?;
+        let hello = hello.ok_or_else(|| malformed(job, "it never said hello".to_owned()))?;
         check_system(job, &hello)?;
         Ok(Ok((hello, counted, rest)))
     }
@@ -371,7 +371,7 @@ fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
     let under_xen = !hello.xen.is_empty();
     let cpus = usize::try_from(hello.cpus).unwrap_or(0);
     if under_xen != (job.machine.firmware == Firmware::Xen) || cpus != job.machine.mode.cpus() {
-        return Err(senseless(
+        return Err(malformed(
             job,
             format!("it is not the system that was ordered: {hello:?}"),
         ));
@@ -379,7 +379,7 @@ fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
     Ok(())
 }
 
-fn senseless(job: &Job, problem: String) -> LabError {
+fn malformed(job: &Job, problem: String) -> LabError {
     LabError::Malformed {
         boot: job.name.clone(),
         problem,

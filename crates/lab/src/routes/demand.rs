@@ -28,7 +28,7 @@ use pagetoll_images::{digest, host};
 pub use check::check;
 use guest::{Found, Kernel, Programs};
 
-/// What the lab can take: 1 GiB of pages, and more runs than anybody waits for.
+/// What the lab can take: 1 GiB of pages, and more runs than are of use.
 pub const LIMITS: Limits = Limits {
     pages: Pages(1 << 18),
     batch: 1,

@@ -102,7 +102,7 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What was found under a Xen that was told `xen`.
+/// What was found under a Xen with these options.
 fn of(findings: &Findings, xen: XenOptions) -> Findings {
     let dom0 = findings.dom0.iter().filter(|run| run.xen == xen);
     Findings {
@@ -184,7 +184,7 @@ fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
     }
 }
 
-/// Whether Xen flushed as it was told to: by CR4, twice each time, or without it.
+/// Whether Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
 fn cr4_check(name: &str, flushes: Flushes, count: u64) -> Check {
     let expected = if name == MECHANISMS[0].0 {
         CR4_WRITES_OF_A_FLUSH * count

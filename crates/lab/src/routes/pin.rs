@@ -60,7 +60,7 @@ pub enum Tracing {
     FunctionGraph,
 }
 
-/// What is to be billed, and on what.
+/// Memory to pin, and the kernels to pin it on.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Pages, mechanisms, runs.
@@ -77,7 +77,7 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
     pub timeout: Duration,
     /// The command line, for the bill's provenance.
     pub command: String,

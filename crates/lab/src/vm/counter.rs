@@ -74,7 +74,7 @@ fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     run_to_end(&compile, LIMIT, stop).map(drop)
 }
 
-/// What QEMU is told, in the folder of its boot.
+/// Arguments of QEMU, in the folder of its boot.
 pub(crate) fn arguments() -> [String; 2] {
     ["-plugin".to_owned(), format!("./{COUNTER},out={FLUSHES}")]
 }

@@ -1,6 +1,6 @@
 //! Checks of a kernel that can leave a guest at a missing page: `guests/demand-probe/checks.c`, each a step of the probe.
 //!
-//! What a check found is told, not judged.
+//! Reports what a check found, without a verdict.
 
 use pagetoll_units::Pages;
 

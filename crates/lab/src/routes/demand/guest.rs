@@ -1,4 +1,4 @@
-//! A boot of a guest that has guests: its kernel with KVM, the probe, and what it is told to do.
+//! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
 use std::fs;
 use std::path::PathBuf;

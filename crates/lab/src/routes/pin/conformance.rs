@@ -28,7 +28,7 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
     pub timeout: Duration,
 }
 
@@ -161,14 +161,14 @@ fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
         return Ok(ran);
     }
     let (done, all) = (ran.answered.len(), cases.len());
-    Err(senseless(format!("{done} of {all} cases were answered")))
+    Err(malformed(format!("{done} of {all} cases were answered")))
 }
 
 fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, LabError> {
     let case = cases.get(ran.index).filter(|_| ran.index == expected);
-    let case = case.ok_or_else(|| senseless(format!("case {} was not asked for", ran.index)))?;
+    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", ran.index)))?;
     if ran.answers.len() != case.steps.len() {
-        return Err(senseless(format!(
+        return Err(malformed(format!(
             "case {} was not answered whole",
             case.name
         )));
@@ -181,7 +181,7 @@ fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, 
     Ok(ran.answers.iter().map(answer).collect())
 }
 
-fn senseless(problem: String) -> LabError {
+fn malformed(problem: String) -> LabError {
     LabError::Malformed {
         boot: NAME.to_owned(),
         problem,

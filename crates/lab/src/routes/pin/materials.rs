@@ -30,7 +30,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Whether it may have iommufd: as a module, or, in a kernel without a folder of modules, built in; the guest tells.
+    /// Whether it may have iommufd: as a module, or, in a kernel without a folder of modules, built in, which the guest finds out.
     pub(super) fn may_have_iommufd(&self) -> bool {
         let is_module = || self.modules.iter().any(|module| module.name == "iommufd");
         self.image.modules.is_none() || is_module()

@@ -29,7 +29,7 @@ pub struct Shape {
     pub summary: &'static str,
     most_pages: Option<u64>,
     whole_gigabytes: bool,
-    /// Whether it is billed only when it is asked for: it tells steps apart for `pagetoll calibrate`, and is of no interest else.
+    /// Whether it is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
     pub is_for_calibration: bool,
 }
 
