@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A dom0 that is good for nothing: Xen takes it for a kernel and starts it, and then it misbehaves as BEHAVIOUR says:
- * it hangs, crashes, or writes garbage to the console for ever. Without Xen it only halts.
+ * it spins, halts, crashes, or writes garbage to the console for ever. Without Xen it only halts.
  *
  * Notes: Xen's public/elfnote.h. Start of a PV guest and hypercalls: public/arch-x86/xen-x86_64.h and public/xen.h.
  */
-#define HANG 1
-#define CRASH 2
-#define GARBAGE 3
+#define SPIN 1
+#define HALT 2
+#define CRASH 3
+#define GARBAGE 4
 
 #define BASE 0xffffffff80000000
 #define CONSOLE_IO 18
 #define CONSOLEIO_WRITE 0
+#define SCHED_OP 29
+#define SCHEDOP_BLOCK 1
 
 	.macro note type, size, value:vararg
 	.balign 4
@@ -39,7 +42,13 @@ garbage_end:
 	.text
 	.globl start
 start:
-#if BEHAVIOUR == HANG
+#if BEHAVIOUR == SPIN
+	jmp start
+#elif BEHAVIOUR == HALT
+	mov $SCHED_OP, %eax
+	mov $SCHEDOP_BLOCK, %edi
+	xor %esi, %esi
+	syscall
 	jmp start
 #elif BEHAVIOUR == CRASH
 	ud2

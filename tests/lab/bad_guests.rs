@@ -1,4 +1,4 @@
-//! Guests that misbehave: `tests/guests/dom0.S` in its three ways.
+//! Guests that misbehave: `tests/guests/dom0.S` in its four ways.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,8 +37,12 @@ fn fails_with(bench: &Bench, behaviour: &str, parts: &[&str]) -> Result<(), Fail
     nothing_is_left(&bench.cache)
 }
 
+/// Under Xen, whose machine's clock jumps over idle time, both use CPU time without end.
 pub(crate) fn hangs(bench: &Bench) -> Result<(), Failed> {
-    fails_with(bench, "HANG", &["reported nothing for 30 s", "console.log"])
+    for behaviour in ["SPIN", "HALT"] {
+        fails_with(bench, behaviour, &["no report in 30 s of", "console.log"])?;
+    }
+    Ok(())
 }
 
 pub(crate) fn crashes(bench: &Bench) -> Result<(), Failed> {

@@ -21,8 +21,8 @@ use crate::build::{Order, Plan};
 use crate::catalogue::{self, Check, Fix, Series};
 use crate::error::FixError;
 
-/// A guest is given up when a check takes longer. Assumed: six times what the longest race took on a busy machine.
-const SILENCE: Duration = Duration::from_secs(30 * 60);
+/// CPU time of a guest's QEMU for one check. Assumed: six times what the longest race took.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// What is to be proved, and on what.
 #[derive(Clone, Debug)]
@@ -193,7 +193,7 @@ impl Bench<'_> {
             cpus,
             steps,
             keep_logs: self.order.keep_logs.clone(),
-            silence: SILENCE,
+            timeout: TIMEOUT,
         };
         let run = match self.fix.bench {
             catalogue::Bench::XenDom0 => checks::run,

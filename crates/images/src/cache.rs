@@ -1,29 +1,35 @@
 //! The folder where fetched and unpacked images are kept between runs.
 //!
-//! Everything in it can be fetched again. An entry appears by a rename, complete or not at all;
-//! what is half made lives in a folder of the running process below `tmp/`, which that process
-//! holds locked, so that any later process can tell leftovers of the dead from work of the living.
-//! Several processes may share one cache. It does not limit its size and never deletes entries.
+//! Everything in it can be fetched again. An entry appears by a rename, complete or not at all; what is half made lives
+//! in a run folder of the process below `tmp/`, with a file that the process holds locked, so that a later process knows
+//! leftovers from work in progress. Several processes may share one cache. It does not limit its size and never deletes
+//! entries, nor anything that pagetoll did not make.
+
+mod lock;
+mod root;
+mod sweep;
 
 use std::env;
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use rustix::fs::FlockOperation;
-
-use crate::error::Error;
 use pagetoll_backend::Stop;
 
-/// The variable that names another folder than the user's cache folder.
-pub const CACHE_VARIABLE: &str = "PAGETOLL_CACHE";
+use crate::error::Error;
+pub use lock::Lock;
+use root::Maker;
+pub use root::{CACHE_VARIABLE, Location, look};
 
-/// How often a held lock is tried again.
-const LOCK_POLL: Duration = Duration::from_millis(50);
+const TMP: &str = "tmp";
+const LOCKS: &str = "locks";
+/// Held while leftovers are swept and a run's folder is made.
+const SWEEP_LOCK: &str = "sweep";
+/// Run folders below [`TMP`] begin with this.
+const RUN_PREFIX: &str = "run-";
+/// The file in a run's folder that its process holds locked.
+const ALIVE: &str = "alive";
 
 /// An opened cache. Dropping it removes what this process left half made.
 #[derive(Debug)]
@@ -40,29 +46,33 @@ impl Cache {
     /// # Errors
     /// [`Error::Environment`] when none of these is set; those of [`Cache::open_at`].
     pub fn open(stop: &Stop) -> Result<Self, Error> {
-        Self::open_at(&default_root(|name| env::var_os(name))?, stop)
+        Self::open_at(&root::default_root(|name| env::var_os(name))?, stop)
     }
 
-    /// Opens the cache at this folder, creates it where needed, and sweeps leftovers of dead processes.
+    /// Opens the cache at this folder and creates it where needed. Removes leftovers of killed processes, but only
+    /// from a folder that pagetoll made.
     ///
     /// # Errors
-    /// [`Error::BadInput`] when the path has white space or a colon, which kbuild does not bear;
+    /// [`Error::BadInput`] when the path has white space or a colon, which kbuild cannot handle;
     /// [`Error::Io`] or [`Error::NoSpace`] when the folder cannot be written.
     pub fn open_at(root: &Path, stop: &Stop) -> Result<Self, Error> {
-        for folder in ["tmp", "locks"] {
-            let folder = root.join(folder);
-            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-        }
+        fs::create_dir_all(root).map_err(Error::io("create", root))?;
         let root = fs::canonicalize(root).map_err(Error::io("open", root))?;
-        check_path(&root)?;
-        let tmp = root.join("tmp");
-        let _sweeping = Lock::wait(&root.join("locks/sweep"), stop)?;
-        sweep(&tmp);
+        root::check_path(&root)?;
+        let maker = root::claim(&root)?;
+        let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));
+        for folder in [&tmp, &locks] {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        let _sweeping = Lock::wait(&locks, SWEEP_LOCK, stop)?;
+        if maker == Maker::Pagetoll {
+            sweep::leftovers(&tmp);
+        }
         let run = tempfile::Builder::new()
-            .prefix("run-")
+            .prefix(RUN_PREFIX)
             .tempdir_in(&tmp)
             .map_err(Error::io("write", &tmp))?;
-        let alive = Lock::wait(&run.path().join("alive"), stop)?;
+        let alive = Lock::wait(run.path(), ALIVE, stop)?;
         Ok(Self {
             root,
             run: run.keep(),
@@ -83,7 +93,7 @@ impl Cache {
         self.root.join(entry)
     }
 
-    /// A path for work in progress, which nobody else uses and which vanishes unless it is renamed.
+    /// A path for work in progress, of this process alone, removed unless it is renamed.
     #[must_use]
     pub fn scratch(&self) -> Scratch {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +108,7 @@ impl Cache {
     /// entry at the same time one makes it, and the others wait.
     ///
     /// # Errors
-    /// Whatever `make` says; [`Error::Stopped`]; [`Error::Io`] or [`Error::NoSpace`].
+    /// Those of `make`; [`Error::Stopped`]; [`Error::Io`] or [`Error::NoSpace`].
     pub fn entry(
         &self,
         name: &str,
@@ -133,40 +143,13 @@ impl Cache {
     /// # Errors
     /// [`Error::Stopped`] while waiting; [`Error::Io`] or [`Error::NoSpace`].
     pub fn lock(&self, name: &str, stop: &Stop) -> Result<Lock, Error> {
-        Lock::wait(&self.root.join("locks").join(name.replace('/', "%")), stop)
+        Lock::wait(&self.root.join(LOCKS), &name.replace('/', "%"), stop)
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
         remove(&self.run);
-    }
-}
-
-/// A lock on a file, held until dropped; the system drops it when the process dies.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
-}
-
-impl Lock {
-    fn wait(path: &Path, stop: &Stop) -> Result<Self, Error> {
-        let file = File::create(path).map_err(Error::io("write", path))?;
-        loop {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => stop.check()?,
-                Err(errno) => return Err(Error::io("lock", path)(errno.into())),
-            }
-            thread::sleep(LOCK_POLL);
-        }
-    }
-
-    /// `None` when somebody holds it; a lock file that is not there is held by nobody.
-    fn is_free(path: &Path) -> bool {
-        File::open(path).is_ok_and(|file| {
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-        }) || !path.exists()
     }
 }
 
@@ -225,57 +208,15 @@ fn remove(path: &Path) {
     }
 }
 
-fn sweep(tmp: &Path) {
-    let entries = fs::read_dir(tmp).into_iter().flatten().flatten();
-    for run in entries.map(|entry| entry.path()) {
-        if Lock::is_free(&run.join("alive")) {
-            tracing::debug!(path = %run.display(), "removing leftovers of a dead process");
-            remove(&run);
-        }
-    }
-}
-
-fn check_path(root: &Path) -> Result<(), Error> {
-    let text = root.to_string_lossy();
-    if text.chars().any(|c| c.is_whitespace() || c == ':') {
-        return Err(Error::bad_file(
-            CACHE_VARIABLE,
-            root,
-            "contains white space or a colon, which kernel module builds do not bear",
-            "a path without them",
-        ));
-    }
-    Ok(())
-}
-
-fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Error> {
-    let set = |name: &str| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    set(CACHE_VARIABLE)
-        .or_else(|| {
-            set("XDG_CACHE_HOME")
-                .filter(|path| path.is_absolute())
-                .map(|path| path.join("pagetoll"))
-        })
-        .or_else(|| set("HOME").map(|home| home.join(".cache/pagetoll")))
-        .ok_or_else(|| Error::Environment {
-            what: "there is no folder for the cache: HOME is not set".into(),
-            remedy: format!("set {CACHE_VARIABLE} to a writable folder"),
-        })
-}
-
 /// Checks that a folder's file system has room for so many bytes.
 ///
-/// For programs that do not fail well on a full disk: `apt-get update` (apt 2.6) then waits for ever.
+/// For programs that do not fail on a full disk: `apt-get update` (apt 2.6) hangs then.
 ///
 /// # Errors
-/// [`Error::NoSpace`]; [`Error::Io`] when the system does not tell.
+/// [`Error::NoSpace`]; [`Error::Io`] when statvfs(3) fails.
 pub fn require_room(folder: &Path, bytes: u64, operation: &str) -> Result<(), Error> {
     let disk =
-        rustix::fs::statvfs(folder).map_err(|errno| Error::io("look at", folder)(errno.into()))?;
+        rustix::fs::statvfs(folder).map_err(|errno| Error::io("stat", folder)(errno.into()))?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) < bytes {
         return Err(Error::NoSpace {
             operation: format!("{operation} ({} MiB) to", bytes.div_ceil(1 << 20)),

@@ -1,15 +1,18 @@
 //! The one error type of this crate, and the exit code that each error means.
 //!
-//! A guest that refuses or faults is an outcome, told in the bill; here is what kept an order
+//! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order
 //! from being carried out, and who can do something about it.
+
+mod process;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stopped;
 
-use crate::process::ProcessError;
-use crate::tools::MissingTool;
+#[cfg(test)]
+pub(crate) use process::QUOTED_LINES;
+pub use process::{Outcome, ProcessError};
 
 /// What the operating system says, in any locale-free tool output, when a disk is full.
 const ENOSPC_TEXT: &str = "No space left on device";
@@ -72,7 +75,7 @@ pub enum Error {
     #[error(transparent)]
     Process(#[from] Box<ProcessError>),
 
-    /// Somebody asked to stop. Exit code 130, as a shell has it for SIGINT.
+    /// A stop was requested. Exit code 130, as a shell has it for SIGINT.
     #[error("interrupted")]
     Stopped,
 }
@@ -144,6 +147,15 @@ impl Error {
             Self::Stopped => 130,
         }
     }
+}
+
+/// A program or library that was looked for and not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTool {
+    /// The program, or the library's file.
+    pub program: &'static str,
+    /// The Debian package that installs it.
+    pub package: &'static str,
 }
 
 fn names(tools: &[MissingTool]) -> String {

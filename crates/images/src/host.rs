@@ -9,10 +9,10 @@ use crate::process::{Run, run_to_end};
 use crate::tools::Tool;
 use pagetoll_backend::Stop;
 
-/// How long QEMU may take to tell its version.
+/// Limit of `qemu --version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
-/// Memory that can be had without swapping, in MiB, where the kernel tells (`MemAvailable`, proc(5)).
+/// Memory that can be had without swapping, in MiB, where the kernel reports it (`MemAvailable`, proc(5)).
 #[must_use]
 pub fn available_memory_mib() -> Option<u64> {
     available_in(&fs::read_to_string("/proc/meminfo").ok()?)

@@ -2,6 +2,12 @@
 //!
 //! Everything is checked before a machine is started with it. Nothing is booted here.
 
+mod bzimage;
+pub mod dom0;
+pub mod headers;
+pub mod modules;
+mod vmlinux;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,15 +15,16 @@ use std::time::{Duration, Instant};
 
 use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
-use crate::bzimage::BootImage;
 use crate::cache::{Cache, read_if_there};
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
-use crate::headers::{self, Availability};
-use crate::vmlinux::{self, XenSupport};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
+
+use bzimage::BootImage;
+use headers::Availability;
+use vmlinux::XenSupport;
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";
@@ -40,8 +47,10 @@ pub enum KernelSource {
         image: PathBuf,
         /// A folder that modules for it can be built in.
         headers: Option<PathBuf>,
+        /// A tree of `make modules_install`; without one, the modules beside the image's `/boot`.
+        modules: Option<PathBuf>,
     },
-    /// A kernel that somebody has built and checked.
+    /// A kernel that pagetoll has built and checked.
     Built(Box<KernelImage>),
 }
 
@@ -67,6 +76,7 @@ impl FromStr for KernelSource {
                 path => Ok(Self::Files {
                     image: PathBuf::from(path),
                     headers: None,
+                    modules: None,
                 }),
             };
         };
@@ -91,20 +101,34 @@ impl KernelSource {
     ///
     /// # Errors
     /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
-    pub fn with_headers(self, folder: PathBuf) -> Result<Self, Error> {
-        match self {
-            Self::Files { image, .. } => Ok(Self::Files {
-                image,
-                headers: Some(folder),
-            }),
-            Self::Debian { .. } | Self::Built(_) => Err(Error::bad_file(
-                "--headers",
-                &folder,
-                "can be combined with neither a kernel of Debian, which brings its own, nor one that pagetoll built",
-                "--kernel FILE beside --headers",
-            )),
+    pub fn with_headers(mut self, folder: PathBuf) -> Result<Self, Error> {
+        match &mut self {
+            Self::Files { headers, .. } => *headers = Some(folder),
+            Self::Debian { .. } | Self::Built(_) => return Err(not_a_file("--headers", &folder)),
         }
+        Ok(self)
     }
+
+    /// The same source with the user's own tree of modules.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
+    pub fn with_modules(mut self, folder: PathBuf) -> Result<Self, Error> {
+        match &mut self {
+            Self::Files { modules, .. } => *modules = Some(folder),
+            Self::Debian { .. } | Self::Built(_) => return Err(not_a_file("--modules", &folder)),
+        }
+        Ok(self)
+    }
+}
+
+fn not_a_file(option: &'static str, folder: &Path) -> Error {
+    Error::bad_file(
+        option,
+        folder,
+        "can be combined with neither a kernel of Debian, which brings its own, nor one that pagetoll built",
+        format!("--kernel FILE beside {option}"),
+    )
 }
 
 fn bad_source(text: &str, problem: &str) -> Error {
@@ -166,8 +190,19 @@ pub fn obtain(
 ) -> Result<KernelImage, Error> {
     match source {
         KernelSource::Built(kernel) => Ok(kernel.as_ref().clone()),
-        KernelSource::Files { image, headers } => {
-            from_files(image, headers.as_deref(), cache, stop)
+        KernelSource::Files {
+            image,
+            headers,
+            modules,
+        } => {
+            let release = release_of(image)?;
+            Ok(KernelImage {
+                headers: own_headers(image, &release, headers.as_deref(), cache, stop)?,
+                modules: own_modules(image, &release, modules.as_deref())?,
+                image: image.clone(),
+                release,
+                packages: Vec::new(),
+            })
         }
         KernelSource::Debian {
             suite,
@@ -214,7 +249,7 @@ fn from_archive(
     Ok(KernelImage {
         modules: folders
             .iter()
-            .find_map(|folder| modules_in(folder, &release)),
+            .find_map(|folder| modules::below(folder, &release)),
         headers: headers.and_then(|headers| matching(headers, &release)),
         packages: packages
             .image
@@ -272,40 +307,34 @@ fn vmlinuz_in(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-fn modules_in(folder: &Path, release: &str) -> Option<PathBuf> {
-    let places = ["lib/modules", "usr/lib/modules"].map(|place| folder.join(place).join(release));
-    places
-        .into_iter()
-        .find(|place| place.join("kernel").is_dir())
-}
-
-fn from_files(
+fn own_headers(
     image: &Path,
-    headers: Option<&Path>,
+    release: &str,
+    folder: Option<&Path>,
     cache: &Cache,
     stop: &Stop,
-) -> Result<KernelImage, Error> {
-    let release = release_of(image)?;
-    let headers = match headers {
-        None => Err("no headers were given (--headers)".to_owned()),
-        Some(folder) => headers::from_build_dir(folder, cache, stop)?,
+) -> Result<Availability, Error> {
+    let Some(folder) = folder else {
+        return Ok(Err("no headers were given (--headers)".to_owned()));
     };
+    let headers = headers::from_build_dir(folder, cache, stop)?;
     if let Ok(headers) = &headers {
-        check_match(headers, image, &release)?;
+        check_match(headers, image, release)?;
     }
-    // An installed kernel's modules stand beside its /boot.
-    let root = image
-        .parent()
-        .and_then(Path::parent)
-        .unwrap_or(Path::new("/"));
-    let modules = modules_in(root, &release);
-    Ok(KernelImage {
-        image: image.to_path_buf(),
-        release,
-        modules,
-        headers,
-        packages: Vec::new(),
-    })
+    Ok(headers)
+}
+
+fn own_modules(
+    image: &Path,
+    release: &str,
+    folder: Option<&Path>,
+) -> Result<Option<PathBuf>, Error> {
+    if let Some(folder) = folder {
+        return modules::installed(folder, release).map(Some);
+    }
+    // `lib` beside the `boot` that an installed image is in.
+    let root = image.parent().and_then(Path::parent);
+    Ok(modules::below(root.unwrap_or(Path::new("/")), release))
 }
 
 fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Result<(), Error> {

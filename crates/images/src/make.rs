@@ -24,14 +24,14 @@ const POLL: Duration = Duration::from_millis(100);
 /// How many lines of errors are shown.
 const LINES: usize = 12;
 
-/// What is to be made, and what it is called where it is told of.
+/// A call of make, and its names in progress and errors.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// `make` with its arguments: see [`command`].
     pub make: &'a Run,
     /// All that it says is appended here.
     pub log: &'a Path,
-    /// What full disks are told by: `build a kernel in`, and the folder.
+    /// Operation and folder of the error for a full disk: `build a kernel in`.
     pub place: (&'a str, &'a Path),
     /// The phase, and how many lines it says, as far as is known.
     pub phase: (&'a str, u64),
@@ -64,7 +64,7 @@ pub fn compiler(stop: &Stop) -> Result<String, Error> {
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }
 
-/// `make` of so many jobs, which is nobody's child: options of one that pagetoll was called from are not for it.
+/// `make` with so many jobs, without the options of a make that pagetoll was called from.
 #[must_use]
 pub fn command(jobs: usize) -> Run {
     Run::new(Tool::Make.program())
@@ -93,7 +93,7 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
     let mut phase = surroundings.progress.begin(name, lines);
     let mut log = Tail::at_end_of(build.log);
     let mut child = build.make.clone().log(build.log).start()?;
-    let status = follow(&mut child, &mut log, (phase.as_mut(), surroundings))?;
+    let status = follow(&mut child, &mut log, phase.as_mut(), surroundings.stop)?;
     if status.success() {
         return Ok(Ok(()));
     }
@@ -110,7 +110,8 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
 fn follow(
     child: &mut Child,
     log: &mut Tail,
-    (phase, surroundings): (&mut dyn Phase, Surroundings<'_>),
+    phase: &mut dyn Phase,
+    stop: &Stop,
 ) -> Result<ExitStatus, Error> {
     let began = Instant::now();
     loop {
@@ -120,7 +121,7 @@ fn follow(
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        surroundings.stop.check()?;
+        stop.check()?;
         if began.elapsed() > BUILD_LIMIT {
             return Err(Error::Environment {
                 what: format!(
@@ -166,7 +167,7 @@ impl Tail {
     }
 }
 
-/// The last lines that tell of errors; where none does, the last lines.
+/// The last lines that name errors; where there are none, the last lines.
 fn last_errors(log: &str) -> Vec<String> {
     let is_error = |line: &&str| {
         line.contains("error:") || line.contains("Error ") || line.contains("undefined reference")

@@ -9,8 +9,7 @@
 //! *thread* that spawned the child: a [`Child`] must be started on a thread that lives at least
 //! as long as the child is wanted.
 
-mod group;
-mod outcome;
+mod stat;
 mod stream;
 
 use std::ffi::{OsStr, OsString};
@@ -26,10 +25,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use crate::error::Error;
+use crate::error::{Error, Outcome, ProcessError};
 use crate::tools::{Installer, SearchPath};
-pub use outcome::{Outcome, ProcessError};
 use pagetoll_backend::Stop;
+pub use stat::Activity;
 use stream::{Kept, Reader};
 
 /// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
@@ -65,7 +64,7 @@ impl Output {
 enum Stdout {
     /// Kept in memory.
     Captured,
-    /// To whoever takes [`Child::take_stdout`].
+    /// To the caller of [`Child::take_stdout`].
     Piped,
     /// Appended to this file, together with stderr.
     Logged(PathBuf),
@@ -131,7 +130,7 @@ impl Run {
         self
     }
 
-    /// Leaves stdout to whoever calls [`Child::take_stdout`].
+    /// Leaves stdout to the caller of [`Child::take_stdout`].
     #[must_use]
     pub fn piped(mut self) -> Self {
         self.stdout = Stdout::Piped;
@@ -308,6 +307,14 @@ impl Child {
         self.inner.id()
     }
 
+    /// How much it has run so far, and whether it wants to run.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when /proc cannot be read.
+    pub fn activity(&self) -> Result<Activity, Error> {
+        Activity::of(self.id()).map_err(Error::io("read the activity of", &self.command))
+    }
+
     /// Its stdout, once, when it was started [`Run::piped`].
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.inner.stdout.take()
@@ -326,7 +333,7 @@ impl Child {
     /// How it ended, or `None` while it runs. What it left in its group is killed.
     ///
     /// # Errors
-    /// [`Error::Io`] when the system does not tell.
+    /// [`Error::Io`] when wait(2) fails.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() && self.has_exited() {
             self.reap()?;
@@ -399,7 +406,7 @@ impl Child {
         }
     }
 
-    /// Looks without reaping: as long as the leader is a zombie, nobody else can get its group's number.
+    /// Looks without reaping: as long as the leader is a zombie, its group's number is not reused.
     fn has_exited(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         self.group.is_none_or(|leader| {
@@ -427,7 +434,7 @@ impl Child {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // ESRCH alone can happen, and means that there is nobody left to be told.
+            // ESRCH alone can happen, and means that the group is gone.
             let _gone = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -435,7 +442,7 @@ impl Child {
     /// SIGKILL is delivered at once but dying takes a moment.
     fn await_empty_group(&self) {
         let began = Instant::now();
-        while self.group.is_some_and(group::has_living_member) && began.elapsed() < VANISH {
+        while self.group.is_some_and(stat::has_living_member) && began.elapsed() < VANISH {
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::Error;
+use crate::error::{Error, MissingTool};
 
 /// A host program that some part of the lab needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,15 +175,6 @@ impl Library {
         let found = PathBuf::from(answer.trim());
         (found.is_absolute() && found.exists()).then_some(found)
     }
-}
-
-/// A program or library that was looked for and not found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingTool {
-    /// The program, or the library's file.
-    pub program: &'static str,
-    /// The Debian package that brings it.
-    pub package: &'static str,
 }
 
 /// Where programs are looked for, in order.

@@ -15,12 +15,12 @@ use crate::error::LabError;
 use crate::guest::report::Hello;
 use crate::request::{Billed, Request};
 use crate::routes::demand;
-use crate::routes::{self, Travel};
+use crate::routes::{self, Billing};
 use crate::vm::counter;
 use crate::vm::machine::Machine;
 use pagetoll_backend::Stop;
 use pagetoll_images::Surroundings;
-use pagetoll_images::dom0::Part;
+use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
 use pagetoll_images::{digest, host};
 
@@ -32,19 +32,19 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
     if request.route == Route::Demand {
         return demand::bill(request, surroundings);
     }
-    let travel = routes::of(request.route)?;
-    check_host(request, travel)?;
+    let billing = routes::of(request.route)?;
+    check_host(request, billing)?;
     let clock = Clock::default();
     let obtain = || request.sources().obtain(*surroundings);
     let mut materials = clock.time("images and builds", obtain)?;
-    if travel.counts_flushes {
+    if billing.counts_flushes {
         materials.counter = counter::obtain(surroundings.cache, surroundings.stop)?;
     }
     if pv32::is_ordered(request.route, &request.order) {
         let obtain = || request.sources().obtain_pv32(&materials.xen, *surroundings);
         materials.pv32 = Some(clock.time("32-bit dom0's Xen and kernel", obtain)?);
     }
-    let jobs = (travel.jobs)(&request.order, plan::abilities(&materials));
+    let jobs = (billing.jobs)(&request.order, plan::abilities(&materials));
     let collect = collect::Collect {
         request,
         materials: &materials,
@@ -60,8 +60,8 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
         unit: Unit::Instructions,
         evidence: Evidence::Exact,
         stack: stack(&harvest, surroundings.stop)?,
-        rows: (travel.rows)(&request.order, &harvest.findings),
-        notes: notes(request, &materials, &harvest.findings, travel),
+        rows: (billing.rows)(&request.order, &harvest.findings),
+        notes: notes(request, &materials, &harvest.findings, billing),
         order: request.order.clone(),
         provenance: provenance(request, &materials, &jobs)?,
     };
@@ -71,10 +71,10 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
     })
 }
 
-fn check_host(request: &Request, travel: &Travel) -> Result<(), LabError> {
+fn check_host(request: &Request, billing: &Billing) -> Result<(), LabError> {
     request.sources().check_tools()?;
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
-    let jobs = (travel.jobs)(&request.order, plan::Abilities::ALL);
+    let jobs = (billing.jobs)(&request.order, plan::Abilities::ALL);
     let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
     Ok(host::require_memory(largest.sum(), "--pages")?)
 }
@@ -107,7 +107,7 @@ fn notes(
     request: &Request,
     materials: &Materials,
     findings: &Findings,
-    travel: &Travel,
+    billing: &Billing,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if let Part::Missing(reason) = &materials.privcmd {
@@ -119,14 +119,14 @@ fn notes(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
         ));
     }
-    if let Some(Err(reason)) = travel.counts_flushes.then_some(&materials.counter) {
+    if let Some(Err(reason)) = billing.counts_flushes.then_some(&materials.counter) {
         notes.push(format!("writes of CR3 and CR4 were not counted: {reason}"));
     }
     notes.extend(findings.no_probe.iter().cloned());
     let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
     notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));
     notes.extend(built_xen(materials).map(told_of).map(of_pv32));
-    notes.extend(travel.notes.iter().map(|&note| note.to_owned()));
+    notes.extend(billing.notes.iter().map(|&note| note.to_owned()));
     notes
 }
 

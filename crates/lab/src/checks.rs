@@ -1,6 +1,6 @@
 //! Checks of a kernel by what runs inside a guest: one boot of dom0, each check a step (`guests/init/checks.h`).
 //!
-//! What a check found is told, not judged: whether it proves anything is for whoever knows its negative control.
+//! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::Report;
+use crate::guest::step;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
@@ -49,16 +50,6 @@ pub enum Purpose {
     Catch,
 }
 
-impl Purpose {
-    /// The step's name in `guests/init/init.c`.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Prove => "check",
-            Self::Catch => "catch",
-        }
-    }
-}
-
 /// A check, and on how many pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -70,7 +61,17 @@ pub struct Step {
     pub purpose: Purpose,
 }
 
-/// What is to be checked, and on what.
+impl Step {
+    fn of_init(&self) -> step::Step {
+        let (name, pages) = (self.name.clone(), self.pages);
+        match self.purpose {
+            Purpose::Prove => step::Step::Check { name, pages },
+            Purpose::Catch => step::Step::Catch { name, pages },
+        }
+    }
+}
+
+/// The checks, and the system that they run on.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The name of the boot, for progress and logs.
@@ -85,8 +86,8 @@ pub struct Request {
     pub steps: Vec<Step>,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
+    pub timeout: Duration,
 }
 
 /// What a check found.
@@ -145,7 +146,7 @@ pub fn run(
         counter: None,
         linux: &materials.vmlinux,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
@@ -167,8 +168,9 @@ fn initramfs(
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
     let init = std::fs::read(&materials.init).map_err(Error::io("read", &materials.init))?;
-    let step = |step: &Step| format!("{} {} {}\n", step.purpose.word(), step.name, step.pages);
-    let order: String = request.steps.iter().map(step).collect::<String>() + "kernel-log\n";
+    let steps = request.steps.iter().map(Step::of_init);
+    let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
+    let order = step::order(&steps);
     let members = [
         Member {
             name: "init",

@@ -11,6 +11,7 @@ use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{CaseRun, Report};
+use crate::guest::step::{self, Step};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Phase;
@@ -38,8 +39,8 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
+    pub timeout: Duration,
 }
 
 /// What the real Xen answered.
@@ -82,7 +83,8 @@ pub fn run(
         request,
         &materials,
         &initramfs,
-        (*surroundings, phase.as_mut()),
+        *surroundings,
+        phase.as_mut(),
     )?;
     understand(cases, &harvest)
 }
@@ -120,7 +122,7 @@ fn initramfs(
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
     let (init, probe) = (read(&materials.init)?, read(probe)?);
-    let order = format!("module /{MODULE}\n{NAME} /{CASES}\n");
+    let order = step::order(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     let numbers: String = cases
         .iter()
         .enumerate()
@@ -141,7 +143,8 @@ fn boot(
     request: &Request,
     materials: &Materials,
     initramfs: &[u8],
-    (surroundings, phase): (Surroundings<'_>, &mut dyn Phase),
+    surroundings: Surroundings<'_>,
+    phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
     let boot = Boot {
         name: NAME,
@@ -150,13 +153,13 @@ fn boot(
         linux: &materials.vmlinux,
         initramfs,
         counter: None,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }
 
-fn senseless(problem: String) -> LabError {
+fn malformed(problem: String) -> LabError {
     LabError::Malformed {
         boot: NAME.to_owned(),
         problem,
@@ -185,20 +188,20 @@ fn understand(cases: &[Case], harvest: &Harvest) -> Result<Ran, LabError> {
             ran.answered.len(),
             cases.len()
         );
-        return Err(senseless(problem));
+        return Err(malformed(problem));
     }
     Ok(ran)
 }
 
 fn answered(cases: &[Case], run: &CaseRun, expected: usize) -> Result<Answered, LabError> {
     let case = cases.get(run.index).filter(|_| run.index == expected);
-    let case = case.ok_or_else(|| senseless(format!("case {} was not asked for", run.index)))?;
+    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", run.index)))?;
     if run.unclean != 0 {
         let problem = format!("after case {}, {} pages were lost", case.name, run.unclean);
-        return Err(senseless(problem));
+        return Err(malformed(problem));
     }
     if run.answers.len() != case.steps.len() {
-        return Err(senseless(format!(
+        return Err(malformed(format!(
             "case {} was not answered whole",
             case.name
         )));

@@ -3,3 +3,4 @@
 pub(crate) mod build;
 pub(crate) mod initramfs;
 pub(crate) mod report;
+pub(crate) mod step;

@@ -1,4 +1,4 @@
-//! What is to be billed, on what, and where the work happens.
+//! Orders of the lab: a route, the images to run it on, and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
-/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
-/// waits for.
+/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than are
+/// of use.
 pub const LIMITS: Limits = Limits {
     pages: Pages(1 << 18),
     batch: 512,
@@ -23,10 +23,10 @@ pub const LIMITS: Limits = Limits {
 /// Pages, or repetitions, of an order that does not say: 64 MiB, enough for 32 page tables.
 pub const DEFAULT_PAGES: Pages = Pages(16_384);
 
-/// How long a guest with that many pages may report nothing: a minute for what does not depend on them, and half a
-/// millisecond for each, four times what the dearest step takes on a busy machine.
+/// CPU time without a report, for a guest with that many pages: a minute for what does not depend on them, and half a
+/// millisecond for each, at least four times what the longest step takes.
 #[must_use]
-pub fn silence(pages: Pages) -> Duration {
+pub fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(60) + Duration::from_micros(500 * pages.get())
 }
 
@@ -45,8 +45,8 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
+    pub timeout: Duration,
     /// The command line, for the bill's provenance.
     pub command: String,
 }

@@ -1,4 +1,4 @@
-//! How the lab travels each route: which boots it makes, and what rows they give.
+//! How the lab bills each route: its boots, and the rows that follow from them.
 
 pub mod demand;
 mod fault;
@@ -16,7 +16,7 @@ use crate::dom0::plan::Abilities;
 use pagetoll_images::Error;
 
 /// A route in the lab.
-pub(crate) struct Travel {
+pub(crate) struct Billing {
     /// The boots; the largest machines first.
     pub(crate) jobs: fn(&Order, Abilities) -> Vec<Job>,
     /// What they found, as rows, in the order in which they are read.
@@ -36,17 +36,17 @@ pub const ROUTES: [Route; 5] = [
     Route::Flush,
 ];
 
-/// How `route` is travelled.
+/// How `route` is billed.
 ///
 /// # Errors
 /// [`Error::BadInput`] for a route that the lab does not bill.
-pub(crate) fn of(route: Route) -> Result<&'static Travel, Error> {
+pub(crate) fn of(route: Route) -> Result<&'static Billing, Error> {
     match route {
-        Route::Unmap => Ok(&unmap::TRAVEL),
-        Route::Fault => Ok(&fault::TRAVEL),
-        Route::Switch => Ok(&switch::TRAVEL),
-        Route::Irq => Ok(&irq::TRAVEL),
-        Route::Flush => Ok(&flush::TRAVEL),
+        Route::Unmap => Ok(&unmap::BILLING),
+        Route::Fault => Ok(&fault::BILLING),
+        Route::Switch => Ok(&switch::BILLING),
+        Route::Irq => Ok(&irq::BILLING),
+        Route::Flush => Ok(&flush::BILLING),
         Route::Pin | Route::Demand => Err(Error::BadInput {
             what: "route",
             value: route.to_string(),

@@ -5,3 +5,4 @@ pub(crate) mod console;
 pub mod cores;
 pub(crate) mod counter;
 pub(crate) mod machine;
+mod watchdog;

@@ -3,8 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use pagetoll_backend::Stop;
-use pagetoll_images::cache::Cache;
+use pagetoll_images::cache;
 use pagetoll_images::host;
 use pagetoll_lab::request;
 
@@ -68,15 +67,15 @@ fn memory() -> Finding {
 
 fn cache() -> Finding {
     const NAME: &str = "cache";
-    let cache = match Cache::open(&Stop::new()) {
-        Ok(cache) => cache,
+    let place = match cache::look() {
+        Ok(place) => place,
         Err(error) => {
             let remedy = "set PAGETOLL_CACHE to a folder that can be written";
             return Finding::not_ok(NAME, State::Missing, &error.to_string(), remedy);
         }
     };
-    let root = cache.root();
-    match free_space(root) {
+    let root = &place.root;
+    match free_space(&place.existing) {
         Err(error) => {
             let detail = format!("{}: free space unknown: {error}", root.display());
             Finding::not_ok(NAME, State::Note, &detail, "see df")

@@ -12,7 +12,8 @@ use crate::apt::resolve::Index;
 use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 use crate::cache::require_room;
 use crate::error::Error;
-use crate::process::{ProcessError, Run, run_to_end};
+use crate::error::ProcessError;
+use crate::process::{Run, run_to_end};
 use crate::tools::{Installer, SearchPath, Tool};
 use pagetoll_backend::Stop;
 
@@ -87,7 +88,8 @@ impl PrivateRoot {
     /// Fetches the files of a source package into an existing folder; apt checks them against its verified lists.
     pub(super) fn download_source(
         &self,
-        (name, version): (&str, &str),
+        name: &str,
+        version: &str,
         into: &Path,
         stop: &Stop,
     ) -> Result<(), Error> {

@@ -30,7 +30,8 @@ pub struct SourcePackage {
 /// [`Error::BadInput`] for a suite that has no such package; [`Error::Environment`] when the mirror has the files of
 /// no version; those of [`Archive::open`](super::Archive::open).
 pub fn fetch(
-    (suite, name): (Option<&str>, &str),
+    name: &str,
+    suite: Option<&str>,
     cache: &Cache,
     freshness: Freshness,
     stop: &Stop,
@@ -47,13 +48,12 @@ pub fn fetch(
     let mut versions = root.versions_of_source(name, stop)?;
     versions.sort_by(|a, b| version::compare(b, a));
     versions.dedup();
-    let package =
-        newest(&root, (name, &versions), cache, stop)?.ok_or_else(|| Error::BadInput {
-            what: "suite",
-            value: suite,
-            problem: format!("has no source package {name}"),
-            expected: "a suite with one, such as stable".into(),
-        })?;
+    let package = newest(&root, name, &versions, cache, stop)?.ok_or_else(|| Error::BadInput {
+        what: "suite",
+        value: suite,
+        problem: format!("has no source package {name}"),
+        expected: "a suite with one, such as stable".into(),
+    })?;
     let json = serde_json::to_vec_pretty(&package).unwrap_or_default();
     cache.replace(&record, &json)?;
     in_cache(cache, package)
@@ -62,7 +62,8 @@ pub fn fetch(
 /// The newest version whose files can all be had; `None` where there are no versions.
 fn newest(
     root: &PrivateRoot,
-    (name, versions): (&str, &[String]),
+    name: &str,
+    versions: &[String],
     cache: &Cache,
     stop: &Stop,
 ) -> Result<Option<Package>, Error> {
@@ -70,7 +71,7 @@ fn newest(
     for version in versions {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
-        match root.download_source((name, version), folder, stop) {
+        match root.download_source(name, version, folder, stop) {
             Ok(()) => {
                 let package = Package {
                     name: name.to_owned(),
@@ -142,7 +143,8 @@ mod tests {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("xen_4.17.5-1.dsc"), "").unwrap();
         let known = fetch(
-            (Some("nowhere"), "xen"),
+            "xen",
+            Some("nowhere"),
             &cache,
             Freshness::Cached,
             &Stop::new(),

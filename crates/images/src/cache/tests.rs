@@ -1,9 +1,13 @@
-//! Entries are complete or absent, whoever dies, fails or fills the disk.
+//! Entries are complete or absent when processes die, makers fail and disks are full; files of the user survive.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -26,7 +30,7 @@ fn the_folder_is_chosen_by_three_variables_in_order() {
     ];
     let root = |from: usize| {
         let set = &all[from..];
-        default_root(|name| {
+        root::default_root(|name| {
             set.iter()
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value.into())
@@ -74,7 +78,7 @@ fn dropping_removes_the_folder_of_this_process() {
 }
 
 #[test]
-fn leftovers_of_the_dead_are_swept_and_work_of_the_living_is_not() {
+fn leftovers_of_killed_processes_are_swept_and_running_work_is_not() {
     let (_folder, cache) = opened();
     let dead = cache.path("tmp/run-dead");
     fs::create_dir(&dead).unwrap();
@@ -84,8 +88,111 @@ fn leftovers_of_the_dead_are_swept_and_work_of_the_living_is_not() {
     assert!(cache.run.exists() && other.run.exists());
 }
 
+/// A file that a user keeps at this place below a root, where a sweep could reach it.
+fn thesis(root: &Path, place: &str) -> PathBuf {
+    let file = root.join(place).join("chapter");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "x").unwrap();
+    file
+}
+
+fn open_and_close(root: &Path) {
+    drop(Cache::open_at(root, &Stop::new()).unwrap());
+}
+
 #[test]
-fn of_many_who_want_an_entry_one_makes_it() {
+fn files_of_the_user_below_tmp_survive_in_any_root() {
+    let folder = tempfile::tempdir().unwrap();
+    // A home with files of its own, one with nothing but tmp, and a cache.
+    let [home, bare, tagged] = ["home", "bare", "tagged"].map(|name| folder.path().join(name));
+    thesis(&home, "documents");
+    fs::create_dir(&tagged).unwrap();
+    open_and_close(&tagged);
+    for root in [&home, &bare, &tagged] {
+        let kept = ["tmp/thesis", "tmp/run-thesis"].map(|place| thesis(root, place));
+        open_and_close(root);
+        assert!(kept.iter().all(|file| file.exists()), "{}", root.display());
+    }
+}
+
+#[test]
+fn a_root_that_pagetoll_did_not_make_is_neither_tagged_nor_swept() {
+    let folder = tempfile::tempdir().unwrap();
+    thesis(folder.path(), "documents");
+    let dead = folder.path().join("tmp/run-dead");
+    fs::create_dir_all(&dead).unwrap();
+    fs::write(dead.join(ALIVE), "").unwrap();
+    for _ in 0..2 {
+        open_and_close(folder.path());
+    }
+    assert!(dead.exists() && !folder.path().join("CACHEDIR.TAG").exists());
+    fs::write(folder.path().join("CACHEDIR.TAG"), "Signature: other\n").unwrap();
+    open_and_close(folder.path());
+    assert!(dead.exists());
+}
+
+#[test]
+fn a_cache_of_an_older_pagetoll_is_tagged_and_swept() {
+    let (folder, cache) = opened();
+    let root = cache.root().to_path_buf();
+    fs::remove_file(root.join("CACHEDIR.TAG")).unwrap();
+    fs::create_dir(root.join("xen")).unwrap();
+    let dead = root.join("tmp/run-dead");
+    fs::create_dir(&dead).unwrap();
+    fs::write(dead.join(ALIVE), "").unwrap();
+    open_and_close(&root);
+    assert!(!dead.exists() && root.join("CACHEDIR.TAG").exists());
+    drop((cache, folder));
+}
+
+#[test]
+fn the_target_of_a_symbolic_link_is_never_swept() {
+    let (_folder, cache) = opened();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let kept = thesis(elsewhere.path(), "run-one");
+    fs::write(elsewhere.path().join("run-one").join(ALIVE), "").unwrap();
+    symlink(elsewhere.path().join("run-one"), cache.path("tmp/run-link")).unwrap();
+    open_and_close(cache.root());
+    let root = cache.root().to_path_buf();
+    drop(cache);
+    fs::remove_dir_all(root.join("tmp")).unwrap();
+    symlink(elsewhere.path(), root.join("tmp")).unwrap();
+    open_and_close(&root);
+    assert!(kept.exists());
+}
+
+#[test]
+fn a_lock_that_is_a_symbolic_link_is_refused_and_its_target_kept() {
+    let (_folder, cache) = opened();
+    let kept = thesis(cache.root(), "elsewhere");
+    symlink(&kept, cache.path("locks/name")).unwrap();
+    let error = cache.lock("name", &Stop::new()).unwrap_err();
+    assert!(error.to_string().contains("locks/name"), "{error}");
+    assert_eq!(fs::read(&kept).unwrap(), b"x");
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(folder.path()).unwrap();
+    let found = root::look_at(&folder.path().join("a/b")).unwrap();
+    assert_eq!((found.root, &found.existing), (real.join("a/b"), &real));
+    assert_eq!(children(folder.path()), 0);
+
+    let (_cache_folder, cache) = opened();
+    let dead = cache.path("tmp/run-dead");
+    fs::create_dir(&dead).unwrap();
+    fs::write(dead.join(ALIVE), "").unwrap();
+    let found = root::look_at(cache.root()).unwrap();
+    assert_eq!(
+        (found.root.as_path(), found.existing.as_path()),
+        (cache.root(), cache.root())
+    );
+    assert!(dead.exists());
+}
+
+#[test]
+fn concurrent_requests_for_an_entry_make_it_once() {
     let (_folder, cache) = opened();
     let made = Arc::new(AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -113,7 +220,7 @@ fn waiting_for_a_lock_can_be_stopped() {
 }
 
 #[test]
-fn a_path_that_make_cannot_bear_is_refused() {
+fn a_path_that_make_cannot_handle_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = Cache::open_at(&folder.path().join("my cache"), &Stop::new()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
@@ -143,10 +250,9 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_told_with_the_path_and_leaves_nothing() {
+fn a_full_disk_is_reported_with_the_path_and_leaves_nothing() {
     let Some(disk) = SmallDisk::mount() else {
-        crate::skipped(&"cannot mount a tmpfs here (needs root)");
-        return;
+        pagetoll_test_support::skip!("cannot mount a tmpfs here (needs root)");
     };
     let cache = Cache::open_at(&disk.0.path().join("cache"), &Stop::new()).unwrap();
     let written = cache.entry("kind/large", &Stop::new(), |path| {

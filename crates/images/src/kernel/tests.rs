@@ -1,7 +1,6 @@
 //! Synthetic images, one for each refusal; real ones are in the crate's end-to-end tests.
 
 use super::*;
-use crate::{bzimage, vmlinux};
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -23,7 +22,11 @@ impl Bench {
 
     fn obtain(&self, image: PathBuf, headers: Option<PathBuf>) -> Result<KernelImage, Error> {
         obtain(
-            &KernelSource::Files { image, headers },
+            &KernelSource::Files {
+                image,
+                headers,
+                modules: None,
+            },
             &self.cache,
             Freshness::Cached,
             &Stop::new(),
@@ -50,6 +53,7 @@ fn reads_sources() {
     let file = KernelSource::Files {
         image: "boot/vmlinuz".into(),
         headers: None,
+        modules: None,
     };
     assert_eq!(read("boot/vmlinuz").unwrap(), file);
     for bad in [
@@ -69,19 +73,23 @@ fn reads_sources() {
 }
 
 #[test]
-fn headers_go_with_a_file_only() {
+fn headers_and_modules_go_with_a_file_only() {
     let file = "vmlinuz"
         .parse::<KernelSource>()
         .unwrap()
         .with_headers("h".into())
+        .and_then(|file| file.with_modules("m".into()))
         .unwrap();
     assert_eq!(
         file,
         KernelSource::Files {
             image: "vmlinuz".into(),
-            headers: Some("h".into())
+            headers: Some("h".into()),
+            modules: Some("m".into()),
         }
     );
+    let error = debian(None, None).with_modules("m".into()).unwrap_err();
+    assert!(error.to_string().starts_with("--modules m:"), "{error}");
     assert_eq!(
         debian(None, None)
             .with_headers("h".into())
@@ -187,5 +195,32 @@ fn headers_of_another_release_are_told_with_both() {
         error.to_string(),
         "--headers h: is for Linux 6.1.0-55-amd64, but vmlinuz is Linux 6.1.0-56-amd64; \
          expected headers of Linux 6.1.0-56-amd64"
+    );
+}
+
+#[test]
+fn modules_of_ones_own_are_those_of_the_kernels_release() {
+    let bench = Bench::new();
+    let image = bench.file(
+        "own-bzImage",
+        &bzimage::tests::fake("6.18.0-own", &vmlinux::tests::fake(&[1])),
+    );
+    let tree = bench.folder.path().join("installed");
+    let place = tree.join("lib/modules/6.18.0-own");
+    fs::create_dir_all(place.join("kernel")).unwrap();
+    let obtained = |modules: &Path| {
+        let source = KernelSource::Files {
+            image: image.clone(),
+            headers: None,
+            modules: Some(modules.to_path_buf()),
+        };
+        obtain(&source, &bench.cache, Freshness::Cached, &Stop::new())
+    };
+    assert_eq!(obtained(&tree).unwrap().modules, Some(place));
+    let error = obtained(bench.folder.path()).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(
+        error.to_string().contains("no modules of Linux 6.18.0-own"),
+        "{error}"
     );
 }

@@ -2,8 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use super::outcome::QUOTED_LINES;
 use super::*;
+use crate::error::QUOTED_LINES;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -13,7 +13,7 @@ fn shell(script: &str) -> Run {
 
 fn group_is_empty(group: u32) -> bool {
     let group = Pid::from_raw(i32::try_from(group).unwrap()).unwrap();
-    !group::has_living_member(group)
+    !stat::has_living_member(group)
 }
 
 #[test]
@@ -67,6 +67,16 @@ fn kills_what_runs_too_long() {
             .ends_with("timed out after 0.1 s\n  waiting"),
         "{error}"
     );
+}
+
+#[test]
+fn a_child_that_waits_is_asleep() {
+    let child = Run::new("sleep").arg("1000").start().unwrap();
+    let began = Instant::now();
+    while !child.activity().unwrap().asleep {
+        assert!(began.elapsed() < LONG, "sleep never sleeps");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -175,8 +185,7 @@ fn starts_a_child_and_waits() {
 #[test]
 fn a_child_dies_with_a_parent_that_is_killed() {
     if death_signal_setter().is_none() {
-        crate::skipped(&"no setpriv that knows --pdeathsig");
-        return;
+        pagetoll_test_support::skip!("no setpriv that knows --pdeathsig");
     }
     let name = "process::tests::starts_a_child_and_waits";
     let mut parent = Command::new(std::env::current_exe().unwrap())

@@ -1,7 +1,7 @@
 //! A Xen that starts 32-bit PV guests.
 //!
 //! Debian's is built without `CONFIG_PV32`, so it is built anew from the suite's source package with that option, and is
-//! otherwise as Xen configures itself. A file that the user gives is taken as it is: a guest tells what it lacks.
+//! otherwise as Xen configures itself. A file that the user gives is used as it is: the guest reports what it lacks.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";
 const SOURCE: &str = "xen";
 /// What differs from the configuration that Xen gives itself: Debian's is that of a release, without debugging.
 const CONFIG: &str = "CONFIG_PV32=y\n# CONFIG_DEBUG is not set\n";
-/// What Xen would otherwise take from this machine and this moment, and a name that tells it from Debian's.
+/// What Xen would otherwise take from this machine and this moment, and a name other than Debian's.
 const REPRODUCIBLE: [&str; 6] = [
     "XEN_VENDORVERSION=+pv32",
     "XEN_BUILD_DATE=1970-01-01",
@@ -47,7 +47,8 @@ const UNPACK_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// # Errors
 /// [`Error::Stopped`], [`Error::NoSpace`], [`Error::Io`]. Whatever else keeps a Xen from being built is a reason.
 pub fn obtain(
-    (source, image): (&XenSource, &XenImage),
+    source: &XenSource,
+    image: &XenImage,
     freshness: Freshness,
     surroundings: Surroundings<'_>,
 ) -> Result<Result<XenImage, String>, Error> {
@@ -74,7 +75,7 @@ fn build(
 ) -> Result<XenImage, Error> {
     let Surroundings { cache, stop, .. } = surroundings;
     tools::check(&NEEDED_FOR_XEN)?;
-    let source = source::fetch((suite, SOURCE), cache, freshness, stop)?;
+    let source = source::fetch(SOURCE, suite, cache, freshness, stop)?;
     let built_from = format!(
         "{} {CONFIG:?} {REPRODUCIBLE:?} {}",
         source.package.sha256,
@@ -164,7 +165,7 @@ mod tests {
             stop: &stop,
             progress: &Quiet,
         };
-        let found = obtain((source, &image), Freshness::Cached, surroundings).unwrap();
+        let found = obtain(source, &image, Freshness::Cached, surroundings).unwrap();
         (image, found)
     }
 

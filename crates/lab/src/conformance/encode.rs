@@ -110,7 +110,7 @@ fn encode(operation: &Operation) -> (Step, Vec<Request>) {
             done,
             domain,
         } => {
-            let step = call(1, *count, (*done, *domain));
+            let step = call(1, *count, *done, *domain);
             (step, requests.iter().map(update).collect())
         }
         Operation::MmuExtOp {
@@ -119,7 +119,7 @@ fn encode(operation: &Operation) -> (Step, Vec<Request>) {
             done,
             domain,
         } => {
-            let step = call(2, *count, (*done, u32::from(*domain)));
+            let step = call(2, *count, *done, u32::from(*domain));
             (step, requests.iter().map(ext).collect())
         }
         Operation::UpdateVaMapping {
@@ -142,7 +142,7 @@ fn encode(operation: &Operation) -> (Step, Vec<Request>) {
         }
         Operation::Multicall(count) => {
             let count = u32::try_from(*count).unwrap_or(u32::MAX);
-            (call(5, count, (0, 0)), Vec::new())
+            (call(5, count, 0, 0), Vec::new())
         }
         Operation::Native {
             native,
@@ -154,12 +154,12 @@ fn encode(operation: &Operation) -> (Step, Vec<Request>) {
                 frame: [Some(*symbol), None],
                 ..Request::default()
             };
-            (call(10, 0, (0, 0)), vec![request])
+            (call(10, 0, 0, 0), vec![request])
         }
     }
 }
 
-fn call(operation: u32, count: u32, (done, domain): (u32, u32)) -> Step {
+fn call(operation: u32, count: u32, done: u32, domain: u32) -> Step {
     Step {
         operation,
         count,
@@ -236,7 +236,7 @@ fn instruction(native: Native, place: Place, bytes: u32) -> (Step, Vec<Request>)
         Native::Exchange(value) => (8, vec![request(value)]),
         Native::CompareExchange { old, new } => (9, vec![request(new), request(old)]),
     };
-    (call(operation, bytes, (0, 0)), requests)
+    (call(operation, bytes, 0, 0), requests)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::dom0::pv32;
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{Hello, Report};
+use crate::guest::step::{self, Step};
 use crate::request::{Request, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -24,8 +25,8 @@ use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
-use pagetoll_images::dom0::Part;
 use pagetoll_images::host;
+use pagetoll_images::kernel::dom0::Part;
 
 /// What all boots brought.
 pub(crate) struct Collected {
@@ -36,13 +37,13 @@ pub(crate) struct Collected {
     pub(crate) findings: Findings,
 }
 
-/// One boot that is to be made.
+/// One boot, before it is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) name: String,
     kind: Kind,
     pub(crate) machine: Machine,
-    steps: Vec<String>,
+    steps: Vec<Step>,
 }
 
 /// What a boot is for.
@@ -148,22 +149,22 @@ pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) 
     let native = plan::native(order, steps);
     let of_run = |run| {
         [
-            Job::new("dom0", (order, run), Kind::Dom0, dom0.clone()),
-            Job::new("native", (order, run), Kind::Native, native.clone()),
+            Job::new("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Job::new("native", order, run, Kind::Native, native.clone()),
         ]
     };
     (1..=order.runs).flat_map(of_run).collect()
 }
 
-/// The counting boots of an order whose mechanisms are what Xen is told: for each run and mechanism a dom0.
+/// The counting boots of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
 pub(crate) fn dom0_jobs(
     order: &Order,
-    steps: &[String],
+    steps: &[Step],
     xen: &[(&'static str, XenOptions)],
 ) -> Vec<Job> {
     let of_run = |run| {
         xen.iter().map(move |&(kind, options)| {
-            let mut job = Job::new(kind, (order, run), Kind::Dom0, steps.to_vec());
+            let mut job = Job::new(kind, order, run, Kind::Dom0, steps.to_vec());
             job.machine.xen = options;
             job
         })
@@ -172,21 +173,21 @@ pub(crate) fn dom0_jobs(
 }
 
 /// The counting boots of a 32-bit dom0, one for each run.
-pub(crate) fn pv32_jobs(order: &Order, steps: &[String]) -> Vec<Job> {
-    let of_run = |run| Job::new("pv32", (order, run), Kind::Pv32, steps.to_vec());
+pub(crate) fn pv32_jobs(order: &Order, steps: &[Step]) -> Vec<Job> {
+    let of_run = |run| Job::new("pv32", order, run, Kind::Pv32, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 
 /// A boot with two vCPUs that race.
-pub(crate) fn race_job(order: &Order, steps: Vec<String>) -> Job {
+pub(crate) fn race_job(order: &Order, steps: Vec<Step>) -> Job {
     Job {
         name: "race".to_owned(),
-        ..Job::new("race", (order, 1), Kind::Race, steps)
+        ..Job::new("race", order, 1, Kind::Race, steps)
     }
 }
 
 impl Job {
-    fn new(name: &str, (order, run): (&Order, u32), kind: Kind, steps: Vec<String>) -> Self {
+    fn new(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
         Self {
             name: if order.runs == 1 {
                 name.to_owned()
@@ -266,7 +267,7 @@ impl Work<'_> {
             linux,
             initramfs: &initramfs,
             counter: materials.counter.as_deref().ok(),
-            silence: request.silence,
+            timeout: request.timeout,
             keep_logs: request.keep_logs.as_deref(),
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
@@ -277,11 +278,7 @@ impl Work<'_> {
     }
 
     fn initramfs(self, job: &Job) -> Result<Vec<u8>, Error> {
-        let order = job
-            .steps
-            .iter()
-            .map(|step| format!("{step}\n"))
-            .collect::<String>();
+        let order = step::order(&job.steps);
         // A 32-bit guest has no file system: its second module is its order.
         if job.kind == Kind::Pv32 {
             return Ok(order.into_bytes());
@@ -331,7 +328,7 @@ impl Work<'_> {
         let flushes = harvest.flushes()?;
         let mut counted = Counted {
             xen: job.machine.xen,
-            flushes: flushes.map_err(|problem| senseless(job, problem))?,
+            flushes: flushes.map_err(|problem| malformed(job, problem))?,
             ..Counted::default()
         };
         let mut hello = None;
@@ -346,12 +343,12 @@ impl Work<'_> {
                     let bytes = harvest.blob(blob)?;
                     self.keep_trace(job, &bytes)?;
                     counted.crossings =
-                        crossings(&bytes).map_err(|problem| senseless(job, problem))?;
+                        crossings(&bytes).map_err(|problem| malformed(job, problem))?;
                 }
                 other => rest.push(other.clone()),
             }
         }
-        let hello = hello.ok_or_else(|| senseless(job, "it never said hello".to_owned()))?;
+        let hello = hello.ok_or_else(|| malformed(job, "it never said hello".to_owned()))?;
         check_system(job, &hello)?;
         Ok(Ok((hello, counted, rest)))
     }
@@ -374,7 +371,7 @@ fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
     let under_xen = !hello.xen.is_empty();
     let cpus = usize::try_from(hello.cpus).unwrap_or(0);
     if under_xen != (job.machine.firmware == Firmware::Xen) || cpus != job.machine.mode.cpus() {
-        return Err(senseless(
+        return Err(malformed(
             job,
             format!("it is not the system that was ordered: {hello:?}"),
         ));
@@ -382,7 +379,7 @@ fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
     Ok(())
 }
 
-fn senseless(job: &Job, problem: String) -> LabError {
+fn malformed(job: &Job, problem: String) -> LabError {
     LabError::Malformed {
         boot: job.name.clone(),
         problem,

@@ -11,7 +11,7 @@ use crate::vm::machine::XenOptions;
 /// What one counting boot found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
-    /// What its Xen was told.
+    /// Options of its Xen.
     pub(crate) xen: XenOptions,
     pub(crate) clears: Vec<Clear>,
     pub(crate) repeats: Vec<Repeat>,

@@ -6,7 +6,7 @@ use crate::guest::build as guest;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::dom0::{self, Part};
+use pagetoll_images::kernel::dom0::{self, Part};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::tools::{self, Images};
 use pagetoll_images::xen::{self, XenImage, XenSource};
@@ -55,7 +55,7 @@ impl Sources<'_> {
     ) -> Result<Pv32, Error> {
         Ok(Pv32 {
             kernel: guest::pv32_probe(surroundings.cache, surroundings.stop)?,
-            xen: xen::pv32::obtain((self.xen, xen), self.freshness, surroundings)?,
+            xen: xen::pv32::obtain(self.xen, xen, self.freshness, surroundings)?,
         })
     }
     /// Checks that this machine has the programs and libraries that these sources take.

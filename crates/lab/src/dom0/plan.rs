@@ -1,16 +1,16 @@
-//! What every guest is told to do, whatever the route: orders for `guests/init`, a step a line.
+//! The steps of every guest, whatever the route: orders for `guests/init`.
 
 use pagetoll_bill::Order;
+use pagetoll_units::Pages;
 
 use crate::dom0::materials::Materials;
-use pagetoll_images::dom0::Part;
+use crate::guest::step::Step;
+use pagetoll_images::kernel::dom0::Part;
 
-/// Guest time in seconds that the kernel gets to finish its work after boot. Linux 7.2 takes 2, idle time is free.
-const SETTLE_LIMIT_S: u32 = 60;
-/// Crossings per page do not depend on how many pages there are, so a part is traced.
+/// Pages of a traced step.
 pub(crate) const TRACED_PAGES: u64 = 4096;
-/// Xen's buffer for one step of that many pages: the dearest writes 2 MiB, this is 4 MiB.
-pub(crate) const TRACE_BUFFER_PAGES: u32 = 1024;
+/// Xen's buffer for one step of that many pages: the longest writes 2 MiB, this is 4 MiB.
+const TRACE_BUFFER_PAGES: u32 = 1024;
 
 /// Where the guest finds its modules.
 pub(crate) const PROBE_MODULE: &str = "modules/xen-probe.ko";
@@ -39,14 +39,14 @@ pub(crate) enum Privcmd {
 /// What is done for a route in each guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// What the first user of memory after boot pays once more than anybody after it.
-    pub(crate) warm_up: Option<String>,
+    /// The first use of memory after boot costs more than all that follow, and is not billed.
+    pub(crate) warm_up: Option<Step>,
     /// What other figures are compared with, by the probe. Not traced.
-    pub(crate) baselines: Vec<String>,
+    pub(crate) baselines: Vec<Step>,
     /// The mechanisms, by the probe.
-    pub(crate) mechanisms: Vec<String>,
+    pub(crate) mechanisms: Vec<Step>,
     /// What user space does.
-    pub(crate) observed: Vec<String>,
+    pub(crate) observed: Vec<Step>,
 }
 
 impl Abilities {
@@ -69,46 +69,57 @@ pub(crate) fn abilities(materials: &Materials) -> Abilities {
     }
 }
 
-/// Counts in a dom0: first without the trace, which costs, then with it.
-pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<String> {
-    let mut lines = vec![format!("settle {SETTLE_LIMIT_S}")];
-    if abilities.probe {
-        lines.push(format!("module /{PROBE_MODULE}"));
-    }
-    if abilities.privcmd == Privcmd::Module {
-        lines.push(format!("module /{PRIVCMD_MODULE}"));
-    }
-    lines.push(format!("pages {}", order.pages.get()));
-    lines.extend(steps.warm_up.clone());
-    if abilities.probe {
-        lines.extend(steps.baselines.iter().cloned());
-    }
-    lines.extend(measured(abilities, steps));
-    if abilities.privcmd != Privcmd::None {
-        lines.push(format!("pages {}", order.pages.get().min(TRACED_PAGES)));
-        lines.push(format!("trace-begin {TRACE_BUFFER_PAGES}"));
-        lines.extend(measured(abilities, steps));
-        lines.push("trace-end".to_owned());
-    }
-    lines
+/// The order's pages, or as many of them as are traced: crossings per page do not depend on their number.
+pub(crate) fn traced(order: &Order, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let begin = [
+        Step::Pages(Pages(order.pages.get().min(TRACED_PAGES))),
+        Step::TraceBegin {
+            buffer_pages: TRACE_BUFFER_PAGES,
+        },
+    ];
+    begin
+        .into_iter()
+        .chain(steps)
+        .chain([Step::TraceEnd])
+        .collect()
 }
 
-fn measured(abilities: Abilities, steps: &Steps) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Counts in a dom0: first without the trace, which costs, then with it.
+pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Step> {
+    let mut all = vec![Step::Settle];
     if abilities.probe {
-        lines.extend(steps.mechanisms.iter().cloned());
-        // What user space does needs as much memory again.
-        lines.push("release".to_owned());
+        all.push(Step::Module(PROBE_MODULE.to_owned()));
     }
-    lines.extend(steps.observed.iter().cloned());
-    lines
+    if abilities.privcmd == Privcmd::Module {
+        all.push(Step::Module(PRIVCMD_MODULE.to_owned()));
+    }
+    all.push(Step::Pages(order.pages));
+    all.extend(steps.warm_up.clone());
+    if abilities.probe {
+        all.extend(steps.baselines.iter().cloned());
+    }
+    all.extend(measured(abilities, steps));
+    if abilities.privcmd != Privcmd::None {
+        all.extend(traced(order, measured(abilities, steps)));
+    }
+    all
+}
+
+fn measured(abilities: Abilities, steps: &Steps) -> Vec<Step> {
+    let mut all = Vec::new();
+    if abilities.probe {
+        all.extend(steps.mechanisms.iter().cloned());
+        // What user space does needs as much memory again.
+        all.push(Step::Release);
+    }
+    all.extend(steps.observed.iter().cloned());
+    all
 }
 
 /// Counts what user space sees without Xen.
-pub(crate) fn native(order: &Order, steps: &Steps) -> Vec<String> {
-    let mut lines = vec![format!("settle {SETTLE_LIMIT_S}")];
-    lines.push(format!("pages {}", order.pages.get()));
-    lines.extend(steps.warm_up.clone());
-    lines.extend(steps.observed.iter().cloned());
-    lines
+pub(crate) fn native(order: &Order, steps: &Steps) -> Vec<Step> {
+    let mut all = vec![Step::Settle, Step::Pages(order.pages)];
+    all.extend(steps.warm_up.clone());
+    all.extend(steps.observed.iter().cloned());
+    all
 }

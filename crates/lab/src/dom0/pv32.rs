@@ -1,6 +1,6 @@
 //! What a 32-bit PAE dom0 does of a route, beside the 64-bit one.
 //!
-//! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it travels the
+//! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it runs the
 //! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
 //! Source: xen/arch/x86/pv/dom0_build.c, `dom0_construct_pv`, and pv/domain.c, `switch_compat`, 4.17.
 
@@ -9,7 +9,8 @@ use pagetoll_bill::{Order, Role, Route, Row, System, Toll, crossing};
 use pagetoll_images::xen::pv32::NO_PV32;
 
 use crate::dom0::findings::Findings;
-use crate::dom0::plan::{TRACE_BUFFER_PAGES, TRACED_PAGES};
+use crate::dom0::plan::traced;
+use crate::guest::step::Step;
 
 /// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
 const REFUSALS: [(&str, &str); 2] = [
@@ -51,14 +52,11 @@ pub(crate) fn is_ordered(route: Route, order: &Order) -> bool {
 }
 
 /// Counts without the trace, which costs, then with it.
-pub(crate) fn counting(order: &Order, baselines: &[String], mechanisms: &[String]) -> Vec<String> {
-    let mut lines = vec![format!("pages {}", order.pages.get())];
-    lines.extend(baselines.iter().chain(mechanisms).cloned());
-    lines.push(format!("pages {}", order.pages.get().min(TRACED_PAGES)));
-    lines.push(format!("trace-begin {TRACE_BUFFER_PAGES}"));
-    lines.extend(mechanisms.iter().cloned());
-    lines.push("trace-end".to_owned());
-    lines
+pub(crate) fn counting(order: &Order, baselines: &[Step], mechanisms: &[Step]) -> Vec<Step> {
+    let mut all = vec![Step::Pages(order.pages)];
+    all.extend(baselines.iter().chain(mechanisms).cloned());
+    all.extend(traced(order, mechanisms.iter().cloned()));
+    all
 }
 
 impl Findings {

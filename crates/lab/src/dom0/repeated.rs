@@ -13,6 +13,7 @@ use crate::dom0::plan::{Abilities, Steps};
 use crate::dom0::pv32;
 use crate::dom0::rows::{per, set_crossings, user_rows};
 use crate::guest::report::Repeat;
+use crate::guest::step::Step;
 
 /// The two baselines: an empty loop, and one of hypercalls that do nothing.
 const NOTHING: &str = "nothing";
@@ -33,10 +34,11 @@ pub(crate) struct Repeated {
     /// What is left of a cost when the hypercalls' entries are taken away.
     pub(crate) work: &'static str,
     /// The step that does an operation by a mechanism.
-    pub(crate) step: fn(&str, &str) -> String,
-    /// The step of user space, and what comes before all of them.
-    pub(crate) user_step: &'static str,
-    pub(crate) warm_up: Option<&'static str>,
+    pub(crate) step: fn(operation: &'static str, mechanism: &'static str) -> Step,
+    /// The step of user space for what is observed.
+    pub(crate) user_step: fn(&'static str) -> Step,
+    /// Precedes all steps of user space.
+    pub(crate) warm_up: Option<Step>,
 }
 
 impl Repeated {
@@ -49,10 +51,8 @@ impl Repeated {
         jobs
     }
 
-    fn pv32_steps(&self, order: &Order) -> Vec<String> {
-        let step = |(operation, mechanism): (&str, &str)| (self.step)(operation, mechanism);
-        let cells = self.cells(order, System::XenPv32Dom0);
-        let mechanisms: Vec<_> = cells.into_iter().map(step).collect();
+    fn pv32_steps(&self, order: &Order) -> Vec<Step> {
+        let mechanisms = self.mechanism_steps(order, System::XenPv32Dom0);
         let parts = self.pv32_parts.iter().copied();
         let baselines: Vec<_> = BASELINES
             .into_iter()
@@ -63,20 +63,20 @@ impl Repeated {
     }
 
     fn steps(&self, order: &Order) -> Steps {
-        let step = |(operation, mechanism): (&str, &str)| (self.step)(operation, mechanism);
         let observed = self.observed.iter();
         Steps {
-            warm_up: self.warm_up.map(str::to_owned),
+            warm_up: self.warm_up.clone(),
             baselines: baseline_steps(),
-            mechanisms: self
-                .cells(order, System::XenPvDom0)
-                .into_iter()
-                .map(step)
-                .collect(),
-            observed: observed
-                .map(|operation| format!("{} {operation}", self.user_step))
-                .collect(),
+            mechanisms: self.mechanism_steps(order, System::XenPvDom0),
+            observed: observed.copied().map(self.user_step).collect(),
         }
+    }
+
+    fn mechanism_steps(&self, order: &Order, system: System) -> Vec<Step> {
+        let cells = self.cells(order, system).into_iter();
+        cells
+            .map(|(operation, mechanism)| (self.step)(operation, mechanism))
+            .collect()
     }
 
     fn cells(&self, order: &Order, system: System) -> Vec<(&'static str, &'static str)> {
@@ -127,12 +127,15 @@ impl Repeated {
 }
 
 /// The steps of the baselines.
-pub(crate) fn baseline_steps() -> Vec<String> {
+pub(crate) fn baseline_steps() -> Vec<Step> {
     BASELINES.map(baseline_step).to_vec()
 }
 
-fn baseline_step(name: &str) -> String {
-    format!("repeat {BASELINE} {name}")
+fn baseline_step(mechanism: &'static str) -> Step {
+    Step::Repeat {
+        operation: BASELINE,
+        mechanism,
+    }
 }
 
 /// The rows of the baselines; none without a probe.

@@ -50,7 +50,7 @@ pub(crate) fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
         .collect();
 }
 
-/// The hypercalls among the crossings; nothing where nobody counted.
+/// The hypercalls among the crossings; empty where none were counted.
 pub(crate) fn hypercalls_per_page(row: &Row) -> Option<f64> {
     let traps = row
         .crossings

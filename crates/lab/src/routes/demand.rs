@@ -28,7 +28,7 @@ use pagetoll_images::{digest, host};
 pub use check::check;
 use guest::{Found, Kernel, Programs};
 
-/// What the lab can take: 1 GiB of pages, and more runs than anybody waits for.
+/// What the lab can take: 1 GiB of pages, and more runs than are of use.
 pub const LIMITS: Limits = Limits {
     pages: Pages(1 << 18),
     batch: 1,
@@ -38,10 +38,10 @@ pub const LIMITS: Limits = Limits {
 /// Pages of an order that does not say: 16 MiB, of which each costs tens of thousands of instructions several times.
 pub const DEFAULT_PAGES: Pages = Pages(4096);
 
-/// How long a guest with that many pages may report nothing: three minutes for what does not depend on them, and five
-/// milliseconds for each, four times what the dearest step takes on a busy machine.
+/// CPU time without a report, for a guest with that many pages: three minutes for what does not depend on them, and five
+/// milliseconds for each, at least four times what the longest step takes.
 #[must_use]
-pub fn silence(pages: Pages) -> Duration {
+pub fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let programs = guest::programs(*surroundings)?;
     let kernel = guest::kernel(&request.kernel, request.freshness, *surroundings)?;
     let obtained = began.elapsed();
-    let run = |run| guest::run(request, (&programs, &kernel, run), *surroundings);
+    let run = |run| guest::run(request, &programs, &kernel, run, *surroundings);
     let found = (1..=request.order.runs)
         .map(run)
         .collect::<Result<Vec<_>, LabError>>()?;

@@ -9,10 +9,11 @@ use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
-use crate::routes::Travel;
+use crate::guest::step::Step;
+use crate::routes::Billing;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows,
     notes: &[
@@ -28,9 +29,9 @@ const REPEATED: Repeated = Repeated {
     observed: &["touch-written", "touch-zero"],
     pv32_parts: &["store-upper-half", "store-lower-half"],
     work: "update",
-    step: |operation, mechanism| format!("{operation} {mechanism}"),
-    user_step: "user",
-    warm_up: Some("user touch-written"),
+    step: |_set, mechanism| Step::Set(mechanism),
+    user_step: Step::User,
+    warm_up: Some(Step::User("touch-written")),
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {

@@ -12,12 +12,13 @@ use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::plan::{self, Abilities, Steps};
 use crate::dom0::repeated::{self, baseline_rows, baseline_steps};
 use crate::dom0::rows::{fill_user, per, traced_user};
-use crate::routes::Travel;
+use crate::guest::step::Step;
+use crate::routes::Billing;
 use crate::vm::counter::Flushes;
 use crate::vm::machine::XenOptions;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows,
     notes: &[
@@ -68,14 +69,15 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
         warm_up: None,
         baselines: baseline_steps(),
         mechanisms: OPERATIONS
-            .map(|(operation, _)| format!("repeat {operation} {CALL}"))
+            .map(|(operation, _)| Step::Repeat {
+                operation,
+                mechanism: CALL,
+            })
             .to_vec(),
-        observed: OBSERVED
-            .map(|operation| format!("call {operation}"))
-            .to_vec(),
+        observed: OBSERVED.map(Step::Call).to_vec(),
     };
-    let lines = plan::counting(order, abilities, &steps);
-    dom0_jobs(order, &lines, &ordered(order))
+    let steps = plan::counting(order, abilities, &steps);
+    dom0_jobs(order, &steps, &ordered(order))
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
@@ -100,7 +102,7 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What was found under a Xen that was told `xen`.
+/// What was found under a Xen with these options.
 fn of(findings: &Findings, xen: XenOptions) -> Findings {
     let dom0 = findings.dom0.iter().filter(|run| run.xen == xen);
     Findings {
@@ -182,7 +184,7 @@ fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
     }
 }
 
-/// Whether Xen flushed as it was told to: by CR4, twice each time, or without it.
+/// Whether Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
 fn cr4_check(name: &str, flushes: Flushes, count: u64) -> Check {
     let expected = if name == MECHANISMS[0].0 {
         CR4_WRITES_OF_A_FLUSH * count

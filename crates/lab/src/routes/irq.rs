@@ -9,10 +9,11 @@ use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
-use crate::routes::Travel;
+use crate::guest::step::Step;
+use crate::routes::Billing;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows,
     notes: &[
@@ -29,8 +30,11 @@ const REPEATED: Repeated = Repeated {
     observed: &["getppid", "pipe-byte"],
     pv32_parts: &[],
     work: "unmask-and-deliver",
-    step: |operation, mechanism| format!("repeat {operation} {mechanism}"),
-    user_step: "call",
+    step: |operation, mechanism| Step::Repeat {
+        operation,
+        mechanism,
+    },
+    user_step: Step::Call,
     warm_up: None,
 };
 

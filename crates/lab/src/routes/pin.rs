@@ -48,8 +48,8 @@ pub const LIMITS: Limits = Limits {
 /// Pages of an order that does not say: 256 MiB.
 pub const DEFAULT_PAGES: Pages = Pages(65_536);
 
-/// How long a guest may report nothing: the dearest step, a page of 1 GiB, takes 10 s on a busy machine.
-pub const SILENCE: Duration = Duration::from_secs(180);
+/// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Whether functions are traced, in boots of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum Tracing {
     FunctionGraph,
 }
 
-/// What is to be billed, and on what.
+/// Memory to pin, and the kernels to pin it on.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Pages, mechanisms, runs.
@@ -77,8 +77,8 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
+    pub timeout: Duration,
     /// The command line, for the bill's provenance.
     pub command: String,
 }

@@ -11,10 +11,10 @@ use pagetoll_bill::{Order, Route};
 use crate::dom0::collect::{Job, counting_jobs, pv32_jobs, race_job};
 use crate::dom0::plan::Abilities;
 use crate::dom0::pv32;
-use crate::routes::Travel;
+use crate::routes::Billing;
 
-/// How the lab travels the route.
-pub(crate) const TRAVEL: Travel = Travel {
+/// How the lab bills the route.
+pub(crate) const BILLING: Billing = Billing {
     jobs,
     rows: rows::rows,
     notes: &[],

@@ -16,6 +16,7 @@ use crate::guest::report::{Blob, Report};
 use crate::vm::console::{Console, Event};
 use crate::vm::counter::{self, Flushes};
 use crate::vm::machine::{self, Machine};
+use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_images::Error;
@@ -39,8 +40,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) initramfs: &'a [u8],
     /// The plugin that counts flushes; see [`crate::vm::counter`].
     pub(crate) counter: Option<&'a Path>,
-    /// The guest is given up when it reports nothing for so long.
-    pub(crate) silence: Duration,
+    /// The guest is given up after this much CPU time of its QEMU without a report; see [`crate::vm::watchdog`].
+    pub(crate) timeout: Duration,
     /// Where console and trace are kept even when all goes well.
     pub(crate) keep_logs: Option<&'a Path>,
 }
@@ -141,6 +142,12 @@ impl From<Error> for Ending {
     }
 }
 
+impl From<TimedOut> for Ending {
+    fn from(timed_out: TimedOut) -> Self {
+        Self::Guest(timed_out.to_string())
+    }
+}
+
 impl From<Stopped> for Ending {
     fn from(stopped: Stopped) -> Self {
         Self::Lab(stopped.into())
@@ -181,12 +188,12 @@ fn collect(
 ) -> Result<Vec<Report>, Ending> {
     let mut console = Console::new(&folder.join(machine::CONSOLE));
     let mut reports = Vec::new();
-    let mut heard = Instant::now();
+    let mut watchdog = Watchdog::new(boot.timeout, boot.machine.mode.cpus());
     loop {
         stop.check()?;
         let ended = child.try_wait()?;
         for event in console.poll()? {
-            heard = Instant::now();
+            watchdog.progress();
             match understood(event)? {
                 Report::Done => return Ok(reports),
                 report => {
@@ -198,11 +205,8 @@ fn collect(
         if let Some(status) = ended {
             return Err(early_end(child, status, reports.len()));
         }
-        if heard.elapsed() > boot.silence {
-            let silence = boot.silence.as_secs();
-            return Err(Ending::Guest(format!(
-                "it reported nothing for {silence} s and was ended"
-            )));
+        if watchdog.is_due(Instant::now()) {
+            watchdog.look(Instant::now(), child.activity()?)?;
         }
         thread::sleep(POLL);
     }

@@ -11,7 +11,7 @@ use crate::error::LabError;
 use pagetoll_images::Error;
 
 const MARKER: &str = "@pagetoll ";
-/// A longer line is nobody's result, and not kept.
+/// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
 /// A guest that writes more has lost its way. A normal boot writes 30 KiB.
 const CONSOLE_LIMIT: u64 = 64 << 20;

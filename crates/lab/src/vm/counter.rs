@@ -74,7 +74,7 @@ fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     run_to_end(&compile, LIMIT, stop).map(drop)
 }
 
-/// What QEMU is told, in the folder of its boot.
+/// Arguments of QEMU, in the folder of its boot.
 pub(crate) fn arguments() -> [String; 2] {
     ["-plugin".to_owned(), format!("./{COUNTER},out={FLUSHES}")]
 }
@@ -135,8 +135,7 @@ mod tests {
     #[test]
     fn it_builds_and_qemu_takes_it_or_says_why_not() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Qemu]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();

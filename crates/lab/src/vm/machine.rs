@@ -2,7 +2,7 @@
 //!
 //! Two modes. *Counting*: one vCPU, `-icount shift=0`, so that the time-stamp counter is the number of instructions
 //! retired and the run repeats to the bit. *Race*: two vCPUs that run in parallel (multi-threaded TCG), for what only
-//! happens between CPUs; its times mean nothing.
+//! happens between CPUs; its times are not used.
 //!
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
@@ -89,7 +89,7 @@ pub(crate) struct HugePages {
     pub(crate) one_gib: u64,
 }
 
-/// What Xen is told beyond what every boot tells it.
+/// Options of Xen beyond those of every boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum XenOptions {
     /// Nothing.
@@ -119,7 +119,7 @@ pub(crate) struct Machine {
     pub(crate) firmware: Firmware,
     /// Memory that the guest needs for the pages of its order.
     pub(crate) pages_mib: u64,
-    /// What its Xen is told.
+    /// Options of its Xen.
     pub(crate) xen: XenOptions,
 }
 
@@ -156,7 +156,7 @@ impl Machine {
     /// The command that starts it, to be run in the folder that holds its files.
     ///
     /// Nehalem: with the models `max` and `EPYC` dom0 crashes on QEMU 7.2. The clock of the machine begins at a
-    /// fixed time and follows the instructions, so that a guest cannot tell two runs apart.
+    /// fixed time and follows the instructions, so that two runs are the same to a guest.
     pub(crate) fn command(self) -> Run {
         let run = Run::new(Tool::Qemu.program())
             .args([
@@ -184,7 +184,7 @@ impl Machine {
         self.boot(run)
     }
 
-    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that moves words when told to.
+    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that does DMA on request.
     fn board(self) -> Vec<&'static str> {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],

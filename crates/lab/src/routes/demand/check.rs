@@ -1,6 +1,6 @@
 //! Checks of a kernel that can leave a guest at a missing page: `guests/demand-probe/checks.c`, each a step of the probe.
 //!
-//! What a check found is told, not judged.
+//! Reports what a check found, without a verdict.
 
 use pagetoll_units::Pages;
 
@@ -8,6 +8,7 @@ use super::guest::{self, Kernel, Programs};
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
+use crate::guest::step::{DemandStep, Step};
 use crate::vm::boot::{self, Boot};
 use crate::vm::cores::Cores;
 use crate::vm::machine::Machine;
@@ -34,7 +35,7 @@ pub fn check(
     };
     let programs = guest::programs(*surroundings)?;
     let kernel = guest::kernel(&request.kernel, Freshness::Cached, *surroundings)?;
-    let initramfs = initramfs(request, (&programs, &kernel), *surroundings)?;
+    let initramfs = initramfs(request, &programs, &kernel, *surroundings)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
@@ -46,7 +47,7 @@ pub fn check(
         counter: None,
         linux: &kernel.image.image,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
@@ -60,10 +61,14 @@ fn largest(request: &Request) -> Pages {
 
 fn initramfs(
     request: &Request,
-    materials: (&Programs, &Kernel),
+    programs: &Programs,
+    kernel: &Kernel,
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
-    let step = |step: &crate::checks::Step| format!("check {} {}\n", step.name, step.pages);
-    let order: String = request.steps.iter().map(step).collect();
-    guest::initramfs(materials, (&order, "kernel-log\n"), surroundings)
+    let steps = request.steps.iter().map(|step| DemandStep::Check {
+        name: step.name.clone(),
+        pages: step.pages,
+    });
+    let steps: Vec<_> = steps.collect();
+    guest::initramfs(programs, kernel, &steps, &[Step::KernelLog], surroundings)
 }

@@ -1,4 +1,4 @@
-//! A boot of a guest that has guests: its kernel with KVM, the probe, and what it is told to do.
+//! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,18 +10,17 @@ use crate::error::LabError;
 use crate::guest::build as guest;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use crate::guest::step::{self, DemandStep, Step};
 use crate::request::Request;
 use crate::vm::boot::{self, Boot};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::modules::{Module, ModuleTree};
 
 /// The module for AMD's virtualisation, which is what QEMU emulates; what it depends upon is loaded before it.
 const KVM: &str = "kvm_amd";
-/// Guest time in seconds that the kernel gets to finish its work after boot; idle time is free.
-const SETTLE_LIMIT_S: u32 = 60;
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: u32 = 3;
 /// How often each part is repeated.
@@ -82,15 +81,13 @@ pub(super) fn kernel(
     })
 }
 
-/// A kernel without modules is believed to have KVM built in; the guest tells when it has not.
+/// A kernel without a folder of modules may have KVM built in, which the guest finds out.
 fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
-    let root = image.modules.as_ref();
-    let Some(root) = root.filter(|root| root.join("kernel").is_dir()) else {
+    let Some(root) = &image.modules else {
         return Ok(Vec::new());
     };
-    let modules = ModuleTree::open(root)?.with_dependencies(&[KVM])?;
-    let built_in = fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
-    if modules.is_empty() && !built_in.contains("/kvm-amd.ko") {
+    let tree = ModuleTree::open(root)?;
+    if !tree.provides(KVM) {
         return Err(Error::bad_file(
             "--kernel",
             &image.image,
@@ -101,13 +98,15 @@ fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
             "a kernel built with CONFIG_KVM_AMD",
         ));
     }
-    Ok(modules)
+    tree.with_dependencies(&[KVM])
 }
 
 /// The archive of a guest that runs the probe by this order, and after it these steps of init.
 pub(super) fn initramfs(
-    (programs, kernel): (&Programs, &Kernel),
-    (probe_order, last): (&str, &str),
+    programs: &Programs,
+    kernel: &Kernel,
+    of_probe: &[DemandStep],
+    last: &[Step],
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<u8>, Error> {
     let read = |path: &PathBuf| fs::read(path).map_err(Error::io("read", path));
@@ -117,7 +116,8 @@ pub(super) fn initramfs(
         .iter()
         .map(|module| format!("modules/{}.ko", module.name))
         .collect();
-    let order = order_of_init(&files) + last;
+    let order = step::order(&steps_of_init(&files, last));
+    let probe_order = step::order(of_probe);
     let member = |name, mode, bytes| Member { name, mode, bytes };
     let mut members = vec![
         member("init", 0o755, init.as_slice()),
@@ -132,24 +132,39 @@ pub(super) fn initramfs(
     initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
 }
 
-fn order_of_init(modules: &[String]) -> String {
-    let load = modules.iter().map(|file| format!("module /{file}\n"));
-    let load: String = load.collect();
-    format!("settle {SETTLE_LIMIT_S}\n{load}run /demand-probe /demand-order\n")
+fn steps_of_init(modules: &[String], last: &[Step]) -> Vec<Step> {
+    let run = Step::Run {
+        program: "demand-probe",
+        order: "demand-order",
+    };
+    [Step::Settle]
+        .into_iter()
+        .chain(modules.iter().cloned().map(Step::Module))
+        .chain([run])
+        .chain(last.iter().cloned())
+        .collect()
 }
 
-/// The order of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
-fn order_of_probe(order: &Order) -> String {
+/// The steps of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
+fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
     let asked = order.mechanisms.iter().map(String::as_str);
     let others = asked.filter(|name| *name != BASELINE);
-    let pages = order.pages.get();
-    let bill = |name| format!("bill {name} {pages} {REPEATS}\n");
-    let bills: String = [BASELINE].into_iter().chain(others).map(bill).collect();
+    let bill = |mechanism: &str| DemandStep::Bill {
+        mechanism: mechanism.to_owned(),
+        pages: order.pages,
+        repeats: REPEATS,
+    };
     let is_checked = order.mechanisms.iter().any(|name| name == CHECKED);
     let checks = CHECKS.iter().filter(|_| is_checked);
-    let check = |name: &&str| format!("check {name} {CHECK_PAGES}\n");
-    let checks: String = checks.map(check).collect();
-    format!("parts {PARTS}\n{bills}{checks}")
+    let check = |name: &&str| DemandStep::Check {
+        name: (*name).to_owned(),
+        pages: CHECK_PAGES,
+    };
+    [DemandStep::Parts { repeats: PARTS }]
+        .into_iter()
+        .chain([BASELINE].into_iter().chain(others).map(bill))
+        .chain(checks.map(check))
+        .collect()
 }
 
 /// Boots once and gives what was reported.
@@ -158,7 +173,9 @@ fn order_of_probe(order: &Order) -> String {
 /// Those of [`boot::run`]; [`LabError::Malformed`] for a guest that never said hello.
 pub(super) fn run(
     request: &Request,
-    (programs, kernel, run): (&Programs, &Kernel, u32),
+    programs: &Programs,
+    kernel: &Kernel,
+    run: u32,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
     let release = &kernel.image.release;
@@ -166,9 +183,9 @@ pub(super) fn run(
         1 => format!("demand-{release}"),
         _ => format!("demand-{release}-{run}"),
     };
-    let order = order_of_probe(&request.order);
-    let initramfs = initramfs((programs, kernel), (&order, ""), surroundings)?;
-    let steps = u64::try_from(order.lines().count()).unwrap_or(u64::MAX);
+    let steps = steps_of_probe(&request.order);
+    let initramfs = initramfs(programs, kernel, &steps, &[], surroundings)?;
+    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);
     let boot = Boot {
         name: &name,
@@ -177,7 +194,7 @@ pub(super) fn run(
         counter: None,
         linux: &kernel.image.image,
         initramfs: &initramfs,
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
@@ -222,7 +239,7 @@ mod tests {
             runs: 1,
         };
         assert_eq!(
-            order_of_probe(&order),
+            step::order(&steps_of_probe(&order)),
             "parts 1000\nbill populated 8 3\nbill uffd 8 3\n"
         );
     }
@@ -235,7 +252,7 @@ mod tests {
             mechanisms: vec![CHECKED.into()],
             runs: 1,
         };
-        let order = order_of_probe(&order);
+        let order = step::order(&steps_of_probe(&order));
         let checks: Vec<_> = order.lines().skip(3).collect();
         assert_eq!(checks[0], "check present 512");
         assert_eq!(checks.len(), CHECKS.len());
@@ -243,7 +260,8 @@ mod tests {
 
     #[test]
     fn modules_are_loaded_before_the_probe_runs() {
-        let order = order_of_init(&["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()]);
+        let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
+        let order = step::order(&steps_of_init(&modules, &[]));
         let lines: Vec<_> = order.lines().collect();
         assert_eq!(
             lines,

@@ -99,11 +99,11 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'
         interfaces.push("iommufd");
     }
     let release = &kernel.image.release;
-    let job = |name, order| Job {
+    let job = |name, steps| Job {
         name,
         kernel,
         machine: machine(request),
-        order,
+        steps,
         file: None,
     };
     let bill = plan::bill(&request.shapes, request.order.pages, &interfaces);
@@ -114,8 +114,8 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'
     let runs = 1..=request.order.runs;
     let mut jobs: Vec<_> = runs.map(|run| job(name(run), bill.clone())).collect();
     if request.tracing == super::Tracing::FunctionGraph {
-        let order = plan::trace(&request.shapes, request.order.pages);
-        jobs.push(job(format!("pin-{release}-trace"), order));
+        let steps = plan::trace(&request.shapes, request.order.pages);
+        jobs.push(job(format!("pin-{release}-trace"), steps));
     }
     jobs.into_iter()
 }
@@ -129,7 +129,7 @@ fn side_by_side(jobs: &[(usize, Job<'_>)], work: Work<'_>) -> Result<Vec<Found>,
         let spawn = |job| {
             let (cores, others, first_error) = (&cores, &others, &first_error);
             scope.spawn(move || {
-                one(job, work, (cores, others)).map_err(|error| {
+                one(job, work, cores, others).map_err(|error| {
                     let mut first = first_error
                         .lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -158,19 +158,19 @@ fn side_by_side(jobs: &[(usize, Job<'_>)], work: Work<'_>) -> Result<Vec<Found>,
     }
 }
 
-fn one(job: &Job<'_>, work: Work<'_>, (cores, stop): (&Cores, &Stop)) -> Result<Found, LabError> {
+fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Found, LabError> {
     let _core = cores.take(1, stop)?;
-    let steps = u64::try_from(job.order.lines().count()).unwrap_or(u64::MAX) + 1;
+    let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX) + 1;
     let surroundings = Surroundings {
         stop,
         ..work.surroundings
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
     let manner = Manner {
-        silence: work.request.silence,
+        timeout: work.request.timeout,
         keep_logs: work.request.keep_logs.as_deref(),
     };
-    let harvest = guest::run(job, work.programs, manner, (surroundings, phase.as_mut()))?;
+    let harvest = guest::run(job, work.programs, manner, surroundings, phase.as_mut())?;
     let mut found = Found::default();
     for report in &harvest.reports {
         match report {

@@ -28,8 +28,8 @@ pub struct Request {
     pub freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
     pub keep_logs: Option<PathBuf>,
-    /// A guest that reports nothing for so long is given up.
-    pub silence: Duration,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
+    pub timeout: Duration,
 }
 
 /// What the kernel answered.
@@ -60,16 +60,16 @@ pub fn run(
         name: NAME.to_owned(),
         kernel: &kernels[0],
         machine,
-        order: plan::conformance(CASES),
+        steps: plan::conformance(CASES),
         file: Some((CASES, encoded(cases))),
     };
     let manner = Manner {
-        silence: request.silence,
+        timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = guest::run(&job, &programs, manner, (*surroundings, phase.as_mut()))?;
+    let harvest = guest::run(&job, &programs, manner, *surroundings, phase.as_mut())?;
     understood(cases, &harvest.reports)
 }
 
@@ -161,14 +161,14 @@ fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
         return Ok(ran);
     }
     let (done, all) = (ran.answered.len(), cases.len());
-    Err(senseless(format!("{done} of {all} cases were answered")))
+    Err(malformed(format!("{done} of {all} cases were answered")))
 }
 
 fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, LabError> {
     let case = cases.get(ran.index).filter(|_| ran.index == expected);
-    let case = case.ok_or_else(|| senseless(format!("case {} was not asked for", ran.index)))?;
+    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", ran.index)))?;
     if ran.answers.len() != case.steps.len() {
-        return Err(senseless(format!(
+        return Err(malformed(format!(
             "case {} was not answered whole",
             case.name
         )));
@@ -181,7 +181,7 @@ fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, 
     Ok(ran.answers.iter().map(answer).collect())
 }
 
-fn senseless(problem: String) -> LabError {
+fn malformed(problem: String) -> LabError {
     LabError::Malformed {
         boot: NAME.to_owned(),
         problem,

@@ -6,6 +6,7 @@ use super::materials::{Kernel, Programs};
 use super::plan;
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
+use crate::guest::step::{self, PinStep};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::Machine;
 use pagetoll_backend::Phase;
@@ -18,8 +19,8 @@ pub(super) struct Job<'a> {
     pub(super) name: String,
     pub(super) kernel: &'a Kernel,
     pub(super) machine: Machine,
-    /// The order of the probe.
-    pub(super) order: String,
+    /// What the probe does.
+    pub(super) steps: Vec<PinStep>,
     /// One more file that the order names.
     pub(super) file: Option<(&'static str, String)>,
 }
@@ -27,7 +28,7 @@ pub(super) struct Job<'a> {
 /// How long a boot may be silent, and where its console goes.
 #[derive(Clone, Copy)]
 pub(super) struct Manner<'a> {
-    pub(super) silence: std::time::Duration,
+    pub(super) timeout: std::time::Duration,
     pub(super) keep_logs: Option<&'a std::path::Path>,
 }
 
@@ -36,7 +37,8 @@ pub(super) fn run(
     job: &Job<'_>,
     programs: &Programs,
     manner: Manner<'_>,
-    (surroundings, phase): (Surroundings<'_>, &mut dyn Phase),
+    surroundings: Surroundings<'_>,
+    phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
     let initramfs = initramfs(job, programs, surroundings)?;
     let boot = Boot {
@@ -46,7 +48,7 @@ pub(super) fn run(
         counter: None,
         linux: &job.kernel.image.image,
         initramfs: &initramfs,
-        silence: manner.silence,
+        timeout: manner.timeout,
         keep_logs: manner.keep_logs,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
@@ -60,7 +62,10 @@ fn initramfs(
     let read = |path: &std::path::Path| fs::read(path).map_err(Error::io("read", path));
     let (init, probe) = (read(&programs.init)?, read(&programs.probe)?);
     let modules = &job.kernel.modules;
-    let order = plan::init(modules.iter().map(|module| module.name.as_str()));
+    let order = step::order(&plan::init(
+        modules.iter().map(|module| module.name.as_str()),
+    ));
+    let pin_order = step::order(&job.steps);
     let names: Vec<_> = modules
         .iter()
         .map(|module| format!("modules/{}.ko", module.name))
@@ -70,7 +75,7 @@ fn initramfs(
         member("init", 0o755, init.as_slice()),
         member("pin-probe", 0o755, probe.as_slice()),
         member("order", 0o644, order.as_bytes()),
-        member("pin-order", 0o644, job.order.as_bytes()),
+        member("pin-order", 0o644, pin_order.as_bytes()),
     ];
     if let Some((name, text)) = &job.file {
         members.push(member(name, 0o644, text.as_bytes()));

@@ -6,13 +6,16 @@ use crate::guest::build as guest;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::modules::{Module, ModuleTree};
 
 /// Modules that are loaded, in this order, after all that they depend upon.
 const WANTED: [&str; 4] = ["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"];
 /// Without these there is nothing to bill.
 const NEEDED: [&str; 2] = ["vfio_iommu_type1", "vfio_pci"];
+
+const EXPECTED: &str = "a kernel built with CONFIG_VFIO_PCI, CONFIG_VFIO_IOMMU_TYPE1 and CONFIG_INTEL_IOMMU, \
+    and its modules beside it or by --modules DIR";
 
 /// The programs that run inside.
 pub(super) struct Programs {
@@ -27,7 +30,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Whether it may have iommufd: as a module, or, in a kernel without a folder of modules, built in; the guest tells.
+    /// Whether it may have iommufd: as a module, or, in a kernel without a folder of modules, built in, which the guest finds out.
     pub(super) fn may_have_iommufd(&self) -> bool {
         let is_module = || self.modules.iter().any(|module| module.name == "iommufd");
         self.image.modules.is_none() || is_module()
@@ -73,31 +76,19 @@ pub(super) fn kernels(
     Ok(kernels)
 }
 
-/// A kernel without a folder of modules is believed to have VFIO built in; the guest tells when it has not.
+/// A kernel without a folder of modules may have VFIO built in, which the guest finds out.
 fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
     let Some(root) = &image.modules else {
         return Ok(Vec::new());
     };
     let tree = ModuleTree::open(root)?;
-    let built_in = std::fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
-    let built_in = |name: &str| {
-        let file = |name: String| built_in.lines().any(|line| line.ends_with(&name));
-        file(format!("/{name}.ko")) || file(format!("/{}.ko", name.replace('_', "-")))
-    };
-    if let Some(missing) = NEEDED
-        .iter()
-        .find(|name| !tree.has(name) && !built_in(name))
-    {
+    if let Some(missing) = NEEDED.iter().find(|name| !tree.provides(name)) {
         let problem = format!(
-            "is Linux {}, which has no {missing}: neither as a module nor built in",
-            image.release
+            "is Linux {}, which has no {missing}: neither as a module in {} nor built in",
+            image.release,
+            root.display()
         );
-        return Err(Error::bad_file(
-            "--kernel",
-            &image.image,
-            problem,
-            "a kernel built with CONFIG_VFIO_PCI and CONFIG_VFIO_IOMMU_TYPE1",
-        ));
+        return Err(Error::bad_file("--kernel", &image.image, problem, EXPECTED));
     }
     tree.with_dependencies(&WANTED)
 }

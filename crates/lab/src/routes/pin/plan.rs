@@ -1,11 +1,10 @@
-//! What the guest is told to do: orders for `guests/init` and `guests/pin-probe`, a step a line.
+//! Orders for `guests/init` and `guests/pin-probe`, and the shapes of memory that they name.
 
 use pagetoll_units::Pages;
 
+use crate::guest::step::{PinStep, Step};
 use crate::vm::machine::{DMA_DEVICE, HugePages};
 
-/// Guest time in seconds that the kernel gets to finish its work after boot; idle time is free.
-const SETTLE_LIMIT_S: u32 = 60;
 /// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
 /// less is all that differs.
 const REPEATS: u32 = 3;
@@ -30,7 +29,7 @@ pub struct Shape {
     pub summary: &'static str,
     most_pages: Option<u64>,
     whole_gigabytes: bool,
-    /// Whether it is billed only when it is asked for: it tells steps apart for `pagetoll calibrate`, and is of no interest else.
+    /// Whether it is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
     pub is_for_calibration: bool,
 }
 
@@ -143,12 +142,12 @@ impl Shape {
     }
 
     /// The pages that a trace is taken of; those of one gigabyte are as cheap to trace as few.
-    fn traced_pages(self, ordered: Pages) -> u64 {
-        if self.whole_gigabytes {
+    fn traced_pages(self, ordered: Pages) -> Pages {
+        Pages(if self.whole_gigabytes {
             GIGABYTE
         } else {
             self.pages(ordered).get().min(TRACED_PAGES)
-        }
+        })
     }
 }
 
@@ -165,40 +164,51 @@ pub(super) fn huge_pages(shapes: &[Shape], ordered: Pages) -> HugePages {
     }
 }
 
-/// The order of init: modules, then the probe.
-pub(super) fn init<'a>(modules: impl Iterator<Item = &'a str>) -> String {
-    let mut order = format!("settle {SETTLE_LIMIT_S}\n");
-    for module in modules {
-        order += &format!("module /modules/{module}.ko\n");
-    }
-    order + "run /pin-probe /pin-order\n"
+/// The steps of init: modules, then the probe.
+pub(super) fn init<'a>(modules: impl Iterator<Item = &'a str>) -> Vec<Step> {
+    let run = Step::Run {
+        program: "pin-probe",
+        order: "pin-order",
+    };
+    let modules = modules.map(|module| Step::Module(format!("modules/{module}.ko")));
+    [Step::Settle]
+        .into_iter()
+        .chain(modules)
+        .chain([run])
+        .collect()
 }
 
-/// The order of the probe: every shape, by every interface.
-pub(super) fn bill(shapes: &[Shape], ordered: Pages, interfaces: &[&str]) -> String {
-    let mut order = format!("device {DMA_DEVICE}\n");
-    for interface in interfaces {
-        for shape in shapes {
-            let pages = shape.pages(ordered).get();
-            order += &format!("bill {interface} {} {pages} {REPEATS}\n", shape.name);
-        }
+/// The steps of the probe: every shape, by every interface.
+pub(super) fn bill(shapes: &[Shape], ordered: Pages, interfaces: &[&'static str]) -> Vec<PinStep> {
+    let mut steps = vec![PinStep::Device(DMA_DEVICE)];
+    for &interface in interfaces {
+        steps.extend(shapes.iter().map(|shape| PinStep::Bill {
+            interface,
+            shape: shape.name,
+            pages: shape.pages(ordered),
+            repeats: REPEATS,
+        }));
     }
-    order
+    steps
 }
 
-/// The order of the probe when function_graph is on: type1 only, whose functions are traced.
-pub(super) fn trace(shapes: &[Shape], ordered: Pages) -> String {
-    let mut order = format!("device {DMA_DEVICE}\n");
-    for shape in shapes.iter().filter(|shape| shape.name != "1G") {
-        let pages = shape.traced_pages(ordered);
-        order += &format!("trace type1 {} {pages}\n", shape.name);
-    }
-    order
+/// The steps of the probe when function_graph is on: type1 only, whose functions are traced.
+pub(super) fn trace(shapes: &[Shape], ordered: Pages) -> Vec<PinStep> {
+    let traced = shapes.iter().filter(|shape| shape.name != "1G");
+    let trace = traced.map(|shape| PinStep::Trace {
+        interface: "type1",
+        shape: shape.name,
+        pages: shape.traced_pages(ordered),
+    });
+    [PinStep::Device(DMA_DEVICE)]
+        .into_iter()
+        .chain(trace)
+        .collect()
 }
 
-/// The order of the probe for the conformance cases in a file.
-pub(super) fn conformance(file: &str) -> String {
-    format!("device {DMA_DEVICE}\nconformance /{file}\n")
+/// The steps of the probe for the conformance cases in a file.
+pub(super) fn conformance(file: &'static str) -> Vec<PinStep> {
+    vec![PinStep::Device(DMA_DEVICE), PinStep::Conformance(file)]
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use pagetoll_bill::{Mechanism, Order, Route, System};
 
 use crate::dom0::plan::{PROBE_MODULE, Steps};
 use crate::dom0::pv32;
+use crate::guest::step::Step;
 
 /// What user space does with its memory: `guests/init/user_steps.c`.
 pub(super) const OPERATIONS: [&str; 6] = [
@@ -14,8 +15,8 @@ pub(super) const OPERATIONS: [&str; 6] = [
     "dontneed-written",
     "fork",
 ];
-/// What the first user of much memory after boot pays once more than anybody after it.
-const WARM_UP: &str = "user touch-written";
+/// The first use of much memory after boot costs more than all that follow.
+const WARM_UP: Step = Step::User("touch-written");
 /// The two baselines: reading an entry, and reading it and making a hypercall that does nothing.
 pub(super) const READ: &str = "read";
 pub(super) const EMPTY_HYPERCALL: &str = "empty-hypercall";
@@ -49,36 +50,45 @@ pub(super) fn cells(order: &Order, system: System) -> Vec<(&'static Mechanism, u
 /// What a counting dom0 does, and a native kernel what it can of it.
 pub(super) fn steps(order: &Order) -> Steps {
     Steps {
-        warm_up: Some(WARM_UP.to_owned()),
+        warm_up: Some(WARM_UP),
         baselines: baselines(),
         mechanisms: mechanisms(order, System::XenPvDom0),
-        observed: OPERATIONS
-            .map(|operation| format!("user {operation}"))
-            .to_vec(),
+        observed: OPERATIONS.map(Step::User).to_vec(),
     }
 }
 
-fn baselines() -> Vec<String> {
+fn baselines() -> Vec<Step> {
     [READ, EMPTY_HYPERCALL]
-        .map(|name| format!("clear {name} {BASELINE_BATCH}"))
+        .map(|mechanism| Step::Clear {
+            mechanism,
+            batch: BASELINE_BATCH,
+        })
         .to_vec()
 }
 
-fn mechanisms(order: &Order, system: System) -> Vec<String> {
-    let clear = |(mechanism, batch): (&Mechanism, u32)| format!("clear {} {batch}", mechanism.name);
-    cells(order, system).into_iter().map(clear).collect()
+fn mechanisms(order: &Order, system: System) -> Vec<Step> {
+    let cells = cells(order, system).into_iter();
+    cells
+        .map(|(mechanism, batch)| Step::Clear {
+            mechanism: mechanism.name,
+            batch,
+        })
+        .collect()
 }
 
 /// What a 32-bit dom0 does.
-pub(super) fn pv32(order: &Order) -> Vec<String> {
+pub(super) fn pv32(order: &Order) -> Vec<Step> {
     let mut baselines = baselines();
-    baselines.extend(PV32_PARTS.map(|name| format!("clear {name} 1")));
+    baselines.extend(PV32_PARTS.map(|mechanism| Step::Clear {
+        mechanism,
+        batch: 1,
+    }));
     pv32::counting(order, &baselines, &mechanisms(order, System::XenPv32Dom0))
 }
 
 /// Races each cell, and at least the controls.
-pub(super) fn race(order: &Order) -> Vec<String> {
-    let mut steps = vec![format!("module /{PROBE_MODULE}")];
+pub(super) fn race(order: &Order) -> Vec<Step> {
+    let mut steps = vec![Step::Module(PROBE_MODULE.to_owned())];
     let cells = cells(order, System::XenPvDom0);
     let mut raced: Vec<_> = cells
         .iter()
@@ -87,7 +97,12 @@ pub(super) fn race(order: &Order) -> Vec<String> {
     if cells.iter().all(|(mechanism, _)| mechanism.smp_safe) {
         raced.extend(CONTROLS);
     }
-    let step = |(name, batch)| format!("race {name} {batch} {RACE_DIRTIED} {RACE_LIMIT_MS}");
+    let step = |(mechanism, batch)| Step::Race {
+        mechanism,
+        batch,
+        dirtied: RACE_DIRTIED,
+        limit_ms: RACE_LIMIT_MS,
+    };
     steps.extend(raced.into_iter().map(step));
     steps
 }
@@ -101,7 +116,11 @@ mod tests {
     use crate::dom0::plan::{Abilities, Privcmd, counting};
 
     fn counting_of(order: &Order, abilities: Abilities) -> Vec<String> {
-        counting(order, abilities, &steps(order))
+        lines(&counting(order, abilities, &steps(order)))
+    }
+
+    fn lines(steps: &[Step]) -> Vec<String> {
+        steps.iter().map(Step::to_string).collect()
     }
 
     fn order(mechanisms: &[&str]) -> Order {
@@ -173,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_race_always_has_a_negative_control() {
-        let steps = race(&order(&["preserve-ad"]));
+        let steps = lines(&race(&order(&["preserve-ad"])));
         assert!(
             steps
                 .iter()

@@ -3,7 +3,7 @@
 //! Debian's headers are three packages that refer to one another by absolute paths; here they are
 //! unpacked into one folder of the cache and made to refer relatively. Headers of a newer Debian
 //! than the host's are met half-way: their build tools run with the libraries they were linked
-//! to, and options of newer compilers are left out. A trial build then tells whether that was enough.
+//! to, and options of newer compilers are left out. A trial build then shows whether that was enough.
 
 mod tree;
 mod trial;
@@ -28,7 +28,7 @@ pub struct Headers {
     pub build_dir: PathBuf,
     /// The release that modules will be built for.
     pub release: String,
-    /// What else `make` must be told on this machine.
+    /// Arguments that `make` needs on this machine.
     pub make_arguments: Vec<String>,
     /// Where they came from; empty for a folder that was given.
     pub packages: Vec<Package>,
@@ -40,7 +40,7 @@ impl Headers {
     pub fn module_build(&self, folder: &Path) -> Run {
         let mut module = OsString::from("M=");
         module.push(folder);
-        // This make is nobody's child: options of one that pagetoll was called from are not for it.
+        // Options of a make that pagetoll was called from are not for this one.
         let make = Run::new(Tool::Make.program())
             .env("MAKEFLAGS", "")
             .env("MAKELEVEL", "0")

@@ -1,4 +1,4 @@
-//! How a child ended badly, and how that is told.
+//! How a child process failed.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// How many lines of stderr an error quotes.
-pub(super) const QUOTED_LINES: usize = 12;
+pub(crate) const QUOTED_LINES: usize = 12;
 
 /// How a child ended, where that was not success.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(status: ExitStatus) -> Self {
+    pub(crate) fn of(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exited(code),
             (None, signal) => Self::Signalled(signal.unwrap_or_default()),

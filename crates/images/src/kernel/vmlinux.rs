@@ -1,4 +1,4 @@
-//! The uncompressed kernel: an ELF file whose notes tell how Xen may start it.
+//! The uncompressed kernel: an ELF file whose notes say how Xen may start it.
 //!
 //! Source: include/xen/interface/elfnote.h of Linux 6.12.
 
@@ -15,7 +15,7 @@ const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
 /// How Xen can start a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum XenSupport {
+pub(crate) enum XenSupport {
     /// Paravirtualised, hence also as dom0.
     Pv,
     /// In a hardware container only.
@@ -25,7 +25,7 @@ pub enum XenSupport {
 }
 
 /// Reads the Xen notes of a kernel; an error says why this is not an x86-64 ELF kernel.
-pub fn xen_support(bytes: &[u8]) -> Result<XenSupport, String> {
+pub(crate) fn xen_support(bytes: &[u8]) -> Result<XenSupport, String> {
     let types =
         xen_notes(bytes).map_err(|error| format!("is not a whole x86-64 ELF file: {error}"))?;
     Ok(if types.contains(&XEN_ELFNOTE_ENTRY) {
@@ -55,14 +55,14 @@ fn xen_notes(bytes: &[u8]) -> Result<Vec<u32>, object::read::Error> {
 }
 
 /// Whether these bytes begin like an ELF file for x86-64.
-pub fn is_x86_64_elf(bytes: &[u8]) -> bool {
+pub(crate) fn is_x86_64_elf(bytes: &[u8]) -> bool {
     FileHeader64::<Endianness>::parse(bytes)
         .and_then(|header| Ok(header.e_machine(header.endian()?) == EM_X86_64))
         .unwrap_or(false)
 }
 
 /// The release in an uncompressed kernel's banner, `Linux version 6.1.0-56-amd64 (…`.
-pub fn release(bytes: &[u8]) -> Option<String> {
+pub(crate) fn release(bytes: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
     let starts = bytes
         .windows(BANNER.len())
@@ -80,11 +80,11 @@ pub fn release(bytes: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// An ELF file for x86-64 with one note segment, which holds Xen notes of these types.
-    pub fn fake(types: &[u32]) -> Vec<u8> {
+    pub(crate) fn fake(types: &[u32]) -> Vec<u8> {
         let notes: Vec<u8> = types
             .iter()
             .flat_map(|kind| {

@@ -2,23 +2,17 @@
 //! user space hypercalls.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
-use lzma_rust2::XzReader;
-
-use crate::bzimage::BootImage;
 use crate::cache::Cache;
 use crate::digest::sha256_of;
+use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
 
 use crate::error::Error;
 use crate::kernel::KernelImage;
-use crate::vmlinux;
-
-/// A module that unpacks to more is not believed.
-const MODULE_LIMIT: u64 = 64 << 20;
+use crate::kernel::modules::{ModuleTree, config_option, read_module};
+use crate::kernel::vmlinux;
 
 /// The uncompressed kernel: decompressing it inside would cost every boot some seconds.
 ///
@@ -48,71 +42,45 @@ pub enum Part {
     BuiltIn,
     /// It is this module, uncompressed.
     Module(Vec<u8>),
-    /// It is not there, and why we think so.
+    /// Neither is known, and what would provide it.
     Missing(String),
 }
 
-/// Finds a module of Xen's drivers, such as `xen-privcmd`.
+/// Finds a module of Xen's drivers, such as `xen-privcmd`, among the kernel's modules, or in the build folder that its
+/// headers are.
 ///
 /// # Errors
 /// [`Error::Io`] when a module that is there cannot be read.
 pub fn xen_driver(kernel: &KernelImage, name: &str) -> Result<Part, Error> {
-    let build_dir = kernel
-        .headers
-        .as_ref()
-        .ok()
-        .map(|headers| headers.build_dir.as_path());
-    let folders = [
-        kernel
-            .modules
-            .as_deref()
-            .map(|root| root.join("kernel/drivers/xen")),
-        build_dir.map(|root| root.join("drivers/xen")),
-    ];
-    for folder in folders.into_iter().flatten() {
-        for ending in ["ko", "ko.xz", "ko.gz"] {
-            let path = folder.join(format!("{name}.{ending}"));
-            if path.is_file() {
-                return read_module(&path).map(Part::Module);
-            }
-        }
+    let tree = kernel
+        .modules
+        .as_deref()
+        .map(ModuleTree::open)
+        .transpose()?;
+    if let Some(path) = tree.as_ref().and_then(|tree| tree.file(name)) {
+        return read_module(path).map(Part::Module);
     }
-    if is_built_in(kernel.modules.as_deref(), name) || is_configured(build_dir, name) {
+    let build_dir = kernel.headers.as_ref().ok();
+    let build_dir = build_dir.map(|headers| headers.build_dir.as_path());
+    let built = build_dir.map(|root| root.join(format!("drivers/xen/{name}.ko")));
+    if let Some(path) = built.filter(|path| path.is_file()) {
+        return read_module(&path).map(Part::Module);
+    }
+    let option = config_option(name);
+    if tree.is_some_and(|tree| tree.is_built_in(name)) || is_configured(build_dir, &option) {
         return Ok(Part::BuiltIn);
     }
     Ok(Part::Missing(format!(
-        "no {name}.ko was found beside Linux {}, and nothing says that it is built in",
+        "no {name}.ko was found for Linux {}, and nothing says that it is built in: build it with {option}, and give \
+         modules of your own kernel by --modules DIR (make modules_install INSTALL_MOD_PATH=DIR)",
         kernel.release
     )))
 }
 
-fn is_built_in(modules: Option<&Path>, name: &str) -> bool {
-    let list = modules.and_then(|root| fs::read_to_string(root.join("modules.builtin")).ok());
-    let file = format!("/{name}.ko");
-    list.is_some_and(|list| list.lines().any(|line| line.ends_with(&file)))
-}
-
-fn is_configured(build_dir: Option<&Path>, name: &str) -> bool {
+fn is_configured(build_dir: Option<&Path>, option: &str) -> bool {
     let config = build_dir.and_then(|root| fs::read_to_string(root.join(".config")).ok());
-    let setting = format!("CONFIG_{}=y", name.to_uppercase().replace('-', "_"));
+    let setting = format!("{option}=y");
     config.is_some_and(|config| config.lines().any(|line| line == setting))
-}
-
-/// A module's bytes, uncompressed.
-pub fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
-    let mut plain = Vec::new();
-    let unpacked = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("xz") => XzReader::new(bytes.as_slice(), true)
-            .take(MODULE_LIMIT)
-            .read_to_end(&mut plain),
-        Some("gz") => GzDecoder::new(bytes.as_slice())
-            .take(MODULE_LIMIT)
-            .read_to_end(&mut plain),
-        _ => return Ok(bytes),
-    };
-    unpacked.map_err(Error::io("unpack", path))?;
-    Ok(plain)
 }
 
 #[cfg(test)]
@@ -133,7 +101,10 @@ mod tests {
     fn a_driver_is_a_module_or_built_in_or_missing() {
         let root = tempfile::tempdir().unwrap();
         let find = || xen_driver(&kernel(root.path()), "xen-privcmd").unwrap();
-        assert!(matches!(find(), Part::Missing(why) if why.contains("xen-privcmd.ko")));
+        assert!(matches!(
+            find(),
+            Part::Missing(why) if why.contains("xen-privcmd.ko") && why.contains("CONFIG_XEN_PRIVCMD")
+        ));
         fs::write(
             root.path().join("modules.builtin"),
             "kernel/drivers/xen/xen-privcmd.ko\n",

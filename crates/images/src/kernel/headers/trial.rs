@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cache::{Cache, read_if_there};
 use crate::digest::sha256_of;
 use crate::error::Error;
-use crate::headers::Headers;
+use crate::kernel::headers::Headers;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, SearchPath, Tool};
 use pagetoll_backend::Stop;
@@ -173,8 +173,7 @@ mod tests {
     #[test]
     fn a_folder_without_a_build_system_is_refused_with_a_reason() {
         if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
@@ -185,7 +184,7 @@ mod tests {
             "#define UTS_RELEASE \"6.1\"\n",
         )
         .unwrap();
-        let reason = crate::headers::from_build_dir(folder.path(), &cache, &Stop::new())
+        let reason = crate::kernel::headers::from_build_dir(folder.path(), &cache, &Stop::new())
             .unwrap()
             .unwrap_err();
         assert!(

@@ -1,0 +1,57 @@
+//! Locks between processes: flock(2) on files that are never followed to elsewhere.
+
+use std::fs::File;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use pagetoll_backend::Stop;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+/// Between two attempts at a lock that another process holds.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A lock on a file, held until dropped; the kernel drops it when the process dies.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Waits for the lock on `folder/name`. Creates the file, and leaves what an existing one holds as it is.
+    pub(super) fn wait(folder: &Path, name: &str, stop: &Stop) -> Result<Self, Error> {
+        let refused = |errno: Errno| Error::io("lock", folder.join(name))(errno.into());
+        let file = open(folder, name, OFlags::CREATE | OFlags::RDWR).map_err(refused)?;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => stop.check()?,
+                Err(errno) => return Err(refused(errno)),
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Whether `folder/name` is a file that no process holds locked.
+    pub(super) fn is_released(folder: &Path, name: &str) -> bool {
+        open(folder, name, OFlags::RDONLY).is_ok_and(|file| {
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        })
+    }
+}
+
+/// Neither the folder nor the file may be a symbolic link: one in a cache could lead to any file of the user's.
+fn open(folder: &Path, name: &str, access: OFlags) -> Result<File, Errno> {
+    let only = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(
+        CWD,
+        folder,
+        only | OFlags::DIRECTORY | OFlags::RDONLY,
+        Mode::empty(),
+    )?;
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::openat(&folder, name, only | access | OFlags::NONBLOCK, mode).map(File::from)
+}

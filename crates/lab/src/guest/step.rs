@@ -1,0 +1,294 @@
+//! The steps of orders: what a guest's programs carry out, a line each.
+//!
+//! A line is a verb and its arguments, separated by one space. The verbs of each program are those of its `run_step`;
+//! a test reads them there.
+
+use std::fmt::{self, Display};
+
+use pagetoll_units::Pages;
+
+/// Guest time that the kernel gets to finish its work after boot. Linux 7.2 takes 2 s; with `-icount sleep=off` idle
+/// time costs no time of the host.
+const SETTLE_SECONDS: u32 = 60;
+
+/// A step of `guests/init`. `guests/pv32-probe` knows those that need neither modules nor user space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Loads a module, a path below the root of the initramfs.
+    Module(String),
+    /// Waits until the kernel is idle, or for [`SETTLE_SECONDS`].
+    Settle,
+    /// Pages, or repetitions, of the steps that follow.
+    Pages(Pages),
+    /// Clears entries by a mechanism of the probe.
+    Clear { mechanism: &'static str, batch: u32 },
+    /// Clears entries on one vCPU while the other dirties pages, until so many were dirtied or the time is over.
+    Race {
+        mechanism: &'static str,
+        batch: u32,
+        dirtied: u64,
+        limit_ms: u32,
+    },
+    /// Times what user space does with its memory.
+    User(&'static str),
+    /// Sets empty entries by a mechanism of the probe.
+    Set(&'static str),
+    /// Repeats an operation of the probe.
+    Repeat {
+        operation: &'static str,
+        mechanism: &'static str,
+    },
+    /// Times a system call or a switch between processes.
+    Call(&'static str),
+    /// Runs the conformance cases in a file.
+    Conformance(&'static str),
+    /// Runs a check to its end.
+    Check { name: String, pages: u32 },
+    /// Runs a check to its first failure.
+    Catch { name: String, pages: u32 },
+    /// Reports warnings in the kernel's log.
+    KernelLog,
+    /// Runs a program with its order.
+    Run {
+        program: &'static str,
+        order: &'static str,
+    },
+    /// Turns xentrace on, with buffers of so many pages for each CPU.
+    TraceBegin { buffer_pages: u32 },
+    /// Turns xentrace off and reports what it wrote.
+    TraceEnd,
+    /// Frees the memory that the probe's steps share.
+    Release,
+}
+
+impl Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(path) => write!(f, "module /{path}"),
+            Self::Settle => write!(f, "settle {SETTLE_SECONDS}"),
+            Self::Pages(pages) => write!(f, "pages {}", pages.get()),
+            Self::Clear { mechanism, batch } => write!(f, "clear {mechanism} {batch}"),
+            Self::Race {
+                mechanism,
+                batch,
+                dirtied,
+                limit_ms,
+            } => write!(f, "race {mechanism} {batch} {dirtied} {limit_ms}"),
+            Self::User(operation) => write!(f, "user {operation}"),
+            Self::Set(mechanism) => write!(f, "set {mechanism}"),
+            Self::Repeat {
+                operation,
+                mechanism,
+            } => write!(f, "repeat {operation} {mechanism}"),
+            Self::Call(operation) => write!(f, "call {operation}"),
+            Self::Conformance(file) => write!(f, "conformance /{file}"),
+            Self::Check { name, pages } => write!(f, "check {name} {pages}"),
+            Self::Catch { name, pages } => write!(f, "catch {name} {pages}"),
+            Self::KernelLog => write!(f, "kernel-log"),
+            Self::Run { program, order } => write!(f, "run /{program} /{order}"),
+            Self::TraceBegin { buffer_pages } => write!(f, "trace-begin {buffer_pages}"),
+            Self::TraceEnd => write!(f, "trace-end"),
+            Self::Release => write!(f, "release"),
+        }
+    }
+}
+
+/// A step of `guests/pin-probe`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PinStep {
+    /// Opens the device at this PCI address, behind the IOMMU.
+    Device(&'static str),
+    /// Maps and unmaps memory of a shape through an interface, and times each.
+    Bill {
+        interface: &'static str,
+        shape: &'static str,
+        pages: Pages,
+        repeats: u32,
+    },
+    /// Maps and unmaps once with function_graph on.
+    Trace {
+        interface: &'static str,
+        shape: &'static str,
+        pages: Pages,
+    },
+    /// Runs the conformance cases in a file.
+    Conformance(&'static str),
+}
+
+impl Display for PinStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(address) => write!(f, "device {address}"),
+            Self::Bill {
+                interface,
+                shape,
+                pages,
+                repeats,
+            } => write!(f, "bill {interface} {shape} {} {repeats}", pages.get()),
+            Self::Trace {
+                interface,
+                shape,
+                pages,
+            } => write!(f, "trace {interface} {shape} {}", pages.get()),
+            Self::Conformance(file) => write!(f, "conformance /{file}"),
+        }
+    }
+}
+
+/// A step of `guests/demand-probe`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DemandStep {
+    /// Times the parts of a fault by themselves.
+    Parts { repeats: u32 },
+    /// Times a mechanism.
+    Bill {
+        mechanism: String,
+        pages: Pages,
+        repeats: u32,
+    },
+    /// Runs a check.
+    Check { name: String, pages: u32 },
+}
+
+impl Display for DemandStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parts { repeats } => write!(f, "parts {repeats}"),
+            Self::Bill {
+                mechanism,
+                pages,
+                repeats,
+            } => write!(f, "bill {mechanism} {} {repeats}", pages.get()),
+            Self::Check { name, pages } => write!(f, "check {name} {pages}"),
+        }
+    }
+}
+
+/// The order of a program: its steps, a line each.
+pub(crate) fn order<S: Display>(steps: &[S]) -> String {
+    steps.iter().map(|step| format!("{step}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The verbs that a program's source compares a line, or its first word, with.
+    fn known_to(program: &str) -> BTreeSet<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../guests/")
+            .join(program);
+        let source = fs::read_to_string(&path).unwrap();
+        let compared = ["sscanf(line, \"", "strcmp(line, \"", "equal(words[0], \""];
+        let after = |&pattern: &&str| -> Vec<String> {
+            let verb = |rest: &str| rest.split([' ', '"']).next().unwrap().to_owned();
+            source.split(pattern).skip(1).map(verb).collect()
+        };
+        let verbs: BTreeSet<_> = compared.iter().flat_map(after).collect();
+        assert!(!verbs.is_empty(), "no steps in {}", path.display());
+        verbs
+    }
+
+    fn verbs<S: Display>(steps: &[S]) -> BTreeSet<String> {
+        let verb = |step: &S| step.to_string().split(' ').next().unwrap().to_owned();
+        steps.iter().map(verb).collect()
+    }
+
+    fn of_init_and_pv32() -> Vec<Step> {
+        let (mechanism, batch) = ("set-pte", 1);
+        vec![
+            Step::Pages(Pages(1)),
+            Step::Clear { mechanism, batch },
+            Step::Set(mechanism),
+            Step::Repeat {
+                operation: "baseline",
+                mechanism,
+            },
+            Step::TraceBegin { buffer_pages: 1 },
+            Step::TraceEnd,
+        ]
+    }
+
+    fn of_init_alone() -> Vec<Step> {
+        let (name, pages) = ("swap".to_owned(), 1);
+        vec![
+            Step::Module("m.ko".to_owned()),
+            Step::Settle,
+            Step::Race {
+                mechanism: "set-pte",
+                batch: 1,
+                dirtied: 2,
+                limit_ms: 3,
+            },
+            Step::User("fork"),
+            Step::Call("getppid"),
+            Step::Conformance("cases"),
+            Step::Check {
+                name: name.clone(),
+                pages,
+            },
+            Step::Catch { name, pages },
+            Step::KernelLog,
+            Step::Run {
+                program: "p",
+                order: "o",
+            },
+            Step::Release,
+        ]
+    }
+
+    #[test]
+    fn init_and_the_32_bit_guest_know_these_verbs_and_no_others() {
+        let both = of_init_and_pv32();
+        assert_eq!(known_to("pv32-probe/main.c"), verbs(&both));
+        let all = [both, of_init_alone()].concat();
+        assert_eq!(known_to("init/init.c"), verbs(&all));
+    }
+
+    #[test]
+    fn the_probes_of_pin_and_demand_know_these_verbs_and_no_others() {
+        let (interface, shape, pages) = ("type1", "4K", Pages(1));
+        let pin = [
+            PinStep::Device("0000:00:05.0"),
+            PinStep::Bill {
+                interface,
+                shape,
+                pages,
+                repeats: 1,
+            },
+            PinStep::Trace {
+                interface,
+                shape,
+                pages,
+            },
+            PinStep::Conformance("cases"),
+        ];
+        assert_eq!(known_to("pin-probe/main.c"), verbs(&pin));
+        let demand = [
+            DemandStep::Parts { repeats: 1 },
+            DemandStep::Bill {
+                mechanism: "uffd".to_owned(),
+                pages,
+                repeats: 1,
+            },
+            DemandStep::Check {
+                name: "race".to_owned(),
+                pages: 1,
+            },
+        ];
+        assert_eq!(known_to("demand-probe/main.c"), verbs(&demand));
+    }
+
+    #[test]
+    fn arguments_follow_in_the_order_that_the_guest_reads() {
+        let race = of_init_alone().remove(2);
+        assert_eq!(
+            order(&[race, Step::Settle]),
+            "race set-pte 1 2 3\nsettle 60\n"
+        );
+    }
+}
