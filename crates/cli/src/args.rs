@@ -53,7 +53,7 @@ Examples:
       Demand paging on this host's KVM: one userfaultfd against exits, on 1, 2 and 4 vCPUs
   pagetoll bill demand --vcpus 2 --readers 2 --pin together --memory shmem --faults minor
       Minor faults of shared memory, with a reader on the CPU of each vCPU
-  pagetoll bill demand --on sim --host x86-256-core --vcpus 1,2,4,8,16,32,64,128,256
+  pagetoll bill demand --on sim --costs x86-256-core --vcpus 1,2,4,8,16,32,64,128,256
       What a machine of 256 CPUs makes of it, beside what was published of one
 
   pagetoll bill unmap --kernel fix:none --kernel fix:xen-pv-get-and-clear
@@ -128,7 +128,7 @@ pub(crate) enum Command {
     /// Lists, shows, builds and checks the kernel patches that pagetoll carries
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
-    /// Makes a host table for the simulator, from bills of the lab or by measuring this host
+    /// Makes a cost table for the simulator, from bills of the lab or by measuring this host
     #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),
     /// Sets published figures, or those of this host, beside what the simulator makes of them
@@ -190,10 +190,10 @@ pub(crate) struct BillArgs {
 /// What the simulator is to reckon with.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a host table
-    #[arg(long, value_name = "HOST")]
-    pub(crate) host: Option<String>,
-    /// With --on sim: how often the host table's spread is sampled; 1 takes its values as they are [default: 200; of demand 40]
+    /// With --on sim: the machine's costs, a name that `pagetoll routes` lists or the path of a cost table
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) costs: Option<String>,
+    /// With --on sim: how often the cost table's spread is sampled; 1 takes its values as they are [default: 200; of demand 40]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<u32>(text, MOST_SAMPLES.into()))]
     pub(crate) samples: Option<u32>,
@@ -206,7 +206,7 @@ pub(crate) struct SimArgs {
     /// With --on sim and one --mechanism of flush: writes who paid what and when, as folded stacks (.folded) or for ui.perfetto.dev (.pftrace)
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
-    /// With --on sim, of demand: names the figures of the host table that dominate each row
+    /// With --on sim, of demand: names the figures of the cost table that dominate each row
     #[arg(long)]
     pub(crate) sensitivity: bool,
 }
@@ -266,8 +266,8 @@ pub(crate) struct ValidateArgs {
     #[arg(long)]
     pub(crate) live: bool,
     /// With --live: the table that calibrate --this-host made; without this, the host is measured first
-    #[arg(long, value_name = "HOST", requires = "live")]
-    pub(crate) host: Option<String>,
+    #[arg(long, value_name = "TABLE", requires = "live")]
+    pub(crate) costs: Option<String>,
     /// With --live: pages of each vCPU in a run [default: 4096]
     #[arg(
         long,

@@ -5,9 +5,9 @@
 
 mod args;
 mod commands;
+mod costs;
 mod doctor;
 mod failure;
-mod hosts;
 mod output;
 mod progress;
 mod render;

@@ -19,8 +19,8 @@ use pagetoll_sim::routes::{self as billing, Samples, WaitsWith};
 use pagetoll_units::Pages;
 
 use crate::args::{BillArgs, Format, MOST_SAMPLES, WhatIf};
+use crate::costs;
 use crate::failure::Failure;
-use crate::hosts;
 use crate::support::{self, BACKENDS};
 use crate::timeline::TimelineOrder;
 
@@ -99,7 +99,7 @@ fn check_options(args: &BillArgs) -> Result<(), Failure> {
 /// Batches that show per-call and per-entry costs apart, in pages.
 const BATCHES: [u32; 5] = [1, 8, 32, 128, 512];
 
-/// How often a host table is sampled, and from where.
+/// How often a cost table is sampled, and from where.
 fn samples(args: &BillArgs) -> Result<Samples, Failure> {
     samples_or(args, billing::DEFAULT_SAMPLES)
 }
@@ -141,7 +141,7 @@ fn sim(args: BillArgs, command: String) -> Result<billing::Request> {
     Ok(billing::Request {
         route: args.route,
         order,
-        host: hosts::find(args.sim.host.as_deref(), args.route)?,
+        costs: costs::find(args.sim.costs.as_deref(), args.route)?,
         samples: samples(&args)?,
         waits: waits(&args)?,
         command,

@@ -1,4 +1,4 @@
-//! From bills of the lab to the figures of a host table.
+//! From bills of the lab to the figures of a cost table.
 //!
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.

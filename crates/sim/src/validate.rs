@@ -8,21 +8,21 @@ pub mod live;
 
 use pagetoll_bill::Interval;
 use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
-use pagetoll_bill::cost::{CostKey, Host, Prices};
+use pagetoll_bill::cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::routes::{BillingError, Samples};
 
-pub use expressions::HOSTS;
+pub use expressions::TABLES;
 
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// What was published.
     pub published: Published,
-    /// The host table that priced the model.
-    pub host: String,
+    /// The cost table that priced the model.
+    pub costs: String,
     /// The result with the table's own values, in the figure's unit.
     pub modelled: f64,
     /// Where 90 % of the samples lie; absent for a single one.
@@ -51,14 +51,14 @@ pub struct Sensitivity {
 /// How many figures of the table are named as dominating a result.
 const DOMINATING: usize = 4;
 
-/// Compares all published figures that the model can express with it, in the order of `published`. `host` finds a table
-/// by its name, one of [`HOSTS`].
+/// Compares all published figures that the model can express with it, in the order of `published`. `costs` finds a table
+/// by its name, one of [`TABLES`].
 ///
 /// # Errors
 /// A table lacks a figure.
 pub fn validate<'a>(
     published: &[Published],
-    host: impl Fn(&str) -> &'a Host + Sync,
+    costs: impl Fn(&str) -> &'a CostTable + Sync,
     samples: Samples,
 ) -> Result<Vec<Comparison>, BillingError> {
     let known = published
@@ -67,7 +67,7 @@ pub fn validate<'a>(
     known
         .map(|(figure, expression)| {
             let model = (expression.prepare)()?;
-            compare(figure, (host(expression.host), &model), samples)
+            compare(figure, (costs(expression.costs), &model), samples)
         })
         .collect()
 }
@@ -82,31 +82,31 @@ pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> 
 
 fn compare(
     published: &Published,
-    (host, model): (&Host, &expressions::Model),
+    (costs, model): (&CostTable, &expressions::Model),
     samples: Samples,
 ) -> Result<Comparison, BillingError> {
-    let modelled = model(&host.prices(), samples.seed)?;
+    let modelled = model(&costs.prices(), samples.seed)?;
     let drawn = (0..u64::from(samples.count)).into_par_iter();
-    let drawn = drawn.map(|index| model(&host.sample(samples.seed, index), samples.seed ^ index));
+    let drawn = drawn.map(|index| model(&costs.sample(samples.seed, index), samples.seed ^ index));
     let interval = Interval::of_middle(&mut drawn.collect::<Result<Vec<_>, _>>()?);
     let inside = |Interval { low, high }: Interval| (low..=high).contains(&published.value);
     Ok(Comparison {
-        host: host.name.clone(),
+        costs: costs.name.clone(),
         modelled,
         interval,
         error: error_of(modelled, published.value),
         inside: interval.is_some_and(inside),
-        fitted: host.is_fitted_to(&published.id),
-        sensitivity: sensitivity(host, |prices| model(prices, samples.seed))?,
+        fitted: costs.is_fitted_to(&published.id),
+        sensitivity: sensitivity(costs, |prices| model(prices, samples.seed))?,
         published: published.clone(),
     })
 }
 
 fn sensitivity(
-    host: &Host,
+    costs: &CostTable,
     result: impl Fn(&Prices<'_>) -> Result<f64, BillingError>,
 ) -> Result<Vec<Sensitivity>, BillingError> {
-    let at = |key: CostKey, value| result(&host.prices_with(key, value));
+    let at = |key: CostKey, value| result(&costs.prices_with(key, value));
     let of = |(key, figure): (CostKey, &pagetoll_bill::cost::Figure)| {
         Ok(Sensitivity {
             key: key.name(),
@@ -114,7 +114,7 @@ fn sensitivity(
             at_high: at(key, figure.high)?,
         })
     };
-    let all = host.figures().map(of);
+    let all = costs.figures().map(of);
     Ok(dominating(all.collect::<Result<_, BillingError>>()?))
 }
 

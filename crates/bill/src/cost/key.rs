@@ -1,4 +1,4 @@
-//! The keys of figures in host tables: the one place where they are named.
+//! The keys of figures in cost tables: the one place where they are named.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! From the text of a host table to a [`Host`], or to the line that is wrong.
+//! From the text of a cost table to a [`CostTable`], or to the line that is wrong.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::HostError;
+use super::error::CostError;
 use super::key::{CostKey, Dimension};
-use super::{Figure, Host, Kind, Topology};
+use super::{CostTable, Figure, Kind, Topology};
 use crate::bill::Unit;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawHost {
+struct RawTable {
     name: String,
     summary: String,
     unit: Unit,
@@ -36,14 +36,14 @@ struct RawFigure {
 }
 
 /// Reads a table.
-pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
-    let raw: RawHost = toml::from_str(text).map_err(|error| HostError::Form {
+pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
+    let raw: RawTable = toml::from_str(text).map_err(|error| CostError::Form {
         file: file.to_owned(),
         line: error.span().map_or(1, |span| line_of(text, &span)),
         problem: error.message().to_owned(),
     })?;
     if raw.topology.is_some_and(|topology| !topology.is_sound()) {
-        return Err(HostError::Topology {
+        return Err(CostError::Topology {
             file: file.to_owned(),
             most: Topology::MOST_CPUS,
         });
@@ -58,7 +58,7 @@ pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
         let key = place.key()?;
         figures.insert(key, place.figure(figure, (key, raw.unit))?);
     }
-    Ok(Host {
+    Ok(CostTable {
         name: raw.name,
         summary: raw.summary,
         unit: raw.unit,
@@ -83,8 +83,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn key(self) -> Result<CostKey, HostError> {
-        CostKey::named(self.key).ok_or_else(|| HostError::UnknownKey {
+    fn key(self) -> Result<CostKey, CostError> {
+        CostKey::named(self.key).ok_or_else(|| CostError::UnknownKey {
             file: self.file.to_owned(),
             line: self.line,
             key: self.key.to_owned(),
@@ -92,8 +92,8 @@ impl Place<'_> {
         })
     }
 
-    fn bad(self, problem: impl Into<String>) -> HostError {
-        HostError::Figure {
+    fn bad(self, problem: impl Into<String>) -> CostError {
+        CostError::Figure {
             file: self.file.to_owned(),
             line: self.line,
             key: self.key.to_owned(),
@@ -101,7 +101,7 @@ impl Place<'_> {
         }
     }
 
-    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, HostError> {
+    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, CostError> {
         let missing =
             |field: &str, expected: &str| self.bad(format!("no {field}; expected {expected}"));
         let number = "a number in the table's unit";
@@ -124,7 +124,7 @@ impl Place<'_> {
         Ok(figure)
     }
 
-    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), HostError> {
+    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), CostError> {
         let expected = match key.dimension() {
             Dimension::Cost => unit.name(),
             Dimension::Number => "number",
@@ -135,7 +135,7 @@ impl Place<'_> {
         Err(self.bad(format!("unit \"{stated}\"; expected \"{expected}\"")))
     }
 
-    fn check(self, figure: &Figure) -> Result<(), HostError> {
+    fn check(self, figure: &Figure) -> Result<(), CostError> {
         let Figure {
             value, low, high, ..
         } = *figure;
@@ -170,31 +170,31 @@ mod tests {
 
     const HEAD: &str = "name = \"desk\"\nsummary = \"a desk\"\nunit = \"nanoseconds\"\n\n";
 
-    fn table(figure: &str) -> Result<Host, HostError> {
-        host("desk.toml", &format!("{HEAD}{figure}"))
+    fn desk(figure: &str) -> Result<CostTable, CostError> {
+        table("desk.toml", &format!("{HEAD}{figure}"))
     }
 
     fn refused(figure: &str) -> String {
-        table(figure).unwrap_err().to_string()
+        desk(figure).unwrap_err().to_string()
     }
 
     const GOOD: &str = "[figure.\"hypercall.entry\"]\nvalue = 150.0\nlow = 100\nhigh = 300\nkind = \"assumed\"\nsource = \"a guess\"\n";
 
     #[test]
     fn a_table_is_read_with_the_lines_of_its_figures() {
-        let host = table(GOOD).unwrap();
-        let figure = host.figure(CostKey::HYPERCALL_ENTRY).unwrap();
+        let costs = desk(GOOD).unwrap();
+        let figure = costs.figure(CostKey::HYPERCALL_ENTRY).unwrap();
         assert_eq!(
             (figure.value, figure.low, figure.high),
             (150.0, 100.0, 300.0)
         );
         assert_eq!((figure.kind, figure.line), (Kind::Assumed, 5));
-        assert_eq!(host.unit, Unit::Nanoseconds);
+        assert_eq!(costs.unit, Unit::Nanoseconds);
     }
 
     #[test]
     fn what_a_route_needs_and_the_table_lacks_is_named() {
-        let error = table(GOOD).unwrap().figure(CostKey::PTWR_XCHG).unwrap_err();
+        let error = desk(GOOD).unwrap().figure(CostKey::PTWR_XCHG).unwrap_err();
         let text = error.to_string();
         assert!(
             text.starts_with("desk.toml:10: no figure \"ptwr.xchg\""),
@@ -258,7 +258,7 @@ mod tests {
         let with = |threads: u32| {
             let topology =
                 format!("[topology]\nsockets = 1\nl3-groups = 2\ncores = 4\nthreads = {threads}\n");
-            table(&format!("{topology}{GOOD}"))
+            desk(&format!("{topology}{GOOD}"))
         };
         assert_eq!(with(2).unwrap().topology().unwrap().cpus(), 16);
         let refused = with(0).unwrap_err().to_string();
@@ -266,7 +266,7 @@ mod tests {
             refused.starts_with("desk.toml: [topology]: expected sockets"),
             "{refused}"
         );
-        let lacking = table(GOOD).unwrap().topology().unwrap_err().to_string();
+        let lacking = desk(GOOD).unwrap().topology().unwrap_err().to_string();
         assert!(
             lacking.starts_with("desk.toml:10: no [topology]"),
             "{lacking}"
@@ -296,7 +296,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let told = host("t.toml", text).unwrap_err().to_string();
+            let told = table("t.toml", text).unwrap_err().to_string();
             assert!(told.starts_with(&format!("t.toml{expected}")), "{told}");
         }
     }

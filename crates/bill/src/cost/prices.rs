@@ -6,18 +6,18 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::error::HostError;
+use super::error::CostError;
 use super::key::CostKey;
-use super::{Figure, Host};
+use super::{CostTable, Figure};
 
 /// A value for each figure of a table.
 #[derive(Clone, Debug)]
 pub struct Prices<'a> {
-    host: &'a Host,
+    costs: &'a CostTable,
     values: Vec<Option<f64>>,
 }
 
-impl Host {
+impl CostTable {
     /// The most likely values.
     #[must_use]
     pub fn prices(&self) -> Prices<'_> {
@@ -43,7 +43,7 @@ impl Host {
     fn priced(&self, mut value: impl FnMut(CostKey, &Figure) -> f64) -> Prices<'_> {
         let of = |key| Some(value(key, self.figures.get(&key)?));
         Prices {
-            host: self,
+            costs: self,
             values: CostKey::all().map(of).collect(),
         }
     }
@@ -59,12 +59,12 @@ impl Prices<'_> {
     /// What `key` costs.
     ///
     /// # Errors
-    /// [`HostError::Lacks`]: the table does not have it.
-    pub fn of(&self, key: CostKey) -> Result<f64, HostError> {
+    /// [`CostError::Lacks`]: the table does not have it.
+    pub fn of(&self, key: CostKey) -> Result<f64, CostError> {
         match self.values[key.index()] {
             Some(value) => Ok(value),
             None => Err(self
-                .host
+                .costs
                 .figure(key)
                 .err()
                 .unwrap_or_else(|| unreachable!("a figure has a value"))),
@@ -124,19 +124,19 @@ mod tests {
 
     #[test]
     fn a_sample_is_the_same_whenever_it_is_drawn_and_others_differ() {
-        let host = Host::parse("t", TABLE).unwrap();
-        let of = |seed, index| host.sample(seed, index).of(CostKey::PTWR_XCHG).unwrap();
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let of = |seed, index| costs.sample(seed, index).of(CostKey::PTWR_XCHG).unwrap();
         assert_eq!(of(1, 7).to_bits(), of(1, 7).to_bits());
         assert!(of(1, 7) != of(1, 8) && of(1, 7) != of(2, 7));
-        let read = host.sample(1, 7).of(CostKey::ENTRY_READ).unwrap();
+        let read = costs.sample(1, 7).of(CostKey::ENTRY_READ).unwrap();
         assert!(of(1, 7) != read, "two keys share a draw");
-        assert!(host.sample(1, 7).of(CostKey::XCHG_CALL).is_err());
+        assert!(costs.sample(1, 7).of(CostKey::XCHG_CALL).is_err());
     }
 
     #[test]
     fn one_price_can_be_changed_alone() {
-        let host = Host::parse("t", TABLE).unwrap();
-        let prices = host.prices_with(CostKey::ENTRY_READ, 9.0);
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let prices = costs.prices_with(CostKey::ENTRY_READ, 9.0);
         assert_eq!(prices.of(CostKey::ENTRY_READ), Ok(9.0));
         assert_eq!(prices.of(CostKey::PTWR_XCHG), Ok(6.0));
     }

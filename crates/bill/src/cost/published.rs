@@ -21,7 +21,7 @@ pub enum PublishedUnit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Its name in reports and in host tables' `fitted-to`.
+    /// Its name in reports and in cost tables' `fitted-to`.
     pub id: String,
     /// What was measured.
     pub quantity: String,

@@ -10,7 +10,7 @@ Examples:
       The table of a Xen and a kernel of your own, from bills of the lab
   pagetoll calibrate --this-host --output this-host.toml
       What demand paging is made of on this host: system calls, copies, exits, wake-ups, cache lines
-  pagetoll bill demand --on sim --host this-host.toml
+  pagetoll bill demand --on sim --costs this-host.toml
       What the model makes of it";
 
 /// What `calibrate` was told.

@@ -1,4 +1,4 @@
-//! `pagetoll calibrate`: makes a host table for the simulator, from bills of the lab or by measuring this host.
+//! `pagetoll calibrate`: makes a cost table for the simulator, from bills of the lab or by measuring this host.
 
 mod this_host;
 
@@ -85,7 +85,7 @@ fn of_pin(args: &CalibrateArgs, name: &str, bills: &[Bill]) -> Result<Table, Fai
     })
 }
 
-/// A host table as the file has it.
+/// A cost table as the file has it.
 #[derive(Serialize)]
 struct Table {
     name: String,

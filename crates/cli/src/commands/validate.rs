@@ -3,15 +3,15 @@
 mod live;
 
 use anyhow::{Context, Result};
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
 use super::pretty_json;
 use crate::args::{ListFormat, ValidateArgs, Verbosity};
+use crate::costs;
 use crate::failure::Outcome;
-use crate::hosts;
 use crate::output;
 use crate::render::document::{Document, Section};
 use crate::render::table::{Align, Table};
@@ -29,7 +29,7 @@ const SAMPLES: Samples = Samples {
 
 /// Where the published rates of demand paging are.
 const RATES: &str =
-    "demand.*: pages for each second, by `pagetoll bill demand --on sim --host x86-256-core`";
+    "demand.*: pages for each second, by `pagetoll bill demand --on sim --costs x86-256-core`";
 
 /// Prints the comparison.
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
@@ -37,13 +37,13 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
         return live::run(args, verbosity);
     }
     let published = Published::list(PUBLISHED)?;
-    let hosts = validate::HOSTS.map(hosts::built_in);
-    let host = |name: &str| -> &Host {
-        let mut all = hosts.iter();
-        all.find(|host| host.name == name)
-            .unwrap_or_else(|| unreachable!("{name} is not among the model's hosts"))
+    let tables = validate::TABLES.map(costs::built_in);
+    let costs = |name: &str| -> &CostTable {
+        let mut all = tables.iter();
+        all.find(|costs| costs.name == name)
+            .unwrap_or_else(|| unreachable!("{name} is not among the model's tables"))
     };
-    let compared = validate::validate(&published, host, SAMPLES).context("validate")?;
+    let compared = validate::validate(&published, costs, SAMPLES).context("validate")?;
     output::print(&match args.format {
         ListFormat::Text => text::document(&document(&compared, &published)),
         ListFormat::Json => pretty_json(&compared)?,
@@ -78,7 +78,7 @@ fn figures(compared: &[Comparison]) -> Table {
         ("90 % of samples", Align::Right),
         ("error", Align::Right),
         ("inside", Align::Left),
-        ("host table", Align::Left),
+        ("cost table", Align::Left),
         ("counts as", Align::Left),
     ]);
     for one in compared {
@@ -95,7 +95,7 @@ fn figures(compared: &[Comparison]) -> Table {
             interval.unwrap_or_default(),
             format!("{:.0} %", 100.0 * one.error),
             if one.inside { "yes" } else { "no" }.to_owned(),
-            one.host.clone(),
+            one.costs.clone(),
             if one.fitted { "fitted" } else { "prediction" }.to_owned(),
         ]);
     }
@@ -105,7 +105,7 @@ fn figures(compared: &[Comparison]) -> Table {
 fn sensitivities(compared: &[Comparison]) -> Table {
     let mut table = Table::new([
         ("figure", Align::Left),
-        ("key of the host table", Align::Left),
+        ("key of the cost table", Align::Left),
         ("at its low", Align::Right),
         ("at its high", Align::Right),
     ]);
@@ -161,10 +161,10 @@ mod tests {
     fn every_published_figure_is_compared_or_told_to_be_missing() {
         let published = Published::list(PUBLISHED).unwrap();
         let missing = validate::unexpressed(&published).count();
-        let hosts = validate::HOSTS.map(hosts::built_in);
-        let host = |name: &str| hosts.iter().find(|host| host.name == name).unwrap();
+        let tables = validate::TABLES.map(costs::built_in);
+        let costs = |name: &str| tables.iter().find(|costs| costs.name == name).unwrap();
         let samples = Samples { count: 3, seed: 1 };
-        let compared = validate::validate(&published, host, samples).unwrap();
+        let compared = validate::validate(&published, costs, samples).unwrap();
         let rates = published
             .iter()
             .filter(|f| f.unit == PublishedUnit::PagesPerSecond);

@@ -11,8 +11,8 @@ use pagetoll_units::Pages;
 
 use crate::args::{self, BillArgs, demand as said};
 use crate::commands::PUBLISHED;
+use crate::costs;
 use crate::failure::Failure;
-use crate::hosts;
 
 /// As many as were published.
 const VCPUS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -32,7 +32,7 @@ pub(super) fn sim(args: &BillArgs, command: String) -> Result<Request> {
             None | Some(said::Pin::None | said::Pin::Vcpus | said::Pin::Apart) => Pinning::Apart,
         },
         what_if: what_if(args.sim.what_if)?,
-        host: hosts::find(args.sim.host.as_deref(), Route::Demand)?,
+        costs: costs::find(args.sim.costs.as_deref(), Route::Demand)?,
         samples: super::samples_or(args, DEFAULT_SAMPLES)?,
         published: Published::list(PUBLISHED)?,
         report: if args.sim.sensitivity {

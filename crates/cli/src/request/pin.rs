@@ -9,8 +9,8 @@ use pagetoll_units::Pages;
 
 use super::{check_folder, freshness, kernels};
 use crate::args::BillArgs;
+use crate::costs;
 use crate::failure::Failure;
-use crate::hosts;
 
 /// What the lab shall boot and map.
 pub(super) fn lab(args: BillArgs, command: String) -> Result<pin::Request> {
@@ -40,7 +40,7 @@ pub(super) fn sim(args: &BillArgs, command: String) -> Result<sim_pin::Request> 
     Ok(sim_pin::Request {
         order,
         folios: known(&args.pin.folio, &sim_pin::FOLIOS.map(|folio| folio.name))?,
-        host: hosts::find(args.sim.host.as_deref(), Route::Pin)?,
+        costs: costs::find(args.sim.costs.as_deref(), Route::Pin)?,
         samples: super::samples(args)?,
         command,
     })

@@ -64,7 +64,7 @@ use pagetoll_models::xen::cr4::FullFlush;
 /// vCPUs that a mask has room for.
 const MOST_VCPUS: u32 = 64;
 
-/// What a flush costs on a host. The first two are `flush.hold.pge-on` and `flush.hold.pge-off` of a host table, the
+/// What a flush costs on a host. The first two are `flush.hold.pge-on` and `flush.hold.pge-off` of a cost table, the
 /// third is `flush.handle.cr3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushCosts {
@@ -161,8 +161,8 @@ pub enum FlushError {
         /// The costs it is one of.
         costs: FlushCosts,
     },
-    /// Host tables have no figure for this kind of flush.
-    #[error("no host table says what a flush by INVPCID costs")]
+    /// Cost tables have no figure for this kind of flush.
+    #[error("no cost table says what a flush by INVPCID costs")]
     NoFigureForInvpcid,
     /// A variation that no distribution here has.
     #[error("a hold's variation of {0}: expected 0, or 1 to 10")]

@@ -10,7 +10,7 @@ mod usl;
 use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::cost::{CostKey, Host, Prices, Topology};
+use pagetoll_bill::cost::{CostKey, CostTable, Prices, Topology};
 use pagetoll_bill::{
     Backend, Bill, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System, Toll,
 };
@@ -31,7 +31,7 @@ pub const LIMITS: Limits = Limits {
 /// Pages that each vCPU brings in while it is counted, when the order does not say; a few hundred in all at least.
 pub const DEFAULT_PAGES: Pages = Pages(6);
 
-/// Samples of the host table, when the order does not say: two beyond either end of the interval.
+/// Samples of the cost table, when the order does not say: two beyond either end of the interval.
 pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// How many readers there are.
@@ -66,7 +66,7 @@ pub struct Request {
     /// What the system does otherwise than the real one.
     pub what_if: WhatIf,
     /// What things cost.
-    pub host: Host,
+    pub costs: CostTable,
     /// How often the table is sampled.
     pub samples: Samples,
     /// What others measured; compared with if the table is calibrated to any of it.
@@ -82,7 +82,7 @@ pub struct Request {
 /// # Errors
 /// The table lacks a figure or the topology; more vCPUs than the model takes.
 pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let topology = request.host.topology()?;
+    let topology = request.costs.topology()?;
     let scenarios = scenarios(request);
     let indices = (0..u64::from(request.samples.count)).into_par_iter();
     let machines: Vec<_> = indices
@@ -102,9 +102,9 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         route: Route::Demand,
         backend: Backend::Sim,
         backend_reason: String::new(),
-        unit: request.host.unit,
+        unit: request.costs.unit,
         evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("host".to_owned(), request.host.name.clone())]),
+        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
         rows,
         order: request.order.clone(),
         notes,
@@ -150,7 +150,7 @@ fn machine(
     scenarios: &[Scenario],
     index: u64,
 ) -> Result<Vec<Ran>, BillingError> {
-    let prices = request.samples.prices(&request.host, index);
+    let prices = request.samples.prices(&request.costs, index);
     let seed = request.samples.seed.wrapping_add(index);
     on_prices((topology, &prices), scenarios, seed)
 }
@@ -222,9 +222,9 @@ fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
 fn notes(request: &Request) -> Vec<String> {
     let Samples { count, seed } = request.samples;
     let spread = match count {
-        1 => format!("rates: the host table's values as they are (seed {seed})"),
+        1 => format!("rates: the cost table's values as they are (seed {seed})"),
         _ => format!(
-            "rates: the machine in the middle of {count} drawn from the host table's spread, each calibrated anew \
+            "rates: the machine in the middle of {count} drawn from the cost table's spread, each calibrated anew \
              (seed {seed}); in brackets where 90 % of them lie"
         ),
     };
@@ -244,11 +244,11 @@ fn sensitivities(
     scenarios: &[Scenario],
 ) -> Result<Vec<String>, BillingError> {
     let rates = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
-        let prices = request.host.prices_with(key, value);
+        let prices = request.costs.prices_with(key, value);
         let ran = on_prices((topology, &prices), scenarios, request.samples.seed)?;
         Ok(ran.iter().map(|ran| ran.pages_per_second).collect())
     };
-    let figures: Vec<_> = request.host.figures().collect();
+    let figures: Vec<_> = request.costs.figures().collect();
     let ends: Vec<(CostKey, Vec<f64>, Vec<f64>)> = figures
         .into_par_iter()
         .map(|(key, figure)| Ok((key, rates(key, figure.low)?, rates(key, figure.high)?)))

@@ -1,4 +1,4 @@
-//! Which figures of a host table price a mechanism, and which counts they are multiplied with.
+//! Which figures of a cost table price a mechanism, and which counts they are multiplied with.
 //!
 //! A tariff only reads what was counted on the simulated system; no count is computed from the order.
 

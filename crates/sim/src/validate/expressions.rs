@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use pagetoll_bill::System;
-use pagetoll_bill::cost::{CostKey, HostError, Prices};
+use pagetoll_bill::cost::{CostError, CostKey, Prices};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;
@@ -19,7 +19,7 @@ use pagetoll_models::xen::Width;
 use pagetoll_models::xen::cr4::FullFlush;
 
 /// The tables that price comparisons.
-pub const HOSTS: [&str; 2] = [PV_DOM0, PV_SHIM];
+pub const TABLES: [&str; 2] = [PV_DOM0, PV_SHIM];
 
 const PV_DOM0: &str = "xen-pv-dom0";
 const PV_SHIM: &str = "amd-pv-shim-32";
@@ -36,7 +36,7 @@ pub(crate) type Model = Box<dyn Fn(&Prices<'_>, u64) -> Result<f64, BillingError
 pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
-    pub(crate) host: &'static str,
+    pub(crate) costs: &'static str,
     /// Travels what is to be priced.
     pub(crate) prepare: fn() -> Result<Model, BillingError>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Expression {
 const fn on_pv_dom0(id: &'static str, prepare: fn() -> Result<Model, BillingError>) -> Expression {
     Expression {
         id,
-        host: PV_DOM0,
+        costs: PV_DOM0,
         prepare,
     }
 }
@@ -52,7 +52,7 @@ const fn on_pv_dom0(id: &'static str, prepare: fn() -> Result<Model, BillingErro
 const fn on_pv_shim(id: &'static str, prepare: fn() -> Result<Model, BillingError>) -> Expression {
     Expression {
         id,
-        host: PV_SHIM,
+        costs: PV_SHIM,
         prepare,
     }
 }
@@ -108,7 +108,7 @@ impl Priced {
     }
 
     /// For each item, in the table's unit.
-    fn cost(&self, prices: &Prices<'_>) -> Result<f64, HostError> {
+    fn cost(&self, prices: &Prices<'_>) -> Result<f64, CostError> {
         price::cost_of(&self.tariff, &self.walked, prices)
     }
 }
@@ -179,7 +179,7 @@ fn foreign_map_unmap() -> Result<Model, BillingError> {
             tariff,
             walked: walked.unmap,
         };
-        move |prices: &Prices<'_>| Ok::<_, HostError>(map.cost(prices)? + unmap.cost(prices)?)
+        move |prices: &Prices<'_>| Ok::<_, CostError>(map.cost(prices)? + unmap.cost(prices)?)
     };
     let (before, after) = (
         program(before, unmapping()),

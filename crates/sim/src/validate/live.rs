@@ -9,7 +9,7 @@
 //! and locks that they share.
 
 use pagetoll_bill::cost::published::error_of;
-use pagetoll_bill::cost::{Host, Prices};
+use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::{Bill, Interval, Row};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub struct Point {
 /// The table lacks a figure or its topology.
 pub fn compare(
     bill: &Bill,
-    host: &Host,
+    costs: &CostTable,
     (pinning, samples): (Pinning, Samples),
 ) -> Result<Vec<Point>, DemandError> {
     let rows: Vec<_> = bill
@@ -54,7 +54,7 @@ pub fn compare(
         .iter()
         .filter_map(|row| Some((row, scenario(row, pinning, samples.seed)?)))
         .collect();
-    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (host, samples));
+    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (costs, samples));
     let points: Result<Vec<Option<Point>>, DemandError> = rows.par_iter().map(point).collect();
     Ok(points?.into_iter().flatten().collect())
 }
@@ -83,7 +83,7 @@ fn scenario(row: &Row, pinning: Pinning, seed: u64) -> Option<Scenario> {
 fn point(
     row: &Row,
     scenario: &Scenario,
-    (host, samples): (&Host, Samples),
+    (costs, samples): (&CostTable, Samples),
 ) -> Result<Option<Point>, DemandError> {
     let mut rates: Vec<f64> = row
         .runs
@@ -96,13 +96,13 @@ fn point(
     else {
         return Ok(None);
     };
-    let topology = host.topology()?;
+    let topology = costs.topology()?;
     let rate = |prices: &Prices<'_>| {
         let ran = run((topology, prices), Factors::NONE, scenario)?;
         Ok(ran.pages_per_second * evenness(scenario, topology.cpus()))
     };
-    let modelled = rate(&host.prices())?;
-    let sampled = |index| rate(&host.sample(samples.seed, u64::from(index)));
+    let modelled = rate(&costs.prices())?;
+    let sampled = |index| rate(&costs.sample(samples.seed, u64::from(index)));
     let mut sampled: Vec<f64> = match samples.count {
         0 | 1 => Vec::new(),
         count => (0..count)
@@ -190,9 +190,9 @@ mod tests {
         row
     }
 
-    fn host() -> Host {
+    fn costs() -> CostTable {
         let text = include_str!("../../../../costs/x86-256-core.toml");
-        Host::parse("x86-256-core", text).unwrap()
+        CostTable::parse("x86-256-core", text).unwrap()
     }
 
     const SAMPLES: Samples = Samples { count: 3, seed: 1 };
@@ -207,7 +207,7 @@ mod tests {
             unavailable,
         ];
         let order = (Pinning::Together, SAMPLES);
-        let points = compare(&bill(rows), &host(), order).unwrap();
+        let points = compare(&bill(rows), &costs(), order).unwrap();
         assert_eq!(points.len(), 2);
         assert_eq!((points[0].measured, points[0].calibrates), (1e6, true));
         assert_eq!(
@@ -242,9 +242,9 @@ mod tests {
     #[test]
     fn a_table_without_topology_is_refused() {
         let text = include_str!("../../../../costs/xen-pv-dom0.toml");
-        let other = Host::parse("xen-pv-dom0", text).unwrap();
+        let other = CostTable::parse("xen-pv-dom0", text).unwrap();
         let rows = bill(vec![row("exit", 2, vec![4000.0])]);
         let compared = compare(&rows, &other, (Pinning::Together, SAMPLES));
-        assert!(matches!(compared, Err(DemandError::Host(_))));
+        assert!(matches!(compared, Err(DemandError::Costs(_))));
     }
 }

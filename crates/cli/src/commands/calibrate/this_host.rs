@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{Host, Kind};
+use pagetoll_bill::cost::{CostTable, Kind};
 use pagetoll_live::routes::demand::primitives::{
     self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements,
 };
@@ -33,7 +33,7 @@ pub(in crate::commands) fn table_text(name: &str, found: &Measurements) -> Resul
     let when = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let text = comment(found) + &toml::to_string(&table(name, found, &when))?;
     // Nobody shall find out later that it cannot be read.
-    Host::parse(name, &text).context("the table of this host")?;
+    CostTable::parse(name, &text).context("the table of this host")?;
     Ok(text)
 }
 

@@ -3,7 +3,7 @@
 use std::env;
 
 use anyhow::Result;
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::{Backend, Bill, Order, Route};
 use pagetoll_live::pager;
 use pagetoll_live::routes::demand::{self, LIMITS, Request, primitives};
@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::args::{ListFormat, ValidateArgs, Verbosity};
 use crate::commands::{calibrate, on_this_host, pretty_json};
+use crate::costs;
 use crate::failure::{Failure, Outcome};
-use crate::hosts;
 use crate::output;
 use crate::render::document::{Document, Section};
 use crate::render::table::{Align, Table};
@@ -34,7 +34,7 @@ const SAMPLES: Samples = Samples { count: 20, seed: 1 };
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Compared<'a> {
-    host: &'a str,
+    costs: &'a str,
     summary: &'a str,
     median_error: Option<f64>,
     points: &'a [Point],
@@ -43,13 +43,13 @@ struct Compared<'a> {
 /// Measures, bills, models, and prints the comparison.
 pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
     let request = request(args)?;
-    let host = table(args, verbosity)?;
+    let costs = table(args, verbosity)?;
     let bill = on_this_host::demand(&request, verbosity)?.bill;
-    let points = compare(&bill, &host, (Pinning::Together, SAMPLES))
+    let points = compare(&bill, &costs, (Pinning::Together, SAMPLES))
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     let compared = Compared {
-        host: &host.name,
-        summary: &host.summary,
+        costs: &costs.name,
+        summary: &costs.summary,
         median_error: median_error(&points),
         points: &points,
     };
@@ -61,13 +61,13 @@ pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
 }
 
 /// The table that is asked for, or one that is measured now.
-fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<Host> {
-    if let Some(asked) = &args.host {
-        return Ok(hosts::find(Some(asked), Route::Demand)?);
+fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
+    if let Some(asked) = &args.costs {
+        return Ok(costs::find(Some(asked), Route::Demand)?);
     }
     let found = on_this_host::primitives(primitives::DEFAULT_ROUNDS, verbosity)?;
     let text = calibrate::table_text("this-host", &found)?;
-    Ok(Host::parse("this-host", &text)?)
+    Ok(CostTable::parse("this-host", &text)?)
 }
 
 /// Threads are put where the model has them: vCPUs on CPUs in turn, the reader on the first vCPU's.
@@ -110,8 +110,8 @@ fn document(bill: &Bill, compared: &Compared<'_>) -> Document {
     let of = |part: &str| bill.stack.get(part).cloned().unwrap_or_default();
     let facts = vec![
         (
-            "host table".to_owned(),
-            format!("{}: {}", compared.host, compared.summary),
+            "cost table".to_owned(),
+            format!("{}: {}", compared.costs, compared.summary),
         ),
         ("cpu".to_owned(), of("cpu")),
         ("linux".to_owned(), of("linux")),

@@ -15,7 +15,7 @@ pub(crate) fn with_published(rows: &mut [Row], request: &Request) -> Vec<String>
         .collect();
     if !rates
         .iter()
-        .any(|figure| request.host.is_fitted_to(&figure.id))
+        .any(|figure| request.costs.is_fitted_to(&figure.id))
     {
         return Vec::new();
     }
@@ -36,7 +36,7 @@ pub(crate) fn with_published(rows: &mut [Row], request: &Request) -> Vec<String>
             all.push((vcpus, figure.value));
             row.published = Some(PublishedRate {
                 pages_per_second: figure.value,
-                fitted: request.host.is_fitted_to(&figure.id),
+                fitted: request.costs.is_fitted_to(&figure.id),
                 scalability: None,
             });
         }

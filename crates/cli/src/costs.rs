@@ -1,10 +1,10 @@
-//! Host tables: those that come with pagetoll, and the user's own.
+//! Cost tables: those that come with pagetoll, and the user's own.
 
 use std::fs;
 use std::path::Path;
 
 use pagetoll_bill::Route;
-use pagetoll_bill::cost::{Host, HostError};
+use pagetoll_bill::cost::{CostError, CostTable};
 
 use crate::failure::Failure;
 
@@ -36,7 +36,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 }
 
 /// The table that is asked for, or the one that a route is billed with by default.
-pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<Host, Failure> {
+pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<CostTable, Failure> {
     let asked = asked.unwrap_or(default(route));
     if let Some(table) = BUILT_IN.iter().find(|table| table.name == asked) {
         return parsed(&format!("costs/{asked}.toml"), table.text);
@@ -46,7 +46,7 @@ pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<Host, Failure> {
 }
 
 /// A table that comes with pagetoll, by a name that the program itself says.
-pub(crate) fn built_in(name: &str) -> Host {
+pub(crate) fn built_in(name: &str) -> CostTable {
     find(Some(name), Route::Unmap).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
@@ -64,14 +64,14 @@ fn unreadable(asked: &str, error: &std::io::Error) -> Failure {
     let known = names().join(", ");
     let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
     Failure::BadInput(if is_path {
-        format!("--host {asked}: cannot be read: {error}")
+        format!("--costs {asked}: cannot be read: {error}")
     } else {
-        format!("--host {asked}: unknown; expected one of {known}, or the path of a host table")
+        format!("--costs {asked}: unknown; expected one of {known}, or the path of a cost table")
     })
 }
 
-fn parsed(file: &str, text: &str) -> Result<Host, Failure> {
-    Host::parse(file, text).map_err(|error: HostError| Failure::BadInput(error.to_string()))
+fn parsed(file: &str, text: &str) -> Result<CostTable, Failure> {
+    CostTable::parse(file, text).map_err(|error: CostError| Failure::BadInput(error.to_string()))
 }
 
 #[cfg(test)]
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn every_table_that_comes_along_is_read_and_called_by_its_file() {
         for name in names() {
-            let host = find(Some(name), Route::Unmap).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(host.name, name);
+            let costs = find(Some(name), Route::Unmap).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(costs.name, name);
         }
     }
 
@@ -91,6 +91,6 @@ mod tests {
         let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
         let told = refused("lab-xen");
         assert!(names().iter().all(|name| told.contains(name)), "{told}");
-        assert!(refused("no/such.toml").starts_with("--host no/such.toml: cannot be read"));
+        assert!(refused("no/such.toml").starts_with("--costs no/such.toml: cannot be read"));
     }
 }
