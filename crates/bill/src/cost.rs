@@ -63,6 +63,8 @@ pub struct CostTable {
     pub summary: String,
     /// What costs are counted in.
     pub unit: Unit,
+    /// Versions of what the figures were counted on, by component: `xen`, `linux`, `qemu`; empty where that is not known.
+    pub stack: BTreeMap<String, String>,
     /// How its CPUs lie to each other, where a route needs to know.
     pub topology: Option<Topology>,
     /// What the table is called in messages: a path, or the name of one that comes with pagetoll.

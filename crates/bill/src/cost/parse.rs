@@ -7,7 +7,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::CostError;
-use super::key::{CostKey, Dimension};
+use super::key::{self, CostKey, Dimension};
+use super::prices::ORDERED;
+use super::published::Published;
 use super::{CostTable, Figure, Kind, Topology};
 use crate::bill::Unit;
 
@@ -17,6 +19,8 @@ struct RawTable {
     name: String,
     summary: String,
     unit: Unit,
+    #[serde(default)]
+    stack: BTreeMap<String, String>,
     topology: Option<Topology>,
     figure: BTreeMap<Spanned<String>, RawFigure>,
 }
@@ -30,7 +34,7 @@ struct RawFigure {
     high: Option<f64>,
     kind: Option<Kind>,
     #[serde(default, rename = "fitted-to")]
-    fitted_to: Vec<String>,
+    fitted_to: Vec<Spanned<String>>,
     source: Option<String>,
     unit: Option<Spanned<String>>,
 }
@@ -52,21 +56,45 @@ pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
     for (name, figure) in raw.figure {
         let place = Place {
             file,
+            text,
             line: line_of(text, &name.span()),
             key: name.get_ref(),
         };
         let key = place.key()?;
         figures.insert(key, place.figure(figure, (key, raw.unit))?);
     }
+    check_order(file, &figures)?;
     Ok(CostTable {
         name: raw.name,
         summary: raw.summary,
         unit: raw.unit,
+        stack: raw.stack,
         topology: raw.topology,
         file: file.to_owned(),
         lines: text.lines().count(),
         figures,
     })
+}
+
+/// Rejects a figure that is smaller than a part of itself.
+fn check_order(file: &str, figures: &BTreeMap<CostKey, Figure>) -> Result<(), CostError> {
+    for (part, whole) in ORDERED {
+        let (Some(least), Some(figure)) = (figures.get(&part), figures.get(&whole)) else {
+            continue;
+        };
+        if figure.value < least.value {
+            return Err(CostError::Figure {
+                file: file.to_owned(),
+                line: figure.line,
+                key: whole.name().to_owned(),
+                problem: format!(
+                    "value {}; expected at least {}, the value of \"{part}\"",
+                    figure.value, least.value
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn line_of(text: &str, span: &Range<usize>) -> usize {
@@ -78,6 +106,7 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
+    text: &'a str,
     line: usize,
     key: &'a str,
 }
@@ -101,6 +130,23 @@ impl Place<'_> {
         }
     }
 
+    /// The ids of published results that a figure was fitted to: each is in the list.
+    fn fitted_to(self, ids: Vec<Spanned<String>>) -> Result<Vec<String>, CostError> {
+        let all = || Published::built_in().iter().map(|one| one.id.as_str());
+        let checked = ids.into_iter().map(|id| {
+            let line = line_of(self.text, &id.span());
+            let id = id.into_inner();
+            if all().any(|known| known == id) {
+                return Ok(id);
+            }
+            let nearest = key::nearest(&id, all()).join(", ");
+            Err(Self { line, ..self }.bad(format!(
+                "fitted-to \"{id}\": unknown published result; expected one like {nearest}"
+            )))
+        });
+        checked.collect()
+    }
+
     fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, CostError> {
         let missing =
             |field: &str, expected: &str| self.bad(format!("no {field}; expected {expected}"));
@@ -113,7 +159,7 @@ impl Place<'_> {
             kind: raw
                 .kind
                 .ok_or_else(|| missing("kind", "measured, cited, fitted or assumed"))?,
-            fitted_to: raw.fitted_to,
+            fitted_to: self.fitted_to(raw.fitted_to)?,
             source: raw.source.unwrap_or_default(),
             line: self.line,
         };
@@ -251,6 +297,37 @@ mod tests {
         for (text, expected) in cases {
             assert!(text.starts_with(&format!("{at}{expected}")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_figure_is_fitted_to_results_that_were_published() {
+        let fitted = |id: &str| {
+            let kind = format!("kind = \"fitted\"\nfitted-to = [\"{id}\"]");
+            desk(&GOOD.replace("kind = \"assumed\"", &kind))
+        };
+        assert!(
+            fitted("demand.uffd.1")
+                .unwrap()
+                .is_fitted_to("demand.uffd.1")
+        );
+        let rejected = fitted("demand.ufd.1").unwrap_err().to_string();
+        assert_eq!(
+            rejected,
+            "desk.toml:10: figure \"hypercall.entry\": fitted-to \"demand.ufd.1\": unknown published result; \
+             expected one like demand.uffd.1, demand.uffd.2, demand.uffd.4"
+        );
+    }
+
+    #[test]
+    fn a_hold_that_is_shorter_than_its_part_is_rejected() {
+        let figure = |key: &str| GOOD.replace("hypercall.entry", key);
+        let on = figure("flush.hold.pge-on").replace("150.0", "140");
+        let rejected = desk(&format!("{on}{}", figure("flush.hold.pge-off"))).unwrap_err();
+        assert_eq!(
+            rejected.to_string(),
+            "desk.toml:5: figure \"flush.hold.pge-on\": value 140; expected at least 150, the value of \
+             \"flush.hold.pge-off\""
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The figures of a table as one sample of the machine that it may be.
 //!
 //! Each figure is drawn on its own from a triangular distribution between `low` and `high` with its peak at `value`: the
-//! least that can be said of three numbers. That figures do not vary together is assumed.
+//! least that can be said of three numbers. That figures do not vary together is assumed, but for those of which one is
+//! part of the other ([`ORDERED`]): the whole is drawn from what its distribution has above its part.
+//!
+//! Each key has a stream of its own: a figure that is added to a table leaves all other draws as they were.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -17,6 +20,14 @@ pub struct Prices<'a> {
     values: Vec<Option<f64>>,
 }
 
+/// Pairs of a part and its whole, which is never smaller; a whole that is a part of another stands before it.
+pub(super) const ORDERED: [(CostKey, CostKey); 4] = [
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_PGE_OFF),
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_NO_SHORTHAND),
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_SHORTHAND),
+    (CostKey::FLUSH_HOLD_PGE_OFF, CostKey::FLUSH_HOLD_PGE_ON),
+];
+
 impl CostTable {
     /// The most likely values.
     #[must_use]
@@ -27,17 +38,28 @@ impl CostTable {
     /// Sample number `index` of the sequence that `seed` gives. The same for the same arguments, whatever else is drawn.
     #[must_use]
     pub fn sample(&self, seed: u64, index: u64) -> Prices<'_> {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ index.wrapping_mul(GOLDEN));
-        let mut draws: Vec<f64> = CostKey::all()
-            .map(|_| unit_interval(random.next_u64()))
-            .collect();
-        self.priced(|key, figure| triangular(figure, std::mem::take(&mut draws[key.index()])))
+        let seed = seed ^ index.wrapping_mul(GOLDEN);
+        let mut drawn = self.priced(|key, figure| triangular(figure, share_of(seed, key)));
+        for (part, whole) in ORDERED {
+            if let (Some(least), Some(figure)) = (drawn.given(part), self.figures.get(&whole)) {
+                let value = triangular_above(figure, least, share_of(seed, whole));
+                drawn.values[whole.index()] = Some(value);
+            }
+        }
+        drawn
     }
 
-    /// The most likely values, but for one key.
+    /// The most likely values, but for one key. Of figures of which one is part of the other, the whole is no smaller.
     #[must_use]
     pub fn prices_with(&self, changed: CostKey, value: f64) -> Prices<'_> {
-        self.priced(|key, figure| if key == changed { value } else { figure.value })
+        let mut prices =
+            self.priced(|key, figure| if key == changed { value } else { figure.value });
+        for (part, whole) in ORDERED {
+            if let (Some(least), Some(value)) = (prices.given(part), prices.given(whole)) {
+                prices.values[whole.index()] = Some(value.max(least));
+            }
+        }
+        prices
     }
 
     fn priced(&self, mut value: impl FnMut(CostKey, &Figure) -> f64) -> Prices<'_> {
@@ -75,6 +97,18 @@ impl Prices<'_> {
 /// 2^64 over the golden ratio: keeps the seeds of neighbouring samples apart.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The draw of one key, from 0 to below 1: the first of the stream that the seed and the key's name give.
+fn share_of(seed: u64, key: CostKey) -> f64 {
+    let seed = seed ^ fnv_1a(key.name().as_bytes());
+    unit_interval(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
+}
+
+/// The 64-bit FNV-1a hash (G. Fowler, L. C. Noll, K.-P. Vo): the same on every machine and in every version.
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// The upper 53 bits as a number from 0 to below 1.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
 fn unit_interval(bits: u64) -> f64 {
@@ -95,6 +129,29 @@ fn triangular(figure: &Figure, share: f64) -> f64 {
         low + (share * width * (value - low)).sqrt()
     } else {
         high - ((1.0 - share) * width * (high - value)).sqrt()
+    }
+}
+
+/// The same of what the distribution has from `least` on; `least` itself where it has nothing there.
+fn triangular_above(figure: &Figure, least: f64, share: f64) -> f64 {
+    let below = cumulative(figure, least);
+    triangular(figure, below + share * (1.0 - below)).max(least)
+}
+
+/// How much of the triangular distribution lies below `at`.
+fn cumulative(figure: &Figure, at: f64) -> f64 {
+    let Figure {
+        value, low, high, ..
+    } = *figure;
+    let width = high - low;
+    if at <= low {
+        0.0
+    } else if at >= high {
+        1.0
+    } else if at < value {
+        (at - low).powi(2) / (width * (value - low))
+    } else {
+        1.0 - (high - at).powi(2) / (width * (high - value))
     }
 }
 
@@ -134,6 +191,44 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_that_is_added_moves_no_other_draw() {
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let more = TABLE.replace("\"ptwr.xchg\"", "\"demand.touch\"");
+        let more = &more[more.find("[figure.\"demand").unwrap()..];
+        let longer = CostTable::parse("t", &format!("{TABLE}{more}")).unwrap();
+        assert_eq!(longer.figures().count(), 3);
+        for index in 0..100 {
+            let (a, b) = (costs.sample(3, index), longer.sample(3, index));
+            for (key, _) in costs.figures() {
+                assert_eq!(a.of(key).map(f64::to_bits), b.of(key).map(f64::to_bits));
+            }
+        }
+    }
+
+    /// Ranges that overlap almost wholly, so that independent draws would be out of order half of the time.
+    const HOLDS: &str = "name = \"t\"\nsummary = \"t\"\nunit = \"nanoseconds\"\n\
+        [figure.\"flush.handle.cr3\"]\nvalue = 6\nlow = 1\nhigh = 90\nkind = \"assumed\"\nsource = \"s\"\n\
+        [figure.\"flush.hold.pge-off\"]\nvalue = 50\nlow = 5\nhigh = 99\nkind = \"assumed\"\nsource = \"s\"\n\
+        [figure.\"flush.hold.pge-on\"]\nvalue = 51\nlow = 5\nhigh = 95\nkind = \"assumed\"\nsource = \"s\"\n";
+
+    #[test]
+    fn ten_thousand_draws_keep_a_hold_above_its_parts() {
+        let costs = CostTable::parse("t", HOLDS).unwrap();
+        let mut above = 0;
+        for index in 0..10_000 {
+            let prices = costs.sample(1, index);
+            let of = |key| prices.of(key).unwrap();
+            let (off, on) = (
+                of(CostKey::FLUSH_HOLD_PGE_OFF),
+                of(CostKey::FLUSH_HOLD_PGE_ON),
+            );
+            assert!(of(CostKey::FLUSH_HANDLE_CR3) <= off && off <= on);
+            above += u32::from(off < on);
+        }
+        assert!(above > 9_500, "{above}: most are not merely equal");
+    }
+
+    #[test]
     fn one_price_can_be_changed_alone() {
         let costs = CostTable::parse("t", TABLE).unwrap();
         let prices = costs.prices_with(CostKey::ENTRY_READ, 9.0);
@@ -148,6 +243,7 @@ mod tests {
             let drawn = triangular(&figure(low, low + up, low + up + more), share);
             let known = Triangular::new(low, low + up + more, low + up).unwrap();
             prop_assert!((known.cdf(drawn) - share).abs() < 1e-9);
+            prop_assert!((cumulative(&figure(low, low + up, low + up + more), drawn) - share).abs() < 1e-9);
         }
     }
 
