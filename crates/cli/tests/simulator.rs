@@ -113,6 +113,32 @@ fn the_table_is_what_the_counted_bills_give() {
     assert_eq!(without_comments(&made), without_comments(&kept));
 }
 
+/// A table of a 64-bit dom0 prices its rows; those of a 32-bit guest say what is lacking, unless nothing else is ordered.
+#[test]
+fn a_table_without_32_bit_figures_prices_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("base.toml");
+    let base = tables().join("lab-xen-4.17.bills/unmap.json");
+    let made = stdout(&["calibrate", base.to_str().unwrap()]);
+    fs::write(&table, made).unwrap();
+    let table = table.to_str().unwrap();
+    let bill = simulated("unmap", &["--costs", table, "--pages", "1024"]);
+    let (lacking, priced): (Vec<_>, Vec<_>) = bill
+        .rows
+        .iter()
+        .partition(|row| row.system == System::XenPv32Dom0);
+    assert!(!priced.is_empty() && priced.iter().all(|row| row.cost_per_page.is_some()));
+    for row in lacking {
+        let reason = row.unavailable.as_deref().unwrap();
+        assert!(reason.contains("no figure \"") && row.cost_per_page.is_none());
+    }
+    let explicit = ["bill", "unmap", "--on", "sim", "--costs", table];
+    let only = ["--mechanism", "xchg-and-store"];
+    let rejected = pagetoll(&[&explicit[..], &only].concat()).assert().code(2);
+    let stderr = String::from_utf8_lossy(&rejected.get_output().stderr).into_owned();
+    assert!(stderr.contains("no figure \"ptwr.half.xchg\""), "{stderr}");
+}
+
 /// The table was made from batches 1 and 512 of unmap, and from the plainest operations of the other routes: 3 and 5 %
 /// are what is asked of predictions of the rest.
 #[test]

@@ -12,12 +12,14 @@ pub(crate) mod flush;
 pub mod pin;
 pub(crate) mod price;
 pub(crate) mod tariff;
+pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::{CostError, CostTable, Prices};
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, UnknownMechanism,
+    Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, System,
+    UnknownMechanism,
 };
 use pagetoll_units::Pages;
 use rayon::prelude::*;
@@ -173,20 +175,36 @@ fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
 
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
     let tariff = tariff::of((cell.operation, cell.system), cell.mechanism.name);
-    // A table that cannot price the cell is told before a terabyte is walked for it.
-    price::check(&tariff, &request.costs)?;
     let items = request.order.pages;
-    let walked = cell.travel(items)?;
     let name = cell.operation.name();
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
     row.batch = cell.batch;
     row.system = cell.system;
+    // Checked before a terabyte is walked.
+    if let Err(lacking) = price::check(&tariff, &request.costs) {
+        if cell.system == System::XenPv32Dom0 && is_ordered_beside_others(request, cell) {
+            row.unavailable = Some(lacking.to_string());
+            return Ok(row);
+        }
+        return Err(lacking.into());
+    }
+    let walked = cell.travel(items)?;
     row.crossings = crossings::by_kind(&walked);
     row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
     row.checks = checks::of(cell.operation, &walked.checked);
     let priced = (tariff.as_slice(), &(&walked).into());
     price::set(&mut row, priced, (&request.costs, request.samples))?;
     Ok(row)
+}
+
+/// Whether the order has mechanisms that a 64-bit dom0 has too: a table of such a dom0 prices those, and rows of a
+/// 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
+fn is_ordered_beside_others(request: &Request, cell: Cell) -> bool {
+    let on = |system| request.order.mechanisms_on(request.route, system);
+    let only = on(cell.system);
+    on(System::XenPvDom0)
+        .iter()
+        .any(|other| only.iter().all(|one| one.name != other.name))
 }
 
 fn notes(request: &Request) -> Vec<String> {
@@ -198,9 +216,11 @@ fn notes(request: &Request) -> Vec<String> {
             request.samples.seed
         ),
     };
-    vec![
+    let mut notes = vec![
         spread,
         "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does"
             .to_owned(),
-    ]
+    ];
+    notes.extend(versions::of_xen_pv(&request.costs));
+    notes
 }

@@ -17,7 +17,7 @@ use pagetoll_units::Pages;
 use self::shape::{Extent, Travelled, travel};
 use self::tariff::{OPERATIONS, Operation};
 use crate::routes::price::{self, Counted, Item};
-use crate::routes::{BillingError, Samples};
+use crate::routes::{BillingError, Samples, versions};
 use pagetoll_models::vfio::{Mechanism, Tolls};
 
 pub use self::shape::{FOLIOS, Shape};
@@ -81,10 +81,15 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
         rows,
         order: request.order.clone(),
-        notes: vec![
+        notes: request
+            .order
+            .mechanisms
+            .iter()
+            .filter_map(|mechanism| versions::of_pin(&request.costs, mechanism))
+            .chain([
             "contiguity: half of a 2 MiB page and half of the next, which lies elsewhere; per-batch takes them for one"
                 .to_owned(),
-        ],
+        ]).collect(),
         provenance: Provenance {
             command: request.command.clone(),
             pagetoll: env!("CARGO_PKG_VERSION").to_owned(),

@@ -9,7 +9,7 @@ use pagetoll_live::routes::demand::primitives::{
     self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements,
 };
 
-use super::{Figure, Table, rounded};
+use super::{Figure, Table, rounded, versions};
 use crate::args::{CalibrateArgs, Verbosity};
 use crate::commands::on_this_host;
 use crate::failure::Failure;
@@ -71,6 +71,7 @@ fn table(name: &str, found: &Measurements, when: &str) -> Table {
             found.topology.cpus()
         ),
         unit: Unit::Nanoseconds,
+        stack: versions(["linux"].map(|part| (part, found.stack.get(part).map(String::as_str)))),
         topology: Some(found.topology),
         figure: figures
             .into_iter()
