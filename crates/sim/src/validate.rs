@@ -23,7 +23,8 @@ pub struct Comparison {
     pub published: Published,
     /// The cost table that priced the model.
     pub costs: String,
-    /// The result with the table's own values, in the figure's unit.
+    /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
+    /// own values.
     pub modelled: f64,
     /// Where 90 % of the samples lie; absent for a single one.
     pub interval: Option<Interval>,
@@ -44,6 +45,8 @@ pub struct Sensitivity {
     pub key: &'static str,
     /// The result with the figure at its low.
     pub at_low: f64,
+    /// The result with the table's own values.
+    pub at_value: f64,
     /// The result with the figure at its high.
     pub at_high: f64,
 }
@@ -85,10 +88,11 @@ fn compare(
     (costs, model): (&CostTable, &expressions::Model),
     samples: Samples,
 ) -> Result<Comparison, BillingError> {
-    let modelled = model(&costs.prices(), samples.seed)?;
     let drawn = (0..u64::from(samples.count)).into_par_iter();
-    let drawn = drawn.map(|index| model(&costs.sample(samples.seed, index), samples.seed ^ index));
-    let interval = Interval::of_middle(&mut drawn.collect::<Result<Vec<_>, _>>()?);
+    let drawn = drawn.map(|index| model(&samples.prices(costs, index), samples.seed ^ index));
+    let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
+    let interval = Interval::of_middle(&mut drawn);
+    let modelled = middle(drawn).unwrap_or(f64::NAN);
     let inside = |Interval { low, high }: Interval| (low..=high).contains(&published.value);
     Ok(Comparison {
         costs: costs.name.clone(),
@@ -102,15 +106,23 @@ fn compare(
     })
 }
 
+/// The sample in the middle, which is inside every interval around the middle; the lower of two.
+pub(crate) fn middle(mut samples: Vec<f64>) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len().checked_sub(1)? / 2).copied()
+}
+
 fn sensitivity(
     costs: &CostTable,
     result: impl Fn(&Prices<'_>) -> Result<f64, BillingError>,
 ) -> Result<Vec<Sensitivity>, BillingError> {
+    let at_value = result(&costs.prices())?;
     let at = |key: CostKey, value| result(&costs.prices_with(key, value));
     let of = |(key, figure): (CostKey, &pagetoll_bill::cost::Figure)| {
         Ok(Sensitivity {
             key: key.name(),
             at_low: at(key, figure.low)?,
+            at_value,
             at_high: at(key, figure.high)?,
         })
     };

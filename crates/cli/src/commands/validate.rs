@@ -107,6 +107,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
         ("figure", Align::Left),
         ("key of the cost table", Align::Left),
         ("at its low", Align::Right),
+        ("at its value", Align::Right),
         ("at its high", Align::Right),
     ]);
     let all = compared
@@ -117,6 +118,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
         &Sensitivity {
             key,
             at_low,
+            at_value,
             at_high,
         },
     ) in all
@@ -126,6 +128,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
             one.published.id.clone(),
             key.to_owned(),
             number(at_low),
+            number(at_value),
             number(at_high),
         ]);
     }

@@ -18,7 +18,7 @@ mod shared;
 mod tolls;
 mod vcpu;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, Miss, calibrate};
 pub use costs::Factors;
 pub use run::{DemandError, Ran, Spent, run};
 

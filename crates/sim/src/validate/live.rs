@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::contention::demand::{DemandError, Factors, Mechanism, Pinning, Scenario, run};
 use crate::routes::Samples;
+use crate::validate::middle;
 
 /// A measured rate and the model's, in pages of all vCPUs together for each second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,7 +31,7 @@ pub struct Point {
     pub measured: f64,
     /// The slowest and the fastest run.
     pub runs: Interval,
-    /// The model's, with the table's own values.
+    /// The model's, on the machine in the middle of the samples.
     pub modelled: f64,
     /// Where 90 % of the samples lie; absent for a single one.
     pub interval: Option<Interval>,
@@ -101,13 +102,11 @@ fn point(
         let ran = run((topology, prices), Factors::NONE, scenario)?;
         Ok(ran.pages_per_second * evenness(scenario, topology.cpus()))
     };
-    let modelled = rate(&costs.prices())?;
-    let sampled = |index| rate(&costs.sample(samples.seed, u64::from(index)));
-    let mut sampled: Vec<f64> = match samples.count {
-        0 | 1 => Vec::new(),
-        count => (0..count)
-            .map(sampled)
-            .collect::<Result<_, DemandError>>()?,
+    let sampled = samples.machines(costs).map(|prices| rate(&prices));
+    let mut sampled = sampled.collect::<Result<Vec<f64>, DemandError>>()?;
+    let interval = Interval::of_middle(&mut sampled);
+    let Some(modelled) = middle(sampled) else {
+        return Ok(None);
     };
     Ok(Some(Point {
         mechanism: row.mechanism.clone(),
@@ -116,7 +115,7 @@ fn point(
         measured,
         runs: Interval { low, high },
         modelled,
-        interval: Interval::of_middle(&mut sampled),
+        interval,
         error: error_of(modelled, measured),
         calibrates: calibrates(scenario),
     }))

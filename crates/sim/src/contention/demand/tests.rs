@@ -243,6 +243,48 @@ fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them()
 }
 
 #[test]
+fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
+    let table = TABLE.replace(
+        "[figure.\"demand.page.uffd.1\"]",
+        "[figure.\"demand.page.uffd.4\"]",
+    );
+    let at = table.find("[figure.\"demand.page.uffd.4\"]").unwrap();
+    let (before, after) = table.split_at(at);
+    let figure = after
+        .lines()
+        .map(|line| match line.split_once(" = ") {
+            Some(("value" | "low" | "high", _)) => {
+                format!("{} = 1.0", line.split(' ').next().unwrap())
+            }
+            _ => line.to_owned(),
+        })
+        .collect::<Vec<_>>();
+    let impossible = format!("{before}{}\n", figure.join("\n"));
+    let bill = billing::bill(&request(&impossible, 2)).unwrap();
+    let warned = bill.notes.iter().find(|note| note.starts_with("warning: "));
+    let warned = warned.unwrap();
+    assert!(
+        warned.contains("calibration misses demand.page.uffd.4 on 2 of 2 machines"),
+        "{warned}"
+    );
+    assert!(warned.ends_with("factor locked ends at 0.05"), "{warned}");
+    let met = billing::bill(&request(TABLE, 2)).unwrap();
+    assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
+}
+
+#[test]
+fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
+    let fitted = TABLE.replace(
+        "fitted-to = [\"demand.uffd.1\"]",
+        "fitted-to = [\"demand.uffd.8\"]",
+    );
+    let bill = billing::bill(&request(&fitted, 1)).unwrap();
+    let uffd = bill.rows.iter().filter(|row| row.mechanism == "uffd");
+    let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
+    assert_eq!(fitted, [true, false, false, true]);
+}
+
+#[test]
 fn a_table_of_another_machine_is_not_compared() {
     let end = TABLE.find("\n[figure.\"demand.page.").unwrap();
     let bill = billing::bill(&request(&TABLE[..end], 1)).unwrap();
