@@ -26,8 +26,6 @@ use serde::Serialize;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 
-pub(crate) use validate::PUBLISHED;
-
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();

@@ -18,9 +18,6 @@ use crate::render::table::{Align, Table};
 use crate::render::text;
 use crate::words::word;
 
-/// What others measured.
-pub(crate) const PUBLISHED: &str = include_str!("../../../../published/published.toml");
-
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
     count: DEFAULT_SAMPLES,
@@ -36,16 +33,16 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
     if args.live {
         return live::run(args, verbosity);
     }
-    let published = Published::list(PUBLISHED)?;
+    let published = Published::built_in();
     let tables = validate::TABLES.map(costs::built_in);
     let costs = |name: &str| -> &CostTable {
         let mut all = tables.iter();
         all.find(|costs| costs.name == name)
             .unwrap_or_else(|| unreachable!("{name} is not among the model's tables"))
     };
-    let compared = validate::validate(&published, costs, SAMPLES).context("validate")?;
+    let compared = validate::validate(published, costs, SAMPLES).context("validate")?;
     output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&compared, &published)),
+        ListFormat::Text => text::document(&document(&compared, published)),
         ListFormat::Json => pretty_json(&compared)?,
     })?;
     Ok(Outcome::Success)
@@ -162,12 +159,12 @@ mod tests {
 
     #[test]
     fn every_published_figure_is_compared_or_told_to_be_missing() {
-        let published = Published::list(PUBLISHED).unwrap();
-        let missing = validate::unexpressed(&published).count();
+        let published = Published::built_in();
+        let missing = validate::unexpressed(published).count();
         let tables = validate::TABLES.map(costs::built_in);
         let costs = |name: &str| tables.iter().find(|costs| costs.name == name).unwrap();
         let samples = Samples { count: 3, seed: 1 };
-        let compared = validate::validate(&published, costs, samples).unwrap();
+        let compared = validate::validate(published, costs, samples).unwrap();
         let rates = published
             .iter()
             .filter(|f| f.unit == PublishedUnit::PagesPerSecond);

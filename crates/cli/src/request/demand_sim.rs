@@ -10,7 +10,6 @@ use pagetoll_sim::routes::demand::{
 use pagetoll_units::Pages;
 
 use crate::args::{self, BillArgs, demand as said};
-use crate::commands::PUBLISHED;
 use crate::costs;
 use crate::failure::Failure;
 
@@ -34,7 +33,7 @@ pub(super) fn sim(args: &BillArgs, command: String) -> Result<Request> {
         what_if: what_if(args.sim.what_if)?,
         costs: costs::find(args.sim.costs.as_deref(), Route::Demand)?,
         samples: super::samples_or(args, DEFAULT_SAMPLES)?,
-        published: Published::list(PUBLISHED)?,
+        published: Published::built_in().to_vec(),
         report: if args.sim.sensitivity {
             Report::Sensitivity
         } else {

@@ -11,7 +11,6 @@ use crate::routes::demand::{self as billing, Readers, Report, Request};
 
 const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
 const TABLE_1_4: &str = include_str!("../../../../../costs/x86-256-core-1-4.toml");
-const PUBLISHED: &str = include_str!("../../../../../published/published.toml");
 
 fn costs(text: &str) -> CostTable {
     CostTable::parse("test", text).unwrap()
@@ -199,7 +198,7 @@ fn request(table: &str, samples: u32) -> Request {
             count: samples,
             seed: 1,
         },
-        published: Published::list(PUBLISHED).unwrap(),
+        published: Published::built_in().to_vec(),
         report: Report::Rows,
         command: String::new(),
     }
