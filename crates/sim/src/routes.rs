@@ -5,13 +5,17 @@
 //! second run. The same order, table and seed give the same bill, byte for byte.
 
 pub(crate) mod cells;
-mod checks;
 mod crossings;
 pub mod demand;
+pub(crate) mod derived;
+pub(crate) mod fault;
 pub(crate) mod flush;
+pub(crate) mod irq;
 pub mod pin;
 pub(crate) mod price;
+pub(crate) mod switch;
 pub(crate) mod tariff;
+pub(crate) mod unmap;
 pub(crate) mod versions;
 
 use std::collections::BTreeMap;
@@ -168,13 +172,13 @@ pub fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingE
 }
 
 fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
-    let cells = cells::cells(request.route, &request.order);
+    let cells = cells::cells(request.route, &request.order)?;
     let rows = cells.into_par_iter().map(|cell| row(request, cell));
     rows.collect()
 }
 
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = tariff::of((cell.operation, cell.system), cell.mechanism.name);
+    let tariff = cell.operation.tariff(cells::width(cell.system));
     let items = request.order.pages;
     let name = cell.operation.name();
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
@@ -188,10 +192,10 @@ fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
         }
         return Err(lacking.into());
     }
-    let walked = cell.travel(items)?;
+    let walked = cell.run(items)?;
     row.crossings = crossings::by_kind(&walked);
     row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
-    row.checks = checks::of(cell.operation, &walked.checked);
+    row.checks = cell.operation.checks(&walked.checked);
     let priced = (tariff.as_slice(), &(&walked).into());
     price::set(&mut row, priced, (&request.costs, request.samples))?;
     Ok(row)

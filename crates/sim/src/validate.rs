@@ -13,7 +13,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::routes::{BillingError, Samples};
+use crate::sensitivity::dominating;
 
+pub use crate::sensitivity::Sensitivity;
 pub use expressions::TABLES;
 
 /// A published figure and the model's.
@@ -37,22 +39,6 @@ pub struct Comparison {
     /// What the figures of the table that dominate the result do to it, one at a time; the strongest first.
     pub sensitivity: Vec<Sensitivity>,
 }
-
-/// What one figure of the table does to a result while the others keep their values.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sensitivity {
-    /// The figure's key.
-    pub key: &'static str,
-    /// The result with the figure at its low.
-    pub at_low: f64,
-    /// The result with the table's own values.
-    pub at_value: f64,
-    /// The result with the figure at its high.
-    pub at_high: f64,
-}
-
-/// How many figures of the table are named as dominating a result.
-const DOMINATING: usize = 4;
 
 /// Compares all published figures that the model can express with it, in the order of `published`. `costs` finds a table
 /// by its name, one of [`TABLES`].
@@ -128,14 +114,4 @@ fn sensitivity(
     };
     let all = costs.figures().map(of);
     Ok(dominating(all.collect::<Result<_, BillingError>>()?))
-}
-
-/// Those that dominate; the strongest first.
-pub(crate) fn dominating(mut all: Vec<Sensitivity>) -> Vec<Sensitivity> {
-    let effect = |one: &Sensitivity| (one.at_high - one.at_low).abs();
-    all.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
-    // What does not enter the result differs at most by rounding.
-    all.retain(|one| effect(one) > 1e-9 * one.at_high.abs());
-    all.truncate(DOMINATING);
-    all
 }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::contention::demand::{Mechanism, Miss, Pinning, Ran, Scenario, WhatIf, calibrate, run};
 use crate::routes::{BillingError, Samples};
-use crate::validate::{Sensitivity, dominating};
+use crate::sensitivity::{Sensitivity, dominating};
 
 pub use compare::{Errors, Summary, summary};
 

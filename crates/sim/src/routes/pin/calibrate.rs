@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use self::equations::{Solved, System};
 use super::tariff::{MAP, UNMAP};
-use crate::calibrate::Derived;
+use crate::routes::derived::Derived;
 use pagetoll_models::vfio::Mechanism;
 
 /// What is believed of a figure that is taken from another kernel: 10 % either way.
