@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use pagetoll_bill::OrderError;
-use pagetoll_bill::cost::HostError as CostError;
+use pagetoll_bill::cost::CostError;
 use pagetoll_bill::options::NotApplicable;
 
 use crate::stop::Stopped;

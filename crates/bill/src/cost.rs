@@ -1,6 +1,6 @@
-//! Host tables: what each toll costs on one machine, each figure with its spread and its source.
+//! Cost tables: what each toll costs on one machine, each figure with its spread and its source.
 //!
-//! A table is a TOML file (`costs/*.toml`); `docs/hosts.md` describes it. The keys that a figure can have stand in
+//! A table is a TOML file (`costs/*.toml`); `docs/cost-tables.md` describes it. The keys that a figure can have stand in
 //! [`CostKey`]. Nothing here knows what a figure is multiplied with: that is the simulator's to say.
 
 mod error;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::Unit;
 
-pub use error::HostError;
+pub use error::CostError;
 pub use key::{CostKey, Dimension};
 pub use prices::Prices;
 pub use topology::{Nearness, Topology};
@@ -56,13 +56,15 @@ pub struct Figure {
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Host {
+pub struct CostTable {
     /// Its name, such as `lab-xen-4.17`.
     pub name: String,
     /// What machine it is of, in one line.
     pub summary: String,
     /// What costs are counted in.
     pub unit: Unit,
+    /// Versions of what the figures were counted on, by component: `xen`, `linux`, `qemu`; empty where that is not known.
+    pub stack: BTreeMap<String, String>,
     /// How its CPUs lie to each other, where a route needs to know.
     pub topology: Option<Topology>,
     /// What the table is called in messages: a path, or the name of one that comes with pagetoll.
@@ -72,21 +74,21 @@ pub struct Host {
     figures: BTreeMap<CostKey, Figure>,
 }
 
-impl Host {
+impl CostTable {
     /// Reads a table. `file` is what it is called in messages.
     ///
     /// # Errors
     /// No TOML, or a figure that is unknown, incomplete or senseless: with its line and what was expected.
-    pub fn parse(file: &str, text: &str) -> Result<Self, HostError> {
-        parse::host(file, text)
+    pub fn parse(file: &str, text: &str) -> Result<Self, CostError> {
+        parse::table(file, text)
     }
 
     /// The figure for a key.
     ///
     /// # Errors
-    /// [`HostError::Lacks`]: the table does not have it.
-    pub fn figure(&self, key: CostKey) -> Result<&Figure, HostError> {
-        self.figures.get(&key).ok_or_else(|| HostError::Lacks {
+    /// [`CostError::Lacks`]: the table does not have it.
+    pub fn figure(&self, key: CostKey) -> Result<&Figure, CostError> {
+        self.figures.get(&key).ok_or_else(|| CostError::Lacks {
             file: self.file.clone(),
             line: self.lines,
             key: key.name(),
@@ -97,9 +99,9 @@ impl Host {
     /// The topology.
     ///
     /// # Errors
-    /// [`HostError::LacksTopology`]: the table does not have it.
-    pub fn topology(&self) -> Result<Topology, HostError> {
-        self.topology.ok_or_else(|| HostError::LacksTopology {
+    /// [`CostError::LacksTopology`]: the table does not have it.
+    pub fn topology(&self) -> Result<Topology, CostError> {
+        self.topology.ok_or_else(|| CostError::LacksTopology {
             file: self.file.clone(),
             line: self.lines,
         })

@@ -125,7 +125,7 @@ fn simulated(mechanism: &str, table: &str) -> Bill {
     ];
     let output = command
         .args(order)
-        .args(["--mechanism", mechanism, "--host", table])
+        .args(["--mechanism", mechanism, "--costs", table])
         .output()
         .unwrap();
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! Bills of the simulator, as users order them: against a bill that the lab counted, and with host tables that are wrong.
+//! Bills of the simulator, as users order them: against a bill that the lab counted, and with cost tables that are wrong.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
@@ -15,13 +15,13 @@ fn pagetoll(arguments: &[&str]) -> Command {
     command
 }
 
-fn hosts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hosts")
+fn tables() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../costs")
 }
 
 /// The bills that costs/lab-xen-4.17.toml was made from.
 fn counted() -> Vec<PathBuf> {
-    let folder = fs::read_dir(hosts().join("lab-xen-4.17.bills")).unwrap();
+    let folder = fs::read_dir(tables().join("lab-xen-4.17.bills")).unwrap();
     let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
@@ -103,7 +103,7 @@ fn the_table_is_what_the_counted_bills_give() {
     let bills = counted();
     let paths: Vec<&str> = bills.iter().map(|path| path.to_str().unwrap()).collect();
     let made = stdout(&[&["calibrate", "--name", "lab-xen-4.17"], paths.as_slice()].concat());
-    let kept = fs::read_to_string(hosts().join("lab-xen-4.17.toml")).unwrap();
+    let kept = fs::read_to_string(tables().join("lab-xen-4.17.toml")).unwrap();
     let without_comments = |text: &str| -> Vec<String> {
         let lines = text
             .lines()
@@ -111,6 +111,32 @@ fn the_table_is_what_the_counted_bills_give() {
         lines.map(str::to_owned).collect()
     };
     assert_eq!(without_comments(&made), without_comments(&kept));
+}
+
+/// A table of a 64-bit dom0 prices its rows; those of a 32-bit guest say what is lacking, unless nothing else is ordered.
+#[test]
+fn a_table_without_32_bit_figures_prices_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("base.toml");
+    let base = tables().join("lab-xen-4.17.bills/unmap.json");
+    let made = stdout(&["calibrate", base.to_str().unwrap()]);
+    fs::write(&table, made).unwrap();
+    let table = table.to_str().unwrap();
+    let bill = simulated("unmap", &["--costs", table, "--pages", "1024"]);
+    let (lacking, priced): (Vec<_>, Vec<_>) = bill
+        .rows
+        .iter()
+        .partition(|row| row.system == System::XenPv32Dom0);
+    assert!(!priced.is_empty() && priced.iter().all(|row| row.cost_per_page.is_some()));
+    for row in lacking {
+        let reason = row.unavailable.as_deref().unwrap();
+        assert!(reason.contains("no figure \"") && row.cost_per_page.is_none());
+    }
+    let explicit = ["bill", "unmap", "--on", "sim", "--costs", table];
+    let only = ["--mechanism", "xchg-and-store"];
+    let rejected = pagetoll(&[&explicit[..], &only].concat()).assert().code(2);
+    let stderr = String::from_utf8_lossy(&rejected.get_output().stderr).into_owned();
+    assert!(stderr.contains("no figure \"ptwr.half.xchg\""), "{stderr}");
 }
 
 /// The table was made from batches 1 and 512 of unmap, and from the plainest operations of the other routes: 3 and 5 %
@@ -144,8 +170,11 @@ fn what_the_table_was_not_made_from_is_predicted() {
 #[test]
 fn the_same_seed_gives_the_same_bill_and_another_seed_another_interval() {
     let bill = |seed: &str| {
-        let host = hosts().join("xen-pv-dom0.toml");
-        let mut bill = simulated("unmap", &["--host", host.to_str().unwrap(), "--seed", seed]);
+        let costs = tables().join("xen-pv-dom0.toml");
+        let mut bill = simulated(
+            "unmap",
+            &["--costs", costs.to_str().unwrap(), "--seed", seed],
+        );
         bill.provenance.when.clear();
         bill.provenance.command.clear();
         bill.notes.clear();
@@ -227,25 +256,25 @@ fn orders_that_the_simulator_cannot_take_are_refused() {
         &["--pages 268435457", "1 to 268435456"],
     );
     refused(
-        &["--host", "desk"],
-        &["--host desk", "lab-xen-4.17", "xen-pv-dom0"],
+        &["--costs", "desk"],
+        &["--costs desk", "lab-xen-4.17", "xen-pv-dom0"],
     );
     refused(
-        &["--host", "no/desk.toml"],
-        &["--host no/desk.toml", "cannot be read"],
+        &["--costs", "no/desk.toml"],
+        &["--costs no/desk.toml", "cannot be read"],
     );
 }
 
 /// Each mistake in a table, with what must be told of it.
 #[test]
 fn a_host_table_that_is_wrong_is_told_with_file_line_and_key() {
-    let good = fs::read_to_string(hosts().join("lab-xen-4.17.toml")).unwrap();
+    let good = fs::read_to_string(tables().join("lab-xen-4.17.toml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, text: &str, words: &[&str]| {
         let file = folder.path().join(name);
         fs::write(&file, text).unwrap();
         let file = file.to_str().unwrap();
-        let output = pagetoll(&["bill", "unmap", "--on", "sim", "--host", file])
+        let output = pagetoll(&["bill", "unmap", "--on", "sim", "--costs", file])
             .output()
             .unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -405,7 +434,7 @@ fn what_the_model_of_demand_paging_lacks_is_refused() {
     assert!(refused(&["--vcpus", "0"]).contains("--vcpus 0: expected 1 to 4096"));
     assert!(refused(&["--memory", "thp"]).contains("--memory: the model has one kind only"));
     assert!(refused(&["--what-if", "interrupts-off"]).contains("expected it with route flush"));
-    assert!(refused(&["--host", "xen-pv-dom0"]).contains("no [topology] up to here"));
+    assert!(refused(&["--costs", "xen-pv-dom0"]).contains("no [topology] up to here"));
     let flush = pagetoll(&["bill", "flush", "--on", "sim", "--what-if", "no-walks"]).output();
     let told = String::from_utf8(flush.unwrap().stderr).unwrap();
     assert!(told.contains("expected route demand"), "{told}");

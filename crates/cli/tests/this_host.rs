@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_bill::cost::{CostKey, Host, Kind};
+use pagetoll_bill::cost::{CostKey, CostTable, Kind};
 use pagetoll_live::host;
 
 fn program() -> PathBuf {
@@ -54,7 +54,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file]);
     ended(&measured, 0, &[]);
     let table = fs::read_to_string(&path).unwrap();
-    let host = Host::parse(file, &table).unwrap();
+    let host = CostTable::parse(file, &table).unwrap();
     assert_eq!(host.name, "this-host");
     assert!(host.topology().is_ok());
     for key in [
@@ -69,7 +69,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     assert!(table.contains("# ") && table.contains("UFFDIO_COPY DONTWAKE, 16 a call"));
 
     let order = ["--pages", "64", "--runs", "1", "--format", "json"];
-    let compared = pagetoll(&[&["validate", "--live", "--host", file], order.as_slice()].concat());
+    let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat());
     ended(&compared, 0, &[]);
     let compared: serde_json::Value = serde_json::from_slice(&compared.stdout).unwrap();
     // populated and kernel on 1 to 4 vCPUs, uffd and exit at four batches too.
@@ -90,10 +90,10 @@ fn what_makes_no_sense_is_refused() {
         &["--rounds 0", "1 to 1000"],
     );
     refused(&["calibrate", "--rounds", "3", "bill.json"], &["--rounds"]);
-    refused(&["validate", "--host", "this-host"], &["--live"]);
+    refused(&["validate", "--costs", "this-host"], &["--live"]);
     if !is_skipped("validate --live") {
         let order = [
-            "validate", "--live", "--pages", "1", "--runs", "1", "--host",
+            "validate", "--live", "--pages", "1", "--runs", "1", "--costs",
         ];
         refused(&[&order[..], &["no/such.toml"]].concat(), &["no/such.toml"]);
     }

@@ -1,9 +1,9 @@
 //! How long the 18 published points take, and 1024 vCPUs: `cargo run --release -p pagetoll-sim --example
-//! demand_points`. With the name of a host table, of that one.
+//! demand_points`. With the name of a cost table, of that one.
 
 use std::time::Instant;
 
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_sim::contention::demand::{Mechanism, Scenario, calibrate, run};
 
 const TABLE: &str = include_str!("../../../costs/x86-256-core.toml");
@@ -14,8 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = asked
         .as_ref()
         .map_or_else(|| Ok(TABLE.to_owned()), std::fs::read_to_string)?;
-    let host = Host::parse(asked.as_deref().unwrap_or("x86-256-core"), &text)?;
-    let (topology, prices) = (host.topology()?, host.prices());
+    let costs = CostTable::parse(asked.as_deref().unwrap_or("x86-256-core"), &text)?;
+    let (topology, prices) = (costs.topology()?, costs.prices());
     let begun = Instant::now();
     let calibration = calibrate(topology, &prices, 1)?;
     println!("calibrated in {:?}", begun.elapsed());

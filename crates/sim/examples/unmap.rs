@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use pagetoll_models::linux::{Zap, unmap};
+use pagetoll_models::linux::{GetAndClear, Zap, unmap};
 use pagetoll_units::Pages;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -10,8 +10,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [pages, mechanism, batch] = arguments.as_slice() else {
         return Err("expected PAGES MECHANISM BATCH".into());
     };
+    let known = GetAndClear::ALL.map(GetAndClear::name);
+    let mechanism = GetAndClear::ALL
+        .into_iter()
+        .find(|known| known.name() == mechanism)
+        .ok_or_else(|| {
+            format!(
+                "MECHANISM {mechanism}: expected one of {}",
+                known.join(", ")
+            )
+        })?;
     let zap = Zap {
-        mechanism: mechanism.parse()?,
+        mechanism,
         batch: batch.parse()?,
     };
     let width = zap.mechanism.width();

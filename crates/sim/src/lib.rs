@@ -10,5 +10,6 @@ pub mod calibrate;
 pub mod contention;
 pub mod routes;
 pub mod search;
+mod sensitivity;
 pub mod timeline;
 pub mod validate;

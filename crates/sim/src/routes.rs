@@ -1,23 +1,29 @@
-//! The simulator as a backend: from an order and a host table to a bill.
+//! The simulator as a backend: from an order and a cost table to a bill.
 //!
 //! A mechanism is travelled once, for real, on the simulated system ([`Walked`](pagetoll_models::linux::Walked): what was crossed and
-//! done, counted and checked). Prices are attached afterwards, once for each sample of the host table, so that a spread costs no
+//! done, counted and checked). Prices are attached afterwards, once for each sample of the cost table, so that a spread costs no
 //! second run. The same order, table and seed give the same bill, byte for byte.
 
 pub(crate) mod cells;
-mod checks;
 mod crossings;
 pub mod demand;
+pub(crate) mod derived;
+pub(crate) mod fault;
 pub(crate) mod flush;
+pub(crate) mod irq;
 pub mod pin;
 pub(crate) mod price;
+pub(crate) mod switch;
 pub(crate) mod tariff;
+pub(crate) mod unmap;
+pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{Host, HostError, Prices};
+use pagetoll_bill::cost::{CostError, CostTable, Prices};
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, UnknownMechanism,
+    Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, System,
+    UnknownMechanism,
 };
 use pagetoll_units::Pages;
 use rayon::prelude::*;
@@ -38,7 +44,7 @@ pub const LIMITS: Limits = Limits {
     runs: 1,
 };
 
-/// Samples of the host table, when the order does not say.
+/// Samples of the cost table, when the order does not say.
 pub const DEFAULT_SAMPLES: u32 = 200;
 
 /// Why no bill came of it.
@@ -46,7 +52,7 @@ pub const DEFAULT_SAMPLES: u32 = 200;
 pub enum BillingError {
     /// The table lacks a figure that the route needs.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Costs(#[from] CostError),
     /// The order names a mechanism that the simulator does not have.
     #[error(transparent)]
     Mechanism(#[from] UnknownMechanism),
@@ -73,7 +79,7 @@ impl BillingError {
         match self {
             Self::Flush(FlushError::Run(_)) => 1,
             Self::Demand(DemandError::Run(_)) => 1,
-            Self::Host(_)
+            Self::Costs(_)
             | Self::Mechanism(_)
             | Self::NoTimeline(_)
             | Self::System(_)
@@ -91,7 +97,7 @@ pub struct Request {
     /// Pages, batches, mechanisms.
     pub order: Order,
     /// What things cost.
-    pub host: Host,
+    pub costs: CostTable,
     /// How often the table is sampled.
     pub samples: Samples,
     /// How `flush_lock` is waited for.
@@ -111,24 +117,24 @@ pub struct Samples {
 
 impl Samples {
     /// The prices of sample number `index`. A single sample is the table's own values.
-    pub(crate) fn prices(self, host: &Host, index: u64) -> Prices<'_> {
+    pub(crate) fn prices(self, costs: &CostTable, index: u64) -> Prices<'_> {
         if self.count == 1 {
-            host.prices()
+            costs.prices()
         } else {
-            host.sample(self.seed, index)
+            costs.sample(self.seed, index)
         }
     }
 
     /// All of them, in their order.
-    pub(crate) fn machines(self, host: &Host) -> impl Iterator<Item = Prices<'_>> {
-        (0..u64::from(self.count)).map(move |index| self.prices(host, index))
+    pub(crate) fn machines(self, costs: &CostTable) -> impl Iterator<Item = Prices<'_>> {
+        (0..u64::from(self.count)).map(move |index| self.prices(costs, index))
     }
 }
 
 /// Bills the route.
 ///
 /// # Errors
-/// [`BillingError::Host`] before anything is simulated when the table lacks a figure; a deadlock of the simulated CPUs.
+/// [`BillingError::Costs`] before anything is simulated when the table lacks a figure; a deadlock of the simulated CPUs.
 pub fn bill(request: &Request) -> Result<Bill, BillingError> {
     let (rows, profiles) = match request.route {
         Route::Flush => flush::rows(request)?,
@@ -139,9 +145,9 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         route: request.route,
         backend: Backend::Sim,
         backend_reason: String::new(),
-        unit: request.host.unit,
+        unit: request.costs.unit,
         evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("host".to_owned(), request.host.name.clone())]),
+        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
         rows,
         order: request.order.clone(),
         notes: notes(request).into_iter().chain(profiles).collect(),
@@ -166,41 +172,59 @@ pub fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingE
 }
 
 fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
-    let cells = cells::cells(request.route, &request.order);
+    let cells = cells::cells(request.route, &request.order)?;
     let rows = cells.into_par_iter().map(|cell| row(request, cell));
     rows.collect()
 }
 
 fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = tariff::of((cell.operation, cell.system), cell.mechanism.name);
-    // A table that cannot price the cell is told before a terabyte is walked for it.
-    price::check(&tariff, &request.host)?;
+    let tariff = cell.operation.tariff(cells::width(cell.system));
     let items = request.order.pages;
-    let walked = cell.travel(items)?;
     let name = cell.operation.name();
     let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
     row.batch = cell.batch;
     row.system = cell.system;
+    // Checked before a terabyte is walked.
+    if let Err(lacking) = price::check(&tariff, &request.costs) {
+        if cell.system == System::XenPv32Dom0 && is_ordered_beside_others(request, cell) {
+            row.unavailable = Some(lacking.to_string());
+            return Ok(row);
+        }
+        return Err(lacking.into());
+    }
+    let walked = cell.run(items)?;
     row.crossings = crossings::by_kind(&walked);
     row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
-    row.checks = checks::of(cell.operation, &walked.checked);
+    row.checks = cell.operation.checks(&walked.checked);
     let priced = (tariff.as_slice(), &(&walked).into());
-    price::set(&mut row, priced, (&request.host, request.samples))?;
+    price::set(&mut row, priced, (&request.costs, request.samples))?;
     Ok(row)
+}
+
+/// Whether the order has mechanisms that a 64-bit dom0 has too: a table of such a dom0 prices those, and rows of a
+/// 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
+fn is_ordered_beside_others(request: &Request, cell: Cell) -> bool {
+    let on = |system| request.order.mechanisms_on(request.route, system);
+    let only = on(cell.system);
+    on(System::XenPvDom0)
+        .iter()
+        .any(|other| only.iter().all(|one| one.name != other.name))
 }
 
 fn notes(request: &Request) -> Vec<String> {
     let spread = match request.samples.count {
-        1 => "costs: the host table's values as they are".to_owned(),
+        1 => "costs: the cost table's values as they are".to_owned(),
         count => format!(
-            "costs: the machine in the middle of {count} drawn from the host table's spread (seed {}); in brackets \
+            "costs: the machine in the middle of {count} drawn from the cost table's spread (seed {}); in brackets \
              where 90 % of them lie",
             request.samples.seed
         ),
     };
-    vec![
+    let mut notes = vec![
         spread,
         "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does"
             .to_owned(),
-    ]
+    ];
+    notes.extend(versions::of_xen_pv(&request.costs));
+    notes
 }

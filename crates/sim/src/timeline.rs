@@ -11,7 +11,7 @@ pub struct Timeline {
     /// vCPUs, and cores for their interrupts.
     payers: Vec<(PayerId, String)>,
     tolls: Vec<(TollId, String)>,
-    /// In the order of their ends, in the unit of the host table.
+    /// In the order of their ends, in the unit of the cost table.
     pub spans: Vec<Span>,
     /// How many older spans the recorder had no room for.
     pub overwritten: u64,

@@ -8,22 +8,25 @@ pub mod live;
 
 use pagetoll_bill::Interval;
 use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
-use pagetoll_bill::cost::{CostKey, Host, Prices};
+use pagetoll_bill::cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::routes::{BillingError, Samples};
+use crate::sensitivity::dominating;
 
-pub use expressions::HOSTS;
+pub use crate::sensitivity::Sensitivity;
+pub use expressions::TABLES;
 
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// What was published.
     pub published: Published,
-    /// The host table that priced the model.
-    pub host: String,
-    /// The result with the table's own values, in the figure's unit.
+    /// The cost table that priced the model.
+    pub costs: String,
+    /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
+    /// own values.
     pub modelled: f64,
     /// Where 90 % of the samples lie; absent for a single one.
     pub interval: Option<Interval>,
@@ -37,28 +40,14 @@ pub struct Comparison {
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// What one figure of the table does to a result while the others keep their values.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sensitivity {
-    /// The figure's key.
-    pub key: &'static str,
-    /// The result with the figure at its low.
-    pub at_low: f64,
-    /// The result with the figure at its high.
-    pub at_high: f64,
-}
-
-/// How many figures of the table are named as dominating a result.
-const DOMINATING: usize = 4;
-
-/// Compares all published figures that the model can express with it, in the order of `published`. `host` finds a table
-/// by its name, one of [`HOSTS`].
+/// Compares all published figures that the model can express with it, in the order of `published`. `costs` finds a table
+/// by its name, one of [`TABLES`].
 ///
 /// # Errors
 /// A table lacks a figure.
 pub fn validate<'a>(
     published: &[Published],
-    host: impl Fn(&str) -> &'a Host + Sync,
+    costs: impl Fn(&str) -> &'a CostTable + Sync,
     samples: Samples,
 ) -> Result<Vec<Comparison>, BillingError> {
     let known = published
@@ -67,7 +56,7 @@ pub fn validate<'a>(
     known
         .map(|(figure, expression)| {
             let model = (expression.prepare)()?;
-            compare(figure, (host(expression.host), &model), samples)
+            compare(figure, (costs(expression.costs), &model), samples)
         })
         .collect()
 }
@@ -82,48 +71,47 @@ pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> 
 
 fn compare(
     published: &Published,
-    (host, model): (&Host, &expressions::Model),
+    (costs, model): (&CostTable, &expressions::Model),
     samples: Samples,
 ) -> Result<Comparison, BillingError> {
-    let modelled = model(&host.prices(), samples.seed)?;
     let drawn = (0..u64::from(samples.count)).into_par_iter();
-    let drawn = drawn.map(|index| model(&host.sample(samples.seed, index), samples.seed ^ index));
-    let interval = Interval::of_middle(&mut drawn.collect::<Result<Vec<_>, _>>()?);
+    let drawn = drawn.map(|index| model(&samples.prices(costs, index), samples.seed ^ index));
+    let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
+    let interval = Interval::of_middle(&mut drawn);
+    let modelled = middle(drawn).unwrap_or(f64::NAN);
     let inside = |Interval { low, high }: Interval| (low..=high).contains(&published.value);
     Ok(Comparison {
-        host: host.name.clone(),
+        costs: costs.name.clone(),
         modelled,
         interval,
         error: error_of(modelled, published.value),
         inside: interval.is_some_and(inside),
-        fitted: host.is_fitted_to(&published.id),
-        sensitivity: sensitivity(host, |prices| model(prices, samples.seed))?,
+        fitted: costs.is_fitted_to(&published.id),
+        sensitivity: sensitivity(costs, |prices| model(prices, samples.seed))?,
         published: published.clone(),
     })
 }
 
+/// The sample in the middle, which is inside every interval around the middle; the lower of two.
+pub(crate) fn middle(mut samples: Vec<f64>) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len().checked_sub(1)? / 2).copied()
+}
+
 fn sensitivity(
-    host: &Host,
+    costs: &CostTable,
     result: impl Fn(&Prices<'_>) -> Result<f64, BillingError>,
 ) -> Result<Vec<Sensitivity>, BillingError> {
-    let at = |key: CostKey, value| result(&host.prices_with(key, value));
+    let at_value = result(&costs.prices())?;
+    let at = |key: CostKey, value| result(&costs.prices_with(key, value));
     let of = |(key, figure): (CostKey, &pagetoll_bill::cost::Figure)| {
         Ok(Sensitivity {
             key: key.name(),
             at_low: at(key, figure.low)?,
+            at_value,
             at_high: at(key, figure.high)?,
         })
     };
-    let all = host.figures().map(of);
+    let all = costs.figures().map(of);
     Ok(dominating(all.collect::<Result<_, BillingError>>()?))
-}
-
-/// Those that dominate; the strongest first.
-pub(crate) fn dominating(mut all: Vec<Sensitivity>) -> Vec<Sensitivity> {
-    let effect = |one: &Sensitivity| (one.at_high - one.at_low).abs();
-    all.sort_by(|a, b| effect(b).total_cmp(&effect(a)));
-    // What does not enter the result differs at most by rounding.
-    all.retain(|one| effect(one) > 1e-9 * one.at_high.abs());
-    all.truncate(DOMINATING);
-    all
 }

@@ -1,10 +1,10 @@
-//! What is wrong with a host table: file, line, key, and what was expected.
+//! What is wrong with a cost table: file, line, key, and what was expected.
 
 use thiserror::Error;
 
 /// Why a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum HostError {
+pub enum CostError {
     /// It is no TOML, or not of this form.
     #[error("{file}:{line}: {problem}")]
     Form {

@@ -1,4 +1,4 @@
-//! The keys of figures in host tables: the one place where they are named.
+//! The keys of figures in cost tables: the one place where they are named.
 
 use std::fmt;
 
@@ -166,15 +166,20 @@ impl CostKey {
 
     /// The keys that are spelled most like `name`, for messages.
     pub(super) fn nearest(name: &str) -> Vec<&'static str> {
-        let mut all: Vec<_> = Self::all().map(Self::name).collect();
-        all.sort_by_key(|known| strsim::damerau_levenshtein(known, name));
-        all.truncate(3);
-        all
+        nearest(name, Self::all().map(Self::name))
     }
 
     pub(super) const fn index(self) -> usize {
         self.0
     }
+}
+
+/// The three names that are spelled most like `name`.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<_> = known.collect();
+    all.sort_by_key(|known| strsim::damerau_levenshtein(known, name));
+    all.truncate(3);
+    all
 }
 
 impl fmt::Debug for CostKey {

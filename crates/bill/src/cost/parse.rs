@@ -1,4 +1,4 @@
-//! From the text of a host table to a [`Host`], or to the line that is wrong.
+//! From the text of a cost table to a [`CostTable`], or to the line that is wrong.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,17 +6,21 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::HostError;
-use super::key::{CostKey, Dimension};
-use super::{Figure, Host, Kind, Topology};
+use super::error::CostError;
+use super::key::{self, CostKey, Dimension};
+use super::prices::ORDERED;
+use super::published::Published;
+use super::{CostTable, Figure, Kind, Topology};
 use crate::kinds::Unit;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawHost {
+struct RawTable {
     name: String,
     summary: String,
     unit: Unit,
+    #[serde(default)]
+    stack: BTreeMap<String, String>,
     topology: Option<Topology>,
     figure: BTreeMap<Spanned<String>, RawFigure>,
 }
@@ -30,20 +34,20 @@ struct RawFigure {
     high: Option<f64>,
     kind: Option<Kind>,
     #[serde(default, rename = "fitted-to")]
-    fitted_to: Vec<String>,
+    fitted_to: Vec<Spanned<String>>,
     source: Option<String>,
     unit: Option<Spanned<String>>,
 }
 
 /// Reads a table.
-pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
-    let raw: RawHost = toml::from_str(text).map_err(|error| HostError::Form {
+pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
+    let raw: RawTable = toml::from_str(text).map_err(|error| CostError::Form {
         file: file.to_owned(),
         line: error.span().map_or(1, |span| line_of(text, &span)),
         problem: error.message().to_owned(),
     })?;
     if raw.topology.is_some_and(|topology| !topology.is_sound()) {
-        return Err(HostError::Topology {
+        return Err(CostError::Topology {
             file: file.to_owned(),
             most: Topology::MOST_CPUS,
         });
@@ -52,21 +56,45 @@ pub(super) fn host(file: &str, text: &str) -> Result<Host, HostError> {
     for (name, figure) in raw.figure {
         let place = Place {
             file,
+            text,
             line: line_of(text, &name.span()),
             key: name.get_ref(),
         };
         let key = place.key()?;
         figures.insert(key, place.figure(figure, (key, raw.unit))?);
     }
-    Ok(Host {
+    check_order(file, &figures)?;
+    Ok(CostTable {
         name: raw.name,
         summary: raw.summary,
         unit: raw.unit,
+        stack: raw.stack,
         topology: raw.topology,
         file: file.to_owned(),
         lines: text.lines().count(),
         figures,
     })
+}
+
+/// Rejects a figure that is smaller than a part of itself.
+fn check_order(file: &str, figures: &BTreeMap<CostKey, Figure>) -> Result<(), CostError> {
+    for (part, whole) in ORDERED {
+        let (Some(least), Some(figure)) = (figures.get(&part), figures.get(&whole)) else {
+            continue;
+        };
+        if figure.value < least.value {
+            return Err(CostError::Figure {
+                file: file.to_owned(),
+                line: figure.line,
+                key: whole.name().to_owned(),
+                problem: format!(
+                    "value {}; expected at least {}, the value of \"{part}\"",
+                    figure.value, least.value
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn line_of(text: &str, span: &Range<usize>) -> usize {
@@ -78,13 +106,14 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
+    text: &'a str,
     line: usize,
     key: &'a str,
 }
 
 impl Place<'_> {
-    fn key(self) -> Result<CostKey, HostError> {
-        CostKey::named(self.key).ok_or_else(|| HostError::UnknownKey {
+    fn key(self) -> Result<CostKey, CostError> {
+        CostKey::named(self.key).ok_or_else(|| CostError::UnknownKey {
             file: self.file.to_owned(),
             line: self.line,
             key: self.key.to_owned(),
@@ -92,8 +121,8 @@ impl Place<'_> {
         })
     }
 
-    fn bad(self, problem: impl Into<String>) -> HostError {
-        HostError::Figure {
+    fn bad(self, problem: impl Into<String>) -> CostError {
+        CostError::Figure {
             file: self.file.to_owned(),
             line: self.line,
             key: self.key.to_owned(),
@@ -101,7 +130,24 @@ impl Place<'_> {
         }
     }
 
-    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, HostError> {
+    /// The ids of published results that a figure was fitted to: each is in the list.
+    fn fitted_to(self, ids: Vec<Spanned<String>>) -> Result<Vec<String>, CostError> {
+        let all = || Published::built_in().iter().map(|one| one.id.as_str());
+        let checked = ids.into_iter().map(|id| {
+            let line = line_of(self.text, &id.span());
+            let id = id.into_inner();
+            if all().any(|known| known == id) {
+                return Ok(id);
+            }
+            let nearest = key::nearest(&id, all()).join(", ");
+            Err(Self { line, ..self }.bad(format!(
+                "fitted-to \"{id}\": unknown published result; expected one like {nearest}"
+            )))
+        });
+        checked.collect()
+    }
+
+    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, CostError> {
         let missing =
             |field: &str, expected: &str| self.bad(format!("no {field}; expected {expected}"));
         let number = "a number in the table's unit";
@@ -113,7 +159,7 @@ impl Place<'_> {
             kind: raw
                 .kind
                 .ok_or_else(|| missing("kind", "measured, cited, fitted or assumed"))?,
-            fitted_to: raw.fitted_to,
+            fitted_to: self.fitted_to(raw.fitted_to)?,
             source: raw.source.unwrap_or_default(),
             line: self.line,
         };
@@ -124,7 +170,7 @@ impl Place<'_> {
         Ok(figure)
     }
 
-    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), HostError> {
+    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), CostError> {
         let expected = match key.dimension() {
             Dimension::Cost => unit.name(),
             Dimension::Number => "number",
@@ -135,7 +181,7 @@ impl Place<'_> {
         Err(self.bad(format!("unit \"{stated}\"; expected \"{expected}\"")))
     }
 
-    fn check(self, figure: &Figure) -> Result<(), HostError> {
+    fn check(self, figure: &Figure) -> Result<(), CostError> {
         let Figure {
             value, low, high, ..
         } = *figure;
@@ -170,31 +216,31 @@ mod tests {
 
     const HEAD: &str = "name = \"desk\"\nsummary = \"a desk\"\nunit = \"nanoseconds\"\n\n";
 
-    fn table(figure: &str) -> Result<Host, HostError> {
-        host("desk.toml", &format!("{HEAD}{figure}"))
+    fn desk(figure: &str) -> Result<CostTable, CostError> {
+        table("desk.toml", &format!("{HEAD}{figure}"))
     }
 
     fn refused(figure: &str) -> String {
-        table(figure).unwrap_err().to_string()
+        desk(figure).unwrap_err().to_string()
     }
 
     const GOOD: &str = "[figure.\"hypercall.entry\"]\nvalue = 150.0\nlow = 100\nhigh = 300\nkind = \"assumed\"\nsource = \"a guess\"\n";
 
     #[test]
     fn a_table_is_read_with_the_lines_of_its_figures() {
-        let host = table(GOOD).unwrap();
-        let figure = host.figure(CostKey::HYPERCALL_ENTRY).unwrap();
+        let costs = desk(GOOD).unwrap();
+        let figure = costs.figure(CostKey::HYPERCALL_ENTRY).unwrap();
         assert_eq!(
             (figure.value, figure.low, figure.high),
             (150.0, 100.0, 300.0)
         );
         assert_eq!((figure.kind, figure.line), (Kind::Assumed, 5));
-        assert_eq!(host.unit, Unit::Nanoseconds);
+        assert_eq!(costs.unit, Unit::Nanoseconds);
     }
 
     #[test]
     fn what_a_route_needs_and_the_table_lacks_is_named() {
-        let error = table(GOOD).unwrap().figure(CostKey::PTWR_XCHG).unwrap_err();
+        let error = desk(GOOD).unwrap().figure(CostKey::PTWR_XCHG).unwrap_err();
         let text = error.to_string();
         assert!(
             text.starts_with("desk.toml:10: no figure \"ptwr.xchg\""),
@@ -254,11 +300,42 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_is_fitted_to_results_that_were_published() {
+        let fitted = |id: &str| {
+            let kind = format!("kind = \"fitted\"\nfitted-to = [\"{id}\"]");
+            desk(&GOOD.replace("kind = \"assumed\"", &kind))
+        };
+        assert!(
+            fitted("demand.uffd.1")
+                .unwrap()
+                .is_fitted_to("demand.uffd.1")
+        );
+        let rejected = fitted("demand.ufd.1").unwrap_err().to_string();
+        assert_eq!(
+            rejected,
+            "desk.toml:10: figure \"hypercall.entry\": fitted-to \"demand.ufd.1\": unknown published result; \
+             expected one like demand.uffd.1, demand.uffd.2, demand.uffd.4"
+        );
+    }
+
+    #[test]
+    fn a_hold_that_is_shorter_than_its_part_is_rejected() {
+        let figure = |key: &str| GOOD.replace("hypercall.entry", key);
+        let on = figure("flush.hold.pge-on").replace("150.0", "140");
+        let rejected = desk(&format!("{on}{}", figure("flush.hold.pge-off"))).unwrap_err();
+        assert_eq!(
+            rejected.to_string(),
+            "desk.toml:5: figure \"flush.hold.pge-on\": value 140; expected at least 150, the value of \
+             \"flush.hold.pge-off\""
+        );
+    }
+
+    #[test]
     fn a_topology_is_read_and_one_without_cpus_is_refused() {
         let with = |threads: u32| {
             let topology =
                 format!("[topology]\nsockets = 1\nl3-groups = 2\ncores = 4\nthreads = {threads}\n");
-            table(&format!("{topology}{GOOD}"))
+            desk(&format!("{topology}{GOOD}"))
         };
         assert_eq!(with(2).unwrap().topology().unwrap().cpus(), 16);
         let refused = with(0).unwrap_err().to_string();
@@ -266,7 +343,7 @@ mod tests {
             refused.starts_with("desk.toml: [topology]: expected sockets"),
             "{refused}"
         );
-        let lacking = table(GOOD).unwrap().topology().unwrap_err().to_string();
+        let lacking = desk(GOOD).unwrap().topology().unwrap_err().to_string();
         assert!(
             lacking.starts_with("desk.toml:10: no [topology]"),
             "{lacking}"
@@ -296,7 +373,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let told = host("t.toml", text).unwrap_err().to_string();
+            let told = table("t.toml", text).unwrap_err().to_string();
             assert!(told.starts_with(&format!("t.toml{expected}")), "{told}");
         }
     }

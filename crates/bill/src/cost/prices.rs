@@ -1,23 +1,34 @@
 //! The figures of a table as one sample of the machine that it may be.
 //!
 //! Each figure is drawn on its own from a triangular distribution between `low` and `high` with its peak at `value`: the
-//! least that can be said of three numbers. That figures do not vary together is assumed.
+//! least that can be said of three numbers. That figures do not vary together is assumed, but for those of which one is
+//! part of the other ([`ORDERED`]): the whole is drawn from what its distribution has above its part.
+//!
+//! Each key has a stream of its own: a figure that is added to a table leaves all other draws as they were.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::error::HostError;
+use super::error::CostError;
 use super::key::CostKey;
-use super::{Figure, Host};
+use super::{CostTable, Figure};
 
 /// A value for each figure of a table.
 #[derive(Clone, Debug)]
 pub struct Prices<'a> {
-    host: &'a Host,
+    costs: &'a CostTable,
     values: Vec<Option<f64>>,
 }
 
-impl Host {
+/// Pairs of a part and its whole, which is never smaller; a whole that is a part of another stands before it.
+pub(super) const ORDERED: [(CostKey, CostKey); 4] = [
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_PGE_OFF),
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_NO_SHORTHAND),
+    (CostKey::FLUSH_HANDLE_CR3, CostKey::FLUSH_HOLD_SHORTHAND),
+    (CostKey::FLUSH_HOLD_PGE_OFF, CostKey::FLUSH_HOLD_PGE_ON),
+];
+
+impl CostTable {
     /// The most likely values.
     #[must_use]
     pub fn prices(&self) -> Prices<'_> {
@@ -27,23 +38,34 @@ impl Host {
     /// Sample number `index` of the sequence that `seed` gives. The same for the same arguments, whatever else is drawn.
     #[must_use]
     pub fn sample(&self, seed: u64, index: u64) -> Prices<'_> {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ index.wrapping_mul(GOLDEN));
-        let mut draws: Vec<f64> = CostKey::all()
-            .map(|_| unit_interval(random.next_u64()))
-            .collect();
-        self.priced(|key, figure| triangular(figure, std::mem::take(&mut draws[key.index()])))
+        let seed = seed ^ index.wrapping_mul(GOLDEN);
+        let mut drawn = self.priced(|key, figure| triangular(figure, share_of(seed, key)));
+        for (part, whole) in ORDERED {
+            if let (Some(least), Some(figure)) = (drawn.given(part), self.figures.get(&whole)) {
+                let value = triangular_above(figure, least, share_of(seed, whole));
+                drawn.values[whole.index()] = Some(value);
+            }
+        }
+        drawn
     }
 
-    /// The most likely values, but for one key.
+    /// The most likely values, but for one key. Of figures of which one is part of the other, the whole is no smaller.
     #[must_use]
     pub fn prices_with(&self, changed: CostKey, value: f64) -> Prices<'_> {
-        self.priced(|key, figure| if key == changed { value } else { figure.value })
+        let mut prices =
+            self.priced(|key, figure| if key == changed { value } else { figure.value });
+        for (part, whole) in ORDERED {
+            if let (Some(least), Some(value)) = (prices.given(part), prices.given(whole)) {
+                prices.values[whole.index()] = Some(value.max(least));
+            }
+        }
+        prices
     }
 
     fn priced(&self, mut value: impl FnMut(CostKey, &Figure) -> f64) -> Prices<'_> {
         let of = |key| Some(value(key, self.figures.get(&key)?));
         Prices {
-            host: self,
+            costs: self,
             values: CostKey::all().map(of).collect(),
         }
     }
@@ -59,12 +81,12 @@ impl Prices<'_> {
     /// What `key` costs.
     ///
     /// # Errors
-    /// [`HostError::Lacks`]: the table does not have it.
-    pub fn of(&self, key: CostKey) -> Result<f64, HostError> {
+    /// [`CostError::Lacks`]: the table does not have it.
+    pub fn of(&self, key: CostKey) -> Result<f64, CostError> {
         match self.values[key.index()] {
             Some(value) => Ok(value),
             None => Err(self
-                .host
+                .costs
                 .figure(key)
                 .err()
                 .unwrap_or_else(|| unreachable!("a figure has a value"))),
@@ -74,6 +96,18 @@ impl Prices<'_> {
 
 /// 2^64 over the golden ratio: keeps the seeds of neighbouring samples apart.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The draw of one key, from 0 to below 1: the first of the stream that the seed and the key's name give.
+fn share_of(seed: u64, key: CostKey) -> f64 {
+    let seed = seed ^ fnv_1a(key.name().as_bytes());
+    unit_interval(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
+}
+
+/// The 64-bit FNV-1a hash (G. Fowler, L. C. Noll, K.-P. Vo): the same on every machine and in every version.
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
 
 /// The upper 53 bits as a number from 0 to below 1.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
@@ -95,6 +129,29 @@ fn triangular(figure: &Figure, share: f64) -> f64 {
         low + (share * width * (value - low)).sqrt()
     } else {
         high - ((1.0 - share) * width * (high - value)).sqrt()
+    }
+}
+
+/// The same of what the distribution has from `least` on; `least` itself where it has nothing there.
+fn triangular_above(figure: &Figure, least: f64, share: f64) -> f64 {
+    let below = cumulative(figure, least);
+    triangular(figure, below + share * (1.0 - below)).max(least)
+}
+
+/// How much of the triangular distribution lies below `at`.
+fn cumulative(figure: &Figure, at: f64) -> f64 {
+    let Figure {
+        value, low, high, ..
+    } = *figure;
+    let width = high - low;
+    if at <= low {
+        0.0
+    } else if at >= high {
+        1.0
+    } else if at < value {
+        (at - low).powi(2) / (width * (value - low))
+    } else {
+        1.0 - (high - at).powi(2) / (width * (high - value))
     }
 }
 
@@ -124,19 +181,57 @@ mod tests {
 
     #[test]
     fn a_sample_is_the_same_whenever_it_is_drawn_and_others_differ() {
-        let host = Host::parse("t", TABLE).unwrap();
-        let of = |seed, index| host.sample(seed, index).of(CostKey::PTWR_XCHG).unwrap();
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let of = |seed, index| costs.sample(seed, index).of(CostKey::PTWR_XCHG).unwrap();
         assert_eq!(of(1, 7).to_bits(), of(1, 7).to_bits());
         assert!(of(1, 7) != of(1, 8) && of(1, 7) != of(2, 7));
-        let read = host.sample(1, 7).of(CostKey::ENTRY_READ).unwrap();
+        let read = costs.sample(1, 7).of(CostKey::ENTRY_READ).unwrap();
         assert!(of(1, 7) != read, "two keys share a draw");
-        assert!(host.sample(1, 7).of(CostKey::XCHG_CALL).is_err());
+        assert!(costs.sample(1, 7).of(CostKey::XCHG_CALL).is_err());
+    }
+
+    #[test]
+    fn a_figure_that_is_added_moves_no_other_draw() {
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let more = TABLE.replace("\"ptwr.xchg\"", "\"demand.touch\"");
+        let more = &more[more.find("[figure.\"demand").unwrap()..];
+        let longer = CostTable::parse("t", &format!("{TABLE}{more}")).unwrap();
+        assert_eq!(longer.figures().count(), 3);
+        for index in 0..100 {
+            let (a, b) = (costs.sample(3, index), longer.sample(3, index));
+            for (key, _) in costs.figures() {
+                assert_eq!(a.of(key).map(f64::to_bits), b.of(key).map(f64::to_bits));
+            }
+        }
+    }
+
+    /// Ranges that overlap almost wholly, so that independent draws would be out of order half of the time.
+    const HOLDS: &str = "name = \"t\"\nsummary = \"t\"\nunit = \"nanoseconds\"\n\
+        [figure.\"flush.handle.cr3\"]\nvalue = 6\nlow = 1\nhigh = 90\nkind = \"assumed\"\nsource = \"s\"\n\
+        [figure.\"flush.hold.pge-off\"]\nvalue = 50\nlow = 5\nhigh = 99\nkind = \"assumed\"\nsource = \"s\"\n\
+        [figure.\"flush.hold.pge-on\"]\nvalue = 51\nlow = 5\nhigh = 95\nkind = \"assumed\"\nsource = \"s\"\n";
+
+    #[test]
+    fn ten_thousand_draws_keep_a_hold_above_its_parts() {
+        let costs = CostTable::parse("t", HOLDS).unwrap();
+        let mut above = 0;
+        for index in 0..10_000 {
+            let prices = costs.sample(1, index);
+            let of = |key| prices.of(key).unwrap();
+            let (off, on) = (
+                of(CostKey::FLUSH_HOLD_PGE_OFF),
+                of(CostKey::FLUSH_HOLD_PGE_ON),
+            );
+            assert!(of(CostKey::FLUSH_HANDLE_CR3) <= off && off <= on);
+            above += u32::from(off < on);
+        }
+        assert!(above > 9_500, "{above}: most are not merely equal");
     }
 
     #[test]
     fn one_price_can_be_changed_alone() {
-        let host = Host::parse("t", TABLE).unwrap();
-        let prices = host.prices_with(CostKey::ENTRY_READ, 9.0);
+        let costs = CostTable::parse("t", TABLE).unwrap();
+        let prices = costs.prices_with(CostKey::ENTRY_READ, 9.0);
         assert_eq!(prices.of(CostKey::ENTRY_READ), Ok(9.0));
         assert_eq!(prices.of(CostKey::PTWR_XCHG), Ok(6.0));
     }
@@ -148,6 +243,7 @@ mod tests {
             let drawn = triangular(&figure(low, low + up, low + up + more), share);
             let known = Triangular::new(low, low + up + more, low + up).unwrap();
             prop_assert!((known.cdf(drawn) - share).abs() < 1e-9);
+            prop_assert!((cumulative(&figure(low, low + up, low + up + more), drawn) - share).abs() < 1e-9);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Published figures: what others measured, one number an entry, with its source.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -21,7 +23,7 @@ pub enum PublishedUnit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Its name in reports and in host tables' `fitted-to`.
+    /// Its name in reports and in cost tables' `fitted-to`.
     pub id: String,
     /// What was measured.
     pub quantity: String,
@@ -42,12 +44,24 @@ pub struct Published {
 #[error("the list of published figures: {0}")]
 pub struct PublishedError(#[from] toml::de::Error);
 
+/// The list that comes with pagetoll.
+static BUILT_IN: LazyLock<Vec<Published>> = LazyLock::new(|| {
+    let text = include_str!("../../../../published/published.toml");
+    Published::list(text).unwrap_or_else(|error| unreachable!("published.toml: {error}"))
+});
+
 #[derive(Deserialize)]
 struct List {
     figure: Vec<Published>,
 }
 
 impl Published {
+    /// The list that comes with pagetoll: `published/published.toml`. The ids of `fitted-to` are those of this list.
+    #[must_use]
+    pub fn built_in() -> &'static [Self] {
+        &BUILT_IN
+    }
+
     /// Reads a list in the form of `published/published.toml`.
     ///
     /// # Errors
@@ -73,6 +87,15 @@ mod tests {
         assert_eq!(Published::list(entry).unwrap()[0].value, 2.0);
         let error = Published::list(&format!("{entry}colour='red'\n")).unwrap_err();
         assert!(error.to_string().contains("colour"));
+    }
+
+    #[test]
+    fn the_list_that_comes_along_is_read_and_no_two_results_share_an_id() {
+        let mut ids: Vec<_> = Published::built_in().iter().map(|one| &one.id).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(all > 0 && ids.len() == all);
     }
 
     #[test]

@@ -77,6 +77,10 @@ fn of_pin(args: &CalibrateArgs, name: &str, bills: &[Bill]) -> Result<Table, Fai
         name: name.to_owned(),
         summary: format!("VFIO type1, counted by the lab on 2 MiB folios of {stack}"),
         unit: Unit::Instructions,
+        stack: versions([
+            ("linux", Some(kernel.as_str())),
+            ("qemu", qemu.map(String::as_str)),
+        ]),
         topology: None,
         figure: derived
             .into_iter()
@@ -91,6 +95,8 @@ struct Table {
     name: String,
     summary: String,
     unit: Unit,
+    /// Versions of what was billed: the simulator warns where its models are of others.
+    stack: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     topology: Option<Topology>,
     figure: BTreeMap<&'static str, Figure>,
@@ -120,9 +126,21 @@ fn table(name: &str, bills: &[Bill]) -> Table {
             bills.first().map(stack).unwrap_or_default()
         ),
         unit: Unit::Instructions,
+        stack: versions(["xen", "linux", "qemu"].map(|part| {
+            let version = bills.first().and_then(|bill| bill.stack.get(part));
+            (part, version.map(String::as_str))
+        })),
         topology: None,
         figure: bills.iter().flat_map(each).collect(),
     }
+}
+
+/// Those components that a bill states.
+fn versions<const N: usize>(parts: [(&str, Option<&str>); N]) -> BTreeMap<String, String> {
+    let known = parts.into_iter();
+    known
+        .filter_map(|(part, version)| Some((part.to_owned(), version?.to_owned())))
+        .collect()
 }
 
 fn figure(derived: Derived, stack: &str) -> (&'static str, Figure) {

@@ -10,14 +10,12 @@ use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
 use super::pretty_json;
 use crate::args::{ListFormat, ValidateArgs, Verbosity};
+use crate::costs;
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
 use pagetoll_render::text;
-
-/// What others measured.
-pub(crate) const PUBLISHED: &str = include_str!("../../../../published/published.toml");
 
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
@@ -34,16 +32,16 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
     if args.live {
         return live::run(args, verbosity);
     }
-    let published = Published::list(PUBLISHED)?;
-    let hosts = validate::HOSTS.map(hosts::built_in);
-    let host = |name: &str| -> &Host {
-        let mut all = hosts.iter();
-        all.find(|host| host.name == name)
-            .unwrap_or_else(|| unreachable!("{name} is not among the model's hosts"))
+    let published = Published::built_in();
+    let tables = validate::TABLES.map(costs::built_in);
+    let costs = |name: &str| -> &CostTable {
+        let mut all = tables.iter();
+        all.find(|costs| costs.name == name)
+            .unwrap_or_else(|| unreachable!("{name} is not among the model's tables"))
     };
-    let compared = validate::validate(&published, host, SAMPLES).context("validate")?;
+    let compared = validate::validate(published, costs, SAMPLES).context("validate")?;
     output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&compared, &published)),
+        ListFormat::Text => text::document(&document(&compared, published)),
         ListFormat::Json => pretty_json(&compared)?,
     })?;
     Ok(Outcome::Success)
@@ -93,7 +91,7 @@ fn figures(compared: &[Comparison]) -> Table {
             interval.unwrap_or_default(),
             format!("{:.0} %", 100.0 * one.error),
             if one.inside { "yes" } else { "no" }.to_owned(),
-            one.host.clone(),
+            one.costs.clone(),
             if one.fitted { "fitted" } else { "prediction" }.to_owned(),
         ]);
     }
@@ -105,6 +103,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
         ("figure", Align::Left),
         ("key of the cost table", Align::Left),
         ("at its low", Align::Right),
+        ("at its value", Align::Right),
         ("at its high", Align::Right),
     ]);
     let all = compared
@@ -115,6 +114,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
         &Sensitivity {
             key,
             at_low,
+            at_value,
             at_high,
         },
     ) in all
@@ -124,6 +124,7 @@ fn sensitivities(compared: &[Comparison]) -> Table {
             one.published.id.clone(),
             key.to_owned(),
             number(at_low),
+            number(at_value),
             number(at_high),
         ]);
     }
@@ -157,12 +158,12 @@ mod tests {
 
     #[test]
     fn every_published_figure_is_compared_or_told_to_be_missing() {
-        let published = Published::list(PUBLISHED).unwrap();
-        let missing = validate::unexpressed(&published).count();
-        let hosts = validate::HOSTS.map(hosts::built_in);
-        let host = |name: &str| hosts.iter().find(|host| host.name == name).unwrap();
+        let published = Published::built_in();
+        let missing = validate::unexpressed(published).count();
+        let tables = validate::TABLES.map(costs::built_in);
+        let costs = |name: &str| tables.iter().find(|costs| costs.name == name).unwrap();
         let samples = Samples { count: 3, seed: 1 };
-        let compared = validate::validate(&published, host, samples).unwrap();
+        let compared = validate::validate(published, costs, samples).unwrap();
         let rates = published
             .iter()
             .filter(|f| f.unit == PublishedUnit::PagesPerSecond);

@@ -213,26 +213,6 @@ impl FullFlush {
             Self::Cr3Write
         }
     }
-
-    /// Writes of CR4. Each traps on SVM, where loads of CR3 do not, with nested paging.
-    #[must_use]
-    pub const fn cr4_writes(self) -> u32 {
-        match self {
-            Self::Cr4Toggle => 2,
-            Self::Invpcid | Self::Cr3Write => 0,
-        }
-    }
-}
-
-/// How many times `switch_cr3_cr4` writes CR4 when it goes from one to another; CR3 it writes once.
-#[must_use]
-pub fn cr4_writes_of_switch(old: Cr4, new: Cr4) -> u32 {
-    let to_pcid = new.has(Cr4::PCIDE) || (new.has(Cr4::PGE) && old.has(Cr4::PGE));
-    if old.has(Cr4::PCIDE) || !to_pcid {
-        return u32::from(old != new);
-    }
-    let between = new.without(Cr4::PGE);
-    1 + u32::from(between != new)
 }
 
 #[cfg(test)]
@@ -346,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_flush_writes_cr4_only_where_global_pages_are_on() {
+    fn a_full_flush_toggles_cr4_only_where_global_pages_are_on() {
         let (old, new) = (
             cpu(Vendor::Amd, true),
             Cpu {
@@ -356,28 +336,7 @@ mod tests {
         );
         let flush = |cpu, cr4| FullFlush::with_cr4(cpu, cr4);
         assert_eq!(flush(old, Cr4::PGE), FullFlush::Cr4Toggle);
-        assert_eq!(flush(old, Cr4::PGE).cr4_writes(), 2);
         assert_eq!(flush(old, Cr4::PAE), FullFlush::Cr3Write);
-        assert_eq!(flush(old, Cr4::PAE).cr4_writes(), 0);
         assert_eq!(flush(new, Cr4::PGE), FullFlush::Invpcid);
-    }
-
-    /// The table in `switch_cr3_cr4`, with what the code before it writes.
-    #[test]
-    fn a_switch_writes_cr4_as_often_as_xen_does() {
-        let (none, pge, pcide) = (Cr4::default(), Cr4::PGE, Cr4::PCIDE);
-        for (old, new, writes) in [
-            (none, none, 0),
-            (none, pcide, 1),
-            (none, pge, 1),
-            (pge, none, 1),
-            (pge, pcide, 1),
-            (pge, pge, 2),
-            (pcide, none, 1),
-            (pcide, pcide, 0),
-            (pcide, pge, 1),
-        ] {
-            assert_eq!(cr4_writes_of_switch(old, new), writes, "{old:?} to {new:?}");
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! February 2024, v7): a guest whose memory is brought in page by page, through one userfaultfd with as many readers, or
 //! by the vCPUs' own threads when the fault is an exit. `vcpu` and `reader` say step by step which functions of the
 //! kernel are meant; `shared` which lines, locks and queues they contend for; `places` where threads are; `costs`
-//! which figure of a host table is paid for what. All that is computed about many vCPUs comes out of a run.
+//! which figure of a cost table is paid for what. All that is computed about many vCPUs comes out of a run.
 //!
 //! Not here: what memory holds and what is refused (no fault fails, no page is asked for twice), huge pages, starting
 //! and stopping, preemption, memory that lies on another socket, and clocks that go down when many cores are busy.
@@ -18,7 +18,7 @@ mod shared;
 mod tolls;
 mod vcpu;
 
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, Miss, calibrate};
 pub use costs::Factors;
 pub use run::{DemandError, Ran, Spent, run};
 

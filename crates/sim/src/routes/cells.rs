@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU64;
 
-use pagetoll_bill::{Backend, Mechanism, Order, Route, System, UnknownMechanism};
+use pagetoll_bill::{Backend, Check, Mechanism, Order, Route, System, UnknownMechanism};
 use pagetoll_units::Pages;
 
-use super::BillingError;
+use super::price::Item;
+use super::{BillingError, fault, irq, switch, unmap};
 use pagetoll_models::linux::{
-    self, EnableEvents, GetAndClear, Irq, LoadTls, SetPte, TLS_ENTRIES, Walked, Zap,
+    self, Checked, EnableEvents, GetAndClear, Irq, LoadTls, SetPte, TLS_ENTRIES, Walked, Zap,
 };
 use pagetoll_models::xen::Width;
 
@@ -20,65 +21,116 @@ pub(crate) struct Cell {
     pub(crate) batch: u32,
 }
 
-/// What is done, under the lab's names.
+/// What is done, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// Entries are got and cleared.
-    Clear,
+    Clear(GetAndClear),
     /// Entries are set.
-    Set,
+    Set(SetPte),
     /// A context switch between tasks that differ in so many TLS descriptors.
-    Switch(usize),
-    /// Events are enabled while none is pending.
-    EnableIdle,
-    /// Events are enabled while one is pending.
-    EnablePending,
+    Switch(LoadTls, usize),
+    /// Events are unmasked while none is pending.
+    EnableIdle(EnableEvents),
+    /// Events are unmasked while one is pending.
+    EnablePending(EnableEvents),
 }
 
-impl Operation {
-    const CLEAR: &[Self] = &[Self::Clear];
-    const SET: &[Self] = &[Self::Set];
-    const SWITCHES: &[Self] = &[Self::Switch(0), Self::Switch(1), Self::Switch(TLS_ENTRIES)];
-    const ENABLES: &[Self] = &[Self::EnableIdle, Self::EnablePending];
+/// The operation of a route that a mechanism's name gives.
+type Named = fn(&str) -> Result<Operation, UnknownMechanism>;
 
-    /// What is done on a route.
-    fn of(route: Route) -> &'static [Self] {
+impl Operation {
+    const SWITCHES: [Named; 3] = [
+        |name| Ok(Self::Switch(load(name)?, 0)),
+        |name| Ok(Self::Switch(load(name)?, 1)),
+        |name| Ok(Self::Switch(load(name)?, TLS_ENTRIES)),
+    ];
+    const ENABLES: [Named; 2] = [
+        |name| Ok(Self::EnableIdle(enable(name)?)),
+        |name| Ok(Self::EnablePending(enable(name)?)),
+    ];
+
+    /// What is done on a route, in the order of its rows.
+    fn of(route: Route) -> &'static [Named] {
         match route {
-            Route::Unmap => Self::CLEAR,
-            Route::Fault => Self::SET,
-            Route::Switch => Self::SWITCHES,
-            Route::Irq => Self::ENABLES,
+            Route::Unmap => &[|name| Ok(Self::Clear(clear(name)?))],
+            Route::Fault => &[|name| Ok(Self::Set(set(name)?))],
+            Route::Switch => &Self::SWITCHES,
+            Route::Irq => &Self::ENABLES,
             Route::Flush | Route::Pin | Route::Demand => &[],
         }
     }
 
-    /// Its name in bills.
+    /// The lab's name for what is done.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Clear => "clear",
-            Self::Set => "set",
-            Self::Switch(0) => "none-changed",
-            Self::Switch(1) => "one-changed",
-            Self::Switch(_) => "all-changed",
-            Self::EnableIdle => "none-pending",
-            Self::EnablePending => "one-pending",
+            Self::Clear(_) => "clear",
+            Self::Set(_) => "set",
+            Self::Switch(_, 0) => "none-changed",
+            Self::Switch(_, 1) => "one-changed",
+            Self::Switch(..) => "all-changed",
+            Self::EnableIdle(_) => "none-pending",
+            Self::EnablePending(_) => "one-pending",
+        }
+    }
+
+    /// What it pays for in a guest of `width`.
+    pub(crate) fn tariff(self, width: Width) -> Vec<Item> {
+        match self {
+            Self::Clear(mechanism) => unmap::tariff::of(mechanism, width),
+            Self::Set(mechanism) => fault::tariff::of(mechanism, width),
+            Self::Switch(mechanism, _) => switch::tariff::of(mechanism),
+            Self::EnableIdle(mechanism) | Self::EnablePending(mechanism) => {
+                irq::tariff::of(mechanism)
+            }
+        }
+    }
+
+    /// What was compared with what is known to be right.
+    pub(crate) fn checks(self, checked: &Checked) -> Vec<Check> {
+        match self {
+            Self::Clear(_) => unmap::checks(checked),
+            Self::Set(_) => fault::checks(checked),
+            Self::Switch(..) => switch::checks(checked),
+            Self::EnableIdle(_) | Self::EnablePending(_) => irq::checks(checked),
         }
     }
 }
 
+fn clear(name: &str) -> Result<GetAndClear, UnknownMechanism> {
+    named(&GetAndClear::ALL, GetAndClear::name, Route::Unmap, name)
+}
+
+fn set(name: &str) -> Result<SetPte, UnknownMechanism> {
+    named(&SetPte::ALL, SetPte::name, Route::Fault, name)
+}
+
+fn load(name: &str) -> Result<LoadTls, UnknownMechanism> {
+    named(&LoadTls::ALL, LoadTls::name, Route::Switch, name)
+}
+
+fn enable(name: &str) -> Result<EnableEvents, UnknownMechanism> {
+    named(&EnableEvents::ALL, EnableEvents::name, Route::Irq, name)
+}
+
 /// All cells, in the order in which they are read.
-pub(crate) fn cells(route: Route, order: &Order) -> Vec<Cell> {
-    let of_system = |&system: &System| cells_on(system, route, order);
-    SYSTEMS.iter().flat_map(of_system).collect()
+///
+/// # Errors
+/// The models have no such mechanism.
+pub(crate) fn cells(route: Route, order: &Order) -> Result<Vec<Cell>, UnknownMechanism> {
+    let of_system = |system| cells_on(system, route, order);
+    let systems = SYSTEMS.into_iter().map(of_system);
+    Ok(systems.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The guests of the simulated Xen.
 const SYSTEMS: [System; 2] = [System::XenPvDom0, System::XenPv32Dom0];
 
-fn cells_on(system: System, route: Route, order: &Order) -> Vec<Cell> {
+fn cells_on(system: System, route: Route, order: &Order) -> Result<Vec<Cell>, UnknownMechanism> {
     let mut cells = Vec::new();
-    for &operation in Operation::of(route) {
+    for operation_by in Operation::of(route) {
         for mechanism in order.mechanisms_on(route, system) {
+            let operation = operation_by(mechanism.name)?;
             let batches = if mechanism.batched {
                 order.batches.as_slice()
             } else {
@@ -92,7 +144,7 @@ fn cells_on(system: System, route: Route, order: &Order) -> Vec<Cell> {
             }));
         }
     }
-    cells
+    Ok(cells)
 }
 
 /// What kind of guest a system's kernel is.
@@ -104,48 +156,29 @@ pub(crate) const fn width(system: System) -> Width {
 }
 
 impl Cell {
-    /// Travels it on a new machine.
-    pub(crate) fn travel(self, items: Pages) -> Result<Walked, BillingError> {
-        let name = self.mechanism.name;
+    /// Runs it on a new machine.
+    pub(crate) fn run(self, items: Pages) -> Result<Walked, BillingError> {
+        let irq = |mechanism, pending_every| {
+            let irq = Irq {
+                mechanism,
+                pending_every,
+            };
+            linux::irq(items.get(), irq)
+        };
+        let width = width(self.system);
         Ok(match self.operation {
-            Operation::Clear => linux::unmap(
-                items,
-                self.zap(named(
-                    &GetAndClear::ALL,
-                    GetAndClear::name,
-                    Route::Unmap,
-                    name,
-                )?),
-                width(self.system),
-            )?,
-            Operation::Set => linux::fault(
-                items,
-                named(&SetPte::ALL, SetPte::name, Route::Fault, name)?,
-                width(self.system),
-            )?,
-            Operation::Switch(changed) => linux::switch(
-                items.get(),
-                named(&LoadTls::ALL, LoadTls::name, Route::Switch, name)?,
-                changed,
-            )?,
-            Operation::EnableIdle => linux::irq(items.get(), irq(name, None)?)?,
-            Operation::EnablePending => linux::irq(items.get(), irq(name, Some(NonZeroU64::MIN))?)?,
+            Operation::Clear(mechanism) => {
+                let batch = self.batch;
+                linux::unmap(items, Zap { mechanism, batch }, width)?
+            }
+            Operation::Set(mechanism) => linux::fault(items, mechanism, width)?,
+            Operation::Switch(mechanism, changed) => {
+                linux::switch(items.get(), mechanism, changed)?
+            }
+            Operation::EnableIdle(mechanism) => irq(mechanism, None)?,
+            Operation::EnablePending(mechanism) => irq(mechanism, Some(NonZeroU64::MIN))?,
         })
     }
-
-    fn zap(self, mechanism: GetAndClear) -> Zap {
-        Zap {
-            mechanism,
-            batch: self.batch,
-        }
-    }
-}
-
-fn irq(name: &str, pending_every: Option<NonZeroU64>) -> Result<Irq, BillingError> {
-    Ok(Irq {
-        mechanism: named(&EnableEvents::ALL, EnableEvents::name, Route::Irq, name)?,
-        pending_every,
-    })
 }
 
 /// The model of a mechanism of the order.

@@ -10,16 +10,18 @@ mod usl;
 use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::cost::{CostKey, Host, Prices, Topology};
+use pagetoll_bill::cost::{CostKey, CostTable, Prices, Topology};
 use pagetoll_bill::{
     Backend, Bill, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System, Toll,
 };
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use crate::contention::demand::{Mechanism, Pinning, Ran, Scenario, WhatIf, calibrate, run};
+use crate::contention::demand::{Mechanism, Miss, Pinning, Ran, Scenario, WhatIf, calibrate, run};
 use crate::routes::{BillingError, Samples};
-use crate::validate::{Sensitivity, dominating};
+use crate::sensitivity::{Sensitivity, dominating};
+
+pub use compare::{Errors, Summary, summary};
 
 /// What the model can take. Rates are those of the steady state, so pages are few.
 pub const LIMITS: Limits = Limits {
@@ -31,7 +33,7 @@ pub const LIMITS: Limits = Limits {
 /// Pages that each vCPU brings in while it is counted, when the order does not say; a few hundred in all at least.
 pub const DEFAULT_PAGES: Pages = Pages(6);
 
-/// Samples of the host table, when the order does not say: two beyond either end of the interval.
+/// Samples of the cost table, when the order does not say: two beyond either end of the interval.
 pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// How many readers there are.
@@ -66,7 +68,7 @@ pub struct Request {
     /// What the system does otherwise than the real one.
     pub what_if: WhatIf,
     /// What things cost.
-    pub host: Host,
+    pub costs: CostTable,
     /// How often the table is sampled.
     pub samples: Samples,
     /// What others measured; compared with if the table is calibrated to any of it.
@@ -82,7 +84,7 @@ pub struct Request {
 /// # Errors
 /// The table lacks a figure or the topology; more vCPUs than the model takes.
 pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let topology = request.host.topology()?;
+    let topology = request.costs.topology()?;
     let scenarios = scenarios(request);
     let indices = (0..u64::from(request.samples.count)).into_par_iter();
     let machines: Vec<_> = indices
@@ -90,9 +92,10 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         .collect::<Result<_, _>>()?;
     let rows = scenarios.iter().enumerate();
     let mut rows: Vec<Row> = rows
-        .map(|(cell, scenario)| row(scenario, machines.iter().map(|runs| &runs[cell])))
+        .map(|(cell, scenario)| row(scenario, machines.iter().map(|one| &one.runs[cell])))
         .collect();
     let mut notes = notes(request);
+    notes.extend(missed(&machines));
     notes.extend(compare::with_published(&mut rows, request));
     if request.report == Report::Sensitivity {
         notes.extend(sensitivities((request, topology), &scenarios)?);
@@ -102,9 +105,9 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         route: Route::Demand,
         backend: Backend::Sim,
         backend_reason: String::new(),
-        unit: request.host.unit,
+        unit: request.costs.unit,
         evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("host".to_owned(), request.host.name.clone())]),
+        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
         rows,
         order: request.order.clone(),
         notes,
@@ -144,13 +147,20 @@ fn scenarios(request: &Request) -> Vec<Scenario> {
     scenarios
 }
 
+/// One sample of the table.
+struct Machine {
+    /// By scenario.
+    runs: Vec<Ran>,
+    misses: Vec<Miss>,
+}
+
 /// All rows on sample number `index`.
 fn machine(
     (request, topology): (&Request, Topology),
     scenarios: &[Scenario],
     index: u64,
-) -> Result<Vec<Ran>, BillingError> {
-    let prices = request.samples.prices(&request.host, index);
+) -> Result<Machine, BillingError> {
+    let prices = request.samples.prices(&request.costs, index);
     let seed = request.samples.seed.wrapping_add(index);
     on_prices((topology, &prices), scenarios, seed)
 }
@@ -159,7 +169,7 @@ fn on_prices(
     (topology, prices): (Topology, &Prices<'_>),
     scenarios: &[Scenario],
     seed: u64,
-) -> Result<Vec<Ran>, BillingError> {
+) -> Result<Machine, BillingError> {
     let calibration = calibrate(topology, prices, seed)?;
     let ran = scenarios.iter().map(|scenario| {
         let scenario = Scenario { seed, ..*scenario };
@@ -169,7 +179,30 @@ fn on_prices(
             &scenario,
         )
     });
-    Ok(ran.collect::<Result<_, _>>()?)
+    Ok(Machine {
+        runs: ran.collect::<Result<_, _>>()?,
+        misses: calibration.misses,
+    })
+}
+
+/// One line for each calibration point that samples do not meet: how many, and the one that is furthest off.
+fn missed(machines: &[Machine]) -> Vec<String> {
+    let mut by_key: BTreeMap<CostKey, Vec<Miss>> = BTreeMap::new();
+    for miss in machines.iter().flat_map(|one| &one.misses) {
+        by_key.entry(miss.key).or_default().push(*miss);
+    }
+    let line = |(key, misses): (CostKey, Vec<Miss>)| {
+        let (count, of) = (misses.len(), machines.len());
+        let further = |a: &Miss, b: &Miss| a.error.abs().total_cmp(&b.error.abs());
+        let worst = misses.into_iter().max_by(further)?;
+        Some(format!(
+            "warning: calibration misses {key} on {count} of {of} machines, by {:+.0} % at worst: factor {} ends at {}",
+            100.0 * worst.error,
+            worst.factor,
+            worst.at
+        ))
+    };
+    by_key.into_iter().filter_map(line).collect()
 }
 
 fn row<'a>(scenario: &Scenario, runs: impl Iterator<Item = &'a Ran>) -> Row {
@@ -196,21 +229,33 @@ pub(crate) fn rate(vcpus: u32, nanos: f64) -> f64 {
     f64::from(vcpus) * 1e9 / nanos
 }
 
+/// A part of a page's cost below which it is rounding.
+const NOTHING: f64 = 1e-9;
+
 /// What a page took, in nanoseconds: it sums to the time between two pages of a vCPU.
 fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
     let cost = f64::from(scenario.vcpus) * 1e9 / ran.pages_per_second;
-    let own = ran.vcpu.iter().map(|(name, &nanos)| (name.clone(), nanos));
     let read = ran.reader.iter();
     let read = read.map(|(name, &nanos)| (format!("reader {name}"), nanos));
     let awake: f64 = ran.vcpu.values().sum();
     let served: f64 = ran.reader.values().sum();
+    // Threads are charged from start to end, the cost is that of the steady state: what is charged is never more.
+    let steady = (cost / awake).min(1.0);
     // A reader also polls while nobody waits for it: no more is shown of it than the vCPU slept.
     let shown = ((cost - awake) / served).clamp(0.0, 1.0);
+    let own = ran.vcpu.iter();
+    let own = own.map(|(name, &nanos)| (name.clone(), nanos * steady));
     let mut items: Vec<_> = own.collect();
     items.extend(read.map(|(name, nanos)| (name, nanos * shown)));
     let rest = cost - items.iter().map(|(_, nanos)| nanos).sum::<f64>();
-    let name = if served > 0.0 { "asleep" } else { "rest" };
-    items.push((name.to_owned(), rest));
+    let waits_for = if served > 0.0 {
+        "wait for reader"
+    } else {
+        "wait for cpu"
+    };
+    if rest > NOTHING * cost {
+        items.push((waits_for.to_owned(), rest));
+    }
     let toll = |(name, cost_each)| Toll {
         name,
         count_per_page: 1.0,
@@ -222,9 +267,9 @@ fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
 fn notes(request: &Request) -> Vec<String> {
     let Samples { count, seed } = request.samples;
     let spread = match count {
-        1 => format!("rates: the host table's values as they are (seed {seed})"),
+        1 => format!("rates: the cost table's values as they are (seed {seed})"),
         _ => format!(
-            "rates: the machine in the middle of {count} drawn from the host table's spread, each calibrated anew \
+            "rates: the machine in the middle of {count} drawn from the cost table's spread, each calibrated anew \
              (seed {seed}); in brackets where 90 % of them lie"
         ),
     };
@@ -244,11 +289,13 @@ fn sensitivities(
     scenarios: &[Scenario],
 ) -> Result<Vec<String>, BillingError> {
     let rates = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
-        let prices = request.host.prices_with(key, value);
+        let prices = request.costs.prices_with(key, value);
         let ran = on_prices((topology, &prices), scenarios, request.samples.seed)?;
-        Ok(ran.iter().map(|ran| ran.pages_per_second).collect())
+        Ok(ran.runs.iter().map(|ran| ran.pages_per_second).collect())
     };
-    let figures: Vec<_> = request.host.figures().collect();
+    let prices = request.costs.prices();
+    let given = on_prices((topology, &prices), scenarios, request.samples.seed)?.runs;
+    let figures: Vec<_> = request.costs.figures().collect();
     let ends: Vec<(CostKey, Vec<f64>, Vec<f64>)> = figures
         .into_par_iter()
         .map(|(key, figure)| Ok((key, rates(key, figure.low)?, rates(key, figure.high)?)))
@@ -257,11 +304,12 @@ fn sensitivities(
         let all = ends.iter().map(|(key, low, high)| Sensitivity {
             key: key.name(),
             at_low: low[cell],
+            at_value: given[cell].pages_per_second,
             at_high: high[cell],
         });
         let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
         format!(
-            "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low and high: {}",
+            "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low, value and high: {}",
             scenario.mechanism.name(),
             scenario.vcpus,
             scenario.batch,
@@ -274,9 +322,10 @@ fn sensitivities(
 fn words(one: &Sensitivity) -> String {
     let thousand = |rate: f64| rate / 1000.0;
     format!(
-        "{} {:.1} .. {:.1}",
+        "{} {:.1} .. {:.1} .. {:.1}",
         one.key,
         thousand(one.at_low),
+        thousand(one.at_value),
         thousand(one.at_high)
     )
 }

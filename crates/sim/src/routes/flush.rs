@@ -28,12 +28,12 @@ const KEYS: [CostKey; 5] = [
 /// All rows, and the lock profiles of the table's own values in Xen's format.
 pub(crate) fn rows(request: &Request) -> Result<(Vec<Row>, Vec<String>), BillingError> {
     KEYS.into_iter()
-        .try_for_each(|key| request.host.figure(key).map(drop))?;
+        .try_for_each(|key| request.costs.figure(key).map(drop))?;
     let mut rows = Vec::new();
     let mut profiles = Vec::new();
     for mechanism in mechanisms(&request.order) {
         rows.push(row(request, mechanism)?);
-        let prices = request.host.prices();
+        let prices = request.costs.prices();
         let profile = profile(&prices, setting(request, mechanism), request.samples.seed)?;
         profiles.push(told(mechanism, &profile));
     }
@@ -85,7 +85,7 @@ fn kind_of(mechanism: &Mechanism) -> FullFlush {
 fn row(request: &Request, mechanism: &Mechanism) -> Result<Row, BillingError> {
     let Samples { count, seed } = request.samples;
     let drawn = (0..u64::from(count)).into_par_iter().map(|index| {
-        let prices = request.samples.prices(&request.host, index);
+        let prices = request.samples.prices(&request.costs, index);
         Ok(tolls(&profile(
             &prices,
             setting(request, mechanism),
@@ -124,7 +124,7 @@ pub(crate) fn profile(
 /// Runs one mechanism with the table's own values, and tells who paid what and when.
 pub(crate) fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
     let mechanism = Route::Flush.mechanism_on(Backend::Sim, mechanism)?;
-    let (costs, setup) = run_of(&request.host.prices(), setting(request, mechanism))?;
+    let (costs, setup) = run_of(&request.costs.prices(), setting(request, mechanism))?;
     Ok(flush_lock::record(costs, setup, request.samples.seed)?)
 }
 

@@ -1,4 +1,4 @@
-//! The model as a backend: memory of each shape is mapped and unmapped on it, and a host table prices what was done.
+//! The model as a backend: memory of each shape is mapped and unmapped on it, and a cost table prices what was done.
 //!
 //! Nothing is computed from the order: counts are those of the model's own loops ([`Tolls`]).
 
@@ -8,7 +8,7 @@ mod tariff;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::{
     Backend, Bill, Check, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System,
 };
@@ -17,7 +17,7 @@ use pagetoll_units::Pages;
 use self::shape::{Extent, Travelled, travel};
 use self::tariff::{OPERATIONS, Operation};
 use crate::routes::price::{self, Counted, Item};
-use crate::routes::{BillingError, Samples};
+use crate::routes::{BillingError, Samples, versions};
 use pagetoll_models::vfio::{Mechanism, Tolls};
 
 pub use self::shape::{FOLIOS, Shape};
@@ -37,7 +37,7 @@ pub struct Request {
     /// Names of the shapes, of [`FOLIOS`].
     pub folios: Vec<String>,
     /// What things cost.
-    pub host: Host,
+    pub costs: CostTable,
     /// How often the table is sampled.
     pub samples: Samples,
     /// The command line, for the bill's provenance.
@@ -47,7 +47,7 @@ pub struct Request {
 /// Bills the route.
 ///
 /// # Errors
-/// [`BillingError::Host`] when the table lacks a figure.
+/// [`BillingError::Costs`] when the table lacks a figure.
 pub fn bill(request: &Request) -> Result<Bill, BillingError> {
     let mechanisms: Vec<_> = Mechanism::ALL
         .into_iter()
@@ -76,15 +76,20 @@ pub fn bill(request: &Request) -> Result<Bill, BillingError> {
         route: Route::Pin,
         backend: Backend::Sim,
         backend_reason: String::new(),
-        unit: request.host.unit,
+        unit: request.costs.unit,
         evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("host".to_owned(), request.host.name.clone())]),
+        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
         rows,
         order: request.order.clone(),
-        notes: vec![
+        notes: request
+            .order
+            .mechanisms
+            .iter()
+            .filter_map(|mechanism| versions::of_pin(&request.costs, mechanism))
+            .chain([
             "contiguity: half of a 2 MiB page and half of the next, which lies elsewhere; per-batch takes them for one"
                 .to_owned(),
-        ],
+        ]).collect(),
         provenance: Provenance {
             command: request.command.clone(),
             pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
@@ -136,7 +141,7 @@ fn row(
         items: travelled.pages,
     };
     let priced = (tariff.as_slice(), &counted);
-    price::set(&mut row, priced, (&request.host, request.samples))?;
+    price::set(&mut row, priced, (&request.costs, request.samples))?;
     // What per-batch does wrong stands in the check that it is the control of.
     if mechanism != Mechanism::PerBatch {
         row.checks = vec![
@@ -168,7 +173,7 @@ mod tests {
                 runs: 1,
             },
             folios: FOLIOS.iter().map(|shape| shape.name.to_owned()).collect(),
-            host: Host::parse("lab-vfio-6.18", TABLE).unwrap(),
+            costs: CostTable::parse("lab-vfio-6.18", TABLE).unwrap(),
             samples: Samples { count: 20, seed: 1 },
             command: String::new(),
         }

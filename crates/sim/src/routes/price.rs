@@ -1,6 +1,6 @@
-//! Attaches prices to what was counted: once for each sample of the host table.
+//! Attaches prices to what was counted: once for each sample of the cost table.
 
-use pagetoll_bill::cost::{CostKey, Host, HostError, Prices};
+use pagetoll_bill::cost::{CostError, CostKey, CostTable, Prices};
 use pagetoll_bill::{Row, Toll};
 
 use super::Samples;
@@ -36,18 +36,18 @@ impl<'a> From<&'a Walked> for Counted<'a, Walked> {
 }
 
 /// Makes sure that a table has all that a tariff asks for.
-pub(crate) fn check(tariff: &[Item], host: &Host) -> Result<(), HostError> {
+pub(crate) fn check(tariff: &[Item], costs: &CostTable) -> Result<(), CostError> {
     let mut keys = tariff.iter().map(|item| item.key);
-    keys.try_for_each(|key| host.figure(key).map(drop))
+    keys.try_for_each(|key| costs.figure(key).map(drop))
 }
 
 /// Sets cost, interval and tolls of a row.
 pub(crate) fn set<C>(
     row: &mut Row,
     (tariff, counted): (&[Item<C>], &Counted<'_, C>),
-    (host, samples): (&Host, Samples),
-) -> Result<(), HostError> {
-    let drawn = samples.machines(host);
+    (costs, samples): (&CostTable, Samples),
+) -> Result<(), CostError> {
+    let drawn = samples.machines(costs);
     let priced = drawn.map(|prices| tolls(tariff, counted, &prices));
     row.set_samples(priced.collect::<Result<_, _>>()?);
     Ok(())
@@ -57,7 +57,7 @@ fn tolls<C>(
     tariff: &[Item<C>],
     counted: &Counted<'_, C>,
     prices: &Prices<'_>,
-) -> Result<Vec<Toll>, HostError> {
+) -> Result<Vec<Toll>, CostError> {
     let toll = |item: &Item<C>| {
         Ok(Toll {
             name: item.toll.to_owned(),
@@ -73,7 +73,7 @@ pub(crate) fn cost_of(
     tariff: &[Item],
     walked: &Walked,
     prices: &Prices<'_>,
-) -> Result<f64, HostError> {
+) -> Result<f64, CostError> {
     let tolls = tolls(tariff, &walked.into(), prices)?;
     Ok(tolls.iter().map(Toll::cost_per_page).sum())
 }

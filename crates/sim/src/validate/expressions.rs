@@ -2,16 +2,15 @@
 
 use std::num::NonZeroU64;
 
-use pagetoll_bill::System;
-use pagetoll_bill::cost::{CostKey, HostError, Prices};
+use pagetoll_bill::cost::{CostError, CostKey, Prices};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;
 use crate::contention::flush_lock::lock_profile::LockProfile;
-use crate::routes::cells::Operation;
 use crate::routes::price;
-use crate::routes::tariff::{self, Item, item};
-use crate::routes::{BillingError, flush};
+use crate::routes::price::Item;
+use crate::routes::tariff::item;
+use crate::routes::{BillingError, fault, flush, irq, switch};
 use pagetoll_models::linux::{
     self, EnableEvents, ForeignMap, ForeignMapped, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap,
 };
@@ -19,7 +18,7 @@ use pagetoll_models::xen::Width;
 use pagetoll_models::xen::cr4::FullFlush;
 
 /// The tables that price comparisons.
-pub const HOSTS: [&str; 2] = [PV_DOM0, PV_SHIM];
+pub const TABLES: [&str; 2] = [PV_DOM0, PV_SHIM];
 
 const PV_DOM0: &str = "xen-pv-dom0";
 const PV_SHIM: &str = "amd-pv-shim-32";
@@ -36,7 +35,7 @@ pub(crate) type Model = Box<dyn Fn(&Prices<'_>, u64) -> Result<f64, BillingError
 pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
-    pub(crate) host: &'static str,
+    pub(crate) costs: &'static str,
     /// Travels what is to be priced.
     pub(crate) prepare: fn() -> Result<Model, BillingError>,
 }
@@ -44,7 +43,7 @@ pub(crate) struct Expression {
 const fn on_pv_dom0(id: &'static str, prepare: fn() -> Result<Model, BillingError>) -> Expression {
     Expression {
         id,
-        host: PV_DOM0,
+        costs: PV_DOM0,
         prepare,
     }
 }
@@ -52,7 +51,7 @@ const fn on_pv_dom0(id: &'static str, prepare: fn() -> Result<Model, BillingErro
 const fn on_pv_shim(id: &'static str, prepare: fn() -> Result<Model, BillingError>) -> Expression {
     Expression {
         id,
-        host: PV_SHIM,
+        costs: PV_SHIM,
         prepare,
     }
 }
@@ -100,15 +99,8 @@ struct Priced {
 }
 
 impl Priced {
-    fn new((cell, mechanism): ((Operation, System), &str), walked: Walked) -> Self {
-        Self {
-            tariff: tariff::of(cell, mechanism),
-            walked,
-        }
-    }
-
     /// For each item, in the table's unit.
-    fn cost(&self, prices: &Prices<'_>) -> Result<f64, HostError> {
+    fn cost(&self, prices: &Prices<'_>) -> Result<f64, CostError> {
         price::cost_of(&self.tariff, &self.walked, prices)
     }
 }
@@ -179,7 +171,7 @@ fn foreign_map_unmap() -> Result<Model, BillingError> {
             tariff,
             walked: walked.unmap,
         };
-        move |prices: &Prices<'_>| Ok::<_, HostError>(map.cost(prices)? + unmap.cost(prices)?)
+        move |prices: &Prices<'_>| Ok::<_, CostError>(map.cost(prices)? + unmap.cost(prices)?)
     };
     let (before, after) = (
         program(before, unmapping()),
@@ -211,8 +203,8 @@ fn mmapbatch() -> Result<Model, BillingError> {
 fn tls_descriptors() -> Result<Model, BillingError> {
     let switched = |how: LoadTls| -> Result<Priced, BillingError> {
         let walked = linux::switch(ITEMS, how, 0)?;
-        let cell = (Operation::Switch(0), System::XenPvDom0);
-        Ok(Priced::new((cell, how.name()), walked))
+        let tariff = switch::tariff::of(how);
+        Ok(Priced { tariff, walked })
     };
     let (before, after) = (switched(LoadTls::Always)?, switched(LoadTls::IfChanged)?);
     Ok(Box::new(move |prices, _| {
@@ -224,8 +216,8 @@ fn tls_descriptors() -> Result<Model, BillingError> {
 fn fault_32bit() -> Result<Model, BillingError> {
     let set = |how: SetPte| -> Result<Priced, BillingError> {
         let walked = linux::fault(Pages(ITEMS), how, Width::Pae32)?;
-        let cell = (Operation::Set, System::XenPv32Dom0);
-        Ok(Priced::new((cell, how.name()), walked))
+        let tariff = fault::tariff::of(how, Width::Pae32);
+        Ok(Priced { tariff, walked })
     };
     let (before, after) = (set(SetPte::Emulate2x32)?, set(SetPte::Hypercall)?);
     Ok(Box::new(move |prices, _| {
@@ -245,8 +237,8 @@ fn xen_version() -> Result<Model, BillingError> {
                 pending_every,
             },
         )?;
-        let cell = (Operation::EnableIdle, System::XenPvDom0);
-        Ok(Priced::new((cell, mechanism.name()), walked))
+        let tariff = irq::tariff::of(mechanism);
+        Ok(Priced { tariff, walked })
     };
     let before = enabled(EnableEvents::Always)?;
     let after = enabled(EnableEvents::IfPending)?;

@@ -9,13 +9,14 @@
 //! and locks that they share.
 
 use pagetoll_bill::cost::published::error_of;
-use pagetoll_bill::cost::{Host, Prices};
+use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::{Bill, Interval, Row};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::contention::demand::{DemandError, Factors, Mechanism, Pinning, Scenario, run};
 use crate::routes::Samples;
+use crate::validate::middle;
 
 /// A measured rate and the model's, in pages of all vCPUs together for each second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,7 +31,7 @@ pub struct Point {
     pub measured: f64,
     /// The slowest and the fastest run.
     pub runs: Interval,
-    /// The model's, with the table's own values.
+    /// The model's, on the machine in the middle of the samples.
     pub modelled: f64,
     /// Where 90 % of the samples lie; absent for a single one.
     pub interval: Option<Interval>,
@@ -46,7 +47,7 @@ pub struct Point {
 /// The table lacks a figure or its topology.
 pub fn compare(
     bill: &Bill,
-    host: &Host,
+    costs: &CostTable,
     (pinning, samples): (Pinning, Samples),
 ) -> Result<Vec<Point>, DemandError> {
     let rows: Vec<_> = bill
@@ -54,7 +55,7 @@ pub fn compare(
         .iter()
         .filter_map(|row| Some((row, scenario(row, pinning, samples.seed)?)))
         .collect();
-    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (host, samples));
+    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (costs, samples));
     let points: Result<Vec<Option<Point>>, DemandError> = rows.par_iter().map(point).collect();
     Ok(points?.into_iter().flatten().collect())
 }
@@ -83,7 +84,7 @@ fn scenario(row: &Row, pinning: Pinning, seed: u64) -> Option<Scenario> {
 fn point(
     row: &Row,
     scenario: &Scenario,
-    (host, samples): (&Host, Samples),
+    (costs, samples): (&CostTable, Samples),
 ) -> Result<Option<Point>, DemandError> {
     let mut rates: Vec<f64> = row
         .runs
@@ -96,18 +97,16 @@ fn point(
     else {
         return Ok(None);
     };
-    let topology = host.topology()?;
+    let topology = costs.topology()?;
     let rate = |prices: &Prices<'_>| {
         let ran = run((topology, prices), Factors::NONE, scenario)?;
         Ok(ran.pages_per_second * evenness(scenario, topology.cpus()))
     };
-    let modelled = rate(&host.prices())?;
-    let sampled = |index| rate(&host.sample(samples.seed, u64::from(index)));
-    let mut sampled: Vec<f64> = match samples.count {
-        0 | 1 => Vec::new(),
-        count => (0..count)
-            .map(sampled)
-            .collect::<Result<_, DemandError>>()?,
+    let sampled = samples.machines(costs).map(|prices| rate(&prices));
+    let mut sampled = sampled.collect::<Result<Vec<f64>, DemandError>>()?;
+    let interval = Interval::of_middle(&mut sampled);
+    let Some(modelled) = middle(sampled) else {
+        return Ok(None);
     };
     Ok(Some(Point {
         mechanism: row.mechanism.clone(),
@@ -116,7 +115,7 @@ fn point(
         measured,
         runs: Interval { low, high },
         modelled,
-        interval: Interval::of_middle(&mut sampled),
+        interval,
         error: error_of(modelled, measured),
         calibrates: calibrates(scenario),
     }))
@@ -190,9 +189,9 @@ mod tests {
         row
     }
 
-    fn host() -> Host {
+    fn costs() -> CostTable {
         let text = include_str!("../../../../costs/x86-256-core.toml");
-        Host::parse("x86-256-core", text).unwrap()
+        CostTable::parse("x86-256-core", text).unwrap()
     }
 
     const SAMPLES: Samples = Samples { count: 3, seed: 1 };
@@ -207,7 +206,7 @@ mod tests {
             unavailable,
         ];
         let order = (Pinning::Together, SAMPLES);
-        let points = compare(&bill(rows), &host(), order).unwrap();
+        let points = compare(&bill(rows), &costs(), order).unwrap();
         assert_eq!(points.len(), 2);
         assert_eq!((points[0].measured, points[0].calibrates), (1e6, true));
         assert_eq!(
@@ -242,9 +241,9 @@ mod tests {
     #[test]
     fn a_table_without_topology_is_refused() {
         let text = include_str!("../../../../costs/xen-pv-dom0.toml");
-        let other = Host::parse("xen-pv-dom0", text).unwrap();
+        let other = CostTable::parse("xen-pv-dom0", text).unwrap();
         let rows = bill(vec![row("exit", 2, vec![4000.0])]);
         let compared = compare(&rows, &other, (Pinning::Together, SAMPLES));
-        assert!(matches!(compared, Err(DemandError::Host(_))));
+        assert!(matches!(compared, Err(DemandError::Costs(_))));
     }
 }

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{Host, Kind};
+use pagetoll_bill::cost::{CostTable, Kind};
 use pagetoll_live::routes::demand::primitives::{
     self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements,
 };
 
-use super::{Figure, Table, rounded};
+use super::{Figure, Table, rounded, versions};
 use crate::args::{CalibrateArgs, Verbosity};
 use crate::commands::watched::watched;
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ pub(in crate::commands) fn table_text(name: &str, found: &Measurements) -> Resul
     let when = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let text = comment(found) + &toml::to_string(&table(name, found, &when))?;
     // Nobody shall find out later that it cannot be read.
-    Host::parse(name, &text).context("the table of this host")?;
+    CostTable::parse(name, &text).context("the table of this host")?;
     Ok(text)
 }
 
@@ -76,6 +76,7 @@ fn table(name: &str, found: &Measurements, when: &str) -> Table {
             found.topology.cpus()
         ),
         unit: Unit::Nanoseconds,
+        stack: versions(["linux"].map(|part| (part, found.stack.get(part).map(String::as_str)))),
         topology: Some(found.topology),
         figure: figures
             .into_iter()

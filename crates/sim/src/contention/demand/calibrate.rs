@@ -25,11 +25,29 @@ const NEAR: f64 = 0.003;
 /// Tries, after which the nearest stands.
 const TRIES: u32 = 8;
 
+/// A cost is missed when the model is further from it than this: beyond what the search leaves.
+const MISSED: f64 = 0.02;
+
 /// Factors for the mechanisms: those of uffd and those of all others.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     exit: Factors,
     uffd: Factors,
+    /// The calibration points that no factor meets.
+    pub misses: Vec<Miss>,
+}
+
+/// A calibration point that the model does not meet, whatever its factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Miss {
+    /// The figure that states the cost.
+    pub key: CostKey,
+    /// The model's cost over the stated one, less 1.
+    pub error: f64,
+    /// Which factor was chosen to meet it.
+    pub factor: &'static str,
+    /// What the factor came to: an end of its range, where the error has no other cause.
+    pub at: f64,
 }
 
 impl Calibration {
@@ -65,47 +83,57 @@ pub fn calibrate(
         prices,
         seed,
     };
+    let mut misses = Vec::new();
     let mut exit = Factors::NONE;
     if let Some(goal) = prices.given(CostKey::DEMAND_PAGE_EXIT_4) {
-        exit.others = solve(goal, |others| {
+        let solved = solve(goal, |others| {
             let factors = Factors { others, ..exit };
-            bench.cost(Mechanism::ExitOnMissing, 4, bench.computing(factors)?)
+            let (factors, _) = bench.computing(factors)?;
+            bench.cost(Mechanism::ExitOnMissing, 4, factors)
         })?;
+        exit.others = solved.at;
+        misses.extend(solved.miss(CostKey::DEMAND_PAGE_EXIT_4, "others"));
     }
-    exit = bench.computing(exit)?;
+    let (exit, missed) = bench.computing(exit)?;
+    misses.extend(missed);
     let mut uffd = exit;
     if let Some(goal) = prices.given(CostKey::DEMAND_PAGE_UFFD_4) {
-        uffd.locked = solve(goal, |locked| {
+        let solved = solve(goal, |locked| {
             let factors = Factors { locked, ..uffd };
-            bench.cost(Mechanism::Uffd, 4, bench.waking(factors)?)
+            let (factors, _) = bench.waking(factors)?;
+            bench.cost(Mechanism::Uffd, 4, factors)
         })?;
+        uffd.locked = solved.at;
+        misses.extend(solved.miss(CostKey::DEMAND_PAGE_UFFD_4, "locked"));
     }
-    uffd = bench.waking(uffd)?;
-    Ok(Calibration { exit, uffd })
+    let (uffd, missed) = bench.waking(uffd)?;
+    misses.extend(missed);
+    Ok(Calibration { exit, uffd, misses })
 }
 
 impl Bench<'_> {
-    /// Scales computing until one vCPU that leaves with every fault is as fast as it must be.
-    fn computing(&self, factors: Factors) -> Result<Factors, DemandError> {
-        let Some(goal) = self.prices.given(CostKey::DEMAND_PAGE_EXIT_1) else {
-            return Ok(factors);
+    /// Scales computing until one vCPU that leaves with every fault costs what the table states.
+    fn computing(&self, factors: Factors) -> Result<(Factors, Option<Miss>), DemandError> {
+        let key = CostKey::DEMAND_PAGE_EXIT_1;
+        let Some(goal) = self.prices.given(key) else {
+            return Ok((factors, None));
         };
         let with = |compute| Factors { compute, ..factors };
-        let exit = Mechanism::ExitOnMissing;
-        Ok(with(solve(goal, |compute| {
-            self.cost(exit, 1, with(compute))
-        })?))
+        let solved = solve(goal, |compute| {
+            self.cost(Mechanism::ExitOnMissing, 1, with(compute))
+        })?;
+        Ok((with(solved.at), solved.miss(key, "compute")))
     }
 
-    /// Scales waking until one vCPU with one reader is as fast as it must be.
-    fn waking(&self, factors: Factors) -> Result<Factors, DemandError> {
-        let Some(goal) = self.prices.given(CostKey::DEMAND_PAGE_UFFD_1) else {
-            return Ok(factors);
+    /// Scales waking until one vCPU with one reader costs what the table states.
+    fn waking(&self, factors: Factors) -> Result<(Factors, Option<Miss>), DemandError> {
+        let key = CostKey::DEMAND_PAGE_UFFD_1;
+        let Some(goal) = self.prices.given(key) else {
+            return Ok((factors, None));
         };
         let with = |asleep| Factors { asleep, ..factors };
-        Ok(with(solve(goal, |asleep| {
-            self.cost(Mechanism::Uffd, 1, with(asleep))
-        })?))
+        let solved = solve(goal, |asleep| self.cost(Mechanism::Uffd, 1, with(asleep)))?;
+        Ok((with(solved.at), solved.miss(key, "asleep")))
     }
 
     /// What a page takes each vCPU, in nanoseconds.
@@ -119,19 +147,44 @@ impl Bench<'_> {
     }
 }
 
+/// A factor, and how far the cost is from its goal there, as the logarithm of their ratio.
+#[derive(Clone, Copy, Debug)]
+struct Solved {
+    at: f64,
+    off: f64,
+}
+
+impl Solved {
+    fn miss(self, key: CostKey, factor: &'static str) -> Option<Miss> {
+        let error = self.off.exp_m1();
+        (error.abs() > MISSED).then_some(Miss {
+            key,
+            error,
+            factor,
+            at: self.at,
+        })
+    }
+}
+
 /// Where `cost`, which rises, comes to `goal`: by false position on logarithmic scales, of which both are nearly
 /// straight.
-fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<f64, DemandError> {
+fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<Solved, DemandError> {
     let off = |at: f64| -> Result<f64, DemandError> { Ok((cost(at.exp())? / goal).ln()) };
     let mut low = (RANGE.0.ln(), off(RANGE.0.ln())?);
     let mut high = (RANGE.1.ln(), off(RANGE.1.ln())?);
     if low.1 >= 0.0 || high.1 <= 0.0 {
-        return Ok(if low.1 >= 0.0 { RANGE.0 } else { RANGE.1 });
+        let (at, off) = if low.1 >= 0.0 {
+            (RANGE.0, low.1)
+        } else {
+            (RANGE.1, high.1)
+        };
+        return Ok(Solved { at, off });
     }
     let mut at = low.0;
+    let mut found = low.1;
     for _ in 0..TRIES {
         at = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
-        let found = off(at)?;
+        found = off(at)?;
         if found.abs() < NEAR {
             break;
         }
@@ -144,5 +197,8 @@ fn solve(goal: f64, cost: impl Fn(f64) -> Result<f64, DemandError>) -> Result<f6
             low.1 /= 2.0;
         }
     }
-    Ok(at.exp())
+    Ok(Solved {
+        at: at.exp(),
+        off: found,
+    })
 }

@@ -1,10 +1,10 @@
-//! What each step of a fault costs on one machine: a host table's figures, in nanoseconds, under the names that the
+//! What each step of a fault costs on one machine: a cost table's figures, in nanoseconds, under the names that the
 //! model uses.
 //!
 //! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
 //! wake-ups and hand-offs.
 
-use pagetoll_bill::cost::{CostKey, HostError, Nearness, Prices, Topology};
+use pagetoll_bill::cost::{CostError, CostKey, Nearness, Prices, Topology};
 use pagetoll_engine::Ticks;
 
 /// Ticks of the engine in a nanosecond.
@@ -114,7 +114,7 @@ impl Costs {
         topology: Topology,
         prices: &Prices<'_>,
         factors: Factors,
-    ) -> Result<Self, HostError> {
+    ) -> Result<Self, CostError> {
         Ok(Self {
             topology,
             work: work(prices)?.scaled(factors),
@@ -142,7 +142,7 @@ impl Costs {
     }
 }
 
-fn work(prices: &Prices<'_>) -> Result<Work, HostError> {
+fn work(prices: &Prices<'_>) -> Result<Work, CostError> {
     Ok(Work {
         touch: prices.of(CostKey::DEMAND_TOUCH)?,
         zero_fill: prices.of(CostKey::DEMAND_ZERO_FILL)?,
@@ -158,7 +158,7 @@ fn work(prices: &Prices<'_>) -> Result<Work, HostError> {
     })
 }
 
-fn wake(prices: &Prices<'_>) -> Result<Wake, HostError> {
+fn wake(prices: &Prices<'_>) -> Result<Wake, CostError> {
     Ok(Wake {
         call: prices.of(CostKey::DEMAND_WAKE)?,
         same_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
@@ -166,7 +166,7 @@ fn wake(prices: &Prices<'_>) -> Result<Wake, HostError> {
     })
 }
 
-fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
+fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, CostError> {
     let loaded = prices.given(CostKey::DEMAND_LINE_LOADED).unwrap_or(1.0);
     let between = |parts: u32, key| {
         if parts > 1 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pagetoll_bill::cost::{HostError, Prices, Topology};
+use pagetoll_bill::cost::{CostError, Prices, Topology};
 use pagetoll_engine::{Engine, RunError, Setup, SetupError, SpawnError, TaskId, Ticks};
 use thiserror::Error;
 
@@ -20,7 +20,7 @@ use super::vcpu::{Progress, Vcpu};
 pub enum DemandError {
     /// The table lacks a figure or the topology.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Costs(#[from] CostError),
     /// No vCPU or reader, or more than the model takes.
     #[error("{0} vCPUs and {1} readers: expected 1 to {most} of either", most = super::MOST_VCPUS)]
     Threads(u32, u32),

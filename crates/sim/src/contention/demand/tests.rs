@@ -1,6 +1,6 @@
 //! What the model must show, on the tables that come along.
 
-use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::cost::published::Published;
 use pagetoll_bill::{Order, Toll};
 use pagetoll_units::Pages;
@@ -11,16 +11,15 @@ use crate::routes::demand::{self as billing, Readers, Report, Request};
 
 const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
 const TABLE_1_4: &str = include_str!("../../../../../costs/x86-256-core-1-4.toml");
-const PUBLISHED: &str = include_str!("../../../../../published/published.toml");
 
-fn host(text: &str) -> Host {
-    Host::parse("test", text).unwrap()
+fn costs(text: &str) -> CostTable {
+    CostTable::parse("test", text).unwrap()
 }
 
 /// Pages for each second.
 fn rate(scenario: Scenario) -> f64 {
-    let host = host(TABLE);
-    let (topology, prices) = (host.topology().unwrap(), host.prices());
+    let costs = costs(TABLE);
+    let (topology, prices) = (costs.topology().unwrap(), costs.prices());
     let calibration = calibrate(topology, &prices, 1).unwrap();
     let factors = calibration.of(scenario.mechanism);
     let ran = run((topology, &prices), factors, &scenario).unwrap();
@@ -64,9 +63,9 @@ fn exits_saturate_lower_when_lines_go_to_the_oldest_first() {
 
 #[test]
 fn the_calibration_points_are_met_on_every_sample() {
-    let host = host(TABLE_1_4);
-    let topology = host.topology().unwrap();
-    for prices in [host.prices(), host.sample(1, 3)] {
+    let costs = costs(TABLE_1_4);
+    let topology = costs.topology().unwrap();
+    for prices in [costs.prices(), costs.sample(1, 3)] {
         let calibration = calibrate(topology, &prices, 5).unwrap();
         let points = [
             (Mechanism::ExitOnMissing, 1, 340e3),
@@ -114,14 +113,14 @@ fn more_threads_than_cpus_take_turns() {
     for mechanism in [Mechanism::Uffd, Mechanism::ExitOnMissing] {
         assert!(rate(Scenario::new(mechanism, 1024)) > 0.0);
     }
-    let host = host(&TABLE.replace(
+    let costs = costs(&TABLE.replace(
         "sockets = 2\nl3-groups = 8\ncores = 8\nthreads = 2",
         "sockets = 1\nl3-groups = 1\ncores = 2\nthreads = 1",
     ));
     let ran = |scenario: Scenario| {
-        let topology = host.topology().unwrap();
+        let topology = costs.topology().unwrap();
         let factors = Factors::NONE;
-        run((topology, &host.prices()), factors, &scenario).unwrap()
+        run((topology, &costs.prices()), factors, &scenario).unwrap()
     };
     let populated = |vcpus| ran(Scenario::new(Mechanism::Populated, vcpus)).pages_per_second;
     let scaled = populated(8) / populated(2);
@@ -139,14 +138,14 @@ fn more_threads_than_cpus_take_turns() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_does_not() {
-    let host = host(TABLE);
+    let costs = costs(TABLE);
     let ran = |seed| {
         let scenario = Scenario {
             seed,
             ..Scenario::new(Mechanism::Uffd, 8)
         };
-        let topology = host.topology().unwrap();
-        run((topology, &host.prices()), Factors::NONE, &scenario).unwrap()
+        let topology = costs.topology().unwrap();
+        run((topology, &costs.prices()), Factors::NONE, &scenario).unwrap()
     };
     assert_eq!(ran(1), ran(1));
     assert_ne!(ran(1), ran(2));
@@ -154,10 +153,11 @@ fn the_same_seed_gives_the_same_run_and_another_does_not() {
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    let host = host(TABLE);
-    let topology = host.topology().unwrap();
-    let refused =
-        |scenario: Scenario| run((topology, &host.prices()), Factors::NONE, &scenario).unwrap_err();
+    let costs = costs(TABLE);
+    let topology = costs.topology().unwrap();
+    let refused = |scenario: Scenario| {
+        run((topology, &costs.prices()), Factors::NONE, &scenario).unwrap_err()
+    };
     let uffd = Scenario::new(Mechanism::Uffd, 2);
     assert_eq!(
         refused(Scenario { vcpus: 0, ..uffd }),
@@ -176,7 +176,7 @@ fn what_cannot_be_run_is_refused() {
     ));
     assert_eq!(refused(Scenario { batch: 0, ..uffd }), DemandError::NoBatch);
     let without = TABLE.replace("demand.queue.entry", "demand.page.uffd.4");
-    let lacking = Host::parse("t", &without).unwrap();
+    let lacking = CostTable::parse("t", &without).unwrap();
     let told = run((topology, &lacking.prices()), Factors::NONE, &uffd).unwrap_err();
     assert!(told.to_string().contains("demand.queue.entry"), "{told}");
 }
@@ -193,12 +193,12 @@ fn request(table: &str, samples: u32) -> Request {
         readers: Readers::AsVcpus,
         pinning: Pinning::Apart,
         what_if: WhatIf::Real,
-        host: host(table),
+        costs: costs(table),
         samples: Samples {
             count: samples,
             seed: 1,
         },
-        published: Published::list(PUBLISHED).unwrap(),
+        published: Published::built_in().to_vec(),
         report: Report::Rows,
         command: String::new(),
     }
@@ -239,6 +239,48 @@ fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them()
     assert_eq!(told.count(), 2);
     let alone = billing::bill(&request(TABLE, 1)).unwrap();
     assert!(!alone.rows.iter().any(with_law));
+}
+
+#[test]
+fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
+    let table = TABLE.replace(
+        "[figure.\"demand.page.uffd.1\"]",
+        "[figure.\"demand.page.uffd.4\"]",
+    );
+    let at = table.find("[figure.\"demand.page.uffd.4\"]").unwrap();
+    let (before, after) = table.split_at(at);
+    let figure = after
+        .lines()
+        .map(|line| match line.split_once(" = ") {
+            Some(("value" | "low" | "high", _)) => {
+                format!("{} = 1.0", line.split(' ').next().unwrap())
+            }
+            _ => line.to_owned(),
+        })
+        .collect::<Vec<_>>();
+    let impossible = format!("{before}{}\n", figure.join("\n"));
+    let bill = billing::bill(&request(&impossible, 2)).unwrap();
+    let warned = bill.notes.iter().find(|note| note.starts_with("warning: "));
+    let warned = warned.unwrap();
+    assert!(
+        warned.contains("calibration misses demand.page.uffd.4 on 2 of 2 machines"),
+        "{warned}"
+    );
+    assert!(warned.ends_with("factor locked ends at 0.05"), "{warned}");
+    let met = billing::bill(&request(TABLE, 2)).unwrap();
+    assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
+}
+
+#[test]
+fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
+    let fitted = TABLE.replace(
+        "fitted-to = [\"demand.uffd.1\"]",
+        "fitted-to = [\"demand.uffd.8\"]",
+    );
+    let bill = billing::bill(&request(&fitted, 1)).unwrap();
+    let uffd = bill.rows.iter().filter(|row| row.mechanism == "uffd");
+    let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
+    assert_eq!(fitted, [true, false, false, true]);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Modelled rates beside the published ones.
 
+use std::fmt;
+
+use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
 use pagetoll_bill::{Interval, PublishedRate, Row};
 
@@ -15,7 +18,7 @@ pub(crate) fn with_published(rows: &mut [Row], request: &Request) -> Vec<String>
         .collect();
     if !rates
         .iter()
-        .any(|figure| request.host.is_fitted_to(&figure.id))
+        .any(|figure| request.costs.is_fitted_to(&figure.id))
     {
         return Vec::new();
     }
@@ -36,14 +39,21 @@ pub(crate) fn with_published(rows: &mut [Row], request: &Request) -> Vec<String>
             all.push((vcpus, figure.value));
             row.published = Some(PublishedRate {
                 pages_per_second: figure.value,
-                fitted: request.host.is_fitted_to(&figure.id),
+                fitted: request.costs.is_fitted_to(&figure.id)
+                    || is_calibration_point(request, &mechanism, vcpus),
                 scalability: None,
             });
         }
         set_scalability(rows, &mechanism, &all);
-        notes.extend(summary(rows, &mechanism));
+        notes.extend(summary(rows, &mechanism).map(|all| all.to_string()));
     }
     notes
+}
+
+/// Whether the table says what this row costs: then a factor was chosen to meet it, whatever it was fitted to.
+fn is_calibration_point(request: &Request, mechanism: &str, vcpus: u32) -> bool {
+    let key = CostKey::named(&format!("demand.page.{mechanism}.{vcpus}"));
+    key.is_some_and(|key| request.costs.figure(key).is_ok())
 }
 
 /// A page at a time, and a reader for each vCPU where there are readers.
@@ -89,38 +99,78 @@ fn is_inside(row: &Row, published: PublishedRate) -> bool {
     row.interval.is_some_and(within)
 }
 
-/// Median and worst error of what is no calibration point, and how many lie inside their intervals.
-fn summary(rows: &[Row], mechanism: &str) -> Option<String> {
+/// How far the model is off the published rates of one mechanism, calibration points left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The mechanism.
+    pub mechanism: String,
+    /// The model's errors.
+    pub errors: Errors,
+    /// How many published rates are compared.
+    pub compared: usize,
+    /// How many of them lie inside the interval of 90 % of the samples.
+    pub inside: usize,
+    /// The errors of the universal scalability law; absent where there are not two calibration points.
+    pub by_law: Option<Errors>,
+}
+
+/// Errors as [`error_of`] defines them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// The median; of an even number the mean of the middle two.
+    pub median: f64,
+    /// The largest.
+    pub worst: f64,
+}
+
+impl Errors {
+    fn of(errors: Vec<f64>) -> Option<Self> {
+        let worst = errors.iter().copied().max_by(f64::total_cmp)?;
+        let median = median(errors)?;
+        Some(Self { median, worst })
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (median, worst) = (100.0 * self.median, 100.0 * self.worst);
+        write!(f, "median error {median:.0} %, worst {worst:.0} %")
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} against what was published, calibration points left out: {}; {} of {} inside their intervals",
+            self.mechanism, self.errors, self.inside, self.compared
+        )?;
+        match self.by_law {
+            Some(errors) => write!(
+                f,
+                "; the universal scalability law through the same points, chosen knowing all: {errors}"
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The summary of a mechanism's rows; `None` where no row but calibration points was published.
+#[must_use]
+pub fn summary(rows: &[Row], mechanism: &str) -> Option<Summary> {
     let left_out = || compared(rows, mechanism).filter(|(_, published)| !published.fitted);
-    let errors: Vec<f64> = left_out()
-        .filter_map(|(row, published)| {
-            Some(error_of(row.pages_per_second?, published.pages_per_second))
-        })
-        .collect();
-    let inside = left_out().filter(|(row, published)| is_inside(row, *published));
-    let (of, inside) = (errors.len(), inside.count());
-    let mut text = format!(
-        "{mechanism} against what was published, calibration points left out: {}; {inside} of {of} inside their \
-         intervals",
-        median_and_worst(errors)?
-    );
+    let errors = left_out().filter_map(|(row, published)| {
+        Some(error_of(row.pages_per_second?, published.pages_per_second))
+    });
     let by_law = left_out().filter_map(|(_, published)| {
         Some(error_of(published.scalability?, published.pages_per_second))
     });
-    if let Some(errors) = median_and_worst(by_law.collect()) {
-        text += &format!(
-            "; the universal scalability law through the same points, chosen knowing all: {errors}"
-        );
-    }
-    Some(text)
-}
-
-fn median_and_worst(errors: Vec<f64>) -> Option<String> {
-    let worst = errors.iter().copied().max_by(f64::total_cmp)?;
-    let median = median(errors)?;
-    Some(format!(
-        "median error {:.0} %, worst {:.0} %",
-        100.0 * median,
-        100.0 * worst
-    ))
+    let inside = left_out().filter(|(row, published)| is_inside(row, *published));
+    Some(Summary {
+        mechanism: mechanism.to_owned(),
+        errors: Errors::of(errors.collect())?,
+        compared: left_out().count(),
+        inside: inside.count(),
+        by_law: Errors::of(by_law.collect()),
+    })
 }

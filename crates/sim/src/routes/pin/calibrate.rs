@@ -1,4 +1,4 @@
-//! From bills of the lab's pin route to the figures of a host table.
+//! From bills of the lab's pin route to the figures of a cost table.
 //!
 //! The model travels the very shapes that were billed. What it counts times the figures is what the lab counted: an
 //! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use self::equations::{Solved, System};
 use super::tariff::{MAP, UNMAP};
-use crate::calibrate::Derived;
+use crate::routes::derived::Derived;
 use pagetoll_models::vfio::Mechanism;
 
 /// What is believed of a figure that is taken from another kernel: 10 % either way.

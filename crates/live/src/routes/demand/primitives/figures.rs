@@ -1,4 +1,4 @@
-//! From what was measured to the figures of a host table. Pure.
+//! From what was measured to the figures of a cost table. Pure.
 //!
 //! A figure that is a difference is taken within each round. What cannot be measured by one process on one host is
 //! assumed, and said to be.
@@ -9,7 +9,7 @@ use pagetoll_bill::cost::{CostKey, Kind, Nearness};
 
 use super::{Estimate, Measurements, Primitive};
 
-/// A figure of a host table.
+/// A figure of a cost table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
     /// Which.

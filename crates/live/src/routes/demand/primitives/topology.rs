@@ -54,7 +54,7 @@ impl Cpus {
         }
     }
 
-    /// The machine as a host table has it, of equal sockets: of unequal ones the larger.
+    /// The machine as a cost table has it, of equal sockets: of unequal ones the larger.
     pub(super) fn topology(&self) -> Topology {
         let sockets = self.distinct(|cpu| (&cpu.socket, "", ""));
         let groups = self.distinct(|cpu| (&cpu.socket, &cpu.l3, ""));

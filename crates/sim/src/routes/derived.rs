@@ -1,0 +1,79 @@
+//! What the routes' calibrations share: figures derived from rows that the lab counted.
+
+use pagetoll_bill::cost::{CostKey, Kind};
+use pagetoll_bill::{Bill, Row, System};
+
+/// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
+const SPREAD: f64 = 0.001;
+/// What is believed of a figure that is taken to be like a measured one: 10 % either way.
+const ASSUMED_SPREAD: f64 = 0.1;
+
+/// A figure that was derived.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// Which.
+    pub key: CostKey,
+    /// Its value in instructions.
+    pub value: f64,
+    /// Nothing below is believed.
+    pub low: f64,
+    /// Nothing above is believed.
+    pub high: f64,
+    /// Measured, or assumed to be like one that was.
+    pub kind: Kind,
+    /// How it was derived.
+    pub source: String,
+}
+
+/// The rows of a bill that one system gave.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) bill: &'a Bill,
+    pub(crate) system: System,
+}
+
+/// Whose rows the figures of 32-bit guests come from: they may have run on a Xen of their own.
+pub(crate) fn of_32_bits(bill: Rows<'_>) -> String {
+    let xen = bill.bill.stack.get("xen-pv32").map_or("?", String::as_str);
+    format!("xen-pv32-dom0 (Xen {xen} with CONFIG_PV32),")
+}
+
+pub(crate) fn measured(key: CostKey, value: f64, source: &str) -> Derived {
+    derived((key, Kind::Measured), value, SPREAD, source)
+}
+
+pub(crate) fn assumed(key: CostKey, value: f64, source: &str) -> Derived {
+    derived((key, Kind::Assumed), value, ASSUMED_SPREAD, source)
+}
+
+fn derived((key, kind): (CostKey, Kind), value: f64, spread: f64, source: &str) -> Derived {
+    Derived {
+        key,
+        value,
+        low: value * (1.0 - spread),
+        high: value * (1.0 + spread),
+        kind,
+        source: source.to_owned(),
+    }
+}
+
+pub(crate) fn value(figures: &[Derived], key: CostKey) -> Option<f64> {
+    let found = figures.iter().find(|figure| figure.key == key);
+    found.map(|figure| figure.value)
+}
+
+/// The cost of a mechanism that is billed at one batch.
+pub(crate) fn only(bill: Rows<'_>, mechanism: &str) -> Option<f64> {
+    rows(bill, mechanism).find_map(|row| row.cost_per_page)
+}
+
+pub(crate) fn rows<'a>(of: Rows<'a>, mechanism: &'a str) -> impl Iterator<Item = &'a Row> {
+    let is_wanted = move |row: &&Row| row.system == of.system && row.mechanism == mechanism;
+    of.bill.rows.iter().filter(is_wanted)
+}
+
+/// The cost of an operation by a mechanism that is billed at one batch.
+pub(crate) fn of(bill: Rows<'_>, operation: &str, mechanism: &str) -> Option<f64> {
+    let mut rows = rows(bill, mechanism).filter(|row| row.operation == operation);
+    rows.find_map(|row| row.cost_per_page)
+}

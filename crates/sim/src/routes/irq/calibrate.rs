@@ -1,0 +1,28 @@
+//! From the lab's rows of irq to figures.
+
+use pagetoll_bill::cost::CostKey;
+
+use crate::routes::derived::{Derived, Rows, measured, of};
+
+/// What the rows give; `None` where one of them is missing.
+pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
+    let xen_version = of(bill, "none-pending", "always")?;
+    let upcall = of(bill, "one-pending", "always")? - xen_version;
+    Some(vec![
+        measured(
+            CostKey::EVENT_CHECK,
+            of(bill, "none-pending", "if-pending")?,
+            "row none-pending by if-pending",
+        ),
+        measured(
+            CostKey::XEN_VERSION,
+            xen_version,
+            "row none-pending by always",
+        ),
+        measured(
+            CostKey::UPCALL,
+            upcall,
+            "row one-pending by always, less xen_version",
+        ),
+    ])
+}

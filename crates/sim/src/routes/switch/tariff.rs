@@ -1,0 +1,25 @@
+//! What loading TLS descriptors at a context switch pays for.
+
+use pagetoll_bill::cost::CostKey;
+use pagetoll_models::linux::LoadTls;
+
+use crate::routes::price::Item;
+use crate::routes::tariff::{entry, item};
+
+/// What a mechanism pays for.
+pub(crate) fn of(mechanism: LoadTls) -> Vec<Item> {
+    let loads = [
+        entry(CostKey::HYPERCALL_ENTRY),
+        item("multicall", CostKey::SWITCH_MULTICALL, |w| {
+            w.tolls.multicall
+        }),
+        item("descriptor", CostKey::UPDATE_DESCRIPTOR, |w| {
+            w.tolls.descriptors
+        }),
+    ];
+    let compares = item("compare", CostKey::TLS_COMPARE, |w| w.items);
+    match mechanism {
+        LoadTls::Always => loads.to_vec(),
+        LoadTls::IfChanged => loads.into_iter().chain([compares]).collect(),
+    }
+}
