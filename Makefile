@@ -17,7 +17,7 @@ bill: setup
 # What needs no machine comes first; then packages as the distribution has them now; then real guests.
 test: setup
 	cargo test --workspace --no-fail-fast
-	cargo test -p pagetoll-lab --test real_packages -- --ignored --test-threads=1
+	cargo test -p pagetoll-images --test real_packages -- --ignored --test-threads=1
 
 	@echo "kernels were not built: make check-fixes builds the fixes' and proves them"
 

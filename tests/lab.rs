@@ -23,6 +23,7 @@ mod signals;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pagetoll_test_support::skipped_test;
 
 use bench::Bench;
 
@@ -86,7 +87,7 @@ fn main() -> ExitCode {
     let trial = |(name, test): (&str, Test)| {
         let reason = skip.clone();
         if let Some(reason) = &reason {
-            eprintln!("skipped: {name}: {reason}");
+            skipped_test(name, reason);
         }
         Trial::test(name, move || test(&Bench::open()?)).with_ignored_flag(reason.is_some())
     };

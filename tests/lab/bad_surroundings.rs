@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Failed;
+use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, must_fail, nothing_is_left};
 
@@ -94,7 +95,10 @@ pub(crate) fn full_disk(bench: &Bench) -> Result<(), Failed> {
         .arg(&disk)
         .output()?;
     if !mount.status.success() {
-        eprintln!("skipped: a_full_disk_is_told: cannot mount a tmpfs here (needs root)");
+        skipped_test(
+            "a_full_disk_is_told",
+            "cannot mount a tmpfs here (needs root)",
+        );
         return Ok(());
     }
     let _mounted = Mounted(&disk);

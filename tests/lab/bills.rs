@@ -4,6 +4,7 @@ use std::fs;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Row, System, Verdict};
+use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, must_succeed};
 
@@ -167,7 +168,7 @@ pub(crate) fn newer_kernel(bench: &Bench) -> Result<(), Failed> {
     let output = bench.small_bill(&arguments).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(2) && told.contains("suite") {
-        eprintln!("skipped: a_newer_kernel_bills_the_real_route: {told}");
+        skipped_test("a_newer_kernel_bills_the_real_route", told);
         return Ok(());
     }
     ensure(output.status.success(), told)?;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Verdict};
+use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, must_fail, must_succeed, nothing_is_left};
 
@@ -162,8 +163,9 @@ pub(crate) fn too_little_memory(bench: &Bench) -> Result<(), Failed> {
         .output()
         .is_ok_and(|output| output.status.success())
     {
-        eprintln!(
-            "skipped: too_little_memory_is_told: cannot mount over /proc/meminfo here (needs root)"
+        skipped_test(
+            "too_little_memory_is_told",
+            "cannot mount over /proc/meminfo here (needs root)",
         );
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Role, Row, System, Toll, Verdict};
+use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, must_succeed};
 
@@ -96,7 +97,7 @@ pub(crate) fn fault(bench: &Bench) -> Result<(), Failed> {
 fn two_traps_are_one_hypercall(mut bill: Bill) -> Result<(), Failed> {
     bill.rows.retain(|row| row.system == System::XenPv32Dom0);
     if let Some(reason) = bill.rows.iter().find_map(|row| row.unavailable.as_ref()) {
-        eprintln!("skipped: a 32-bit guest's faults: {reason}");
+        skipped_test("a 32-bit guest's faults", reason);
         return is_told(&bill);
     }
     must_be_cheaper(&bill, "set", ["emulate-2x32", "hypercall"])?;
@@ -151,7 +152,7 @@ pub(crate) fn irq(bench: &Bench) -> Result<(), Failed> {
 pub(crate) fn flush(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "flush")?;
     if let Some(note) = bill.notes.iter().find(|note| note.contains("not counted")) {
-        eprintln!("skipped: a_flush_writes_what_xen_says: {note}");
+        skipped_test("a_flush_writes_what_xen_says", note);
         return Ok(());
     }
     let writes = |operation, mechanism, register: &str| -> Result<f64, Failed> {

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use pagetoll_test_support::skipped_test;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Bench, nothing_is_left, processes_below, wait_until};
@@ -84,7 +85,10 @@ fn booted(bench: &Bench) -> Result<Child, Failed> {
 pub(crate) fn while_booted(bench: &Bench) -> Result<(), Failed> {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         if signal == Signal::HUP && hang_ups_are_ignored() {
-            eprintln!("skipped: signals_while_booted_leave_nothing: SIGHUP is ignored here");
+            skipped_test(
+                "signals_while_booted_leave_nothing",
+                "SIGHUP is ignored here",
+            );
             continue;
         }
         let child = booted(bench)?;

@@ -50,8 +50,7 @@ mod tests {
     #[test]
     fn a_damaged_package_leaves_nothing() {
         if tools::check(&[Tool::DpkgDeb]).is_err() {
-            crate::skipped(&"dpkg-deb is not installed");
-            return;
+            pagetoll_test_support::skip!("dpkg-deb is not installed");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();

@@ -36,11 +36,3 @@ pub struct Surroundings<'a> {
     /// Follows the progress.
     pub progress: &'a dyn Progress,
 }
-
-/// Reports a skipped test on the real stderr, past the capture of test output, where CI counts it.
-#[cfg(test)]
-fn skipped(reason: &dyn std::fmt::Display) {
-    use std::io::Write;
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _unseen = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
-}

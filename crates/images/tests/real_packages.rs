@@ -5,21 +5,16 @@
 
 use std::env;
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use pagetoll_backend::Stop;
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
 use pagetoll_images::process::run_to_end;
-use pagetoll_images::{Error, Stop, xen};
-
-/// Says that a test proves nothing here. Goes around the capture of test output: what was not tried must be seen.
-fn skipped(reason: &dyn std::fmt::Display) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _unseen = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
-}
+use pagetoll_images::{Error, xen};
+use pagetoll_test_support::skipped;
 
 struct Bench {
     _folder: tempfile::TempDir,
@@ -39,7 +34,7 @@ impl Bench {
                 cache,
             }),
             Err(error @ Error::Environment { .. }) => {
-                skipped(&error);
+                skipped(error);
                 None
             }
             Err(error) => panic!("{error}"),
@@ -108,7 +103,7 @@ fn the_newest_backported_kernel_is_found_in_its_parts() {
     let Some(bench) = Bench::new() else { return };
     let kernel = match bench.kernel("debian:trixie-backports") {
         Err(Error::BadInput { what: "suite", .. }) => {
-            return skipped(&"the mirror has no such suite");
+            return skipped("the mirror has no such suite");
         }
         kernel => kernel.unwrap(),
     };
@@ -187,7 +182,7 @@ fn a_mirror_that_cannot_be_reached_is_told_as_such() {
 #[ignore = "run by a_mirror_that_cannot_be_reached_is_told_as_such"]
 fn refreshes_without_a_network() {
     if env::var_os("APT_CONFIG").is_none() {
-        return skipped(&"there is a network");
+        return skipped("there is a network");
     }
     let Some(bench) = Bench::new() else { return };
     let error = Archive::open(&bench.cache, None, Freshness::Refresh, &Stop::new()).unwrap_err();

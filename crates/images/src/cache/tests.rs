@@ -145,8 +145,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_told_with_the_path_and_leaves_nothing() {
     let Some(disk) = SmallDisk::mount() else {
-        crate::skipped(&"cannot mount a tmpfs here (needs root)");
-        return;
+        pagetoll_test_support::skip!("cannot mount a tmpfs here (needs root)");
     };
     let cache = Cache::open_at(&disk.0.path().join("cache"), &Stop::new()).unwrap();
     let written = cache.entry("kind/large", &Stop::new(), |path| {

@@ -173,8 +173,7 @@ mod tests {
     #[test]
     fn a_folder_without_a_build_system_is_refused_with_a_reason() {
         if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();

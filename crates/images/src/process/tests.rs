@@ -175,8 +175,7 @@ fn starts_a_child_and_waits() {
 #[test]
 fn a_child_dies_with_a_parent_that_is_killed() {
     if death_signal_setter().is_none() {
-        crate::skipped(&"no setpriv that knows --pdeathsig");
-        return;
+        pagetoll_test_support::skip!("no setpriv that knows --pdeathsig");
     }
     let name = "process::tests::starts_a_child_and_waits";
     let mut parent = Command::new(std::env::current_exe().unwrap())

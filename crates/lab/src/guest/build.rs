@@ -338,8 +338,7 @@ mod tests {
     #[test]
     fn init_builds_once() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
@@ -353,8 +352,7 @@ mod tests {
     #[test]
     fn the_32_bit_kernel_is_an_elf_file_with_xens_notes() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();

@@ -135,8 +135,7 @@ mod tests {
     #[test]
     fn it_builds_and_qemu_takes_it_or_says_why_not() {
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Qemu]) {
-            crate::skipped(&missing);
-            return;
+            pagetoll_test_support::skip!("{missing}");
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
