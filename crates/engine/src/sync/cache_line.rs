@@ -8,15 +8,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use crate::context::{Cx, Parked};
-use crate::deadlock::Resource;
 use crate::distance::Distance;
-use crate::executor::Handle;
 use crate::ids::{CoreId, NONE, Toll};
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
+use crate::queue::wait_list::WaitList;
+use crate::runtime::context::{Cx, Parked};
+use crate::runtime::deadlock::Resource;
+use crate::runtime::executor::Handle;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 use crate::time::Ticks;
-use crate::wait_list::WaitList;
 
 /// Which of the waiting cores gets a line next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct LineCosts {
     pub arbitration: Arbitration,
 }
 
-/// [`Node::note`](crate::node::Node::note) of a task that waits for the line itself, and for a copy.
+/// [`Node::note`](crate::runtime::node::Node::note) of a task that waits for the line itself, and for a copy.
 const EXCLUSIVE: u32 = 0;
 const COPY: u32 = 1;
 

@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 
 use rand_core::Rng;
 
-use crate::error::{Misuse, SpawnError};
-use crate::executor::Handle;
-use crate::front::Due;
 use crate::ids::{CoreId, TaskId, Toll};
-use crate::ipi::InterruptMask;
-use crate::kernel::{Kernel, LONG};
-use crate::node::{Status, WaitFor};
-use crate::record::{Account, Paid};
+use crate::queue::front::Due;
+use crate::runtime::error::{Misuse, SpawnError};
+use crate::runtime::executor::Handle;
+use crate::runtime::ipi::InterruptMask;
+use crate::runtime::kernel::{Kernel, LONG};
+use crate::runtime::node::{Status, WaitFor};
+use crate::runtime::record::{Account, Paid};
 use crate::time::{Ticks, Time};
 
 /// One task's access to its engine, given to it when it starts.
@@ -215,8 +215,9 @@ impl Cx {
         let Some(due) = self.now().checked_add(ticks) else {
             return self.start_rare_charge(ticks, account);
         };
-        let then = (due, Paid::of(account, ticks.0));
-        self.kernel().charge_until(self.task, &self.status, then)
+        let paid = Paid::of(account, ticks.0);
+        self.kernel()
+            .charge_until(self.task, &self.status, due, paid)
     }
 
     /// [`Cx::start_charge`] of no ticks, of many, or where the task is not just running.
@@ -224,13 +225,13 @@ impl Cx {
     #[inline(never)]
     fn start_rare_charge(&self, ticks: Ticks, account: Account) -> bool {
         self.kernel()
-            .start_rare_charge(self.task, &self.status, (ticks, Paid::open(account)))
+            .start_rare_charge(self.task, &self.status, ticks, Paid::open(account))
     }
 
     /// Starts `ticks` of computing that nobody records: whether they are over already.
     pub(crate) fn start_unrecorded(&self, ticks: Ticks) -> bool {
         self.kernel()
-            .start_rare_charge(self.task, &self.status, (ticks, Paid::NOTHING))
+            .start_rare_charge(self.task, &self.status, ticks, Paid::NOTHING)
     }
 
     /// Suspends the task, which must be [running](WaitFor::is_running), for `wait`, and has the time

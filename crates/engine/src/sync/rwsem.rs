@@ -8,16 +8,16 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use crate::context::Cx;
-use crate::deadlock::Resource;
 use crate::distance::Distance;
-use crate::executor::Handle;
 use crate::ids::{NONE, Toll};
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
-use crate::wait_list::WaitList;
+use crate::queue::wait_list::WaitList;
+use crate::runtime::context::Cx;
+use crate::runtime::deadlock::Resource;
+use crate::runtime::executor::Handle;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 
-/// [`Node::note`](crate::node::Node::note) of a waiting reader and of a waiting writer.
+/// [`Node::note`](crate::runtime::node::Node::note) of a waiting reader and of a waiting writer.
 const READ: u32 = 0;
 const WRITE: u32 = 1;
 
@@ -27,7 +27,7 @@ pub struct RwSem(Rc<Inner>);
 
 struct Inner {
     kernel: Rc<Kernel>,
-    name: String,
+    title: String,
     toll: Toll,
     wake_up: Distance,
     wait: WaitFor,
@@ -42,10 +42,21 @@ impl RwSem {
     /// run.
     #[must_use]
     pub fn new(handle: &Handle, name: &str, toll: Toll, wake_up: Distance) -> Self {
+        let title = format!("rwsem `{name}`");
+        Self::with_title(handle, title, toll, wake_up)
+    }
+
+    /// The same, called something else in a [`Deadlock`](crate::Deadlock).
+    pub(crate) fn with_title(
+        handle: &Handle,
+        title: String,
+        toll: Toll,
+        wake_up: Distance,
+    ) -> Self {
         Self(Rc::new_cyclic(|sem: &Weak<Inner>| Inner {
             wait: handle.0.register(sem.clone()),
             kernel: Rc::clone(&handle.0),
-            name: name.to_owned(),
+            title,
             toll,
             wake_up,
             writer: Cell::new(NONE),
@@ -140,17 +151,15 @@ impl Inner {
         self.grant(task);
     }
 
-    /// Ends the writer's turn; it goes on as a reader if it says so.
-    fn release_write(&self, reader: Option<u32>) {
+    fn release_write(&self) {
         let writer = self.writer.replace(NONE);
-        self.readers.borrow_mut().extend(reader);
         self.grant(writer);
     }
 }
 
 impl Resource for Inner {
     fn title(&self) -> String {
-        format!("rwsem `{}`", self.name)
+        self.title.clone()
     }
 
     /// Its writer or its readers; if they would not be in the way, the first waiter, who is.
@@ -185,19 +194,16 @@ pub struct WriteGuard<'a> {
     sem: &'a Inner,
 }
 
-impl<'a> WriteGuard<'a> {
-    /// Goes on as a reader, along with the readers at the head of the queue.
-    pub fn downgrade(self) -> ReadGuard<'a> {
-        let sem = self.sem;
-        let task = sem.writer.get();
-        std::mem::forget(self);
-        sem.release_write(Some(task));
-        ReadGuard { sem, task }
+impl WriteGuard<'_> {
+    /// How many tasks wait; releasing wakes at least one of them.
+    #[must_use]
+    pub fn waiters(&self) -> u32 {
+        self.sem.waiters.len()
     }
 }
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        self.sem.release_write(None);
+        self.sem.release_write();
     }
 }

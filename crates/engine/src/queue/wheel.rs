@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 
 use crate::ids::NONE;
-use crate::ready::Ready;
+use crate::queue::ready::Ready;
 use crate::time::Time;
 
 /// Ticks with a slot of their own.
@@ -149,7 +149,7 @@ impl Wheel {
     }
 
     /// Sets the timer of `id`, which must not be set, to `due`, which must not be over. `false`, like
-    /// [`Timers::insert_few`](crate::timers::Timers::insert_few).
+    /// [`Timers::insert_few`](crate::queue::timers::Timers::insert_few).
     #[inline]
     pub(crate) fn insert(&self, id: u32, due: u64) -> bool {
         let after = due.wrapping_sub(self.start.get());

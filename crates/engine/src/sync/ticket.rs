@@ -5,11 +5,11 @@
 //! waiters (Boyd-Wickizer, Kaashoek, Morris and Zeldovich, "Non-scalable locks are dangerous", 2012).
 //! The mean is charged, not a draw.
 
-use crate::context::Cx;
 use crate::distance::Distance;
-use crate::executor::Handle;
 use crate::ids::Toll;
-use crate::spinlock::{Acquire, SpinLock};
+use crate::runtime::context::Cx;
+use crate::runtime::executor::Handle;
+use crate::sync::spinlock::{Acquire, SpinLock};
 use crate::time::Ticks;
 
 /// What a hand-off of a ticket lock takes.
@@ -29,9 +29,9 @@ impl TicketLock {
     /// A free lock. An acquisition that had to spin is recorded under `toll` with the time spun.
     #[must_use]
     pub fn new(handle: &Handle, name: &str, toll: Toll, costs: TicketCosts) -> Self {
-        Self(SpinLock::of_kind(
+        Self(SpinLock::with_title(
             handle,
-            ("ticket lock", name),
+            format!("ticket lock `{name}`"),
             toll,
             costs,
         ))

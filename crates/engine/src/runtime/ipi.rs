@@ -9,14 +9,14 @@ use std::cell::{Cell, RefMut};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-use crate::context::{Cx, Parked};
-use crate::deadlock::Resource;
 use crate::distance::Distance;
-use crate::error::Misuse;
-use crate::executor::Handle;
 use crate::ids::{CoreId, Toll};
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
+use crate::runtime::context::{Cx, Parked};
+use crate::runtime::deadlock::Resource;
+use crate::runtime::error::Misuse;
+use crate::runtime::executor::Handle;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 use crate::time::{Ticks, Time};
 
 /// What an interrupt costs besides its handling.

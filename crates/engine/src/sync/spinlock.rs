@@ -8,17 +8,17 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
-use crate::context::Cx;
-use crate::deadlock::Resource;
 use crate::distance::Distance;
-use crate::error::Misuse;
-use crate::executor::Handle;
 use crate::ids::{NONE, Toll};
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
-use crate::ticket::TicketCosts;
+use crate::queue::wait_list::WaitList;
+use crate::runtime::context::Cx;
+use crate::runtime::deadlock::Resource;
+use crate::runtime::error::Misuse;
+use crate::runtime::executor::Handle;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
+use crate::sync::ticket::TicketCosts;
 use crate::time::Ticks;
-use crate::wait_list::WaitList;
 
 /// A first-in first-out spinlock; clones are the same lock.
 #[derive(Clone)]
@@ -26,8 +26,7 @@ pub struct SpinLock(Rc<Inner>);
 
 struct Inner {
     kernel: Rc<Kernel>,
-    name: String,
-    kind: &'static str,
+    title: String,
     toll: Toll,
     costs: TicketCosts,
     /// Whether all costs are zero.
@@ -46,20 +45,20 @@ impl SpinLock {
             hand_off,
             refetch: Ticks::ZERO,
         };
-        Self::of_kind(handle, ("spinlock", name), toll, costs)
+        Self::with_title(handle, format!("spinlock `{name}`"), toll, costs)
     }
 
-    pub(crate) fn of_kind(
+    /// The same, called something else in a [`Deadlock`](crate::Deadlock).
+    pub(crate) fn with_title(
         handle: &Handle,
-        (kind, name): (&'static str, &str),
+        title: String,
         toll: Toll,
         costs: TicketCosts,
     ) -> Self {
         Self(Rc::new_cyclic(|lock: &Weak<Inner>| Inner {
             wait: handle.0.register(lock.clone()),
             kernel: Rc::clone(&handle.0),
-            name: name.to_owned(),
-            kind,
+            title,
             toll,
             is_instant: costs.hand_off.is_none() && costs.refetch == Ticks::ZERO,
             costs,
@@ -158,7 +157,7 @@ impl Inner {
 
 impl Resource for Inner {
     fn title(&self) -> String {
-        format!("{} `{}`", self.kind, self.name)
+        self.title.clone()
     }
 
     fn holders(&self, _: &Kernel, _: u32) -> Vec<u32> {

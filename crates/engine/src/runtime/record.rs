@@ -153,7 +153,7 @@ impl Ledger {
     }
 
     /// A book for `actors` payers and `tolls` tolls that keeps the newest `records` records.
-    pub(crate) fn new(actors: usize, tolls: usize, (records, keep): (usize, Keep)) -> Self {
+    pub(crate) fn new(actors: usize, tolls: usize, records: usize, keep: Keep) -> Self {
         let toll_bits = Self::toll_bits(tolls);
         let accounts = vec![0; actors << toll_bits];
         let sums = Sums {
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn an_entry_is_sixteen_bytes_and_gives_back_what_it_was_given() {
         assert_eq!(size_of::<Entry>(), 16);
-        let ledger = Ledger::new(70_000, 5, (1, Keep::TotalsAndHash));
+        let ledger = Ledger::new(70_000, 5, 1, Keep::TotalsAndHash);
         pay(&ledger, 9, 4, 69_999, 3);
         let paid = Record {
             at: Time(9),
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_keeps_the_newest_and_counts_the_rest() {
-        let ledger = Ledger::new(1, 1, (4, Keep::TotalsAndHash));
+        let ledger = Ledger::new(1, 1, 4, Keep::TotalsAndHash);
         (0..4).for_each(|i| pay(&ledger, i, 1, 0, 0));
         assert_eq!((at(&ledger), ledger.overwritten()), (vec![0, 1, 2, 3], 0));
         (4..6).for_each(|i| pay(&ledger, i, 1, 0, 0));
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn totals_outlive_the_ring() {
-        let ledger = Ledger::new(2, 2, (3, Keep::TotalsAndHash));
+        let ledger = Ledger::new(2, 2, 3, Keep::TotalsAndHash);
         for paid in 1..=10 {
             pay(&ledger, 1, 3, 1, 0);
             let total = Total {
@@ -362,7 +362,7 @@ mod tests {
             (max, vec![(max, max)]),
             (max + 5, vec![(max, max), (max + 5, 5)]),
         ] {
-            let ledger = Ledger::new(1, 1, (8, Keep::TotalsAndHash));
+            let ledger = Ledger::new(1, 1, 8, Keep::TotalsAndHash);
             pay(&ledger, ticks, ticks, 0, 0);
             let records: Vec<_> = ledger.records().map(|r| (r.at.0, r.ticks.0)).collect();
             assert_eq!(records, parts);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     fn hash(records: usize, charges: &[(u64, u64, u32, u16)]) -> u64 {
-        let ledger = Ledger::new(2, 2, (records, Keep::TotalsAndHash));
+        let ledger = Ledger::new(2, 2, records, Keep::TotalsAndHash);
         charges
             .iter()
             .for_each(|&(at, ticks, task, toll)| pay(&ledger, at, ticks, task, toll));

@@ -5,13 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::error::Misuse;
 use crate::ids::NONE;
-use crate::ipi::Inbox;
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
+use crate::queue::wait_list::WaitList;
+use crate::runtime::error::Misuse;
+use crate::runtime::ipi::Inbox;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 use crate::time::{Ticks, Time};
-use crate::wait_list::WaitList;
 
 pub(crate) struct Core {
     /// The task that holds the core.

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::record::Paid;
+use crate::runtime::record::Paid;
 use crate::time::Time;
 
 /// What a suspended task waits for, or that it is not suspended.

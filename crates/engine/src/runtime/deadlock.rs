@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::ids::{CoreId, TaskId};
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 use crate::time::Time;
 
 /// Something that a task can wait for, asked only once a run is stuck.

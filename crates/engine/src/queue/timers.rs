@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 
-use crate::front::{Due, Front};
-use crate::heap::Heap;
-use crate::ready::Ready;
+use crate::queue::front::{Due, Front};
+use crate::queue::heap::Heap;
+use crate::queue::ready::Ready;
+use crate::queue::wheel::Wheel;
 use crate::time::Time;
-use crate::wheel::Wheel;
 
 /// Which timer queue an engine uses. The trace does not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

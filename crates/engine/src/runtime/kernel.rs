@@ -12,17 +12,17 @@ use std::rc::{Rc, Weak};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256StarStar;
 
-use crate::cores::Core;
-use crate::deadlock::Resource;
-use crate::error::{Misuse, RunError, SpawnError};
-use crate::executor::Setup;
 use crate::ids::{CoreId, NONE, TaskId};
-use crate::ipi::Outstanding;
-use crate::node::{Node, Status, WaitFor};
-use crate::ready::Ready;
-use crate::record::{Account, Ledger, Paid};
+use crate::queue::ready::Ready;
+use crate::queue::timers::Timers;
+use crate::runtime::cores::Core;
+use crate::runtime::deadlock::Resource;
+use crate::runtime::error::{Misuse, RunError, SpawnError};
+use crate::runtime::executor::Setup;
+use crate::runtime::ipi::Outstanding;
+use crate::runtime::node::{Node, Status, WaitFor};
+use crate::runtime::record::{Account, Ledger, Paid};
 use crate::time::{Ticks, Time};
-use crate::timers::Timers;
 
 /// A task's future, boxed once.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -71,7 +71,7 @@ impl Kernel {
             links: (0..setup.tasks).map(|_| Cell::new(NONE)).collect(),
             nodes: (0..setup.tasks).map(|_| Node::new()).collect(),
             statuses: (0..setup.tasks).map(|_| Rc::new(Status::new())).collect(),
-            ledger: Ledger::new(actors, tolls, (setup.records, setup.keep)),
+            ledger: Ledger::new(actors, tolls, setup.records, setup.keep),
             cores: (0..setup.cores).map(|_| Core::new()).collect(),
             outstanding: (0..setup.tasks).map(|_| Outstanding::default()).collect(),
             capacity: setup.tasks,
@@ -215,12 +215,7 @@ impl Kernel {
     /// Waits until `due`, unless nothing else can happen meanwhile, and records what is paid then:
     /// `true` if it is over already.
     #[inline(never)]
-    pub(crate) fn charge_until(
-        &self,
-        task: u32,
-        status: &Status,
-        (due, paid): (Time, Paid),
-    ) -> bool {
+    pub(crate) fn charge_until(&self, task: u32, status: &Status, due: Time, paid: Paid) -> bool {
         if self.ready.is_empty() && self.timers.are_after(due) {
             self.timers.now.set(due);
             status.paid.set(paid);
@@ -246,7 +241,8 @@ impl Kernel {
         &self,
         task: u32,
         status: &Status,
-        (ticks, paid): (Ticks, Paid),
+        ticks: Ticks,
+        paid: Paid,
     ) -> bool {
         if !status.wait.get().is_running() {
             self.fail(task, Misuse::TwoWaits);
@@ -263,7 +259,7 @@ impl Kernel {
             self.end_wait(status);
             return true;
         }
-        self.charge_until(task, status, (due, paid))
+        self.charge_until(task, status, due, paid)
     }
 
     /// Whether `task` may give up its core; a fault if not.

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::ready::Ready;
+use crate::queue::ready::Ready;
 use crate::time::Time;
 
 /// Due time, number of the insertion, id.
@@ -32,7 +32,7 @@ impl Heap {
         }
     }
 
-    /// Sets the timer of `id`, which must not be set. `false`, like [`Timers::insert_few`](crate::timers::Timers::insert_few).
+    /// Sets the timer of `id`, which must not be set. `false`, like [`Timers::insert_few`](crate::queue::timers::Timers::insert_few).
     #[cold]
     pub(crate) fn insert(&self, id: u32, due: Time) -> bool {
         let number = self.inserted.get();

@@ -1,7 +1,7 @@
 //! What can go wrong: an impossible setup, a task too many, a deadlock, a misuse.
 
-use crate::deadlock::Deadlock;
 use crate::ids::CoreId;
+use crate::runtime::deadlock::Deadlock;
 use crate::time::Time;
 
 /// The engine cannot be built like this.

@@ -4,15 +4,15 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use crate::context::Cx;
-use crate::deadlock::Deadlock;
-use crate::error::{Misuse, RunError, SetupError, SpawnError};
 use crate::ids::{CoreId, TaskId, Toll};
-use crate::kernel::{Kernel, TaskFuture};
-use crate::node::Status;
-use crate::record::{Account, Keep, Ledger, Record, Total};
+use crate::queue::timers::QueueKind;
+use crate::runtime::context::Cx;
+use crate::runtime::deadlock::Deadlock;
+use crate::runtime::error::{Misuse, RunError, SetupError, SpawnError};
+use crate::runtime::kernel::{Kernel, TaskFuture};
+use crate::runtime::node::Status;
+use crate::runtime::record::{Account, Keep, Ledger, Record, Total};
 use crate::time::Time;
-use crate::timers::QueueKind;
 
 /// What an engine is built for. Memory is set aside here, none per event.
 #[derive(Clone, Debug, PartialEq, Eq)]

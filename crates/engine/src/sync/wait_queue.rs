@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::rc::{Rc, Weak};
 
-use crate::context::Cx;
-use crate::deadlock::Resource;
 use crate::distance::Distance;
-use crate::executor::Handle;
 use crate::ids::Toll;
-use crate::kernel::Kernel;
-use crate::node::WaitFor;
+use crate::runtime::context::Cx;
+use crate::runtime::deadlock::Resource;
+use crate::runtime::executor::Handle;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::node::WaitFor;
 use crate::time::Ticks;
 
 /// What a wake-up costs.
@@ -159,7 +159,7 @@ impl WaitQueue {
     /// Sleeps until a wake-up for `key`.
     pub async fn wait(&self, cx: &Cx, sharing: Sharing, key: u64) {
         if self.0.sleep(cx) {
-            self.0.enter(cx.index(), (sharing, key), State::Sleeps);
+            self.0.enter(cx.index(), sharing, key, State::Sleeps);
         }
         cx.sleep_here().await;
     }
@@ -169,16 +169,17 @@ impl WaitQueue {
     pub async fn wait_timeout(
         &self,
         cx: &Cx,
-        (sharing, key): (Sharing, u64),
+        sharing: Sharing,
+        key: u64,
         timeout: Ticks,
     ) -> Waited {
         let mut number = None;
         if self.0.sleep(cx) {
-            number = Some(self.0.enter(cx.index(), (sharing, key), State::SleepsTimed));
+            number = Some(self.0.enter(cx.index(), sharing, key, State::SleepsTimed));
             self.0.kernel.resume_after(cx.index(), timeout);
         }
         // Whether it is too late is settled when the timer rings, not when the core is free again.
-        crate::context::Parked::new().await;
+        crate::runtime::context::Parked::new().await;
         let timed_out = number.is_some_and(|number| self.0.remove(number));
         cx.enter_core().await;
         if timed_out {
@@ -190,7 +191,7 @@ impl WaitQueue {
 
     /// Puts an entry on the queue that stays until it is dropped.
     pub fn stand<'a>(&'a self, cx: &'a Cx, sharing: Sharing, key: u64) -> Standing<'a> {
-        let number = self.0.enter(cx.index(), (sharing, key), State::Busy);
+        let number = self.0.enter(cx.index(), sharing, key, State::Busy);
         Standing {
             queue: &self.0,
             cx,
@@ -222,7 +223,7 @@ impl Inner {
     }
 
     /// Adds an entry and returns its number.
-    fn enter(&self, task: u32, (sharing, key): (Sharing, u64), state: State) -> u64 {
+    fn enter(&self, task: u32, sharing: Sharing, key: u64, state: State) -> u64 {
         let number = self.number.get();
         self.number.set(number + 1);
         let entry = Entry {

@@ -80,7 +80,7 @@ impl Front {
     }
 
     /// Adds a timer behind all that are not due later, where there is [room](Front::room). `false`,
-    /// like [`Timers::insert_few`](crate::timers::Timers::insert_few).
+    /// like [`Timers::insert_few`](crate::queue::timers::Timers::insert_few).
     #[inline]
     pub(crate) fn insert(&self, room: usize, due: Due) -> bool {
         if self.due[room % PLACES].get() > due.at {
