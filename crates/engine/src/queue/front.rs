@@ -107,7 +107,7 @@ impl Front {
         false
     }
 
-    /// Takes the first timer, and tells whether the next one may be due at the same time.
+    /// Takes the first timer; the flag is whether the next one may be due at the same time.
     #[inline]
     pub(crate) fn pop(&self) -> Option<(Due, bool)> {
         let head = self.head.get();

@@ -36,7 +36,7 @@ impl Ready {
         self.first.set(id);
     }
 
-    /// Appends `id`.
+    /// Appends `id`, to be polled after all that are ready.
     #[inline]
     pub(crate) fn push(&self, id: u32) {
         if self.is_empty() {

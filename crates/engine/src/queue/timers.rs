@@ -66,7 +66,7 @@ impl Timers {
         self.start(id, due);
     }
 
-    /// The same for [`Timers::take_out`]: whoever sets the timer remembers when it is due.
+    /// The same for [`Timers::take_out`]: the caller keeps the time at which it is due.
     #[inline(never)]
     pub(crate) fn start(&self, id: u32, due: Time) -> bool {
         match self.place.get() {

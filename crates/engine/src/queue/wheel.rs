@@ -44,7 +44,7 @@ const SHIFT_OF_BIT: [u8; SHIFTS] = {
 /// One id's timer.
 #[derive(Clone)]
 struct Link {
-    /// When it is due, unless it is near: then its slot tells.
+    /// When it is due; unused while it is near, where the slot implies it.
     due: Cell<u64>,
     /// Its neighbours in a slot that holds several; before the first comes the last.
     next: Cell<u32>,
@@ -93,7 +93,7 @@ impl Far {
     }
 }
 
-/// A slot, and the word and the bit that tell whether it is occupied.
+/// A slot, and the word and the bit that are set while it is occupied.
 struct Slot<'a> {
     held: &'a Cell<Held>,
     word: &'a Cell<u64>,

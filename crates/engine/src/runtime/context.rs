@@ -61,7 +61,7 @@ impl Cx {
         &self.handle
     }
 
-    /// This task.
+    /// The id that `spawn` returned.
     #[must_use]
     pub fn task(&self) -> TaskId {
         TaskId(self.task)
@@ -73,7 +73,7 @@ impl Cx {
         self.kernel().core_of(self.task)
     }
 
-    /// The present.
+    /// Virtual time now.
     #[must_use]
     #[inline]
     pub fn now(&self) -> Time {
@@ -147,7 +147,7 @@ impl Cx {
         self.handle.spawn(name, core, body)
     }
 
-    /// Suspends the task, which must have been entered where somebody resumes it, and comes back when
+    /// Suspends the task, which must be in a queue or list that resumes it, and returns when
     /// it has its core again.
     pub(crate) async fn sleep_here(&self) {
         Parked::new().await;
@@ -228,7 +228,7 @@ impl Cx {
             .start_rare_charge(self.task, &self.status, ticks, Paid::open(account))
     }
 
-    /// Starts `ticks` of computing that nobody records: whether they are over already.
+    /// Starts `ticks` of computing that is not recorded: whether they are over already.
     pub(crate) fn start_unrecorded(&self, ticks: Ticks) -> bool {
         self.kernel()
             .start_rare_charge(self.task, &self.status, ticks, Paid::NOTHING)
@@ -311,7 +311,7 @@ impl Future for Charging {
     }
 }
 
-/// Stays pending once: until whoever the task waits for resumes it.
+/// Stays pending once: until the resource that the task waits for resumes it.
 pub(crate) struct Parked(bool);
 
 impl Parked {

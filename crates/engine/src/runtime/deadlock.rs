@@ -19,15 +19,15 @@ pub(crate) trait Resource {
 /// One task that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The task.
+    /// The waiting task.
     pub task: TaskId,
-    /// Its name.
+    /// As given to `spawn`.
     pub name: String,
-    /// Its core.
+    /// The core that it runs on or queues for.
     pub core: CoreId,
     /// What it waits for, e.g. ``spinlock `mmap` ``.
     pub waits_for: String,
-    /// The tasks that hold it; none for a wake-up that nobody has given.
+    /// The tasks that hold it; none for a wake-up.
     pub held_by: Vec<TaskId>,
     holders: Vec<String>,
 }

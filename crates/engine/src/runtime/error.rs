@@ -10,9 +10,9 @@ pub enum SetupError {
     /// A record has no room for so many pairs of a payer and a toll.
     #[error("{tasks} tasks and {cores} cores with {tolls} tolls are too many to number")]
     TooManyAccounts {
-        /// Tasks asked for.
+        /// [`Setup::tasks`](crate::Setup).
         tasks: u32,
-        /// Cores asked for.
+        /// [`Setup::cores`](crate::Setup).
         cores: u32,
         /// Tolls registered.
         tolls: usize,
@@ -45,11 +45,11 @@ pub enum RunError {
     /// does not run any further.
     #[error("task `{task}` at {at}: {misuse}")]
     Misuse {
-        /// The task's name.
+        /// As given to `spawn`.
         task: String,
-        /// When it happened.
+        /// Virtual time of the misuse.
         at: Time,
-        /// What it did.
+        /// The rule that the task broke.
         misuse: Misuse,
     },
 }

@@ -27,7 +27,7 @@ pub struct Setup {
     pub keep: Keep,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
-    /// The timer queue.
+    /// Implementation of the timer queue; the order of events does not depend on it.
     pub queue: QueueKind,
 }
 
@@ -49,7 +49,7 @@ impl Default for Setup {
 pub struct Tolls(Vec<String>);
 
 impl Tolls {
-    /// No names yet.
+    /// An empty registry.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
@@ -315,7 +315,7 @@ impl Drop for Engine {
 
 /// What there is to read when a run is over, or pauses.
 impl Engine {
-    /// The present.
+    /// Virtual time now.
     #[must_use]
     pub fn now(&self) -> Time {
         self.handle.0.now()

@@ -1,7 +1,7 @@
 //! What was charged: a ring of 16-byte entries, exact [`Total`]s, and the trace hash.
 //!
 //! The ring keeps the newest [`Record`]s and counts those it overwrote; totals and the trace hash
-//! cover every record ever made. They are brought up to date when the ring wraps or somebody asks,
+//! cover every record ever made. They are brought up to date when the ring wraps or is read,
 //! not with each charge. Rendering is not done here.
 
 use std::cell::{Cell, RefCell, RefMut};
@@ -18,9 +18,9 @@ pub struct Record {
     pub at: Time,
     /// How much was paid.
     pub ticks: Ticks,
-    /// Who paid.
+    /// The task or core that paid.
     pub task: TaskId,
-    /// What for.
+    /// The toll that the time is charged under.
     pub toll: Toll,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Ledger {
 struct Sums {
     /// So many entries of the present round are included.
     included: usize,
-    /// If it is to be kept.
+    /// Only with [`Keep::TotalsAndHash`].
     hash: Option<u64>,
     /// By account.
     counts: Box<[u64]>,

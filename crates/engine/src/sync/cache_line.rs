@@ -34,7 +34,7 @@ pub enum Arbitration {
 /// What an access takes, and who is served first.
 #[derive(Clone, Debug)]
 pub struct LineCosts {
-    /// An access where the core owns the line, or nobody does; a read where it has a copy.
+    /// An access where the core owns the line, or none does; a read where it has a copy.
     pub hit: Ticks,
     /// An access elsewhere: the transfer from the owner's core. An owner pays it too when others have
     /// copies, which it has to take back.

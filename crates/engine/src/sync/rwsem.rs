@@ -1,7 +1,7 @@
 //! A reader-writer semaphore: many readers or one writer; waiters sleep.
 //!
 //! Fair as Linux's `rw_semaphore` without its optimistic spinning and lock stealing
-//! (`kernel/locking/rwsem.c`): whoever finds somebody waiting waits behind them, and a release grants
+//! (`kernel/locking/rwsem.c`): a task that finds waiters waits behind them, and a release grants
 //! the writer at the head of the queue, or all readers up to the next writer. Taking and releasing
 //! cost nothing; charge what they should cost.
 
@@ -96,7 +96,7 @@ impl Inner {
         }
     }
 
-    /// Takes the semaphore if nobody is in the way, otherwise queues the task and suspends it.
+    /// Takes the semaphore if no holder or waiter is in the way, otherwise queues the task and suspends it.
     fn take(&self, cx: &Cx, mode: u32) -> bool {
         let task = cx.index();
         if !cx.is_of(&self.kernel, || self.title()) || !self.kernel.may_sleep(task) {
@@ -125,7 +125,7 @@ impl Inner {
         }
     }
 
-    /// Grants the semaphore to whoever is next, if it is free for them.
+    /// Grants the semaphore to the first waiters for whom it is free.
     fn grant(&self, from: u32) {
         let kernel = &*self.kernel;
         while let Some(next) = self.waiters.front() {

@@ -63,7 +63,7 @@ impl WakeUp {
         }
     }
 
-    /// Everybody.
+    /// Wakes every entry.
     #[must_use]
     pub const fn all() -> Self {
         Self {
@@ -98,9 +98,9 @@ pub struct Walk {
 /// How a wait with a timeout ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// Somebody woke the task.
+    /// A wake-up came first.
     Woken,
-    /// Nobody did in time.
+    /// The timeout came first.
     TimedOut,
 }
 
@@ -301,7 +301,7 @@ impl Resource for Inner {
         format!("a wake-up from wait queue `{}`", self.name)
     }
 
-    /// Nobody is bound to wake.
+    /// No task is bound to wake.
     fn holders(&self, _: &Kernel, _: u32) -> Vec<u32> {
         Vec::new()
     }
