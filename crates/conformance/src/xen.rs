@@ -1,68 +1,52 @@
-//! The scripts that come with pagetoll, and what a real Xen answered to them.
+//! Cases of PV paging: what a script asks of Xen's hypercalls, and what a system answers.
+//!
+//! The scripts lie in `conformance/`; its README has the language. Nothing here runs one.
 
-use crate::case::Case;
-use crate::parse::{ScriptError, parse};
+mod answer;
+mod case;
+mod names;
+mod parse;
+
 use crate::script;
 
-macro_rules! scripts {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../conformance/", $name)))),*]
-    };
-}
+pub use answer::{Answer, Answered, Frames, describe};
+pub use case::{
+    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
+};
+pub use parse::parse;
 
-const SCRIPTS: &[(&str, &str)] = scripts![
-    "mmu_update.script",
-    "preserve_ad.script",
-    "upper_levels.script",
-    "mmuext_op.script",
-    "update_va_mapping.script",
-    "native.script",
-    "multicall.script",
-];
-
-const RECORDED: &str = include_str!("../../../conformance/recorded-xen-4.17.txt");
-
-/// All cases.
-///
-/// # Errors
-/// A script that cannot be read, which a test of this crate rules out.
-pub fn all() -> Result<Vec<Case>, ScriptError> {
-    script::cases(SCRIPTS, parse)
-}
-
-/// What the real Xen answered to a case when it was last recorded, a line for each step.
-#[must_use]
-pub fn recorded(case: &str) -> Option<Vec<String>> {
-    script::recorded(RECORDED, case)
-}
+script::suite!(
+    Case,
+    parse,
+    "conformance/",
+    "recorded-xen-4.17.txt",
+    [
+        "mmu_update",
+        "preserve_ad",
+        "upper_levels",
+        "mmuext_op",
+        "update_va_mapping",
+        "native",
+        "multicall"
+    ]
+);
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+    use crate::script::tests::{Summary, assert_whole};
 
     #[test]
-    fn every_script_is_read_and_every_name_is_its_own() {
+    fn every_case_is_whole_and_answered_for_every_step() {
         let cases = all().unwrap();
-        let names: BTreeSet<_> = cases.iter().map(|case| case.name.as_str()).collect();
-        assert_eq!(names.len(), cases.len());
-        assert!(cases.len() >= 80, "only {} cases", cases.len());
-        for case in &cases {
-            assert!(
-                !case.about.is_empty() && !case.steps.is_empty(),
-                "{}",
-                case.name
-            );
-        }
-    }
-
-    #[test]
-    fn every_case_has_an_answer_for_every_step() {
-        for case in all().unwrap() {
-            let recorded = recorded(&case.name).map(|answers| answers.len());
-            assert_eq!(recorded, Some(case.steps.len()), "{}", case.name);
-        }
+        let summaries = cases.iter().map(|case| Summary {
+            name: &case.name,
+            about: &case.about,
+            steps: case.steps.len(),
+            answers: recorded(&case.name).map(|answers| answers.len()),
+        });
+        assert_whole(&summaries.collect::<Vec<_>>(), 80);
+        assert!(cases.iter().all(|case| recorded(&case.name).is_some()));
         assert_eq!(recorded("no such case"), None);
     }
 }

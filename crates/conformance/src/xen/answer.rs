@@ -1,7 +1,7 @@
 //! What a system answers to a case, and how that is written so that two systems can be compared.
 
-use crate::case::{Case, Operation, Symbol};
-use crate::words::{ERRNOS, FLAGS};
+use super::case::{Case, Operation, Symbol};
+use super::names::{ERRNOS, FLAGS};
 
 /// The address bits of an entry.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
@@ -112,7 +112,7 @@ mod tests {
     use crate::parse;
 
     #[test]
-    fn answers_are_told_in_the_words_of_scripts() {
+    fn answers_are_described_as_scripts_name_things() {
         let script = "case c\nabout x\npages l1\nmmuext pin-l1=l1\nload l1[0]\nload l1[1]\n";
         let case = &parse("x", script).unwrap()[0];
         let answer = |code, value| Answer {

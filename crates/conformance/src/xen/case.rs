@@ -9,7 +9,7 @@ pub enum Symbol {
     Foreign,
     /// I/O memory in the first megabyte: the VGA buffer.
     Io,
-    /// I/O memory that everybody may only read: the I/O APIC.
+    /// I/O memory that is read-only for all guests: the I/O APIC.
     ReadOnlyIo,
     /// I/O memory that no guest may map: the local APIC.
     DeniedIo,
@@ -88,7 +88,7 @@ pub struct Ext {
     pub command: u32,
     /// Frame or address.
     pub first: ExtArgument,
-    /// What else.
+    /// The second operand, where the command has one.
     pub second: ExtArgument,
 }
 
@@ -155,7 +155,7 @@ pub enum Operation {
         count: u32,
         /// What the done counter holds before.
         done: u32,
-        /// Whose frames.
+        /// The domain that the frames belong to.
         domain: u16,
     },
     /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
@@ -168,16 +168,16 @@ pub enum Operation {
         flush_type: u32,
         /// The rest of the flags.
         flush: Flush,
-        /// Whose frame.
+        /// The domain that the frame belongs to.
         domain: Option<u16>,
     },
     /// The next so many steps, all hypercalls, go as one.
     Multicall(usize),
     /// An instruction.
     Native {
-        /// What it does.
+        /// The kind of access.
         native: Native,
-        /// Where.
+        /// The entry that it accesses.
         place: Place,
         /// 4 or 8.
         bytes: u32,

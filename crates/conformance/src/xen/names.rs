@@ -1,4 +1,4 @@
-//! The words of scripts: flags, commands, domains.
+//! Names in scripts of what Xen's interface numbers: entry flags, commands, domains, errnos.
 
 /// The bits of an entry, by letter.
 pub(crate) const FLAGS: [(&str, u64); 12] = [
@@ -55,7 +55,7 @@ pub(crate) const EXT_COMMANDS: [(&str, u32); 23] = [
     ("cmd99", 99),
 ];
 
-/// Domains by name.
+/// `DOMID_SELF`, `DOMID_IO`, `DOMID_XEN` (xen/include/public/xen.h, 4.17).
 pub(crate) const DOMAINS: [(&str, u16); 3] = [("self", 0x7ff0), ("io", 0x7ff1), ("xen", 0x7ff2)];
 
 /// Errors by number (xen/include/public/errno.h, 4.17).

@@ -1,38 +1,24 @@
-//! Reads scripts. The format is told in `conformance/README.md`.
+//! Reads scripts. The format: `conformance/README.md`.
 
-use thiserror::Error;
-
-use crate::case::{
+use super::case::{
     At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
 };
-use crate::script;
-use crate::words::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
+use super::names::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
+use crate::script::{self, ScriptError};
 
 /// Most pages, steps and requests of a case: what the guest's probe has room for.
 pub(crate) const MOST_PAGES: usize = 8;
-/// Most steps.
+/// Steps of a case, as [`MOST_PAGES`].
 pub(crate) const MOST_STEPS: usize = 32;
-
-/// A line that is none.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{file}:{line}: {problem}")]
-pub struct ScriptError {
-    /// The script.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong, and what was expected.
-    pub problem: String,
-}
 
 type Problem = String;
 
 /// Reads the cases of a script.
 ///
 /// # Errors
-/// [`ScriptError`] for the first line that makes no sense.
+/// [`ScriptError`] for the first malformed line.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
-    let cases = script::read((file, text), take)?;
+    let cases = script::read(file, text, take)?;
     for case in &cases {
         check_multicalls(case).map_err(|problem| ScriptError {
             file: file.to_owned(),
@@ -438,8 +424,8 @@ mod tests {
             ("store foreign[0]=0", "x:3: expected a page of this case"),
             ("multicall 2", "x:3: case c: 'multicall 2': expected"),
         ] {
-            let told = operation(step).unwrap_err();
-            assert!(told.starts_with(problem), "{told}");
+            let error = operation(step).unwrap_err();
+            assert!(error.starts_with(problem), "{error}");
         }
         assert!(parse("x", "load a[0]").is_err());
     }
