@@ -36,12 +36,10 @@ fn surrounded<T, E: From<Error>>(
 
 /// Which signal it was that stopped the work.
 fn because(error: anyhow::Error, signals: &Signals) -> anyhow::Error {
-    let of_lab = match error.downcast_ref() {
-        Some(FixError::Lab(error)) => Some(error),
-        _ => error.downcast_ref::<LabError>(),
-    };
-    match (of_lab, signals.failure()) {
-        (Some(error), Some(failure)) if error.is_stopped() => failure.into(),
+    let of_fix = error.downcast_ref().map(FixError::is_stopped);
+    let of_lab = || error.downcast_ref().map(LabError::is_stopped);
+    match (of_fix.or_else(of_lab), signals.failure()) {
+        (Some(true), Some(failure)) => failure.into(),
         _ => error,
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use pagetoll_backend::Quiet;
 use pagetoll_images::make::Failed;
 use pagetoll_lab::LabError;
+use pagetoll_test_support::skip;
 
 use super::*;
 
@@ -93,15 +94,6 @@ fn image(built: &Built) -> String {
     fs::read_to_string(&built.kernel.image).unwrap()
 }
 
-/// Whether there is a `make` to be tested with; says so where there is none.
-fn can_build() -> bool {
-    let made = tools::check(&[Tool::Make]);
-    if let Err(missing) = &made {
-        eprintln!("skipped: {missing}");
-    }
-    made.is_ok()
-}
-
 #[test]
 fn a_variant_differs_in_what_its_patch_changes() {
     let base = changes(&[("a", "1"), ("b", "1")]);
@@ -115,8 +107,8 @@ fn a_variant_differs_in_what_its_patch_changes() {
 
 #[test]
 fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("fixed");
@@ -139,8 +131,8 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
 
 #[test]
 fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("wrong");
@@ -160,8 +152,8 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
 
 #[test]
 fn a_full_disk_is_told_as_such() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let error = fixture.plan("full").base().unwrap_err();
@@ -193,8 +185,8 @@ fn wait_for(file: &Path) -> String {
 
 #[test]
 fn what_an_interrupted_build_left_is_never_used() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("slow");
