@@ -75,7 +75,7 @@ impl TimelineOrder {
         let spans = timeline.spans.iter().copied();
         match self.form {
             Form::Folded => write_folded(&mut sink, &legend, spans),
-            Form::Perfetto => write_perfetto(&mut sink, (&self.mechanism, &legend), spans),
+            Form::Perfetto => write_perfetto(&mut sink, &self.mechanism, &legend, spans),
         }
         .and_then(|()| Ok(sink.flush()?))
         .with_context(|| format!("cannot write {name}"))?;
