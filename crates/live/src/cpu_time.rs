@@ -1,13 +1,21 @@
-//! How long a thread has run for.
+//! CPU time of this thread and of this process.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time that the calling thread has run for: what others take of the CPU meanwhile is not in it. What a vCPU runs in
-/// the guest is.
+/// CPU time of the calling thread. What its vCPU runs in the guest is part of it.
 pub(crate) fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    cpu_time(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of all threads of this process.
+pub(crate) fn process_time() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

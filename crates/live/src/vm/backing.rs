@@ -1,7 +1,7 @@
-//! The memory behind the guest: mapped, not yet touched where it is to be paged.
+//! The memory behind the guest: mapped, untouched where it will be paged.
 //!
 //! hugetlb pages are taken from those that the system has set aside already and are given back with the mapping; the
-//! reservation itself is never changed, so that nothing has to be restored, whatever ends this process.
+//! reservation itself is never changed, so that there is nothing to restore, however this process ends.
 
 #![allow(unsafe_code, reason = "advice about mapped memory")]
 
@@ -14,30 +14,39 @@ use vm_memory::{
     GuestRegionMmap, MmapRegion,
 };
 
-use super::guest::{self, Layout, unwritable};
-use super::order::Memory;
+use super::guest::{self, Layout, inaccessible};
+use super::memory::{Memory, require_hugepages};
 use crate::LiveError;
-use crate::host;
 
 /// Bytes of a transparent huge page, and the alignment that it asks for.
 const HUGE: u64 = 2 << 20;
 
 /// `MAP_*` of mmap(2) on x86-64, for `MmapRegion::build`.
 mod map {
-    pub(super) const SHARED: i32 = 0x01;
-    pub(super) const PRIVATE: i32 = 0x02;
-    pub(super) const ANONYMOUS: i32 = 0x20;
-    pub(super) const NORESERVE: i32 = 0x4000;
-    pub(super) const POPULATE: i32 = 0x8000;
-    pub(super) const READ_WRITE: i32 = 0x3;
-    pub(super) const NO_ACCESS: i32 = 0x0;
+    pub(crate) const SHARED: i32 = 0x01;
+    pub(crate) const PRIVATE: i32 = 0x02;
+    pub(crate) const ANONYMOUS: i32 = 0x20;
+    pub(crate) const NORESERVE: i32 = 0x4000;
+    pub(crate) const POPULATE: i32 = 0x8000;
+    pub(crate) const READ_WRITE: i32 = 0x3;
+    pub(crate) const NO_ACCESS: i32 = 0x0;
+}
+
+/// Guest memory in one piece here and there, as a memslot maps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// Guest physical address.
+    pub(crate) guest: u64,
+    pub(crate) bytes: u64,
+    /// Address in this process.
+    pub(crate) host: u64,
 }
 
 /// A guest's memory.
 #[derive(Debug)]
-pub(super) struct Backing {
-    pub(super) memory: GuestMemoryMmap,
-    pub(super) layout: Layout,
+pub(crate) struct Backing {
+    pub(crate) memory: GuestMemoryMmap,
+    pub(crate) layout: Layout,
     kind: Memory,
     /// What is behind shared memory.
     file: Option<File>,
@@ -45,7 +54,7 @@ pub(super) struct Backing {
 
 impl Backing {
     /// Maps memory for a guest of this many vCPUs and pages for each.
-    pub(super) fn new(kind: Memory, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
+    pub(crate) fn new(kind: Memory, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
         let mut layout = Layout {
             vcpus,
             pages,
@@ -79,10 +88,10 @@ impl Backing {
     }
 
     /// The address of the first byte of the paged memory in this process.
-    pub(super) fn data_address(&self) -> Result<u64, LiveError> {
+    pub(crate) fn data_address(&self) -> Result<u64, LiveError> {
         let data = GuestAddress(self.layout.data);
         let host = self.memory.get_host_address(data);
-        Ok(host.map_err(|error| unwritable(&error))?.addr() as u64)
+        Ok(host.map_err(|error| inaccessible(&error))?.addr() as u64)
     }
 
     fn advise(&self) -> Result<(), LiveError> {
@@ -95,7 +104,7 @@ impl Backing {
         let start = self
             .memory
             .get_host_address(data)
-            .map_err(|error| unwritable(&error))?;
+            .map_err(|error| inaccessible(&error))?;
         let length =
             usize::try_from(self.layout.data_bytes()).map_err(|_| too_large(self.layout))?;
         // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
@@ -107,14 +116,14 @@ impl Backing {
     }
 
     /// Fills the paged memory through the guest's own mapping.
-    pub(super) fn populate(&self, content: &[u8]) -> Result<(), LiveError> {
+    pub(crate) fn populate(&self, content: &[u8]) -> Result<(), LiveError> {
         self.memory
             .write_slice(content, GuestAddress(self.layout.data))
-            .map_err(|error| unwritable(&error))
+            .map_err(|error| inaccessible(&error))
     }
 
     /// Fills the page cache behind shared memory, and leaves the guest's mapping empty.
-    pub(super) fn fill_page_cache(&self, content: &[u8]) -> Result<(), LiveError> {
+    pub(crate) fn fill_page_cache(&self, content: &[u8]) -> Result<(), LiveError> {
         let Some(file) = &self.file else {
             return Err(LiveError::BadOrder(format!(
                 "{} has no page cache",
@@ -126,17 +135,14 @@ impl Backing {
             GuestRegionMmap::new(other, GuestAddress(0)).ok_or_else(|| too_large(self.layout))?;
         other
             .write_slice(content, vm_memory::MemoryRegionAddress(0))
-            .map_err(|error| unwritable(&error))
+            .map_err(|error| inaccessible(&error))
     }
 
-    /// The regions with their addresses in this process, as memslots need them.
-    pub(super) fn regions(&self) -> impl Iterator<Item = (GuestAddress, u64, u64)> {
-        self.memory.iter().map(|region| {
-            (
-                region.start_addr(),
-                region.len(),
-                region.as_ptr().addr() as u64,
-            )
+    pub(crate) fn regions(&self) -> impl Iterator<Item = Region> {
+        self.memory.iter().map(|region| Region {
+            guest: region.start_addr().0,
+            bytes: region.len(),
+            host: region.as_ptr().addr() as u64,
         })
     }
 }
@@ -156,7 +162,7 @@ fn file_for(kind: Memory, bytes: u64) -> Result<Option<File>, LiveError> {
         Memory::Hugetlb1g => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
     };
     if kind.is_hugetlb() {
-        host::require_hugepages(kind, bytes)?;
+        require_hugepages(kind, bytes)?;
     }
     let file = memfd_create("pagetoll-guest", flags).map_err(LiveError::system("memfd_create"))?;
     rustix::fs::ftruncate(&file, bytes).map_err(LiveError::system("ftruncate of guest memory"))?;
@@ -173,23 +179,24 @@ fn map_data(kind: Memory, layout: Layout, file: Option<&File>) -> Result<MmapReg
             map::PRIVATE | map::ANONYMOUS | map::NORESERVE,
         ),
         Memory::Shmem => build(file, bytes, map::SHARED | map::NORESERVE),
-        // With a reservation: what is mapped can be had.
+        // With a reservation: a fault cannot fail.
         Memory::Hugetlb2m | Memory::Hugetlb1g => build(file, bytes, map::SHARED),
     }
 }
 
-/// Addresses behind which there is nothing, for nobody.
-pub(super) fn nothing(bytes: u64) -> Result<MmapRegion, LiveError> {
+/// Reserved addresses that cannot be accessed.
+pub(crate) fn nothing(bytes: u64) -> Result<MmapRegion, LiveError> {
     let flags = map::PRIVATE | map::ANONYMOUS | map::NORESERVE;
-    build_with((None, bytes), map::NO_ACCESS, flags)
+    build_with(None, bytes, map::NO_ACCESS, flags)
 }
 
 fn build(file: Option<&File>, bytes: u64, flags: i32) -> Result<MmapRegion, LiveError> {
-    build_with((file, bytes), map::READ_WRITE, flags)
+    build_with(file, bytes, map::READ_WRITE, flags)
 }
 
 fn build_with(
-    (file, bytes): (Option<&File>, u64),
+    file: Option<&File>,
+    bytes: u64,
     protection: i32,
     flags: i32,
 ) -> Result<MmapRegion, LiveError> {

@@ -1,14 +1,14 @@
-//! The page sizes that the memory really got, as `/proc/self/smaps` tells (proc_pid_smaps(5)).
+//! The page sizes that the memory really got, from `/proc/self/smaps` (proc_pid_smaps(5)).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 
 /// Pages of 4 KiB by the size of the page that they are part of: `4K`, `2M`, `1G`.
-pub(super) type Folios = BTreeMap<String, u64>;
+pub(crate) type Folios = BTreeMap<String, u64>;
 
-/// The sizes of the pages mapped in a range of this process; empty where that cannot be told.
-pub(super) fn mapped_in(range: &Range<u64>) -> Folios {
+/// The sizes of the pages mapped in a range of this process; empty where smaps does not list it.
+pub(crate) fn mapped_in(range: &Range<u64>) -> Folios {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     in_smaps(&smaps, range)
 }

@@ -2,7 +2,7 @@
 //!
 //! A slot that is bound to a guest_memfd with `GUEST_MEMFD_FLAG_MMAP` takes its pages from there. When the file is
 //! closed, the binding ends (`kvm_gmem_release`), and each fault in the slot is an exit with `KVM_EXIT_MEMORY_FAULT`
-//! and its address (`kvm_gmem_get_pfn`, `virt/kvm/guest_memfd.c`, Linux 6.18). The page is brought in by making the
+//! and its address (`kvm_gmem_get_pfn`, `virt/kvm/guest_memfd.c`, Linux 6.18). The page is populated by making the
 //! slot an ordinary one: a whole slot at a time, so that a batch is a slot.
 //!
 //! The address that such a slot is given leads nowhere: where KVM emulates an instruction, it uses that address, and
@@ -21,9 +21,9 @@ use kvm_bindings::{KVM_MEM_GUEST_MEMFD, kvm_create_guest_memfd, kvm_userspace_me
 use kvm_ioctls::{VcpuExit, VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress, MmapRegion};
 
-use super::backing;
-use super::entry::{Left, judge, judge_error};
-use super::guest::unwritable;
+use super::backing::{self, Region};
+use super::exit::{Left, judge, judge_error};
+use super::guest::inaccessible;
 use super::machine::Machine;
 use crate::LiveError;
 use crate::pager::Counts;
@@ -33,7 +33,7 @@ const FLAGS: u64 = 1 << 0 | 1 << 1;
 
 /// The memslots of a machine's paged memory.
 #[derive(Debug)]
-pub(super) struct GmemSlots<'m> {
+pub(crate) struct GmemSlots<'m> {
     machine: &'m Machine,
     content: &'m [u8],
     slot_bytes: u64,
@@ -65,13 +65,13 @@ fn create(vm: &VmFd, size: u64) -> Result<OwnedFd, LiveError> {
             "use Linux 6.18 or later with CONFIG_KVM_GUEST_MEMFD",
         )
     })?;
-    // SAFETY: a new descriptor, that nobody else owns.
+    // SAFETY: a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl<'m> GmemSlots<'m> {
     /// Slots of `batch` pages for all paged memory.
-    pub(super) fn new(
+    pub(crate) fn new(
         machine: &'m Machine,
         batch: u32,
         content: &'m [u8],
@@ -97,7 +97,7 @@ impl<'m> GmemSlots<'m> {
             nowhere: backing::nothing(layout.data_bytes())?,
             swapped: (0..count).map(|_| Mutex::new(false)).collect(),
         };
-        let file = create(&machine.vm, layout.data_bytes())?;
+        let file = create(&machine.vm.fd, layout.data_bytes())?;
         for index in 0..count {
             slots.bind(index, &file)?;
         }
@@ -110,65 +110,62 @@ impl<'m> GmemSlots<'m> {
         u32::try_from(index + 1).unwrap_or(u32::MAX)
     }
 
-    fn place(&self, index: u64) -> (u64, u64, u64) {
+    fn region(&self, index: u64) -> Region {
         let offset = index * self.slot_bytes;
-        (
-            self.machine.backing.layout.data + offset,
-            self.slot_bytes,
-            self.host + offset,
-        )
+        Region {
+            guest: self.machine.backing.layout.data + offset,
+            bytes: self.slot_bytes,
+            host: self.host + offset,
+        }
     }
 
     fn bind(&self, index: u64, file: &OwnedFd) -> Result<(), LiveError> {
         use std::os::fd::AsRawFd;
-        let (guest_phys_addr, memory_size, _) = self.place(index);
+        let Region { guest, bytes, .. } = self.region(index);
         let userspace_addr = self.nowhere.as_ptr().addr() as u64 + index * self.slot_bytes;
         let region = kvm_userspace_memory_region2 {
             slot: Self::number(index),
             flags: KVM_MEM_GUEST_MEMFD,
-            guest_phys_addr,
-            memory_size,
+            guest_phys_addr: guest,
+            memory_size: bytes,
             userspace_addr,
             guest_memfd_offset: index * self.slot_bytes,
             guest_memfd: file.as_raw_fd().cast_unsigned(),
             ..Default::default()
         };
-        // SAFETY: nobody can read or write what is behind the address, and the slots are swapped or never entered
+        // SAFETY: what is behind the address can be neither read nor written, and the slots are swapped or never entered
         // again before it goes.
-        let set = unsafe { self.machine.vm.set_user_memory_region2(region) };
+        let set = unsafe { self.machine.vm.fd.set_user_memory_region2(region) };
         set.map_err(LiveError::system(
             "KVM_SET_USER_MEMORY_REGION2 with a guest_memfd",
         ))
     }
 
     /// Enters the guest until it leaves for another reason than a missing page.
-    pub(super) fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Result<Left, LiveError> {
+    pub(crate) fn run(&self, vcpu: &mut VcpuFd, counts: &mut Counts) -> Result<Left, LiveError> {
+        let memory = &self.machine.backing.memory;
         loop {
             let fault = match vcpu.run() {
                 Ok(VcpuExit::MemoryFault { gpa, .. }) => gpa,
                 Ok(VcpuExit::MmioRead(gpa, data)) if self.index(gpa).is_some() => {
-                    self.bring_in(gpa, counts)?;
+                    self.populate(gpa, counts)?;
+                    let read = memory.read_slice(data, GuestAddress(gpa));
+                    read.map_err(|error| inaccessible(&error))?;
                     counts.completed += 1;
-                    let memory = &self.machine.backing.memory;
-                    memory
-                        .read_slice(data, GuestAddress(gpa))
-                        .map_err(|e| unwritable(&e))?;
                     continue;
                 }
                 Ok(VcpuExit::MmioWrite(gpa, data)) if self.index(gpa).is_some() => {
-                    self.bring_in(gpa, counts)?;
+                    self.populate(gpa, counts)?;
+                    let written = memory.write_slice(data, GuestAddress(gpa));
+                    written.map_err(|error| inaccessible(&error))?;
                     counts.completed += 1;
-                    let memory = &self.machine.backing.memory;
-                    memory
-                        .write_slice(data, GuestAddress(gpa))
-                        .map_err(|e| unwritable(&e))?;
                     continue;
                 }
                 Ok(other) => return Ok(judge(&other)),
                 Err(error) => return Ok(judge_error(error)),
             };
             counts.reported += 1;
-            self.bring_in(fault, counts)?;
+            self.populate(fault, counts)?;
         }
     }
 
@@ -178,7 +175,7 @@ impl<'m> GmemSlots<'m> {
     }
 
     /// Fills a slot's memory and makes it an ordinary slot.
-    fn bring_in(&self, address: u64, counts: &mut Counts) -> Result<(), LiveError> {
+    fn populate(&self, address: u64, counts: &mut Counts) -> Result<(), LiveError> {
         counts.faults += 1;
         let index = self.index(address).ok_or_else(|| LiveError::System {
             operation: format!("a fault at {address:#x}"),
@@ -191,14 +188,14 @@ impl<'m> GmemSlots<'m> {
             return Ok(());
         }
         let began = Instant::now();
-        let place = self.place(index);
-        self.fill(index, place.0)?;
+        let region = self.region(index);
+        self.fill(index, region.guest)?;
         let filled = Instant::now();
         counts.reading += filled - began;
-        let (guest, _, host) = place;
-        self.machine
-            .set_slot(Self::number(index), (guest, 0, host))?;
-        self.machine.set_slot(Self::number(index), place)?;
+        let number = Self::number(index);
+        let deleted = Region { bytes: 0, ..region };
+        self.machine.set_slot(number, deleted)?;
+        self.machine.set_slot(number, region)?;
         counts.installing += filled.elapsed();
         counts.calls += 2;
         counts.pages += self.slot_bytes / 4096;
@@ -215,12 +212,15 @@ impl<'m> GmemSlots<'m> {
         let memory = &self.machine.backing.memory;
         memory
             .write_slice(content, GuestAddress(guest))
-            .map_err(|error| unwritable(&error))
+            .map_err(|error| inaccessible(&error))
     }
 }
 
 fn check_count(machine: &Machine, count: u64) -> Result<(), LiveError> {
-    let most = machine.vm.check_extension_int(kvm_ioctls::Cap::NrMemslots);
+    let most = machine
+        .vm
+        .fd
+        .check_extension_int(kvm_ioctls::Cap::NrMemslots);
     match u64::try_from(most) {
         Ok(most) if count < most => Ok(()),
         _ => Err(LiveError::environment(

@@ -14,13 +14,12 @@ mod code;
 use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::order::Ring;
 use crate::LiveError;
 
-pub(super) use code::{DONE_PORT, Program};
+pub(crate) use code::{DONE_PORT, Program};
 
 /// Where the paged memory begins; a little later where its alignment in this process asks for it.
-pub(super) const DATA: u64 = 4 << 30;
+pub(crate) const DATA: u64 = 4 << 30;
 const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
 const DIRECTORIES: u64 = 0x3000;
@@ -34,19 +33,39 @@ const TABLE: u64 = 0x67;
 /// The same with PS.
 const LARGE: u64 = TABLE | 1 << 7;
 
+/// The privilege that the guest's workload runs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// Kernel: as the kernel's own tests run. Hosts without hardware virtualisation emulate every instruction of it.
+    Zero,
+    /// User.
+    Three,
+}
+
+impl Ring {
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Zero => 0,
+            Self::Three => 3,
+        }
+    }
+}
+
 /// The guest's own memory, apart from what is paged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) vcpus: usize,
+pub(crate) struct Layout {
+    pub(crate) vcpus: usize,
     /// Pages of each vCPU.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
     /// Where the paged memory begins.
-    pub(super) data: u64,
+    pub(crate) data: u64,
 }
 
 impl Layout {
     /// Bytes from address 0 on that the guest itself needs.
-    pub(super) fn boot_bytes(self) -> u64 {
+    pub(crate) fn boot_bytes(self) -> u64 {
         ORDERS + self.vcpus as u64 * self.order_stride()
     }
 
@@ -54,20 +73,20 @@ impl Layout {
         (self.pages * 8).next_multiple_of(LARGE_PAGE)
     }
 
-    pub(super) fn order_of(self, vcpu: usize) -> u64 {
+    pub(crate) fn order_of(self, vcpu: usize) -> u64 {
         ORDERS + vcpu as u64 * self.order_stride()
     }
 
-    pub(super) fn data_of(self, vcpu: usize) -> u64 {
+    pub(crate) fn data_of(self, vcpu: usize) -> u64 {
         self.data + vcpu as u64 * self.pages * 4096
     }
 
-    pub(super) fn data_bytes(self) -> u64 {
+    pub(crate) fn data_bytes(self) -> u64 {
         self.vcpus as u64 * self.pages * 4096
     }
 
     /// Writes page tables and programs.
-    pub(super) fn write(self, memory: &GuestMemoryMmap) -> Result<(), LiveError> {
+    pub(crate) fn write(self, memory: &GuestMemoryMmap) -> Result<(), LiveError> {
         let end = (self.data + self.data_bytes()).next_multiple_of(GIB);
         write(memory, PML4, &[PDPT | TABLE])?;
         for gib in 0..end / GIB {
@@ -81,14 +100,14 @@ impl Layout {
         for program in Program::ALL {
             memory
                 .write_slice(&program.assemble()?, GuestAddress(program_address(program)))
-                .map_err(|error| unwritable(&error))?;
+                .map_err(|error| inaccessible(&error))?;
         }
         Ok(())
     }
 }
 
 /// Writes numbers to guest memory.
-pub(super) fn write(
+pub(crate) fn write(
     memory: &GuestMemoryMmap,
     address: u64,
     numbers: &[u64],
@@ -99,10 +118,10 @@ pub(super) fn write(
         .collect();
     memory
         .write_slice(&bytes, GuestAddress(address))
-        .map_err(|error| unwritable(&error))
+        .map_err(|error| inaccessible(&error))
 }
 
-pub(super) fn unwritable(error: &vm_memory::GuestMemoryError) -> LiveError {
+pub(crate) fn inaccessible(error: &vm_memory::GuestMemoryError) -> LiveError {
     LiveError::System {
         operation: "access to guest memory".into(),
         source: std::io::Error::other(error.to_string()),
@@ -113,20 +132,20 @@ const fn program_address(program: Program) -> u64 {
     CODE + program.number() * 4096
 }
 
-/// What a program is told: pages in which order, what they hold.
+/// Arguments of a program: its pages, in which order, and what they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parameters {
-    pub(super) data: u64,
-    pub(super) order: u64,
-    pub(super) pages: u64,
+pub(crate) struct Parameters {
+    pub(crate) data: u64,
+    pub(crate) order: u64,
+    pub(crate) pages: u64,
     /// By how much a word differs from the one before it.
-    pub(super) step: u64,
+    pub(crate) step: u64,
     /// The first word.
-    pub(super) first: u64,
+    pub(crate) first: u64,
 }
 
 /// The general registers that start a program.
-pub(super) fn registers(program: Program, parameters: Parameters) -> kvm_regs {
+pub(crate) fn registers(program: Program, parameters: Parameters) -> kvm_regs {
     /// Bit 1 is always set; IOPL 3 lets ring 3 use ports.
     const RFLAGS: u64 = 0x3002;
     kvm_regs {

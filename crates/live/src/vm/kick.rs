@@ -1,6 +1,6 @@
 //! Getting vCPU threads out of `KVM_RUN`: a signal that does nothing but interrupt.
 //!
-//! A signal that arrives just before `KVM_RUN` is lost on it, so whoever wants vCPUs out kicks until they are.
+//! A signal that arrives just before `KVM_RUN` is lost on it, so kicks are repeated until the vCPUs are out.
 
 #![allow(unsafe_code, reason = "signals to threads of this process")]
 
@@ -12,14 +12,14 @@ use crate::LiveError;
 
 /// The threads that may be kicked.
 #[derive(Debug)]
-pub(super) struct Kicker {
+pub(crate) struct Kicker {
     threads: Mutex<Vec<libc::pthread_t>>,
     signal: libc::c_int,
 }
 
 /// The calling thread may be kicked until this is dropped.
 #[derive(Debug)]
-pub(super) struct Enlisted<'a> {
+pub(crate) struct Enlisted<'a> {
     kicker: &'a Kicker,
     thread: libc::pthread_t,
 }
@@ -27,8 +27,8 @@ pub(super) struct Enlisted<'a> {
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl Kicker {
-    /// Nobody is to be kicked yet.
-    pub(super) fn new() -> Result<Self, LiveError> {
+    /// Without threads.
+    pub(crate) fn new() -> Result<Self, LiveError> {
         let signal = SIGRTMIN();
         register_signal_handler(signal, nothing).map_err(LiveError::system("sigaction"))?;
         Ok(Self {
@@ -38,7 +38,7 @@ impl Kicker {
     }
 
     /// Enlists the calling thread.
-    pub(super) fn enlist(&self) -> Enlisted<'_> {
+    pub(crate) fn enlist(&self) -> Enlisted<'_> {
         // SAFETY: always succeeds (pthread_self(3)).
         let thread = unsafe { libc::pthread_self() };
         self.lock().push(thread);
@@ -49,7 +49,7 @@ impl Kicker {
     }
 
     /// Interrupts all of them once.
-    pub(super) fn kick(&self) {
+    pub(crate) fn kick(&self) {
         for thread in self.lock().iter() {
             // SAFETY: a thread leaves the list before it ends, for which it needs the lock that is held here.
             unsafe { libc::pthread_kill(*thread, self.signal) };

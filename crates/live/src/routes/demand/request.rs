@@ -1,14 +1,15 @@
 //! What a bill of this host's demand paging can be asked for.
 
-use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pagetoll_bill::{Limits, Order};
 use pagetoll_units::Pages;
 
-use super::beside;
+use super::selftest;
 use crate::LiveError;
 use crate::pager::{Mode, Sharing, Waiting};
+use crate::vm::{Memory, Ring};
 
 /// What an order may ask for. Pages are those of each vCPU; the batch is what a page table holds.
 pub const LIMITS: Limits = Limits {
@@ -22,66 +23,6 @@ pub const MOST_VCPUS: usize = 64;
 
 /// The most reader threads.
 pub const MOST_READERS: usize = 64;
-
-/// What the guest's memory is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Private anonymous memory, in pages of 4 KiB.
-    Anonymous,
-    /// Shared memory (a memfd).
-    Shmem,
-    /// Private anonymous memory that asks for transparent huge pages (`MADV_HUGEPAGE`).
-    Thp,
-    /// hugetlb pages of 2 MiB.
-    Hugetlb2m,
-    /// hugetlb pages of 1 GiB.
-    Hugetlb1g,
-}
-
-impl Memory {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Anonymous,
-        Self::Shmem,
-        Self::Thp,
-        Self::Hugetlb2m,
-        Self::Hugetlb1g,
-    ];
-
-    /// Its name in orders.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::Shmem => "shmem",
-            Self::Thp => "thp",
-            Self::Hugetlb2m => "hugetlb-2m",
-            Self::Hugetlb1g => "hugetlb-1g",
-        }
-    }
-
-    /// The page size that faults are resolved in, in bytes.
-    #[must_use]
-    pub const fn page_size(self) -> u64 {
-        match self {
-            Self::Anonymous | Self::Shmem | Self::Thp => 4096,
-            Self::Hugetlb2m => 2 << 20,
-            Self::Hugetlb1g => 1 << 30,
-        }
-    }
-
-    /// Whether it is made of hugetlb pages.
-    #[must_use]
-    pub const fn is_hugetlb(self) -> bool {
-        matches!(self, Self::Hugetlb2m | Self::Hugetlb1g)
-    }
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// What the guest does with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,26 +42,6 @@ pub enum Sequence {
     Sequential,
     /// Each once, in an order that the seed makes.
     Random,
-}
-
-/// The privilege that the guest's workload runs with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ring {
-    /// Kernel: as the kernel's own tests run. Hosts without hardware virtualisation emulate every instruction of it.
-    Zero,
-    /// User.
-    Three,
-}
-
-impl Ring {
-    /// Its number.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Zero => 0,
-            Self::Three => 3,
-        }
-    }
 }
 
 /// Where threads may run.
@@ -163,10 +84,19 @@ pub struct Request {
     pub ring: Ring,
     /// Where threads may run.
     pub pinning: Pinning,
-    /// The kernel's own `demand_paging_test`, to be run beside this bench.
+    /// The kernel's own `demand_paging_test`, run for comparison.
     pub beside: Option<PathBuf>,
     /// How it was ordered.
     pub command: String,
+}
+
+/// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
+
+/// The wall time after which a run over this many pages of all vCPUs is hung.
+pub(crate) fn patience(pages: u64) -> Duration {
+    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
 }
 
 impl Request {
@@ -194,7 +124,7 @@ impl Request {
         range("--readers", self.readers, MOST_READERS)?;
         self.check_batches()?;
         self.check_memory()?;
-        beside::check(&self)?;
+        selftest::check(&self)?;
         Ok(self)
     }
 
@@ -206,7 +136,7 @@ impl Request {
             .find(|batch| !batch.is_power_of_two())
         {
             Some(batch) => Err(LiveError::BadOrder(format!(
-                "--batch {batch}: expected a power of two, as pages are brought in by aligned blocks"
+                "--batch {batch}: expected a power of two, as blocks of pages are aligned"
             ))),
             None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The kernel's own `demand_paging_test`, run beside this bench: same memory, vCPUs and readers, ring 0.
+//! The kernel's own `demand_paging_test`, run for comparison: same memory, vCPUs and readers, ring 0.
 //!
 //! It is no part of pagetoll; its path is given. Source: Linux tools/testing/selftests/kvm/demand_paging_test.c (6.12),
 //! whose options and last line of output are used. Its time begins before its vCPU threads are made, its guest maps memory
@@ -19,17 +19,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::Mechanism;
-use super::crew::patience;
-use super::order::{Memory, Request, Ring, Sequence, Touch};
+use super::line::Line;
+use super::mechanism::Mechanism;
+use super::request::{Request, Sequence, Touch, patience};
 use crate::LiveError;
 use crate::pager::{Mode, Sharing};
+use crate::vm::{Memory, Ring};
 
 const EXPECTED: &str =
     "expected the kernel's demand_paging_test (tools/testing/selftests/kvm), built";
-/// What the line with the rate begins with, and what follows the number.
-const RATE: (&str, &str) = ("Overall demand paging rate:", "pgs/sec");
-/// How often it is looked whether the test has ended.
+/// The line with the rate: this, the number, its unit.
+const RATE: &str = "Overall demand paging rate:";
+const RATE_UNIT: &str = "pgs/sec";
+/// Interval between checks whether the test has ended.
 const POLL: Duration = Duration::from_millis(20);
 /// More than the test ever says.
 const MOST_OUTPUT: u64 = 64 << 10;
@@ -40,7 +42,7 @@ pub(super) fn check(request: &Request) -> Result<(), LiveError> {
         return Ok(());
     };
     check_program(program)?;
-    let told: [(bool, &str); 5] = [
+    let required: [(bool, &str); 5] = [
         (request.ring == Ring::Zero, "--ring 0, in which it runs"),
         (request.touch == Touch::Write, "--access write, as it does"),
         (
@@ -56,7 +58,7 @@ pub(super) fn check(request: &Request) -> Result<(), LiveError> {
             "--mechanism uffd or kernel, and --batch 1: it has no other",
         ),
     ];
-    match told.iter().find(|(is_so, _)| !is_so) {
+    match required.iter().find(|(is_so, _)| !is_so) {
         Some((_, expected)) => Err(LiveError::BadOrder(format!(
             "--beside: expected {expected}"
         ))),
@@ -76,7 +78,7 @@ fn check_program(program: &Path) -> Result<(), LiveError> {
     }
 }
 
-/// Whether the test has something to stand beside: mechanisms of its own, page by page.
+/// Whether a mechanism is ordered that the test has too, page by page.
 pub(super) fn is_ordered(request: &Request, mechanism: Mechanism) -> bool {
     let order = &request.order;
     let is_known = match mechanism {
@@ -121,13 +123,14 @@ fn arguments(request: &Request, mechanism: Mechanism, vcpus: usize) -> Vec<Strin
 
 /// Runs the test once; its pages of all vCPUs together for each second.
 pub(super) fn run(
-    (request, program): (&Request, &Path),
-    (mechanism, vcpus): (Mechanism, usize),
+    request: &Request,
+    program: &Path,
+    line: Line,
     stop: &AtomicBool,
 ) -> Result<f64, LiveError> {
     let mut command = Command::new(program);
     command
-        .args(arguments(request, mechanism, vcpus))
+        .args(arguments(request, line.mechanism, line.vcpus))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -137,7 +140,7 @@ pub(super) fn run(
     }
     let spawned = command.spawn();
     let mut child = Killed(spawned.map_err(|error| failed(program, &error.to_string()))?);
-    let deadline = Instant::now() + patience(request.order.pages.get() * vcpus as u64);
+    let deadline = Instant::now() + patience(request.order.pages.get() * line.vcpus as u64);
     let status = loop {
         if let Some(status) = child.0.try_wait().map_err(LiveError::system("waitpid"))? {
             break status;
@@ -153,19 +156,21 @@ pub(super) fn run(
     let text = child.output()?;
     match status.code() {
         Some(0) => rate(&text).ok_or_else(|| {
-            let (begin, end) = RATE;
-            let why = format!("no line \"{begin} NUMBER {end}\" in its output");
+            let why = format!("no line \"{RATE} NUMBER {RATE_UNIT}\" in its output");
             failed(program, &why)
         }),
         _ => Err(failed(program, &format!("{status}: {}", last_line(&text)))),
     }
 }
 
-/// The rate that the test tells of last: it may try several guest modes.
+/// The last rate in the output: the test may try several guest modes.
 fn rate(text: &str) -> Option<f64> {
-    let (begin, end) = RATE;
     let number = |line: &str| -> Option<f64> {
-        let number = line.trim().strip_prefix(begin)?.trim().strip_suffix(end)?;
+        let number = line
+            .trim()
+            .strip_prefix(RATE)?
+            .trim()
+            .strip_suffix(RATE_UNIT)?;
         let rate: f64 = number.trim().parse().ok()?;
         (rate.is_finite() && rate > 0.0).then_some(rate)
     };
@@ -176,14 +181,14 @@ fn last_line(text: &str) -> &str {
     text.lines()
         .rev()
         .find(|line| !line.trim().is_empty())
-        .unwrap_or("it said nothing")
+        .unwrap_or("no output")
 }
 
 fn failed(program: &Path, why: &str) -> LiveError {
     LiveError::environment(format!("{}: {why}", program.display()), EXPECTED)
 }
 
-/// A child that does not outlive this.
+/// A child that is killed and reaped when this is dropped.
 struct Killed(Child);
 
 impl Killed {
@@ -232,10 +237,18 @@ mod tests {
         file
     }
 
+    fn line(vcpus: usize) -> Line {
+        Line {
+            mechanism: Mechanism::Uffd,
+            vcpus,
+            batch: 1,
+        }
+    }
+
     fn ran(text: &str) -> Result<f64, LiveError> {
         let script = script(text);
         let stop = AtomicBool::new(false);
-        run((&ordered(&script), &script), (Mechanism::Uffd, 2), &stop)
+        run(&ordered(&script), &script, line(2), &stop)
     }
 
     #[test]
@@ -247,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_is_told_the_same_memory_vcpus_and_readers() {
+    fn the_test_gets_the_same_memory_vcpus_and_readers() {
         let request = ordered(Path::new("/bin/true"));
         let uffd = arguments(&request, Mechanism::Uffd, 4).join(" ");
         assert_eq!(uffd, "-v4 -b400k -sanonymous -uMISSING -r1 -a");
@@ -256,32 +269,32 @@ mod tests {
     }
 
     #[test]
-    fn what_the_test_says_is_understood_or_told() {
+    fn output_that_cannot_be_parsed_is_reported() {
         assert_eq!(
             ran(&format!("printf '{}'", SAID.replace('\n', "\\n"))).unwrap(),
             26_019.133_502
         );
-        let told = |text: &str| {
+        let failure = |text: &str| {
             let error = ran(text).unwrap_err();
             assert_eq!(error.exit_code(), 3);
             error.to_string()
         };
-        assert!(told("echo hello").contains("no line \"Overall demand paging rate:"));
-        let skipped = told("echo no KVM here; exit 4");
+        assert!(failure("echo hello").contains("no line \"Overall demand paging rate:"));
+        let skipped = failure("echo no KVM here; exit 4");
         assert!(skipped.contains("exit status: 4: no KVM here"), "{skipped}");
-        assert!(told("kill -9 $$").contains("signal"));
+        assert!(failure("kill -9 $$").contains("signal"));
     }
 
     #[test]
-    fn who_asks_to_stop_does_not_wait_for_the_test() {
+    fn a_stop_does_not_wait_for_the_test() {
         let script = script("sleep 600");
         let stop = AtomicBool::new(true);
-        let ran = run((&ordered(&script), &script), (Mechanism::Uffd, 1), &stop);
+        let ran = run(&ordered(&script), &script, line(1), &stop);
         assert!(matches!(ran, Err(LiveError::Stopped)));
     }
 
     #[test]
-    fn what_cannot_stand_beside_it_is_refused() {
+    fn orders_that_the_test_cannot_follow_are_refused() {
         let refused = |request: Request, word: &str| {
             let error = check(&request).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");

@@ -2,7 +2,7 @@
 //!
 //! Registers on entry: RDI the first byte of the vCPU's pages, RSI its order, RCX the number of pages, DX the port,
 //! R8 by how much a word differs from the one before it, R9 the first word. An entry of the order is the offset of a
-//! page in bytes, with bit 0 set where the page is to be written. RBX is the result.
+//! page in bytes, with bit 0 set where the page is written. RBX is the result.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
@@ -12,11 +12,11 @@ use iced_x86::code_asm::{
 use crate::LiveError;
 
 /// The port that ends a program: POST codes, which no machine answers on.
-pub(in crate::routes::demand) const DONE_PORT: u16 = 0x80;
+pub(crate) const DONE_PORT: u16 = 0x80;
 
 /// What the guest does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::routes::demand) enum Program {
+pub(crate) enum Program {
     /// Reads the order, so that it is mapped. No result.
     Warm,
     /// Touches the pages. The result is the sum of what was read. A written page gets its entry of the order as its
@@ -29,10 +29,9 @@ pub(in crate::routes::demand) enum Program {
 }
 
 impl Program {
-    pub(in crate::routes::demand) const ALL: [Self; 4] =
-        [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
+    pub(crate) const ALL: [Self; 4] = [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
 
-    pub(super) const fn number(self) -> u64 {
+    pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Warm => 0,
             Self::Touch => 1,
@@ -42,7 +41,7 @@ impl Program {
     }
 
     /// The program's code, which is independent of its address.
-    pub(super) fn assemble(self) -> Result<Vec<u8>, LiveError> {
+    pub(crate) fn assemble(self) -> Result<Vec<u8>, LiveError> {
         let code = match self {
             Self::Warm => warm(),
             Self::Touch => touch(),

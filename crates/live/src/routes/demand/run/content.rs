@@ -2,50 +2,51 @@
 
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::guest::{Layout, unwritable};
 use crate::LiveError;
+use crate::vm::guest::{Layout, inaccessible};
 
 /// The content of all paged memory: word number `n` is `first + n * step`, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) first: u64,
-    pub(super) step: u64,
+pub(crate) struct Content {
+    pub(crate) first: u64,
+    pub(crate) step: u64,
 }
 
 impl Content {
     /// Zeroes, as the kernel fills in.
-    pub(super) const ZERO: Self = Self { first: 0, step: 0 };
+    pub(crate) const ZERO: Self = Self { first: 0, step: 0 };
 
     /// Words that all differ: the step is odd (2^64 divided by the golden ratio).
-    pub(super) const WORDS: Self = Self {
+    pub(crate) const WORDS: Self = Self {
         first: 1,
         step: 0x9e37_79b9_7f4a_7c15,
     };
 
-    pub(super) const fn word(self, number: u64) -> u64 {
+    pub(crate) const fn word(self, number: u64) -> u64 {
         self.first.wrapping_add(number.wrapping_mul(self.step))
     }
 
     /// The content as bytes.
-    pub(super) fn bytes(self, pages: u64) -> Vec<u8> {
+    pub(crate) fn bytes(self, pages: u64) -> Vec<u8> {
         (0..pages * 512)
             .flat_map(|number| self.word(number).to_le_bytes())
             .collect()
     }
 
     /// What a guest reads when it reads the first word of each page of its order that it does not write.
-    pub(super) fn sum_read(self, order: &[u64], first_page: u64) -> u64 {
+    pub(crate) fn sum_read(self, order: &[u64], first_page: u64) -> u64 {
         let read = order.iter().filter(|entry| *entry & 1 == 0);
         let first_words = read.map(|offset| self.word(first_page * 512 + offset / 8));
         first_words.fold(0, u64::wrapping_add)
     }
 
     /// How many pages of a vCPU differ from what they have to hold after the guest has touched them.
-    pub(super) fn wrong_pages(
+    pub(crate) fn wrong_pages(
         self,
         memory: &GuestMemoryMmap,
         layout: Layout,
-        (vcpu, order): (usize, &[u64]),
+        vcpu: usize,
+        order: &[u64],
     ) -> Result<u64, LiveError> {
         let first_page = vcpu as u64 * layout.pages;
         let mut bytes = [0; 4096];
@@ -55,7 +56,7 @@ impl Content {
             let address = GuestAddress(layout.data_of(vcpu) + offset);
             memory
                 .read_slice(&mut bytes, address)
-                .map_err(|error| unwritable(&error))?;
+                .map_err(|error| inaccessible(&error))?;
             if !self.is_right(&bytes, first_page * 512 + offset / 8, *entry) {
                 wrong += 1;
             }
@@ -112,7 +113,7 @@ mod tests {
         assert!(Content::WORDS.is_right(&written, 0, 0x5001));
         assert!(
             !Content::WORDS.is_right(&written, 0, 0x5000),
-            "a write that nobody made"
+            "a write that was not made"
         );
     }
 

@@ -1,4 +1,4 @@
-//! The vCPU threads of one run: started together, timed, watched, and always brought home.
+//! The vCPU threads of one run: started together, timed, watched, and always joined.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,60 +9,53 @@ use std::time::{Duration, Instant};
 use kvm_ioctls::VcpuFd;
 
 use super::content::Content;
-use super::entry::{Entry, Left};
-use super::guest::{self, Layout, Parameters, Program};
-use super::kick::Kicker;
-use super::order::{Pinning, Ring};
+use super::entry::Entry;
 use super::place::{self, Role};
 use crate::LiveError;
+use crate::cpu_time::thread_time;
 use crate::pager::Counts;
-use crate::thread_time::thread_time;
+use crate::routes::demand::request::{Pinning, patience};
+use crate::vm::Ring;
+use crate::vm::exit::Left;
+use crate::vm::guest::{self, Layout, Parameters, Program};
+use crate::vm::kick::Kicker;
 
 /// How often it is looked whether the work is still wanted.
 const POLL: Duration = Duration::from_millis(20);
-/// How long vCPUs may take at least, and for each page. Assumed: a hundred times what the slowest mechanism takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_PER_PAGE: Duration = Duration::from_millis(2);
-
-/// How long this many pages of all vCPUs may take.
-pub(super) fn patience(pages: u64) -> Duration {
-    PATIENCE + PATIENCE_PER_PAGE * u32::try_from(pages).unwrap_or(u32::MAX)
-}
-
 /// What all vCPU threads of a run share.
 #[derive(Debug)]
-pub(super) struct Crew<'a> {
-    pub(super) mechanism: &'a str,
-    pub(super) layout: Layout,
-    pub(super) content: Content,
-    pub(super) orders: &'a [Vec<u64>],
-    pub(super) ring: Ring,
-    pub(super) pinning: Pinning,
-    /// Who gets the vCPUs out of the guest.
-    pub(super) kicker: &'a Kicker,
-    /// Somebody asks to stop.
-    pub(super) stop: &'a AtomicBool,
+pub(crate) struct Crew<'a> {
+    pub(crate) mechanism: &'a str,
+    pub(crate) layout: Layout,
+    pub(crate) content: Content,
+    pub(crate) orders: &'a [Vec<u64>],
+    pub(crate) ring: Ring,
+    pub(crate) pinning: Pinning,
+    /// Interrupts the vCPUs' `KVM_RUN`.
+    pub(crate) kicker: &'a Kicker,
+    /// Set to end the run early.
+    pub(crate) stop: &'a AtomicBool,
 }
 
 /// What a vCPU did.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Touched {
-    pub(super) began: Instant,
-    pub(super) ended: Instant,
+pub(crate) struct Touched {
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
     /// What the thread itself ran for between both.
-    pub(super) worked: Duration,
-    pub(super) counts: Counts,
+    pub(crate) worked: Duration,
+    pub(crate) counts: Counts,
     /// Whether what it read was not what it should have read.
-    pub(super) misread: bool,
+    pub(crate) misread: bool,
     /// Pages in which it found a wrong word afterwards.
-    pub(super) wrong: u64,
+    pub(crate) wrong: u64,
 }
 
 type Ended = (usize, Result<Touched, LiveError>);
 
 impl Crew<'_> {
-    /// Lets every vCPU touch its pages. `sound` says whether those who help the vCPUs still do.
-    pub(super) fn run<'p>(
+    /// Lets every vCPU touch its pages. `sound` is false once a reader has failed.
+    pub(crate) fn run<'p>(
         &self,
         vcpus: Vec<VcpuFd>,
         entries: Vec<Entry<'p>>,
@@ -87,7 +80,7 @@ impl Crew<'_> {
                         vcpu,
                         entry,
                     };
-                    // Who waits for it gave up only where it is no longer wanted.
+                    // The receiver is gone only where the run has ended early.
                     let _ = sender.send((number, member.work()));
                 });
             }
@@ -96,7 +89,7 @@ impl Crew<'_> {
         })
     }
 
-    /// Waits for all vCPUs; whatever goes wrong, they are kicked until they have come home.
+    /// Waits for all vCPUs; whatever fails, they are kicked until all have ended.
     fn wait_for(
         &self,
         vcpus: usize,
@@ -237,7 +230,7 @@ impl Member<'_, '_> {
             match self.entry.enter(&mut self.vcpu)? {
                 Left::Done => return Ok(()),
                 Left::Interrupted => {}
-                Left::Badly(how) => return Err(self.ended_badly(how)),
+                Left::Failed(how) => return Err(self.failed(how)),
             }
         }
     }
@@ -255,8 +248,8 @@ impl Member<'_, '_> {
         Ok(regs.rbx)
     }
 
-    /// Tells where the guest stood; CR2 is the address of its last page fault.
-    fn ended_badly(&self, how: String) -> LiveError {
+    /// With RIP, and CR2: the address of the guest's last page fault.
+    fn failed(&self, how: String) -> LiveError {
         let rip = self.vcpu.get_regs().map_or(0, |regs| regs.rip);
         let cr2 = self.vcpu.get_sregs().map_or(0, |sregs| sregs.cr2);
         LiveError::Guest {

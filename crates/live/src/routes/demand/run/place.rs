@@ -2,12 +2,12 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::order::Pinning;
 use crate::LiveError;
+use crate::routes::demand::request::Pinning;
 
 /// A thread of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// A vCPU's, by its number.
     Vcpu(usize),
     /// A reader's, by its number, next to this many vCPUs.
@@ -15,7 +15,7 @@ pub(super) enum Role {
 }
 
 /// CPUs that this process may use, ascending.
-pub(super) fn allowed_cpus() -> Vec<usize> {
+pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else {
         return vec![0];
     };
@@ -25,7 +25,7 @@ pub(super) fn allowed_cpus() -> Vec<usize> {
 }
 
 /// The CPU that a thread is to run on; `None` where it may run anywhere.
-pub(super) fn cpu_for(role: Role, pinning: Pinning, allowed: &[usize]) -> Option<usize> {
+pub(crate) fn cpu_for(role: Role, pinning: Pinning, allowed: &[usize]) -> Option<usize> {
     let number = match (role, pinning) {
         (_, Pinning::None) | (Role::Reader(..), Pinning::Vcpus) => return None,
         (Role::Vcpu(number), _) | (Role::Reader(number, _), Pinning::Together) => number,
@@ -35,7 +35,7 @@ pub(super) fn cpu_for(role: Role, pinning: Pinning, allowed: &[usize]) -> Option
 }
 
 /// Puts the calling thread on a CPU, and looks whether it is there.
-pub(super) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
+pub(crate) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
     let Some(cpu) = cpu else { return Ok(()) };
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -50,7 +50,7 @@ pub(super) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
 }
 
 /// Where threads were put, in words.
-pub(super) fn describe(vcpus: usize, readers: usize, pinning: Pinning) -> String {
+pub(crate) fn describe(vcpus: usize, readers: usize, pinning: Pinning) -> String {
     let allowed = allowed_cpus();
     let of = |name: &str, roles: Vec<Role>| {
         let cpus: Option<Vec<_>> = roles

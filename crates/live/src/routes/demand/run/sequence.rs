@@ -3,10 +3,10 @@
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-use super::order::{Request, Sequence, Touch};
+use crate::routes::demand::request::{Request, Sequence, Touch};
 
 /// The order of one vCPU: offsets in bytes, with bit 0 set where the page is written.
-pub(super) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
+pub(crate) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
     let mut random = SplitMix64::seed_from_u64(request.seed.wrapping_add(vcpu as u64));
     let mut pages: Vec<u64> = (0..request.order.pages.get()).collect();
     if request.sequence == Sequence::Random {
