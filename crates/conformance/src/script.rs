@@ -79,6 +79,18 @@ macro_rules! suite {
         pub fn recorded(case: &str) -> Option<Vec<String>> {
             $crate::script::recorded(RECORD, case)
         }
+
+        #[cfg(test)]
+        fn assert_whole(at_least: usize) {
+            let cases = all().unwrap();
+            let summaries = cases.iter().map(|case| $crate::script::tests::Summary {
+                name: &case.name,
+                about: &case.about,
+                steps: case.steps.len(),
+                answers: recorded(&case.name).map(|answers| answers.len()),
+            });
+            $crate::script::tests::assert_whole(&summaries.collect::<Vec<_>>(), at_least);
+        }
     };
 }
 pub(crate) use suite;
