@@ -90,16 +90,19 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// All fixes, by name.
+/// All fixes, by the Linux of their first series, then by name; the kernel `none` has the first series of all.
 #[must_use]
 pub fn all() -> &'static [Fix] {
     static ALL: OnceLock<Vec<Fix>> = OnceLock::new();
     // A test reads them all: none is damaged.
     ALL.get_or_init(|| {
-        FIXES
-            .dirs()
-            .filter_map(|folder| read(folder)?.ok())
-            .collect()
+        let fixes = FIXES.dirs().filter_map(|folder| read(folder)?.ok());
+        let mut fixes: Vec<Fix> = fixes.collect();
+        fixes.sort_by_cached_key(|fix| {
+            let first = fix.series.first().map(Series::version);
+            (first, fix.name.clone())
+        });
+        fixes
     })
 }
 
@@ -146,6 +149,14 @@ pub fn find(name: &str) -> Result<&'static Fix, FixError> {
             expected: format!("one of: {}", names.join(", ")),
         }
     })
+}
+
+impl Series {
+    /// Numbers, so that 6.10 is later than 6.9.
+    fn version(&self) -> Vec<u32> {
+        let numbers = self.linux.split('.');
+        numbers.map_while(|number| number.parse().ok()).collect()
+    }
 }
 
 impl Fix {
