@@ -8,21 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_live::host;
+use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
 fn pagetoll(arguments: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
     command.args(["bill", "demand"]).args(arguments);
     command
-}
-
-/// Whether this host cannot be billed, which is told.
-fn is_skipped(name: &str) -> bool {
-    let missing = host::check().err();
-    if let Some(reason) = &missing {
-        eprintln!("skipped: {name}: {reason}");
-    }
-    missing.is_some()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -51,8 +43,8 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn a_small_bill_has_a_row_for_every_mechanism_and_its_form_is_documented() {
-    if is_skipped("a small bill") {
-        return;
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let order = [
         "--vcpus", "1,2", "--pages", "256", "--batch", "1,16", "--runs", "2", "--format", "json",
@@ -154,8 +146,8 @@ fn ended_by(signal: Signal) -> Option<i32> {
 
 #[test]
 fn signals_end_a_bill_and_leave_nothing() {
-    if is_skipped("signals") {
-        return;
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let before = what_could_be_left();
     for (signal, code) in [

@@ -1,18 +1,19 @@
-//! Measuring this host, holding the model against it, and saying what it lacks, as users see it; skipped with the reason
-//! where there is no KVM, or where the lack cannot be made.
+//! `calibrate --this-host`, `validate --live`, live bills beside the kernel's own test, and the refusals of a host that
+//! lacks something. Tests are skipped where KVM is missing, or where the lack cannot be arranged.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_bill::cost::{CostKey, CostTable, Kind};
+use pagetoll_bill::cost::{CostKey, Host, Kind};
 use pagetoll_live::host;
+use pagetoll_test_support::skip;
 
 fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
@@ -26,27 +27,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Whether this host cannot be billed, which is told.
-fn is_skipped(name: &str) -> bool {
-    let missing = host::check().err();
-    if let Some(reason) = &missing {
-        eprintln!("skipped: {name}: {reason}");
-    }
-    missing.is_some()
-}
-
+/// Checks the exit code, and that stderr has each of these words.
 fn ended(output: &Output, code: i32, words: &[&str]) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{told}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
     for word in words {
-        assert!(told.contains(word), "no {word:?} in {told}");
+        assert!(stderr.contains(word), "no {word:?} in {stderr}");
     }
 }
 
 #[test]
 fn a_table_of_this_host_is_read_again_and_prices_the_model() {
-    if is_skipped("calibrate --this-host") {
-        return;
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("desk.toml");
@@ -54,7 +47,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file]);
     ended(&measured, 0, &[]);
     let table = fs::read_to_string(&path).unwrap();
-    let host = CostTable::parse(file, &table).unwrap();
+    let host = Host::parse(file, &table).unwrap();
     assert_eq!(host.name, "this-host");
     assert!(host.topology().is_ok());
     for key in [
@@ -69,7 +62,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     assert!(table.contains("# ") && table.contains("UFFDIO_COPY DONTWAKE, 16 a call"));
 
     let order = ["--pages", "64", "--runs", "1", "--format", "json"];
-    let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat());
+    let compared = pagetoll(&[&["validate", "--live", "--host", file], order.as_slice()].concat());
     ended(&compared, 0, &[]);
     let compared: serde_json::Value = serde_json::from_slice(&compared.stdout).unwrap();
     // populated and kernel on 1 to 4 vCPUs, uffd and exit at four batches too.
@@ -81,7 +74,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn conflicting_options_are_refused() {
     let refused = |arguments: &[&str], words: &[&str]| ended(&pagetoll(arguments), 2, words);
     refused(&["calibrate"], &["<BILLS>"]);
     refused(&["calibrate", "--this-host", "bill.json"], &["--this-host"]);
@@ -90,13 +83,12 @@ fn what_makes_no_sense_is_refused() {
         &["--rounds 0", "1 to 1000"],
     );
     refused(&["calibrate", "--rounds", "3", "bill.json"], &["--rounds"]);
-    refused(&["validate", "--costs", "this-host"], &["--live"]);
-    if !is_skipped("validate --live") {
-        let order = [
-            "validate", "--live", "--pages", "1", "--runs", "1", "--costs",
-        ];
-        refused(&[&order[..], &["no/such.toml"]].concat(), &["no/such.toml"]);
+    refused(&["validate", "--host", "this-host"], &["--live"]);
+    if let Err(reason) = host::check() {
+        skip!("validate --live: {reason}");
     }
+    let order = "validate --live --pages 1 --runs 1 --host no/such.toml";
+    refused(&order.split(' ').collect::<Vec<_>>(), &["no/such.toml"]);
 }
 
 fn beside(path: &Path) -> Output {
@@ -107,16 +99,16 @@ fn beside(path: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// A program that says this.
-fn stand_in(folder: &Path, says: &str) -> PathBuf {
+/// A script in place of the kernel's `demand_paging_test`.
+fn stand_in(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join("demand_paging_test");
-    fs::write(&path, format!("#!/bin/sh\n{says}\n")).unwrap();
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
 #[test]
-fn the_kernels_own_test_stands_beside_or_it_is_told_why_not() {
+fn the_kernels_own_test_is_a_row_or_its_failure_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     ended(
         &beside(Path::new("no/such/test")),
@@ -124,8 +116,8 @@ fn the_kernels_own_test_stands_beside_or_it_is_told_why_not() {
         &["--beside no/such/test", "demand_paging_test"],
     );
     ended(&beside(Path::new("/etc/passwd")), 2, &["not executable"]);
-    if is_skipped("--beside") {
-        return;
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let dumb = stand_in(folder.path(), "echo hello");
     ended(
@@ -149,14 +141,14 @@ fn the_kernels_own_test_stands_beside_or_it_is_told_why_not() {
     assert_eq!(rows[1]["pages_per_second"], 1000.5);
 }
 
-/// Whether a process is gone, or dead and not waited for.
+/// Whether a process is gone or a zombie.
 fn is_dead(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// Waits for something that another process does.
+/// Waits until another process has done something; panics after a minute.
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -167,16 +159,16 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn the_kernels_own_test_does_not_outlive_a_bill_that_is_killed() {
-    if is_skipped("killed beside") {
-        return;
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("pid");
-    let says = format!(
+    let script = format!(
         "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600",
         note.display()
     );
-    let stand_in = stand_in(folder.path(), &says);
+    let stand_in = stand_in(folder.path(), &script);
     let mut bill = Command::new(program())
         .args([
             "bill",
@@ -201,120 +193,110 @@ fn the_kernels_own_test_does_not_outlive_a_bill_that_is_killed() {
     eventually("the test is dead", || is_dead(pid.trim()));
 }
 
-/// Runs pagetoll as somebody, or somewhere, that lacks something; nothing where that cannot be made here.
-fn without(name: &str, wrapper: &[&str], arguments: &[&str]) -> Option<Output> {
-    let mut command = Command::new(wrapper[0]);
-    command.args(&wrapper[1..]).arg(reachable()).args(arguments);
+/// The program in a folder of its own that every user can reach: build folders may be closed to others.
+struct OpenProgram(tempfile::TempDir);
+
+impl OpenProgram {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(program(), path.join("pagetoll")).unwrap();
+        fs::set_permissions(path.join("pagetoll"), fs::Permissions::from_mode(0o755)).unwrap();
+        Self(folder)
+    }
+
+    fn run(&self, wrapper: &[&str], arguments: &[&str]) -> Output {
+        let mut command = Command::new(wrapper[0]);
+        command
+            .args(&wrapper[1..])
+            .arg(self.0.path().join("pagetoll"))
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+}
+
+/// Why a wrapper cannot run a program here.
+fn unusable(wrapper: &[&str]) -> Option<String> {
     let tried = Command::new(wrapper[0])
         .args(&wrapper[1..])
         .arg("/bin/true")
-        .status();
+        .output();
     match tried {
-        Ok(status) if status.success() => Some(command.output().unwrap()),
-        other => {
-            eprintln!("skipped: {name}: {} cannot do it: {other:?}", wrapper[0]);
-            None
-        }
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(text(&output.stderr)),
+        Err(error) => Some(format!("{}: {error}", wrapper[0])),
     }
 }
 
-/// The program where anybody may run it: folders of builds may be closed to others.
-fn reachable() -> PathBuf {
-    let path = std::env::temp_dir().join(format!("pagetoll-test-{}", std::process::id()));
-    if !path.exists() {
-        let fresh = path.with_extension(format!("{:?}", std::thread::current().id()));
-        fs::copy(program(), &fresh).unwrap();
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::rename(&fresh, &path).unwrap();
+/// Checks that under a wrapper the bill fails with exit code 3 and these words, and that doctor reports them too.
+fn bill_and_doctor_report(wrapper: &[&str], words: &[&str]) {
+    if let Some(reason) = unusable(wrapper) {
+        skip!("{reason}");
     }
-    path
-}
-
-/// Removes what `reachable` made.
-struct Tidy;
-
-impl Drop for Tidy {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(reachable());
+    let program = OpenProgram::new();
+    let order = "bill demand --on live --pages 64 --runs 1";
+    let bill = program.run(wrapper, &order.split(' ').collect::<Vec<_>>());
+    ended(&bill, 3, words);
+    assert!(bill.stdout.is_empty());
+    let doctor = text(&program.run(wrapper, &["doctor"]).stdout);
+    for word in words {
+        assert!(doctor.contains(word), "no {word:?} in {doctor}");
     }
 }
 
-/// A lack is told by the bill, with exit code 3, and by doctor.
-fn told(name: &str, wrapper: &[&str], words: &[&str]) {
-    let order = [
-        "bill", "demand", "--on", "live", "--pages", "64", "--runs", "1",
-    ];
-    if let Some(output) = without(name, wrapper, &order) {
-        ended(&output, 3, words);
-        assert!(output.stdout.is_empty());
-    }
-    if let Some(output) = without(name, wrapper, &["doctor"]) {
-        let said = text(&output.stdout);
-        for word in words {
-            assert!(said.contains(word), "{name}: no {word:?} in {said}");
-        }
-    }
+/// A mount namespace with an empty /dev, in a user namespace so that plain users can have one.
+fn with_empty_dev(then: &str) -> [String; 5] {
+    let script = format!("mount -t tmpfs none /dev && {then}");
+    ["unshare", "-rm", "sh", "-c", &script].map(str::to_owned)
+}
+
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
 }
 
 #[test]
-fn what_the_host_lacks_is_told_by_the_bill_and_by_doctor() {
-    let _tidy = Tidy;
-    if is_skipped("lacks") {
-        return;
-    }
-    let hidden = "mount -t tmpfs none /dev && exec \"$0\" \"$@\"";
-    told(
-        "no /dev/kvm",
-        &["unshare", "-m", "sh", "-c", hidden],
-        &["/dev/kvm", "absent", "kvm_intel"],
-    );
-
-    let nobody = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-    ];
-    if fs::metadata("/dev/kvm").is_ok_and(|kvm| kvm.mode() & 0o006 == 0) {
-        told(
-            "no permission",
-            &nobody,
-            &["/dev/kvm", "permission denied", "group"],
-        );
-    } else {
-        eprintln!("skipped: no permission: /dev/kvm is open to everybody");
-    }
-    userfaultfd_is_closed();
+fn bill_and_doctor_report_that_kvm_is_absent() {
+    let wrapper = with_empty_dev(r#"exec "$0" "$@""#);
+    let words = ["/dev/kvm", "absent", "kvm_intel"];
+    bill_and_doctor_report(&borrowed(&wrapper), &words);
 }
 
-/// To somebody who may use KVM, and userfaultfd for faults of user space only.
-fn userfaultfd_is_closed() {
-    let allowed = fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").unwrap_or_default();
-    let device = fs::metadata("/dev/userfaultfd");
-    if allowed.trim() == "1" || device.is_ok_and(|device| device.mode() & 0o006 != 0) {
-        eprintln!("skipped: userfaultfd closed: it is open to everybody");
-        return;
-    }
-    let group = fs::metadata("/dev/kvm").unwrap().gid();
-    let group = format!("--regid={group}");
-    let of_kvm = ["setpriv", "--reuid=65534", &group, "--clear-groups"];
-    told(
-        "userfaultfd closed",
-        &of_kvm,
-        &["userfaultfd", "unprivileged_userfaultfd=1"],
+/// The device is an ordinary file without permissions, and the program runs without capabilities: open(2) fails with
+/// EACCES before the kind of file matters.
+#[test]
+fn bill_and_doctor_report_that_kvm_is_not_permitted() {
+    let wrapper = with_empty_dev(
+        r#": > /dev/kvm && chmod 0 /dev/kvm && exec setpriv --bounding-set=-all --inh-caps=-all "$0" "$@""#,
     );
+    let words = ["/dev/kvm", "permission denied", "group"];
+    bill_and_doctor_report(&borrowed(&wrapper), &words);
+}
+
+/// A user without capabilities, for whom /dev/kvm opens (10:232, `KVM_MINOR` of include/linux/miscdevice.h) and
+/// /dev/userfaultfd is absent. Only root can make such a device.
+#[test]
+fn bill_and_doctor_report_that_userfaultfd_is_not_permitted() {
+    const SYSCTL: &str = "/proc/sys/vm/unprivileged_userfaultfd";
+    if fs::read_to_string(SYSCTL).is_ok_and(|allowed| allowed.trim() == "1") {
+        skip!("{SYSCTL} is 1: every user may handle the kernel's faults");
+    }
+    let script = r#"mount -t tmpfs none /dev && mknod -m 666 /dev/kvm c 10 232 &&
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups sh -c ': <> /dev/kvm && exec "$0" "$@"' "$0" "$@""#;
+    let words = ["userfaultfd", "unprivileged_userfaultfd=1"];
+    bill_and_doctor_report(&["unshare", "-m", "sh", "-c", script], &words);
 }
 
 #[test]
-fn huge_pages_that_are_not_there_are_told_with_the_way_to_get_them() {
-    if is_skipped("huge pages") {
-        return;
+fn missing_hugetlb_pages_are_reported_with_the_remedy() {
+    if let Err(reason) = host::check() {
+        skip!("{reason}");
     }
     let size = OsStr::new("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages");
     let free = fs::read_to_string(size).unwrap_or_default();
     if free.trim() != "0" && !free.is_empty() {
-        eprintln!("skipped: no huge pages: there are some");
-        return;
+        skip!("hugetlb pages of 1G are free here");
     }
     let order = "bill demand --on live --memory hugetlb-1g --vcpus 1 --pages 262144 --runs 1";
     let order: Vec<&str> = order.split(' ').collect();

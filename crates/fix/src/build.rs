@@ -1,8 +1,8 @@
 //! Builds kernels: configured, compiled, and kept by the content of everything that went into them.
 //!
 //! A kernel appears in the cache by a rename, whole. What is compiled from lies in a work folder under a name of its
-//! own, because kbuild writes paths into what it makes; it is used again only when the last build in it ended well, and
-//! goes as soon as nobody needs it to build a variant.
+//! own, because kbuild writes paths into what it makes; it is used again only when the last build in it succeeded, and
+//! is removed once no variant is left to build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,15 +30,15 @@ use crate::tree::{self, Changes};
 const BUILD_ROOM: u64 = 1 << 30;
 /// Raised when the same inputs are built in another way.
 const RECIPE: &str = "1";
-/// How long a compiler may take to tell its version.
+/// Limit of `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// Stands in a work folder while what it holds agrees with itself.
+/// A file in a work folder: its tree and objects agree with each other.
 const CONSISTENT: &str = "consistent";
 
-/// What is to be built, and from what.
+/// What `fix build` needs: a fix, the source to apply it to, and how to build it.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The kernel.
+    /// The fix and its series, or no fix.
     pub spec: Spec,
     /// The user's own tree; `None` is Debian's source.
     pub source: Option<PathBuf>,
@@ -51,9 +51,9 @@ pub struct Order {
 /// A kernel that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// For the lab.
+    /// Bootable in the lab; without modules.
     pub kernel: KernelImage,
-    /// It was there already.
+    /// Whether it had been built before.
     pub cached: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
             .map(|fix| fix.patches(spec.series))
             .unwrap_or_default();
         let own = own_source(order, &patches, surroundings.stop)?;
-        let source = source::obtain(spec, own, (order.freshness, surroundings))?;
+        let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
         Ok(Self {
             changes: tree::changes(&source, &Changes::new(), &patches)?,
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
         if !consistent.exists() {
             self.prepare(&work)?;
         }
-        // From here until the end, whoever ends this process leaves a folder that nobody uses again.
+        // A process that is killed from here on leaves a folder that is not used again.
         let _absent = fs::remove_file(&consistent);
         let tree = work.join("tree");
         let differing = differing(changes, &self.changes);
@@ -264,7 +264,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The user's tree, which the patches must fit: told before anything is fetched.
+/// The user's tree, which the patches must fit: checked before anything is fetched.
 fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<Source>, FixError> {
     let Some(folder) = &order.source else {
         return Ok(None);

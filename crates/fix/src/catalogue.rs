@@ -1,7 +1,10 @@
-//! The fixes that this program carries: `fixes/`, one folder each.
+//! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
+//! in the order of their file names, and a folder `broken/` of variants that the checks must catch.
 
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use include_dir::{Dir, File, include_dir};
 use serde::Deserialize;
 
 use crate::error::FixError;
@@ -10,20 +13,20 @@ use crate::error::FixError;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
-    /// Its name, and its folder's.
+    /// That of its folder too.
     pub name: String,
     /// What it does, in one line.
     pub summary: String,
-    /// The documents and figures that ask for it are told in its README.
+    /// The text of its README.md: documents and figures that ask for it, and what it measures.
     #[serde(skip)]
     pub readme: &'static str,
-    /// Where its checks are run.
+    /// The guest that runs its checks.
     #[serde(default)]
     pub bench: Bench,
     /// The checks that prove it.
     #[serde(rename = "check")]
     pub checks: Vec<Check>,
-    /// Its patches, for each series of Linux; the first is meant when nobody says which.
+    /// Its patches, for each series of Linux; the first is the default.
     pub series: Vec<Series>,
 }
 
@@ -64,92 +67,72 @@ pub struct Series {
     pub suite: Option<String>,
     /// Lines that a build prints; for the progress bar only.
     pub build_lines: u64,
-    /// File names, in order.
-    pub patches: Vec<String>,
-    /// Names of the broken variants, each one patch over all others.
-    pub broken: Vec<String>,
 }
 
 /// A patch and its file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Below the fix's folder.
+    /// Below `fixes/`.
     pub file: &'static str,
-    /// Its text.
+    /// As `git format-patch` writes it.
     pub text: &'static str,
 }
 
-macro_rules! files {
-    ($($name:literal),* $(,)?) => {
-        &[$(Patch { file: $name, text: include_str!(concat!("../../../fixes/", $name)) }),*]
-    };
+/// A patch that breaks a fixed kernel on purpose, over all patches of its series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// As checks name it: the file without `.patch`.
+    pub name: &'static str,
+    /// In the series' folder `broken/`.
+    pub patch: Patch,
 }
 
-/// Every file of every fix.
-const FILES: &[Patch] = files![
-    "xen-pv-get-and-clear/6.1/0001-x86-xen-read-and-clear-page-table-entries-of-PV-gues.patch",
-    "xen-pv-get-and-clear/6.1/0002-mm-clear-runs-of-present-entries-together-where-entr.patch",
-    "xen-pv-get-and-clear/6.1/0003-x86-xen-write-protect-entries-of-PV-guests-by-hyperc.patch",
-    "xen-pv-get-and-clear/6.1/broken/cows-in-runs.patch",
-    "xen-pv-get-and-clear/6.1/broken/dirty-dropped.patch",
-    "xen-pv-get-and-clear/6.1/broken/fork-drops-dirty.patch",
-    "xen-pv-get-and-clear/6.1/broken/fork-not-protected.patch",
-    "xen-pv-get-and-clear/6.1/broken/fork-update-plain.patch",
-    "xen-pv-get-and-clear/6.1/broken/last-of-run-forgotten.patch",
-    "xen-pv-get-and-clear/6.1/broken/leftovers-ignored.patch",
-    "xen-pv-get-and-clear/6.1/broken/soft-dirty-dropped.patch",
-    "xen-pv-get-and-clear/6.1/broken/uffd-wp-dropped.patch",
-    "xen-pv-get-and-clear/7.3/0001-x86-xen-resume-lazy-MMU-mode-only-of-tasks-that-paus.patch",
-    "xen-pv-get-and-clear/7.3/0002-x86-xen-read-and-clear-page-table-entries-of-PV-gues.patch",
-    "xen-pv-get-and-clear/7.3/0003-mm-ksm-look-at-the-dirty-bit-before-the-frame.patch",
-    "xen-pv-get-and-clear/7.3/0004-mm-clear-runs-of-present-entries-together-where-entr.patch",
-    "xen-pv-get-and-clear/7.3/0005-x86-xen-write-protect-entries-of-PV-guests-by-hyperc.patch",
-    "xen-pv-get-and-clear/7.3/broken/cows-in-runs.patch",
-    "xen-pv-get-and-clear/7.3/broken/dirty-dropped.patch",
-    "xen-pv-get-and-clear/7.3/broken/fork-drops-dirty.patch",
-    "xen-pv-get-and-clear/7.3/broken/fork-not-protected.patch",
-    "xen-pv-get-and-clear/7.3/broken/fork-update-plain.patch",
-    "xen-pv-get-and-clear/7.3/broken/last-of-run-forgotten.patch",
-    "xen-pv-get-and-clear/7.3/broken/leftovers-ignored.patch",
-    "xen-pv-get-and-clear/7.3/broken/soft-dirty-dropped.patch",
-    "xen-pv-get-and-clear/7.3/broken/uffd-wp-dropped.patch",
-    "xen-pv-get-and-clear/README.md",
-    "xen-pv-get-and-clear/fix.toml",
-    "kvm-exit-on-missing/7.3/0001-KVM-Tell-how-missing-memory-was-accessed-in-KVM_EXIT.patch",
-    "kvm-exit-on-missing/7.3/0002-KVM-Add-a-memslot-flag-to-exit-to-userspace-on-missi.patch",
-    "kvm-exit-on-missing/7.3/0003-KVM-x86-Exit-to-userspace-on-missing-mappings-where-.patch",
-    "kvm-exit-on-missing/7.3/broken/address-off.patch",
-    "kvm-exit-on-missing/7.3/broken/every-slot.patch",
-    "kvm-exit-on-missing/7.3/broken/faults-in.patch",
-    "kvm-exit-on-missing/7.3/broken/forgets-to-fault.patch",
-    "kvm-exit-on-missing/7.3/broken/read-only-accepted.patch",
-    "kvm-exit-on-missing/7.3/broken/sleeps.patch",
-    "kvm-exit-on-missing/7.3/broken/writes-as-reads.patch",
-    "kvm-exit-on-missing/7.3/broken/wrong-frame.patch",
-    "kvm-exit-on-missing/README.md",
-    "kvm-exit-on-missing/fix.toml",
-];
+/// The folder itself, in this program.
+static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// All fixes.
+/// All fixes, by the Linux of their first series, then by name; the kernel `none` has the first series of all.
 #[must_use]
 pub fn all() -> &'static [Fix] {
     static ALL: OnceLock<Vec<Fix>> = OnceLock::new();
+    // A test reads them all: none is damaged.
     ALL.get_or_init(|| {
-        let descriptions = FILES.iter().filter(|file| file.file.ends_with("/fix.toml"));
-        // A test reads them all: none is damaged.
-        descriptions.filter_map(|file| read(file).ok()).collect()
+        let fixes = FIXES.dirs().filter_map(|folder| read(folder)?.ok());
+        let mut fixes: Vec<Fix> = fixes.collect();
+        fixes.sort_by_cached_key(|fix| {
+            let first = fix.series.first().map(Series::version);
+            (first, fix.name.clone())
+        });
+        fixes
     })
 }
 
-fn read(description: &Patch) -> Result<Fix, toml::de::Error> {
-    let mut fix: Fix = toml::from_str(description.text)?;
-    let readme = file(&format!("{}/README.md", fix.name));
-    fix.readme = readme.map_or("", |file| file.text);
-    Ok(fix)
+/// The fix of a folder; `None` without a `fix.toml`.
+fn read(folder: &'static Dir<'static>) -> Option<Result<Fix, toml::de::Error>> {
+    let text = |name: &str| FIXES.get_file(folder.path().join(name))?.contents_utf8();
+    let fix = toml::from_str(text("fix.toml")?);
+    Some(fix.map(|fix| Fix {
+        readme: text("README.md").unwrap_or_default(),
+        ..fix
+    }))
 }
 
-fn file(name: &str) -> Option<Patch> {
-    FILES.iter().find(|file| file.file == name).copied()
+/// The patches of a folder by file name, which is their order.
+fn patches_in(folder: &Path) -> Vec<Patch> {
+    let files = FIXES.get_dir(folder).into_iter().flat_map(Dir::files);
+    let mut patches: Vec<Patch> = files.filter_map(patch).collect();
+    patches.sort_unstable_by_key(|patch| patch.file);
+    patches
+}
+
+fn patch(file: &'static File<'static>) -> Option<Patch> {
+    let name = file
+        .path()
+        .to_str()
+        .filter(|name| name.ends_with(".patch"))?;
+    Some(Patch {
+        file: name,
+        text: file.contents_utf8()?,
+    })
 }
 
 /// The fix of this name.
@@ -168,89 +151,77 @@ pub fn find(name: &str) -> Result<&'static Fix, FixError> {
     })
 }
 
+impl Series {
+    /// Numbers, so that 6.10 is later than 6.9.
+    fn version(&self) -> Vec<u32> {
+        let numbers = self.linux.split('.');
+        numbers.map_while(|number| number.parse().ok()).collect()
+    }
+}
+
 impl Fix {
-    /// The patches of a series, in order.
-    pub fn patches(&self, series: &Series) -> Vec<Patch> {
-        let named = series.patches.iter();
-        named
-            .filter_map(|name| file(&format!("{}/{}/{name}", self.name, series.linux)))
-            .collect()
+    fn folder(&self, series: &Series) -> PathBuf {
+        Path::new(&self.name).join(&series.linux)
     }
 
-    /// The patch that breaks the series in this way; `None` where the series has no such variant.
+    /// The patches of a series, in order.
     #[must_use]
-    pub fn broken(&self, series: &Series, variant: &str) -> Option<Patch> {
-        series.broken.iter().find(|name| *name == variant)?;
-        file(&format!(
-            "{}/{}/broken/{variant}.patch",
-            self.name, series.linux
-        ))
+    pub fn patches(&self, series: &Series) -> Vec<Patch> {
+        patches_in(&self.folder(series))
+    }
+
+    /// The broken variants of a series, by name.
+    pub fn variants(&self, series: &Series) -> impl Iterator<Item = Variant> + use<> {
+        let patches = patches_in(&self.folder(series).join("broken"));
+        patches.into_iter().filter_map(|patch| {
+            let name = Path::new(patch.file).file_stem()?.to_str()?;
+            Some(Variant { name, patch })
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::fs;
-    use std::path::Path;
 
     use super::*;
     use crate::patch;
 
-    fn files_below(folder: &Path, found: &mut Vec<String>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                files_below(&path, found);
-            } else {
-                found.push(path.to_string_lossy().into_owned());
-            }
-        }
+    #[test]
+    fn every_folder_is_a_fix_of_its_name() {
+        let folders = FIXES.dirs().map(|folder| folder.path().to_str().unwrap());
+        let names = all().iter().map(|fix| fix.name.as_str());
+        assert_eq!(folders.collect::<BTreeSet<_>>(), names.collect());
+        assert!(all().iter().all(|fix| fix.readme.starts_with("# ")));
     }
 
     #[test]
-    fn every_file_of_every_fix_is_carried_and_named() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixes");
-        let mut found = Vec::new();
-        files_below(&root, &mut found);
-        let carried: BTreeSet<_> = FILES.iter().map(|file| file.file.to_owned()).collect();
-        let prefix = format!("{}/", root.display());
-        let folders: BTreeSet<_> = found
-            .iter()
-            .map(|path| path.trim_start_matches(&prefix).to_owned())
-            .filter(|path| path.contains('/'))
-            .collect();
-        assert_eq!(folders, carried);
-    }
-
-    #[test]
-    fn descriptions_can_be_read_and_name_files_that_are_there() {
-        let descriptions = FILES.iter().filter(|file| file.file.ends_with("/fix.toml"));
-        for description in descriptions {
-            let fix = read(description).unwrap();
-            assert!(fix.readme.starts_with("# "), "{}", fix.name);
+    fn every_folder_of_patches_is_a_series_and_every_variant_a_control() {
+        for fix in all() {
+            let folder = FIXES.get_dir(&fix.name).unwrap();
+            let folders: BTreeSet<_> = folder.dirs().map(|series| series.path()).collect();
+            let series: Vec<_> = fix.series.iter().map(|series| fix.folder(series)).collect();
+            assert_eq!(folders, series.iter().map(PathBuf::as_path).collect());
+            let controls: BTreeSet<_> = fix.checks.iter().map(|check| &*check.control).collect();
             for series in &fix.series {
-                assert_eq!(
-                    fix.patches(series).len(),
-                    series.patches.len(),
-                    "{}",
-                    fix.name
-                );
-                for variant in &series.broken {
-                    assert!(fix.broken(series, variant).is_some(), "{variant}");
-                }
-            }
-            for check in &fix.checks {
-                let mut series = fix.series.iter();
-                let caught = series.any(|series| series.broken.contains(&check.control));
-                assert!(caught, "{}", check.name);
+                let variants: BTreeSet<_> =
+                    fix.variants(series).map(|variant| variant.name).collect();
+                assert_eq!(variants, controls, "{}@{}", fix.name, series.linux);
+                assert!(!fix.patches(series).is_empty());
             }
         }
     }
 
     #[test]
     fn every_patch_can_be_read_and_new_files_say_their_licence() {
-        for file in FILES.iter().filter(|file| file.file.ends_with(".patch")) {
+        let carried = |fix: &'static Fix, series: &'static Series| {
+            let variants = fix.variants(series).map(|variant| variant.patch);
+            fix.patches(series).into_iter().chain(variants)
+        };
+        let series = all()
+            .iter()
+            .flat_map(|fix| fix.series.iter().map(move |series| (fix, series)));
+        for file in series.flat_map(|(fix, series)| carried(fix, series)) {
             let patches = patch::parse(file.text).unwrap();
             assert!(!patches.is_empty(), "{}", file.file);
             for patch in patches.iter().filter(|patch| patch.creates) {

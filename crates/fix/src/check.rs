@@ -18,18 +18,18 @@ use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
 
 use crate::build::{Order, Plan};
-use crate::catalogue::{self, Check, Fix, Series};
+use crate::catalogue::{self, Check, Fix, Series, Variant};
 use crate::error::FixError;
 
 /// CPU time of a guest's QEMU for one check. Assumed: six times what the longest race took.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// What is to be proved, and on what.
+/// What `fix check` needs: a fix on a kernel, and a hypervisor.
 #[derive(Clone, Debug)]
 pub struct CheckOrder {
-    /// The kernel.
+    /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor.
+    /// The hypervisor; a fix of [`Bench::KvmHost`](catalogue::Bench) has none and ignores it.
     pub xen: XenSource,
     /// Where consoles are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
@@ -42,20 +42,20 @@ pub struct Proved {
     pub check: bill::Check,
     /// CPUs of the guest.
     pub cpus: usize,
-    /// The broken variant.
+    /// The variant's name.
     pub control: String,
     /// How that was caught, or that it was not.
     pub control_found: String,
 }
 
-/// All that was found.
+/// The result of all checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// The kernel's release.
+    /// As `uname -r` in the guest.
     pub linux: String,
-    /// Xen's version.
+    /// As Xen reports it; empty without Xen.
     pub xen: String,
-    /// Check by check.
+    /// By check, then by CPUs.
     pub proved: Vec<Proved>,
     /// Warnings in the logs of the fixed kernel, by CPUs: how many, and the first.
     pub warnings: Vec<(usize, u64, String)>,
@@ -81,9 +81,9 @@ struct Control {
     how: String,
 }
 
-/// What a boot was for, and what it brought.
+/// A boot's purpose and its result.
 enum Made {
-    /// The fixed kernel.
+    /// The checks that passed or failed on the fixed kernel.
     Fixed(Cpus, Ran),
     /// A broken one; the check that must catch it.
     Broken(&'static Check, Control),
@@ -100,7 +100,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     let fix = spec.fix.ok_or_else(|| FixError::BadInput {
         what: "fix",
         value: spec.to_string(),
-        problem: "there is nothing to be checked".into(),
+        problem: "there is nothing to check".into(),
         expected: "the name of a fix".into(),
     })?;
     let stop = surroundings.stop.for_part();
@@ -122,7 +122,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     proof(fix, &made).ok_or_else(|| Stopped.into())
 }
 
-/// Where checks are run.
+/// What all boots of a check share.
 struct Bench<'a> {
     order: &'a CheckOrder,
     fix: &'static Fix,
@@ -137,9 +137,9 @@ impl Bench<'_> {
         thread::scope(|scope| {
             let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(kernel, cpus)));
             let mut boots = vec![fixed(Cpus::One), fixed(Cpus::Two)];
-            for variant in &self.series.broken {
-                match self.or_end(self.variant(plan, variant)) {
-                    Ok(kernel) => boots.extend(self.must_catch(variant).map(|check| {
+            for variant in self.fix.variants(self.series) {
+                match self.or_end(self.build(plan, variant)) {
+                    Ok(kernel) => boots.extend(self.must_catch(variant.name).map(|check| {
                         let kernel = kernel.clone();
                         scope.spawn(move || self.or_end(self.control(&kernel, check)))
                     })),
@@ -158,32 +158,22 @@ impl Bench<'_> {
         result.inspect_err(|_| self.surroundings.stop.request())
     }
 
-    fn must_catch(&self, variant: &str) -> impl Iterator<Item = &'static Check> {
-        let variant = variant.to_owned();
+    fn must_catch(&self, variant: &'static str) -> impl Iterator<Item = &'static Check> {
         let checks = self.fix.checks.iter();
         checks.filter(move |check| check.control == variant)
     }
 
     /// Builds a broken kernel, on a CPU that no guest has.
-    fn variant(&self, plan: &Plan<'_>, name: &str) -> Result<KernelImage, FixError> {
+    fn build(&self, plan: &Plan<'_>, variant: Variant) -> Result<KernelImage, FixError> {
         let _core = self.cores.take(1, self.surroundings.stop)?;
-        let patch = self.fix.broken(self.series, name);
-        let patch = patch.ok_or_else(|| FixError::BadInput {
-            what: "broken variant",
-            value: name.to_owned(),
-            problem: format!(
-                "the series for Linux {} has no such patch",
-                self.series.linux
-            ),
-            expected: "a patch in the series' folder broken/".into(),
-        })?;
-        Ok(plan.variant(patch)?.kernel)
+        Ok(plan.variant(variant.patch)?.kernel)
     }
 
     fn run(
         &self,
         kernel: &KernelImage,
-        (name, cpus): (String, Cpus),
+        name: String,
+        cpus: Cpus,
         steps: Vec<Step>,
     ) -> Result<Ran, LabError> {
         let request = Request {
@@ -209,7 +199,7 @@ impl Bench<'_> {
             .filter(|check| cpus == Cpus::Two || !check.races)
             .map(|check| step(check, Purpose::Prove));
         let name = format!("{}-{}", self.fix.name, count(cpus));
-        let ran = self.run(kernel, (name, cpus), steps.collect())?;
+        let ran = self.run(kernel, name, cpus, steps.collect())?;
         Ok(Made::Fixed(cpus, ran))
     }
 
@@ -218,7 +208,7 @@ impl Bench<'_> {
         let cpus = if check.races { Cpus::Two } else { Cpus::One };
         let name = format!("{}-{}", check.control, check.name);
         let steps = vec![step(check, Purpose::Catch)];
-        let found = match self.run(kernel, (name, cpus), steps) {
+        let found = match self.run(kernel, name, cpus, steps) {
             Ok(ran) => control(&ran),
             Err(LabError::Guest { problem, .. }) => Control {
                 failed: 1,
@@ -251,7 +241,7 @@ fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> 
     for result in results {
         match result {
             Ok(one) => made.push(one),
-            Err(FixError::Lab(error)) if error.is_stopped() => stopped = Some(Stopped.into()),
+            Err(error) if error.is_stopped() => stopped = Some(Stopped.into()),
             Err(error) => return Err(error),
         }
     }
@@ -285,7 +275,7 @@ fn proof(fix: &'static Fix, made: &[Made]) -> Option<Proof> {
         let proved = move |(cpus, ran): &(usize, &Ran)| {
             let mut findings = ran.findings.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
-            Some(proved(check, (*cpus, finding), &control))
+            Some(proved(check, *cpus, finding, &control))
         };
         fixed.iter().filter_map(proved).collect::<Vec<_>>()
     };
@@ -322,7 +312,7 @@ fn control_of(check: &Check, made: &[Made]) -> Control {
     })
 }
 
-fn proved(check: &Check, (cpus, finding): (usize, &Finding), control: &Control) -> Proved {
+fn proved(check: &Check, cpus: usize, finding: &Finding, control: &Control) -> Proved {
     Proved {
         check: bill::Check::against_control(
             &check.name,
@@ -423,11 +413,11 @@ mod tests {
                 lacking: Vec::new(),
             })
         };
-        let told = |results| settled(results).err().unwrap().exit_code();
-        assert_eq!(told(vec![stopped(), reason(), stopped()]), 3);
+        let code = |results| settled(results).err().unwrap().exit_code();
+        assert_eq!(code(vec![stopped(), reason(), stopped()]), 3);
         assert!(matches!(
             settled(vec![Ok(Made::Fixed(Cpus::One, ran(0, 0))), stopped()]),
-            Err(FixError::Lab(LabError::Images(Error::Stopped)))
+            Err(FixError::Images(Error::Stopped))
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
 //! asks for.
 //!
-//! Pure text; the kernel's own `olddefconfig` settles what follows from it, and [`lacking`] tells whether that went well.
+//! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
 /// What is asked for, over Debian's configuration.
 pub(crate) const WANTED: &str = include_str!("../../../fixes/kernel.config");
@@ -30,8 +30,8 @@ impl Setting<'_> {
         self.value == "n"
     }
 
-    /// Whether a whole configuration has it: what is off must not stand there, all else must, as it is.
-    fn stands_in(self, config: &str) -> bool {
+    /// Whether a whole configuration has it: absent or `n` where it is off, else with the same value.
+    fn is_in(self, config: &str) -> bool {
         let found = config
             .lines()
             .filter_map(Setting::parse)
@@ -62,9 +62,9 @@ pub(crate) fn trimmed(debian: &str, wanted: &str) -> String {
     kept.chain(settings(wanted)).map(line).collect()
 }
 
-/// What a finished configuration has not, although it was wanted.
+/// Wanted settings that a finished configuration is missing.
 pub(crate) fn lacking(config: &str, wanted: &str) -> Vec<String> {
-    let absent = settings(wanted).filter(|setting| !setting.stands_in(config));
+    let absent = settings(wanted).filter(|setting| !setting.is_in(config));
     absent
         .map(|setting| format!("{}={}", setting.option, setting.value))
         .collect()
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_granted_is_named() {
+    fn settings_that_were_dropped_are_named() {
         let wanted = "CONFIG_A=y\nCONFIG_C=n\nCONFIG_S=\"y\"\nCONFIG_E=y\nCONFIG_F=n\n";
         assert_eq!(
             lacking(DEBIAN, wanted),

@@ -10,7 +10,11 @@ use crate::patch::PatchError;
 /// Why a fix could not be built or checked.
 #[derive(Debug, Error)]
 pub enum FixError {
-    /// The lab, or what it stands on.
+    /// The source could not be had, or a file, a child or the machine failed.
+    #[error(transparent)]
+    Images(#[from] pagetoll_images::Error),
+
+    /// A guest that runs the checks failed.
     #[error(transparent)]
     Lab(#[from] LabError),
 
@@ -32,40 +36,34 @@ pub enum FixError {
     Patch {
         /// The patch's file name.
         patch: String,
-        /// The source.
+        /// The source tree's path.
         tree: String,
-        /// File and hunk.
+        /// Names file and hunk.
         source: PatchError,
     },
 
-    /// Configuring did not give what is needed. Exit code 3.
-    #[error("the configuration of Linux {release} has not what it must: {}", .lacking.join(", "))]
+    /// `olddefconfig` dropped settings that the lab needs. Exit code 3.
+    #[error("the kernel config of Linux {release} is missing {}", .lacking.join(", "))]
     Config {
-        /// The kernel's version.
+        /// As the source's Makefile has it, such as `6.1.192`.
         release: String,
-        /// The settings that are lacking.
+        /// As `CONFIG_NAME=value`.
         lacking: Vec<String>,
     },
 
     /// The kernel does not build. Exit code 3.
     #[error("Linux {release} does not build; {failed}")]
     Build {
-        /// The kernel's version.
+        /// As the source's Makefile has it, such as `6.1.192`.
         release: String,
-        /// How.
+        /// The compiler's errors, and the log.
         failed: Failed,
     },
 }
 
-impl From<pagetoll_images::Error> for FixError {
-    fn from(error: pagetoll_images::Error) -> Self {
-        Self::Lab(error.into())
-    }
-}
-
 impl From<Stopped> for FixError {
     fn from(stopped: Stopped) -> Self {
-        Self::Lab(stopped.into())
+        Self::Images(stopped.into())
     }
 }
 
@@ -74,9 +72,20 @@ impl FixError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Images(error) => error.exit_code(),
             Self::Lab(error) => error.exit_code(),
             Self::BadInput { .. } | Self::Patch { .. } => 2,
             Self::Config { .. } | Self::Build { .. } => 3,
+        }
+    }
+
+    /// Whether the work was stopped from outside, as by Ctrl-C.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        match self {
+            Self::Images(error) => matches!(error, pagetoll_images::Error::Stopped),
+            Self::Lab(error) => error.is_stopped(),
+            _ => false,
         }
     }
 }

@@ -19,11 +19,11 @@ const REPRODUCIBLE: [&str; 5] = [
     "LOCALVERSION=",
 ];
 
-/// A tree, an output folder, and who is told.
+/// kbuild over a source tree, with an output folder and a log of its own.
 pub(crate) struct Make<'a> {
     pub(crate) tree: PathBuf,
     pub(crate) output: PathBuf,
-    /// All that make says; begun anew by [`Make::configure`].
+    /// All output of make; truncated by [`Make::configure`].
     pub(crate) log: PathBuf,
     /// The source's version, for errors.
     pub(crate) release: String,
@@ -32,7 +32,7 @@ pub(crate) struct Make<'a> {
 }
 
 impl Make<'_> {
-    /// Settles a configuration.
+    /// Writes the configuration and runs `make olddefconfig`.
     pub(crate) fn configure(&self, config: &str) -> Result<(), FixError> {
         fs::create_dir_all(&self.output).map_err(Error::io("create", &self.output))?;
         let path = self.output.join(".config");

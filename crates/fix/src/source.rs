@@ -20,9 +20,9 @@ use pagetoll_images::tools::Tool;
 use crate::error::FixError;
 use crate::spec::Spec;
 
-/// How long unpacking may take. Assumed: 15 s on an idle machine.
+/// Limit of unpacking. Assumed: 15 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// How long git may take to list a tree. Assumed: a second, with a cold disk a minute.
+/// Limit of `git ls-files`. Assumed: a second, with a cold disk a minute.
 const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
 const SOURCE_ROOM: u64 = 2200 << 20;
@@ -34,11 +34,11 @@ const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 /// A kernel's source.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The tree.
+    /// Absolute, and below the cache unless it is the user's own.
     pub(crate) tree: PathBuf,
     /// The files of the tree, below it; all of them where this is `None`.
     pub(crate) files: Option<Vec<PathBuf>>,
-    /// What stands in the tree, by its digest.
+    /// SHA-256 of what the tree holds.
     pub(crate) content: String,
     /// As its Makefile has it, such as `6.1.192`.
     pub(crate) version: String,
@@ -52,7 +52,8 @@ pub(crate) struct Source {
 pub(crate) fn obtain(
     spec: &Spec,
     own: Option<Source>,
-    (freshness, surroundings): (Freshness, Surroundings<'_>),
+    freshness: Freshness,
+    surroundings: Surroundings<'_>,
 ) -> Result<Source, FixError> {
     let Surroundings { cache, stop, .. } = surroundings;
     let archive = Archive::open(cache, spec.suite(), freshness, stop)?;
@@ -65,10 +66,10 @@ pub(crate) fn obtain(
             problem: format!("{}: {problem}", archive.suite()),
             expected: "a suite with the source of that series, after an @".into(),
         })?;
-    let config = config(&archive, &packages, (cache, stop))?;
+    let config = config(&archive, &packages, cache, stop)?;
     let mut source = match own {
         Some(own) => own,
-        None => of_debian(&archive, &packages, (cache, stop))?,
+        None => of_debian(&archive, &packages, cache, stop)?,
     };
     source.packages.push(packages.config.package);
     Ok(Source { config, ..source })
@@ -77,13 +78,14 @@ pub(crate) fn obtain(
 fn of_debian(
     archive: &Archive<'_>,
     packages: &SourcePackages,
-    (cache, stop): (&Cache, &Stop),
+    cache: &Cache,
+    stop: &Stop,
 ) -> Result<Source, FixError> {
     let package = &packages.source.package;
     let tree = cache.entry(&format!("fix/source/{}", package.sha256), stop, |place| {
         require_room(cache.root(), SOURCE_ROOM, "unpack a kernel's source")?;
         let debs = archive.fetch(std::slice::from_ref(&packages.source), stop)?;
-        unpack(&debs, place, (cache, stop))
+        unpack(&debs, place, cache, stop)
     })?;
     Ok(Source {
         version: version(&tree)?,
@@ -96,7 +98,7 @@ fn of_debian(
 }
 
 /// The package holds one archive, `usr/src/linux-source-6.1.tar.xz`, of one folder.
-fn unpack(debs: &[PathBuf], place: &Path, (cache, stop): (&Cache, &Stop)) -> Result<(), Error> {
+fn unpack(debs: &[PathBuf], place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let scratch = cache.scratch();
     deb::unpack_into(scratch.path(), debs, stop)?;
     let sources = scratch.path().join("usr/src");
@@ -122,7 +124,8 @@ fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, Error> {
 fn config(
     archive: &Archive<'_>,
     packages: &SourcePackages,
-    (cache, stop): (&Cache, &Stop),
+    cache: &Cache,
+    stop: &Stop,
 ) -> Result<String, FixError> {
     let debs = archive.fetch(std::slice::from_ref(&packages.config), stop)?;
     let deb = debs.first().map_or(Path::new(""), PathBuf::as_path);
@@ -133,7 +136,7 @@ fn config(
     Ok(run_to_end(&unpack, UNPACK_LIMIT, stop)?.text())
 }
 
-/// A tree of the user's. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
+/// The user's own tree. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
 pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
     let version = version(&tree)?;
@@ -146,7 +149,9 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
         listed_by_git(&tree, stop)?
     } else {
         if let Some(left) = BUILT.iter().find(|left| tree.join(left).exists()) {
-            let problem = format!("something was built in it ({left}), and git does not tell what");
+            let problem = format!(
+                "something was built in it ({left}), and there is no git to list its sources"
+            );
             return Err(unusable(folder, problem));
         }
         all_files(&tree)?
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_known_by_what_stands_in_it() {
+    fn the_digest_of_a_tree_follows_its_content() {
         let folder = tree();
         let source = || of_user(folder.path(), &spec(), &Stop::new()).unwrap();
         let first = source();
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_that_cannot_be_used_are_told_with_the_reason() {
+    fn unusable_trees_are_refused_with_the_reason() {
         let refused = |folder: &Path| {
             of_user(folder, &spec(), &Stop::new())
                 .unwrap_err()

@@ -18,7 +18,7 @@ const EXPECTED: &str = "NAME, NAME@SERIES such as xen-pv-get-and-clear@6.1, or N
 pub struct Spec {
     /// The fix; `None` leaves the source as it is.
     pub fix: Option<&'static Fix>,
-    /// The patches for this series, and where its source is to be had.
+    /// The patches for this series, and the suite that has its source.
     pub series: &'static Series,
     /// Another suite than the series' own.
     suite: Option<String>,
@@ -37,17 +37,6 @@ impl Spec {
     #[must_use]
     pub fn name(&self) -> &str {
         self.fix.map_or(NONE, |fix| &fix.name)
-    }
-
-    /// The kernel without the fix, from the same source.
-    #[must_use]
-    pub fn unpatched(&self) -> Self {
-        let text = self.text.replacen(self.name(), NONE, 1);
-        Self {
-            fix: None,
-            text,
-            ..self.clone()
-        }
     }
 }
 
@@ -131,12 +120,10 @@ mod tests {
         let spec: Spec = "none@sid/6.1".parse().unwrap();
         assert!(spec.fix.is_none());
         assert_eq!((spec.suite(), spec.name()), (Some("sid"), NONE));
-        let fixed: Spec = "xen-pv-get-and-clear@6.1".parse().unwrap();
-        assert_eq!(fixed.unpatched(), "none@6.1".parse().unwrap());
     }
 
     #[test]
-    fn what_is_unknown_is_told_with_what_there_is() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let unknown = "no-such-fix".parse::<Spec>().unwrap_err();
         assert!(
             unknown

@@ -1,6 +1,6 @@
 //! A patched tree beside the source: links to the source's files, and files of its own where patches change them.
 //!
-//! The source is never written, whoever's it is: kbuild gets its own output folder, and a patched file replaces its link.
+//! The source is never written: kbuild gets its own output folder, and a patched file replaces its link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

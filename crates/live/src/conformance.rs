@@ -3,7 +3,7 @@
 //! Each case has memory, userfaultfds, threads and a VM of its own, and leaves none of them behind. Who touches memory
 //! does so in a thread of its own, since it may sleep: threads by read(2) and write(2) of a pipe, so that memory which
 //! cannot be reached is `EFAULT` and no signal; vCPUs by a guest that reads or writes one word in ring 3, where hosts
-//! without VMX or SVM run it natively. What goes on in the kernel is over when everybody is either done or in a
+//! without VMX or SVM run it natively. A step is over when every actor is either done or in a
 //! userfaultfd's queue, and the queues are read from `/proc/self/fdinfo` (`userfaultfd_show_fdinfo`): nothing here
 //! waits for a time, except to give up.
 
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kvm_ioctls::Cap;
 use pagetoll_conformance::kvm::{Answered, Case, Need};
 
+use crate::LiveError;
 use crate::pager::{Delivery, Userfaultfd};
-use crate::routes::demand::Memory;
-use crate::{LiveError, host};
+use crate::vm::{Memory, gmem, kvm, memory as guest_memory};
 
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Ran {
 /// Runs the cases.
 ///
 /// # Errors
-/// A host without KVM or userfaultfd, a case that hung, or somebody who asked to stop.
+/// A host without KVM or userfaultfd, a case that hung, or a stop.
 pub fn run(cases: &[Case], stop: &AtomicBool) -> Result<Ran, LiveError> {
     let here = Here::examine()?;
     let mut outcomes = Vec::with_capacity(cases.len());
@@ -75,8 +75,7 @@ struct Here {
 
 impl Here {
     fn examine() -> Result<Self, LiveError> {
-        let kvm = host::open_kvm()?;
-        let vm = kvm
+        let vm = kvm::open_kvm()?
             .create_vm()
             .map_err(LiveError::system("KVM_CREATE_VM"))?;
         Userfaultfd::new(Delivery::Message).map_err(|error| {
@@ -87,9 +86,7 @@ impl Here {
         })?;
         Ok(Self {
             region2: vm.check_extension(Cap::UserMemory2),
-            guest_memfd: crate::routes::demand::check_gmem(&vm)
-                .err()
-                .map(|error| error.to_string()),
+            guest_memfd: gmem::check(&vm).err().map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),
         })
     }
@@ -102,7 +99,7 @@ impl Here {
             Need::GuestMemfd => self.guest_memfd.clone(),
             Need::Hugepages => {
                 let bytes = memory::hugetlb_bytes(case);
-                host::require_hugepages(Memory::Hugetlb2m, bytes)
+                guest_memory::require_hugepages(Memory::Hugetlb2m, bytes)
                     .err()
                     .map(|error| error.to_string())
             }

@@ -1,4 +1,4 @@
-//! Why a bill of this host, or a pager, could not do its work.
+//! Why a bill of this host, or a pager, failed.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub enum LiveError {
         /// What the user can do about it.
         remedy: String,
     },
-    /// The order cannot be carried out anywhere.
+    /// An order that no host can carry out.
     #[error("{0}")]
     BadOrder(String),
     /// A system call failed.
@@ -25,33 +25,33 @@ pub enum LiveError {
     System {
         /// The call with its operands.
         operation: String,
-        /// The errno.
+        /// errno of the call.
         source: io::Error,
     },
-    /// The guest did what it was not built to do.
-    #[error("vCPU {vcpu} of {mechanism} ended badly: {how}")]
+    /// An exit that no program of the guest causes.
+    #[error("vCPU {vcpu} of {mechanism} failed: {how}")]
     Guest {
-        /// The mechanism that was being billed.
+        /// As orders name it.
         mechanism: String,
-        /// Which vCPU.
+        /// Its number, from 0.
         vcpu: usize,
-        /// What KVM said.
+        /// The exit or errno, with RIP and CR2.
         how: String,
     },
-    /// The vCPUs did not end in time.
-    #[error("{mechanism} on {vcpus} vCPUs did not end within {seconds} s")]
+    /// The vCPUs timed out.
+    #[error("{mechanism} on {vcpus} vCPUs timed out after {seconds} s")]
     Hung {
-        /// The mechanism that was being billed.
+        /// As orders name it.
         mechanism: String,
-        /// How many vCPUs.
+        /// vCPUs of the run.
         vcpus: usize,
-        /// The limit.
+        /// The limit, in wall time.
         seconds: u64,
     },
-    /// A page could not be brought in.
+    /// A page could not be populated.
     #[error(transparent)]
     Pager(#[from] PagerError),
-    /// Somebody asked to stop.
+    /// Stopped from outside, as by Ctrl-C.
     #[error("stopped")]
     Stopped,
 }

@@ -1,40 +1,42 @@
 //! What this host's KVM and userfaultfd can do, found out by trying, and what to do about what they cannot.
 
+mod load;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use kvm_ioctls::{Cap, Kvm};
 
 use crate::LiveError;
 use crate::pager::{Delivery, Features, Userfaultfd};
-use crate::routes::demand::Memory;
+use crate::vm::gmem;
+use crate::vm::kvm::{DEVICE, open_kvm};
+use crate::vm::memory::{self, Memory, free_hugepages};
 
-const DEVICE: &str = "/dev/kvm";
-/// The interface of KVM since Linux 2.6.22 (KVM api.rst, 4.1).
-const API_VERSION: i32 = 12;
+pub use load::{Interference, Load};
 
-/// How something was found.
+/// How much of a host can be measured without a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// It works.
+    /// Complete.
     Works,
-    /// Some orders cannot be billed.
+    /// Some orders are impossible.
     Limited,
-    /// Nothing can be billed.
+    /// No live bill is possible.
     Missing,
 }
 
-/// One thing that was tried.
+/// A capability of the host, found by trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// What it is.
+    /// As `doctor` lists it.
     pub name: &'static str,
-    /// How it was found.
+    /// What its absence prevents.
     pub level: Level,
-    /// What was found.
+    /// The state that was found, such as a version or an errno.
     pub detail: String,
-    /// What to do about it; empty where it works.
+    /// How to get it; empty where it works.
     pub remedy: String,
 }
 
@@ -58,7 +60,7 @@ impl Capability {
     }
 }
 
-/// Tries everything.
+/// Tries every capability that live bills use.
 #[must_use]
 pub fn examine() -> Vec<Capability> {
     let mut found = vec![kvm(), userfaultfd()];
@@ -70,7 +72,7 @@ pub fn examine() -> Vec<Capability> {
     found
 }
 
-/// Whether anything can be billed here at all.
+/// Whether live bills are possible here.
 ///
 /// # Errors
 /// What is missing, and what to do about it.
@@ -82,36 +84,6 @@ pub fn check() -> Result<(), LiveError> {
             format!("{}: {}", found.name, found.detail),
             found.remedy,
         )),
-    }
-}
-
-/// Opens /dev/kvm.
-pub(crate) fn open_kvm() -> Result<Kvm, LiveError> {
-    let kvm = Kvm::new().map_err(|error| {
-        let (what, remedy) = without_kvm(io::Error::from(error).kind());
-        LiveError::environment(format!("{DEVICE}: {what}"), remedy)
-    })?;
-    match kvm.get_api_version() {
-        API_VERSION => Ok(kvm),
-        other => Err(LiveError::environment(
-            format!("{DEVICE}: version {other} of its interface"),
-            "use a kernel whose KVM has version 12, as all have since 2.6.22",
-        )),
-    }
-}
-
-/// What it means that /dev/kvm could not be opened, and what to do.
-fn without_kvm(kind: io::ErrorKind) -> (String, &'static str) {
-    match kind {
-        io::ErrorKind::NotFound => (
-            "absent".into(),
-            "load kvm_intel or kvm_amd; in a VM, allow nested virtualisation; in a container, pass --device /dev/kvm",
-        ),
-        io::ErrorKind::PermissionDenied => (
-            "permission denied".into(),
-            "join the group that owns it (usermod -aG kvm USER, then log in again), or be root",
-        ),
-        other => (other.to_string(), "see dmesg"),
     }
 }
 
@@ -145,7 +117,7 @@ fn userfaultfd() -> Capability {
     }
 }
 
-/// What its optional features allow.
+/// Optional features of userfaultfd.
 fn features(name: &'static str) -> Capability {
     let Ok(features) = Features::of_this_host() else {
         return Capability::lacks(
@@ -199,7 +171,7 @@ fn sync_regs(kvm: &Kvm) -> Capability {
 
 fn memory_fault_info(kvm: &Kvm) -> Capability {
     let detail = match kvm.check_extension(Cap::MemoryFaultInfo) {
-        true => "there; faults that it tells nothing of are decoded",
+        true => "present; faults without it are decoded",
         false => "absent; all faults are decoded",
     };
     Capability::works("KVM_CAP_MEMORY_FAULT_INFO", detail)
@@ -208,7 +180,7 @@ fn memory_fault_info(kvm: &Kvm) -> Capability {
 fn guest_memfd(kvm: &Kvm) -> Capability {
     const NAME: &str = "guest_memfd";
     let vm = kvm.create_vm().map_err(LiveError::system("KVM_CREATE_VM"));
-    match vm.and_then(|vm| crate::routes::demand::check_gmem(&vm)) {
+    match vm.and_then(|vm| gmem::check(&vm)) {
         Ok(()) => Capability::works(NAME, "for ordinary memory, for exit-gmem"),
         Err(LiveError::Environment { what, remedy }) => {
             Capability::lacks(NAME, Level::Limited, &what, &remedy)
@@ -243,7 +215,7 @@ fn hugetlb(kind: Memory) -> Capability {
         Some(_) => {
             let remedy = format!(
                 "echo N > {}/nr_hugepages, for --memory {kind}",
-                folder(kind)
+                memory::hugepages_folder(kind)
             );
             Capability::lacks(name, Level::Limited, "none free", &remedy)
         }
@@ -256,45 +228,7 @@ fn hugetlb(kind: Memory) -> Capability {
     }
 }
 
-fn folder(kind: Memory) -> String {
-    format!(
-        "/sys/kernel/mm/hugepages/hugepages-{}kB",
-        kind.page_size() / 1024
-    )
-}
-
-/// hugetlb pages that are neither used nor promised; `None` where there is no such size.
-fn free_hugepages(kind: Memory) -> Option<u64> {
-    let read = |file: &str| -> Option<u64> {
-        fs::read_to_string(Path::new(&folder(kind)).join(file))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    Some(read("free_hugepages")?.saturating_sub(read("resv_hugepages")?))
-}
-
-/// Refuses an order whose hugetlb pages are not there, or that no kernel here pages.
-pub(crate) fn require_hugepages(kind: Memory, bytes: u64) -> Result<(), LiveError> {
-    let needed = bytes / kind.page_size();
-    match free_hugepages(kind) {
-        Some(free) if free >= needed => Ok(()),
-        Some(free) => Err(LiveError::environment(
-            format!("{needed} hugetlb pages are needed for --memory {kind}, {free} are free"),
-            format!(
-                "echo N > {}/nr_hugepages with at least {needed} more than are used, as root",
-                folder(kind)
-            ),
-        )),
-        None => Err(LiveError::environment(
-            format!("the kernel has no hugetlb pages for --memory {kind}"),
-            "order another --memory",
-        )),
-    }
-}
-
-/// Refuses an order that does not fit into the memory that can be had.
+/// Refuses an order that needs more than `MemAvailable`.
 pub(crate) fn require_memory(bytes: u64) -> Result<(), LiveError> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     match available(&meminfo) {
@@ -319,6 +253,21 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// The kernel and the CPU that were measured.
+pub(crate) fn stack() -> BTreeMap<String, String> {
+    let kernel = rustix::system::uname();
+    let release = kernel.release().to_string_lossy().into_owned();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let mut stack = BTreeMap::from([("linux".to_owned(), release)]);
+    if let Some((_, model)) = model {
+        stack.insert("cpu".to_owned(), model.to_owned());
+    }
+    stack
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,29 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_have_no_kvm_has_its_own_remedy() {
-        let told = |kind| without_kvm(kind).1;
-        assert!(told(io::ErrorKind::NotFound).contains("kvm_intel"));
-        assert!(told(io::ErrorKind::PermissionDenied).contains("group"));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused_with_both_figures() {
+    fn an_order_beyond_available_memory_is_refused_with_both_figures() {
         assert_eq!(
             available("MemTotal: 1 kB\nMemAvailable:   2048 kB\n"),
             Some(2 << 20)
         );
         let error = require_memory(1 << 60).unwrap_err();
         assert!(error.to_string().contains("--pages"), "{error}");
-        assert_eq!(error.exit_code(), 3);
-    }
-
-    #[test]
-    fn hugetlb_pages_that_are_not_there_are_refused_with_the_way_to_get_them() {
-        let error = require_hugepages(Memory::Hugetlb2m, 1 << 60).unwrap_err();
-        assert!(
-            error.to_string().contains("nr_hugepages") || error.to_string().contains("no hugetlb")
-        );
         assert_eq!(error.exit_code(), 3);
     }
 }

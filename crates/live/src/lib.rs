@@ -8,10 +8,11 @@
 #![deny(unsafe_code)]
 
 pub mod conformance;
+mod cpu_time;
 mod error;
 pub mod host;
 pub mod pager;
 pub mod routes;
-mod thread_time;
+mod vm;
 
 pub use error::LiveError;

@@ -3,24 +3,24 @@
 //!
 //! Two ways to learn of a fault, by [`Delivery`]:
 //!
-//! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread brings the page in and enters
+//! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread populates the page and enters
 //!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what a series for KVM wanted of the kernel
 //!   (`KVM_CAP_EXIT_ON_MISSING`, v7 of February 2024, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
 //!   used without the pager.
-//! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) brings the page in.
+//! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) populates the page.
 //!   It serves any thread of the process.
 //!
 //! With `Delivery::Error`, threads of the VMM that touch a missing page themselves, such as device emulation, get
-//! SIGBUS. They have to call [`FaultHandler::bring_in`] first, or to use a second mapping of the same shared memory
+//! SIGBUS. They have to call [`FaultHandler::populate`] first, or to use a second mapping of the same shared memory
 //! with a pager of its own that delivers messages. The same holds for the kernel's own accesses on behalf of others
 //! (vhost, read(2) into guest memory): they fail with `EFAULT`.
 //!
-//! Memory that is given back (ballooning, `MADV_DONTNEED`) has to be told by [`Pager::forget`].
+//! Memory that is given back (ballooning, `MADV_DONTNEED`) must be announced by [`Pager::forget`].
 //!
 //! On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
 //! emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
-//! There, page tables, descriptor tables and the task state have to be brought in before the guest is entered
-//! ([`FaultHandler::bring_in_tables`]).
+//! There, page tables, descriptor tables and the task state must be populated before the guest is entered
+//! ([`FaultHandler::populate_tables`]).
 //!
 //! # Example
 //!
@@ -127,11 +127,11 @@ pub enum Sharing {
 /// How a pager works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How faults are told.
+    /// How the kernel reports a fault.
     pub delivery: Delivery,
     /// Which faults. With [`Mode::Minor`] the page cache already holds the content, and the source is not asked.
     pub mode: Mode,
-    /// Pages of 4 KiB that are brought in at once, around the one that was touched; a power of two. Never less than
+    /// Pages of 4 KiB that are populated at once, around the one that was touched; a power of two. Never less than
     /// the page size of the memory.
     pub batch: u32,
     /// The page size of the memory behind the guest's, in bytes: 4096, or that of hugetlb.
@@ -143,7 +143,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// How many units one call may bring in.
+    /// How many units one call may populate.
     fn window(&self, unit: u64) -> usize {
         let units = u64::from(self.batch) * 4096 / unit;
         usize::try_from(units).map_or(1, |units| units.max(1))
@@ -167,7 +167,7 @@ impl Default for Options {
     }
 }
 
-/// Brings in the pages of some ranges of guest memory.
+/// Populates ranges of guest memory on demand.
 #[derive(Debug)]
 pub struct Pager<S> {
     paged: PagedMemory,
@@ -201,7 +201,8 @@ impl<S: PageSource> Pager<S> {
             let range = paged_range(
                 &memory,
                 *range,
-                (source_offset, options.page_size),
+                source_offset,
+                options.page_size,
                 userfaultfd,
             )?;
             source_offset += range.guest.bytes;
@@ -245,7 +246,7 @@ impl<S: PageSource> Pager<S> {
     /// Reads faults of one userfaultfd until `end` is requested; several threads may. Returns what was done.
     ///
     /// # Errors
-    /// A page could not be brought in. Whoever waits for it sleeps until the pager is dropped.
+    /// A page could not be populated. Threads that wait for it sleep until the pager is dropped.
     ///
     /// # Panics
     /// There is no userfaultfd of that number.
@@ -263,8 +264,8 @@ impl<S: PageSource> Pager<S> {
         )
     }
 
-    /// The pages of a range have been given back; whole ones only, and the caller has to see to it that nobody brings
-    /// them in meanwhile.
+    /// The pages of a range have been given back; whole ones only, which must not be populated again
+    /// meanwhile.
     ///
     /// # Errors
     /// The range is not paged.
@@ -281,7 +282,8 @@ impl<S: PageSource> Pager<S> {
 fn paged_range(
     memory: &GuestMemoryMmap,
     guest: GuestRange,
-    (source_offset, unit): (u64, u64),
+    source_offset: u64,
+    unit: u64,
     userfaultfd: Arc<Userfaultfd>,
 ) -> Result<PagedRange, PagerError> {
     let host = host_range(memory, guest, unit)?;

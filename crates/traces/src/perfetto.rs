@@ -71,7 +71,8 @@ struct TrackDescriptor {
 /// reports.
 pub fn write_perfetto<W: Write>(
     sink: W,
-    (title, legend): (&str, &Legend),
+    title: &str,
+    legend: &Legend,
     spans: impl IntoIterator<Item = Span>,
 ) -> Result<(), SpanError> {
     let mut trace = Writer {
@@ -114,8 +115,8 @@ impl<W: Write> Writer<'_, W> {
     fn write(&mut self, span: Span) -> Result<(), SpanError> {
         let toll = self.legend.toll(span.toll)?.to_owned();
         let begin = self.begin_of(span)?;
-        self.mark(span, begin, (SLICE_BEGIN, Some(toll)))?;
-        self.mark(span, span.end, (SLICE_END, None))
+        self.mark(span, begin, SLICE_BEGIN, Some(toll))?;
+        self.mark(span, span.end, SLICE_END, None)
     }
 
     /// Where a span begins, which is not before its payer's previous one was over.
@@ -145,7 +146,8 @@ impl<W: Write> Writer<'_, W> {
         &mut self,
         span: Span,
         at: u64,
-        (kind, name): (i32, Option<String>),
+        kind: i32,
+        name: Option<String>,
     ) -> Result<(), SpanError> {
         self.put(TracePacket {
             timestamp: Some(at),

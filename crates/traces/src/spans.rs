@@ -1,4 +1,4 @@
-//! Spans of time that somebody paid for something: what a simulator records, before it is rendered.
+//! Spans of time charged to a payer under a toll: what a simulator records, before it is rendered.
 //!
 //! [`folded`](crate::folded) and [`perfetto`](crate::perfetto) write spans out. A recorder converts its
 //! records to [`Span`]s and names its payers and tolls in a [`Legend`]; this crate knows no recorder.
@@ -23,9 +23,9 @@ pub struct Span {
     pub end: u64,
     /// How long it took, in the same unit; at most `end`.
     pub length: u64,
-    /// Who paid.
+    /// Index of the payer.
     pub payer: PayerId,
-    /// What for.
+    /// The toll that the time is charged under.
     pub toll: TollId,
 }
 
@@ -40,7 +40,7 @@ pub struct Legend {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpanError {
-    /// The sink failed.
+    /// A write to the sink failed.
     #[error("writing spans failed: {0}")]
     Io(#[from] io::Error),
     /// A span of a payer without a name.
@@ -52,9 +52,9 @@ pub enum SpanError {
     /// A span that is longer than the time before its end.
     #[error("a span that ends at {end} is {length} long: it would begin before the start")]
     BeginsBeforeStart {
-        /// Its end.
+        /// End of the span, in ticks.
         end: u64,
-        /// Its length.
+        /// Length of the span, in ticks.
         length: u64,
     },
     /// A span that begins before its payer's previous one was over.

@@ -140,7 +140,7 @@ fn span(end: u64, length: u64, payer: u32, toll: u16) -> Span {
 
 fn write(spans: &[Span]) -> Result<Vec<u8>, SpanError> {
     let mut trace = Vec::new();
-    write_perfetto(&mut trace, ("a run", &legend()), spans.iter().copied())?;
+    write_perfetto(&mut trace, "a run", &legend(), spans.iter().copied())?;
     Ok(trace)
 }
 

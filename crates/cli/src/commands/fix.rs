@@ -55,8 +55,8 @@ impl Listed {
         let series = fix.series.iter().map(|series| ListedSeries {
             linux: &series.linux,
             suite: series.suite.as_deref(),
-            patches: series.patches.len(),
-            broken_variants: series.broken.len(),
+            patches: fix.patches(series).len(),
+            broken_variants: fix.variants(series).count(),
         });
         Self {
             name: &fix.name,

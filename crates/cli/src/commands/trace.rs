@@ -100,7 +100,7 @@ impl OwnerCounts {
         let (name, vcpu) = match owner {
             Owner::Default(cpu) => (format!("default v{cpu}"), None),
             Owner::Vcpu(vcpu) => (vcpu.to_string(), Some(vcpu)),
-            Owner::Nobody => ("nobody".to_owned(), None),
+            Owner::Unknown => ("nobody".to_owned(), None),
         };
         let (hypercalls, subcalls) = (Calls::new(&counts.hypercalls), Calls::new(&counts.subcalls));
         Self {

@@ -1,4 +1,4 @@
-//! What a system answers, and how the table and the record tell it.
+//! What a system answers, and how the table and the record show it.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub struct Shown {
 /// What a system answers to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// The call succeeded.
     Done,
     /// It was refused: errno.
     Refused(i32),
@@ -32,9 +32,9 @@ pub enum Answer {
     Received(Place, u64),
     /// An access is done: the word that was read or written.
     Word(u64),
-    /// It is not: whoever did it sleeps.
+    /// It is not: its thread sleeps.
     Sleeps,
-    /// Nobody has begun one.
+    /// There is no access under way.
     Idle,
     /// The pages of a memory.
     Shown(Vec<Shown>),
@@ -44,7 +44,7 @@ pub enum Answer {
     MmioRead(u64, usize),
     /// `KVM_EXIT_MMIO` for writing: address and word.
     MmioWrite(u64, u64),
-    /// `KVM_RUN` fails with `EFAULT`, and tells nothing.
+    /// `KVM_RUN` fails with `EFAULT` and no exit information.
     RunFailed,
     /// The same with `KVM_EXIT_MEMORY_FAULT`: gpa, size, flags.
     MemoryFault(u64, u64, u64),
@@ -55,7 +55,7 @@ pub enum Answer {
 /// Faults that wait in the queues of all userfaultfds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Those that nobody has read.
+    /// Those that have not been read.
     pub pending: usize,
     /// All.
     pub total: usize,
@@ -113,14 +113,14 @@ fn answer(case: &Case, answer: &Answer) -> String {
 }
 
 fn filled(errno: i32, field: Option<i64>) -> String {
-    let told = match field {
+    let count = match field {
         None => return errno_name(errno),
         Some(bytes) if bytes >= 0 => format!("{bytes:#x} bytes"),
         Some(error) => format!("-{}", errno_name(i32::try_from(-error).unwrap_or(0))),
     };
     match errno {
-        0 => told,
-        errno => format!("{}, {told}", errno_name(errno)),
+        0 => count,
+        errno => format!("{}, {count}", errno_name(errno)),
     }
 }
 

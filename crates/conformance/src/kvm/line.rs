@@ -58,7 +58,7 @@ pub(super) fn step(text: &str, case: &mut Case) -> Result<Step, Problem> {
             (Call::Memslot(MemslotCall::Dirty { slot }), whole)
         }
         ["slot" | "slot2", id, at, size, "at", gpa, ref rest @ ..] => {
-            let call = slot((words[0], id, gpa), rest, case)?;
+            let call = slot(words[0], id, gpa, rest, case)?;
             (call, range(case, at, size)?)
         }
         ["show", name] => {
@@ -70,9 +70,9 @@ pub(super) fn step(text: &str, case: &mut Case) -> Result<Step, Problem> {
         ["discard", at, size] => (Call::Pages(PageCall::Discard), range(case, at, size)?),
         ["munmap", at, size] => (Call::Pages(PageCall::Unmap), range(case, at, size)?),
         [who, what, ref rest @ ..] if actor(who).is_some() => {
-            (touch((who, what), rest, case)?, whole)
+            (touch(who, what, rest, case)?, whole)
         }
-        [what, name, ref rest @ ..] => userfaultfd((what, name), rest, case)?,
+        [what, name, ref rest @ ..] => userfaultfd(what, name, rest, case)?,
         _ => return Err(unknown(text)),
     };
     let text = text.to_owned();
@@ -103,7 +103,8 @@ fn open(name: &str, flags: &[&str], case: &mut Case) -> Result<Call, Problem> {
 }
 
 fn userfaultfd(
-    (what, name): (&str, &str),
+    what: &str,
+    name: &str,
     rest: &[&str],
     case: &Case,
 ) -> Result<(Call, (Place, u64)), Problem> {
@@ -156,7 +157,7 @@ fn api(options: &[&str]) -> Result<UserfaultfdCall, Problem> {
     Ok(UserfaultfdCall::Api { version, features })
 }
 
-fn slot((form, id, gpa): (&str, &str, &str), rest: &[&str], case: &Case) -> Result<Call, Problem> {
+fn slot(form: &str, id: &str, gpa: &str, rest: &[&str], case: &Case) -> Result<Call, Problem> {
     let (flags, gmem) = match rest {
         [flags @ .., "gmem", name, offset] => (flags, Some((*name, *offset))),
         flags => (flags, None),
@@ -178,7 +179,7 @@ fn slot((form, id, gpa): (&str, &str, &str), rest: &[&str], case: &Case) -> Resu
     }))
 }
 
-fn touch((who, what): (&str, &str), rest: &[&str], case: &Case) -> Result<Call, Problem> {
+fn touch(who: &str, what: &str, rest: &[&str], case: &Case) -> Result<Call, Problem> {
     let actor = actor(who).ok_or("")??;
     let touch = match (actor, what, rest) {
         (_, "await", []) => Touch::Await,

@@ -1,8 +1,8 @@
-//! Reads scripts. The format is told in `conformance/kvm/README.md`.
+//! Reads scripts. The format: `conformance/kvm/README.md`.
 
 use super::case::{Case, Content, Kind, Memory, Need};
 use super::line;
-use crate::{ScriptError, script};
+use crate::script::{self, ScriptError};
 
 type Problem = String;
 
@@ -12,9 +12,9 @@ const MOST_PAGES: u64 = 1024;
 /// Reads the cases of a script.
 ///
 /// # Errors
-/// [`ScriptError`] for the first line that makes no sense.
+/// [`ScriptError`] for the first malformed line.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
-    script::read((file, text), take)
+    script::read(file, text, take)
 }
 
 fn take(text: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_told_with_its_line() {
-        for (line, told) in [
+        for (line, problem) in [
             (
                 "memory b sand 1",
                 "x:5: kind 'sand': expected one of anonymous",
@@ -166,7 +166,7 @@ mod tests {
             ("jump", "'jump': expected a step"),
         ] {
             let error = step(line).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(problem), "{error}");
         }
         let early = parse("x", "poll u\n").unwrap_err();
         assert_eq!(early.to_string(), "x:1: expected `case NAME` first");

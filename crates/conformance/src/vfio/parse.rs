@@ -1,7 +1,7 @@
-//! Reads scripts. The format is told in `conformance/vfio/README.md`.
+//! Reads scripts. The format: `conformance/vfio/README.md`.
 
 use super::case::{Call, Case, DmaFlags, Memory, Shape, Step};
-use crate::{ScriptError, script};
+use crate::script::{self, ScriptError};
 
 type Problem = String;
 
@@ -20,9 +20,9 @@ const MOST_STEPS: usize = 48;
 /// Reads the cases of a script.
 ///
 /// # Errors
-/// [`ScriptError`] for the first line that makes no sense.
+/// [`ScriptError`] for the first malformed line.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, ScriptError> {
-    script::read((file, text), take)
+    script::read(file, text, take)
 }
 
 fn take(line: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_told_with_its_line() {
-        for (line, told) in [
+        for (line, problem) in [
             ("map b 1p at 0 rw", "x:3: 'b': expected a memory"),
             ("map a 1p at 0 x", "'x': expected rw, r, w or -"),
             ("read now", "'now': expected a number"),
@@ -209,7 +209,7 @@ mod tests {
             ("jump", "expected map, unmap"),
         ] {
             let error = step(line).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(problem), "{error}");
         }
         let early = parse("x", "read 0\n").unwrap_err();
         assert_eq!(early.to_string(), "x:1: expected `case NAME` first");

@@ -119,7 +119,7 @@ fn sleeping_with_a_spinlock_or_a_mask() {
                     cx.sleep(Ticks(5)).await;
                 } else {
                     let _guard = lock.acquire(&cx).await;
-                    // Even though nobody holds it.
+                    // Even though it is free.
                     let _mutex = mutex.lock(&cx).await;
                 }
             });

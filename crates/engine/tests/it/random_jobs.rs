@@ -115,9 +115,9 @@ impl World {
     async fn wait(&self, cx: &Cx) {
         let sharing =
             [Sharing::Shared, Sharing::Exclusive][usize::try_from(cx.random_below(2)).unwrap()];
-        let how = (sharing, cx.random_below(5));
+        let key = cx.random_below(5);
         self.queue
-            .wait_timeout(cx, how, Ticks(cx.random_below(3000)))
+            .wait_timeout(cx, sharing, key, Ticks(cx.random_below(3000)))
             .await;
     }
 
@@ -151,9 +151,8 @@ impl World {
             let _reader = self.sem.read(cx).await;
             self.work(cx).await;
         } else {
-            let writer = self.sem.write(cx).await;
+            let _writer = self.sem.write(cx).await;
             cx.sleep(Ticks(30)).await;
-            let _reader = writer.downgrade();
             self.work(cx).await;
         }
     }

@@ -118,8 +118,10 @@ proptest! {
                         Waited::Woken
                     }
                     Some(timeout) => {
-                        let how = (waiter.sharing, waiter.key);
-                        queue.wait_timeout(&cx, how, Ticks(timeout)).await
+                        let timeout = Ticks(timeout);
+                        queue
+                            .wait_timeout(&cx, waiter.sharing, waiter.key, timeout)
+                            .await
                     }
                 };
                 ends.add((i, (cx.now().0, waited)));
@@ -226,7 +228,7 @@ fn a_wake_up_at_the_time_of_the_timeout_counts_if_it_comes_first() {
     });
     bench.spawn("waiter", 1, async move |cx| {
         let waited = waiter
-            .wait_timeout(&cx, (Sharing::Shared, 0), Ticks(100))
+            .wait_timeout(&cx, Sharing::Shared, 0, Ticks(100))
             .await;
         noted.add((waited, cx.now().0));
     });

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pagetoll_backend::Quiet;
 use pagetoll_images::make::Failed;
-use pagetoll_lab::LabError;
+use pagetoll_test_support::skip;
 
 use super::*;
 
@@ -93,15 +93,6 @@ fn image(built: &Built) -> String {
     fs::read_to_string(&built.kernel.image).unwrap()
 }
 
-/// Whether there is a `make` to be tested with; says so where there is none.
-fn can_build() -> bool {
-    let made = tools::check(&[Tool::Make]);
-    if let Err(missing) = &made {
-        eprintln!("skipped: {missing}");
-    }
-    made.is_ok()
-}
-
 #[test]
 fn a_variant_differs_in_what_its_patch_changes() {
     let base = changes(&[("a", "1"), ("b", "1")]);
@@ -115,8 +106,8 @@ fn a_variant_differs_in_what_its_patch_changes() {
 
 #[test]
 fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("fixed");
@@ -139,8 +130,8 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
 
 #[test]
 fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("wrong");
@@ -160,16 +151,13 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
 
 #[test]
 fn a_full_disk_is_told_as_such() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let error = fixture.plan("full").base().unwrap_err();
     assert!(
-        matches!(
-            error,
-            FixError::Lab(LabError::Images(Error::NoSpace { .. }))
-        ),
+        matches!(error, FixError::Images(Error::NoSpace { .. })),
         "{error}"
     );
     assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
@@ -193,8 +181,8 @@ fn wait_for(file: &Path) -> String {
 
 #[test]
 fn what_an_interrupted_build_left_is_never_used() {
-    if !can_build() {
-        return;
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
     }
     let fixture = Fixture::new();
     let plan = fixture.plan("slow");
@@ -203,10 +191,7 @@ fn what_an_interrupted_build_left_is_never_used() {
         let pid = wait_for(&plan.work().join("objects/pid"));
         fixture.stop.request();
         let error = building.join().unwrap();
-        assert!(
-            matches!(error, FixError::Lab(LabError::Images(Error::Stopped))),
-            "{error}"
-        );
+        assert!(matches!(error, FixError::Images(Error::Stopped)), "{error}");
         pid
     });
     assert!(!Path::new("/proc").join(pid).exists(), "it goes on");

@@ -36,7 +36,7 @@ enum Doing {
     Finished(Answer),
 }
 
-/// A thread that does what it is told.
+/// A thread that runs one job after another.
 #[derive(Debug)]
 pub(super) struct Actor {
     jobs: Option<Sender<Job>>,
@@ -82,11 +82,11 @@ impl Actor {
         })
     }
 
-    /// Tells it to do something. A case that tells it while it sleeps is wrong, and gets no answer to the former.
-    pub(super) fn tell(&self, job: Job) {
+    /// Starts a job. A case that starts one while the last one sleeps is wrong, and gets no answer to the last one.
+    pub(super) fn start(&self, job: Job) {
         set(&self.doing, Doing::Busy);
         if let Some(jobs) = &self.jobs {
-            // A thread that has died is never done, which is found out by whoever waits.
+            // A thread that has died is never done, which the next wait reports.
             let _received = jobs.send(job);
         }
     }
@@ -150,7 +150,7 @@ fn store(at: u64, word: u64) -> std::io::Result<()> {
     let (from, mut to) = std::io::pipe()?;
     to.write_all(&word.to_ne_bytes())?;
     let at = ptr::without_provenance_mut(usize::try_from(at).unwrap_or(usize::MAX));
-    // SAFETY: the kernel checks the address, which is a case's memory that nobody borrows from.
+    // SAFETY: the kernel checks the address, which is a case's memory, to which there are no references.
     check(unsafe { libc::read(from.as_raw_fd(), at, WORD) })
 }
 

@@ -6,13 +6,15 @@
 
 #![allow(unsafe_code, reason = "memory of this process becomes a guest's")]
 
-use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_regs, kvm_userspace_memory_region};
-use kvm_ioctls::{VcpuFd, VmFd};
+use kvm_bindings::{kvm_regs, kvm_userspace_memory_region};
+use kvm_ioctls::VcpuFd;
 use pagetoll_conformance::kvm::{GUEST_BYTES, GUEST_SLOT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use crate::routes::demand::{Ring, long_mode};
-use crate::{LiveError, host};
+use crate::LiveError;
+use crate::vm::Ring;
+use crate::vm::guest::{inaccessible, long_mode};
+use crate::vm::kvm::Vm;
 
 /// The port that ends an access: POST codes, which no machine answers on.
 pub(super) const DONE_PORT: u16 = 0x80;
@@ -36,21 +38,13 @@ const RFLAGS: u64 = 0x3002;
 #[derive(Debug)]
 pub(super) struct Guest {
     // Dropped before the memory that it uses.
-    pub(super) vm: VmFd,
+    pub(super) vm: Vm,
     _own: GuestMemoryMmap,
-    cpuid: kvm_bindings::CpuId,
 }
 
 impl Guest {
     pub(super) fn new() -> Result<Self, LiveError> {
-        let kvm = host::open_kvm()?;
-        let vm = kvm
-            .create_vm()
-            .map_err(LiveError::system("KVM_CREATE_VM"))?;
-        // Intel without unrestricted guests needs three pages that the guest does not use (KVM api.rst, 4.36).
-        vm.set_tss_address(0xfffb_d000)
-            .map_err(LiveError::system("KVM_SET_TSS_ADDR"))?;
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES);
+        let vm = Vm::new()?;
         let own = own_memory()?;
         let at = own
             .get_host_address(GuestAddress(0))
@@ -62,23 +56,16 @@ impl Guest {
             memory_size: GUEST_BYTES,
             userspace_addr: at.addr() as u64,
         };
-        // SAFETY: the memory outlives the VM, and nobody holds references into it.
-        unsafe { vm.set_user_memory_region(region) }.map_err(LiveError::system(
+        // SAFETY: the memory outlives the VM, and there are no references into it.
+        unsafe { vm.fd.set_user_memory_region(region) }.map_err(LiveError::system(
             "KVM_SET_USER_MEMORY_REGION of the guest's own",
         ))?;
-        Ok(Self {
-            vm,
-            _own: own,
-            cpuid: cpuid.map_err(LiveError::system("KVM_GET_SUPPORTED_CPUID"))?,
-        })
+        Ok(Self { vm, _own: own })
     }
 
     /// A vCPU in long mode and ring 3.
     pub(super) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
-        let vcpu = self.vm.create_vcpu(number as u64);
-        let vcpu = vcpu.map_err(LiveError::system("KVM_CREATE_VCPU"))?;
-        vcpu.set_cpuid2(&self.cpuid)
-            .map_err(LiveError::system("KVM_SET_CPUID2"))?;
+        let vcpu = self.vm.vcpu(number)?;
         let fresh = vcpu
             .get_sregs()
             .map_err(LiveError::system("KVM_GET_SREGS"))?;
@@ -126,11 +113,4 @@ fn own_memory() -> Result<GuestMemoryMmap, LiveError> {
             .map_err(|error| inaccessible(&error))?;
     }
     Ok(memory)
-}
-
-fn inaccessible(error: &vm_memory::GuestMemoryError) -> LiveError {
-    LiveError::System {
-        operation: "access to the guest's own memory".into(),
-        source: std::io::Error::other(error.to_string()),
-    }
 }

@@ -131,7 +131,7 @@ impl Memories {
     /// madvise(2) with `MADV_DONTNEED`.
     pub(super) fn discard(&self, at: u64, bytes: u64) -> Result<(), Errno> {
         let (at, bytes) = self.own(at, bytes)?;
-        // SAFETY: the range is within a mapping of ours, which nobody ever borrows from.
+        // SAFETY: the range is within a mapping of ours, to which there are no references.
         unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontNeed) }
     }
 

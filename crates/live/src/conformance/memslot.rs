@@ -16,11 +16,11 @@ const EXIT_ON_MISSING: u32 = 1 << 3;
 /// A descriptor that no process has.
 const NO_FD: u32 = u32::MAX;
 
-/// What of a VM's slots has to be remembered.
+/// What later calls need of a VM's slots.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     gmems: BTreeMap<usize, OwnedFd>,
-    /// Their sizes, which tell how long a log is.
+    /// Sizes by slot, from which the length of a dirty log follows.
     bytes: BTreeMap<u32, u64>,
 }
 
@@ -31,7 +31,8 @@ impl Slots {
         &mut self,
         vm: &VmFd,
         call: MemslotCall,
-        (at, bytes): (Place, u64),
+        at: Place,
+        bytes: u64,
     ) -> Result<Answer> {
         match call {
             MemslotCall::Set {
@@ -49,7 +50,7 @@ impl Slots {
                 };
                 match binding {
                     None => set(vm, region)?,
-                    Some(binding) => self.set2(vm, region, binding)?,
+                    Some((gmem, offset)) => self.set2(vm, region, gmem, offset)?,
                 }
                 self.bytes.insert(slot, bytes);
                 Ok(Answer::Done)
@@ -60,7 +61,7 @@ impl Slots {
                     flags,
                     ..Default::default()
                 })?;
-                // SAFETY: a new descriptor, that nobody else owns.
+                // SAFETY: a new descriptor, which has no other owner.
                 self.gmems.insert(gmem, unsafe { OwnedFd::from_raw_fd(fd) });
                 Ok(Answer::Done)
             }
@@ -76,7 +77,8 @@ impl Slots {
         &self,
         vm: &VmFd,
         region: kvm_userspace_memory_region,
-        (gmem, guest_memfd_offset): (Option<usize>, u64),
+        gmem: Option<usize>,
+        guest_memfd_offset: u64,
     ) -> Result<()> {
         let fd = gmem.and_then(|gmem| self.gmems.get(&gmem));
         let region = kvm_userspace_memory_region2 {
@@ -89,7 +91,7 @@ impl Slots {
             guest_memfd: fd.map_or(NO_FD, |fd| fd.as_raw_fd().cast_unsigned()),
             ..Default::default()
         };
-        // SAFETY: the memory is a case's, which outlives the VM and which nobody borrows from, or no memory at all.
+        // SAFETY: the memory is a case's, which outlives the VM and to which there are no references, or no memory at all.
         unsafe { vm.set_user_memory_region2(region) }
     }
 
@@ -110,7 +112,7 @@ fn set(vm: &VmFd, region: kvm_userspace_memory_region) -> Result<()> {
 }
 
 /// Whether slots may ask for exits. The capability's number in the exit-on-missing series, 236, means another one by
-/// now, so that only the flag tells.
+/// now, so only the flag is tried.
 pub(super) fn takes_exit_on_missing(vm: &VmFd) -> bool {
     let region = kvm_userspace_memory_region2 {
         flags: EXIT_ON_MISSING,

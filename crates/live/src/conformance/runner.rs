@@ -1,8 +1,9 @@
-//! A case from its first step to its last, and then away with everything.
+//! A case from its first step to its last, after which nothing of it is left.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use linux_raw_sys::general::uffdio_range;
 use pagetoll_conformance::kvm::{
     Actor as Who, Answer, Answered, Call, Case, PageCall, Step, Touch, UserfaultfdCall,
 };
@@ -16,7 +17,7 @@ use super::settled::settled;
 use super::userfaultfd;
 use crate::LiveError;
 
-/// What a case has. Fields are dropped in this order: whoever uses something goes before it.
+/// What a case has. Fields are dropped in this order: users before what they use.
 struct Runner<'c> {
     actors: BTreeMap<Who, Actor>,
     userfaultfds: BTreeMap<usize, OwnedFd>,
@@ -43,9 +44,8 @@ pub(super) fn run(case: &Case) -> Result<Vec<Answered>, LiveError> {
 
 impl Runner<'_> {
     fn step(&mut self, step: &Step) -> Result<Answered, LiveError> {
-        let range = (step.at, step.bytes);
         let given = match step.call {
-            Call::Userfaultfd(index, call) => self.userfaultfd((index, call), step),
+            Call::Userfaultfd(index, call) => self.userfaultfd(index, call, step),
             Call::Pages(PageCall::Show) => {
                 let memory = step.at.memory.unwrap_or(usize::MAX);
                 Ok(self.memories.show(self.case, memory)?)
@@ -54,12 +54,12 @@ impl Runner<'_> {
             Call::Memslot(call) => match &self.guest {
                 Some(guest) => self
                     .slots
-                    .call(&guest.vm, call, range)
+                    .call(&guest.vm.fd, call, step.at, step.bytes)
                     .map_err(|error| Errno::from_raw_os_error(error.errno())),
                 None => Err(Errno::BADF),
             },
             Call::Touch(who, touch) => {
-                self.tell(who, touch)?;
+                self.start(who, touch)?;
                 Ok(Answer::Idle)
             }
         };
@@ -73,7 +73,8 @@ impl Runner<'_> {
 
     fn userfaultfd(
         &mut self,
-        (index, call): (usize, UserfaultfdCall),
+        index: usize,
+        call: UserfaultfdCall,
         step: &Step,
     ) -> Result<Answer, Errno> {
         match call {
@@ -89,7 +90,11 @@ impl Runner<'_> {
             }
             call => {
                 let fd = self.userfaultfds.get(&index).ok_or(Errno::BADF)?;
-                userfaultfd::call(fd.as_fd(), call, (step.at, step.bytes))
+                let range = uffdio_range {
+                    start: step.at.address(),
+                    len: step.bytes,
+                };
+                userfaultfd::call(fd.as_fd(), call, range)
             }
         }
     }
@@ -105,7 +110,7 @@ impl Runner<'_> {
     }
 
     /// Begins an access, by an actor that is made where it is first named.
-    fn tell(&mut self, who: Who, touch: Touch) -> Result<(), LiveError> {
+    fn start(&mut self, who: Who, touch: Touch) -> Result<(), LiveError> {
         let job = match (touch, who) {
             (Touch::Await, _) => return Ok(()),
             (Touch::Read(at), _) => Job::Read(at.address()),
@@ -117,7 +122,7 @@ impl Runner<'_> {
             self.actors.insert(who, actor);
         }
         if let Some(actor) = self.actors.get(&who) {
-            actor.tell(job);
+            actor.start(job);
         }
         Ok(())
     }
@@ -129,7 +134,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Lets everybody go who still sleeps.
+    /// Wakes every actor that still sleeps.
     fn end(&mut self) -> Result<(), LiveError> {
         self.userfaultfds.clear();
         settled(self.userfaultfds.values(), self.actors.values()).map(|_| ())

@@ -1,4 +1,4 @@
-//! When everything that a step has begun is over: everybody is done, or in a queue.
+//! When everything that a step has begun is over: every actor is done, or in a queue.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
-//! Every case on this host and on the recorded answers. What this host cannot answer is told as skipped.
+//! Every case on this host, against the recorded answers. What this host cannot answer is skipped.
 
 use std::sync::atomic::AtomicBool;
 
 use pagetoll_conformance::kvm::{all, describe, recorded};
+use pagetoll_test_support::{skip, skipped_test};
 
 use super::*;
 
@@ -11,16 +12,23 @@ fn this_host_answers_as_was_recorded() {
     let cases = all().unwrap();
     let ran = match run(&cases, &AtomicBool::new(false)) {
         Ok(ran) => ran,
-        Err(LiveError::Environment { what, remedy }) => {
-            eprintln!("skipped: {what}; {remedy}");
-            return;
-        }
+        Err(LiveError::Environment { what, remedy }) => skip!("{what}; {remedy}"),
         Err(other) => panic!("{other}"),
     };
     for (case, outcome) in cases.iter().zip(&ran.outcomes) {
         match (outcome, recorded(&case.name)) {
-            (Outcome::Skipped(why), _) => eprintln!("skipped {}: {why}", case.name),
-            (Outcome::Answered(_), None) => eprintln!("skipped {}: not recorded", case.name),
+            (Outcome::Skipped(why), _) => skipped_test(&case.name, why),
+            (Outcome::Answered(_), None) => {
+                assert!(
+                    case.needs.contains(&Need::ExitOnMissing),
+                    "{}: no record",
+                    case.name
+                );
+                skipped_test(
+                    &case.name,
+                    "no kernel with KVM_MEM_EXIT_ON_MISSING was recorded",
+                );
+            }
             (Outcome::Answered(answered), Some(recorded)) => {
                 assert_eq!(describe(case, answered), recorded, "{}", case.name);
             }

@@ -33,12 +33,8 @@ pub(super) fn open(flags: u32) -> Result<OwnedFd, Errno> {
 pub(super) fn call(
     fd: BorrowedFd<'_>,
     call: UserfaultfdCall,
-    (at, len): (Place, u64),
+    range: uffdio_range,
 ) -> Result<Answer, Errno> {
-    let range = uffdio_range {
-        start: at.address(),
-        len,
-    };
     match call {
         UserfaultfdCall::Poll => poll(fd),
         UserfaultfdCall::Read { bytes } => read(fd, bytes),
@@ -46,12 +42,12 @@ pub(super) fn call(
         UserfaultfdCall::Register { mode } => register(fd, range, mode),
         UserfaultfdCall::Unregister => ranged::<UFFDIO_UNREGISTER>(fd, range),
         UserfaultfdCall::Wake => ranged::<UFFDIO_WAKE>(fd, range),
-        UserfaultfdCall::Copy { from, mode } => Ok(copy(fd, range, (from.address(), mode))),
+        UserfaultfdCall::Copy { from, mode } => Ok(copy(fd, range, from.address(), mode)),
         UserfaultfdCall::Zeropage { mode } => Ok(zeropage(fd, range, mode)),
         UserfaultfdCall::Continue { mode } => Ok(resume(fd, range, mode)),
         UserfaultfdCall::Writeprotect { mode } => {
             let mut argument = uffdio_writeprotect { range, mode };
-            // SAFETY: the opcode takes this structure; nobody borrows from the memory that it is about.
+            // SAFETY: the opcode takes this structure; there are no references to the memory that it is about.
             unsafe { update::<UFFDIO_WRITEPROTECT, _>(fd, &mut argument) }?;
             Ok(Answer::Done)
         }
@@ -100,7 +96,7 @@ fn register(fd: BorrowedFd<'_>, range: uffdio_range, mode: u64) -> Result<Answer
         mode,
         ioctls: 0,
     };
-    // SAFETY: the opcode takes this structure; only memory that nobody borrows from is named by scripts.
+    // SAFETY: the opcode takes this structure; scripts name only memory to which there are no references.
     unsafe { update::<UFFDIO_REGISTER, _>(fd, &mut argument) }?;
     Ok(Answer::Registered(argument.ioctls))
 }
@@ -112,7 +108,7 @@ fn ranged<const OPCODE: u32>(fd: BorrowedFd<'_>, mut range: uffdio_range) -> Res
     Ok(Answer::Done)
 }
 
-fn copy(fd: BorrowedFd<'_>, range: uffdio_range, (src, mode): (u64, u64)) -> Answer {
+fn copy(fd: BorrowedFd<'_>, range: uffdio_range, src: u64, mode: u64) -> Answer {
     let mut argument = uffdio_copy {
         dst: range.start,
         src,
@@ -120,7 +116,7 @@ fn copy(fd: BorrowedFd<'_>, range: uffdio_range, (src, mode): (u64, u64)) -> Ans
         mode,
         copy: UNTOUCHED,
     };
-    // SAFETY: the opcode takes this structure; it fills only pages that are missing, and nobody borrows from them.
+    // SAFETY: the opcode takes this structure; it fills only pages that are missing, to which there are no references.
     let done = unsafe { update::<UFFDIO_COPY, _>(fd, &mut argument) };
     filled(done, argument.copy)
 }
@@ -152,7 +148,7 @@ fn filled(done: Result<(), Errno>, field: i64) -> Answer {
     Answer::Filled(errno, (field != UNTOUCHED).then_some(field))
 }
 
-/// The queues of a userfaultfd, as `userfaultfd_show_fdinfo` tells them: those that nobody has read, and all.
+/// The queues of a userfaultfd, as `userfaultfd_show_fdinfo` prints them: unread faults, and all.
 pub(super) fn queues(fd: BorrowedFd<'_>) -> std::io::Result<(usize, usize)> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
@@ -160,7 +156,7 @@ pub(super) fn queues(fd: BorrowedFd<'_>) -> std::io::Result<(usize, usize)> {
     let number = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
         let number = line.and_then(|rest| rest.trim().parse().ok());
-        number.ok_or_else(|| std::io::Error::other(format!("fdinfo tells no {key}")))
+        number.ok_or_else(|| std::io::Error::other(format!("no {key} in fdinfo")))
     };
     Ok((number("pending:")?, number("total:")?))
 }

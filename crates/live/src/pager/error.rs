@@ -1,4 +1,4 @@
-//! Why a page could not be brought in, or a pager not be set up.
+//! Why a page could not be populated, or a pager not be set up.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! One thread's way to bring pages in: for a vCPU that came back without a page, or for a reader of a userfaultfd.
+//! How one thread populates pages: for a vCPU that exited for want of one, or for a reader of a userfaultfd.
 
 use std::io;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub struct Counts {
     pub calls: u64,
     /// Calls that found the page there: another thread had won.
     pub exists: u64,
-    /// Pages of 4 KiB that were brought in.
+    /// Pages of 4 KiB that were populated.
     pub pages: u64,
     /// Time to find out which page it was.
     pub resolving: Duration,
@@ -112,14 +112,14 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         &self.counts
     }
 
-    /// Runs the guest until it leaves for another reason than a missing page, which `exit` is then told.
+    /// Runs the guest until it leaves for another reason than a missing page, which is passed to `exit`.
     ///
     /// The vCPU has to have gone through [`Pager::attach`]. An MMIO exit that stands for a missing page is completed:
     /// its data is stored or loaded, and the instruction goes on at the next entry. Before the vCPU's registers are
-    /// saved, it has to be entered once more with `immediate_exit`, as after any MMIO exit.
+    /// saved, it must be entered once more with `immediate_exit`, as after any MMIO exit.
     ///
     /// # Errors
-    /// A page could not be brought in, or `KVM_RUN` failed for another reason.
+    /// A page could not be populated, or `KVM_RUN` failed for another reason.
     pub fn run<R>(
         &mut self,
         vcpu: &mut VcpuFd,
@@ -150,7 +150,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         }
     }
 
-    /// Finds the page that the vCPU wants and brings it in; false when there is none.
+    /// Finds the page that the vCPU needs and populates it; false when there is none.
     fn resolve(&mut self, vcpu: &mut VcpuFd) -> Result<bool, PagerError> {
         let began = Instant::now();
         let memory = &self.pager.paged;
@@ -164,7 +164,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
                     Found::Reported => self.counts.reported += 1,
                     _ => self.counts.decoded += 1,
                 }
-                self.bring_in(page.address, Wake::Nobody)?;
+                self.populate(page.address, Wake::None)?;
             }
         }
         Ok(missing.is_some())
@@ -182,7 +182,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         for offset in [0, length.saturating_sub(1)] {
             let address = start.unchecked_add(offset);
             if self.pager.paged.state(address) == PageState::Missing {
-                self.bring_in(address, Wake::Nobody)?;
+                self.populate(address, Wake::None)?;
             }
         }
         let memory = &self.pager.paged.memory;
@@ -194,28 +194,28 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
             .map_err(|_| PagerError::Elsewhere(address))
     }
 
-    /// Brings in the page at a guest physical address, and those around it that are missing too.
+    /// Populates the page at a guest physical address, and those around it that are missing too.
     ///
-    /// For accesses of the VMM's own, which must not run into missing pages: [`Pager`] tells why.
+    /// For accesses of the VMM's own, which must not meet missing pages: see [`Pager`].
     ///
     /// # Errors
     /// The address is not paged, the source or the kernel failed.
-    pub fn bring_in(&mut self, address: GuestAddress, wake: Wake) -> Result<(), PagerError> {
+    pub fn populate(&mut self, address: GuestAddress, wake: Wake) -> Result<(), PagerError> {
         let pager = self.pager;
         let found = pager.paged.find(address);
         let (range, offset) = found.ok_or(PagerError::Elsewhere(address.0))?;
-        self.bring_in_at(range, offset, wake)
+        self.populate_at(range, offset, wake)
     }
 
-    /// Brings in the page of a fault that a userfaultfd told of, and wakes who waits for it.
+    /// Populates the page of a fault that a userfaultfd reported, and wakes its waiters.
     pub(super) fn serve(&mut self, host_address: u64) -> Result<(), PagerError> {
         self.counts.faults += 1;
         let found = self.pager.paged.find_host(host_address);
         let (range, offset) = found.ok_or(PagerError::Elsewhere(host_address))?;
-        self.bring_in_at(range, offset, Wake::Waiters)
+        self.populate_at(range, offset, Wake::Waiters)
     }
 
-    fn bring_in_at(
+    fn populate_at(
         &mut self,
         range: &PagedRange,
         offset: u64,
@@ -227,9 +227,9 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
             let units = range.present.absent_around(unit, window);
             self.bring_in_units(range, units, wake)?;
         }
-        // Who began to wait after the winner had woken everybody must be woken again.
+        // A thread that began to wait after the winner's wake-up must be woken again.
         match wake {
-            Wake::Nobody => Ok(()),
+            Wake::None => Ok(()),
             Wake::Waiters => range
                 .userfaultfd
                 .wake(range.host_range(&(unit..unit + 1)))
@@ -290,7 +290,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         wake: Wake,
     ) -> Result<Installed, PagerError> {
         let began = Instant::now();
-        let content = content(self.pager, &mut self.buffer, (range, host))?;
+        let content = content(self.pager, &mut self.buffer, range, host)?;
         let ready = Instant::now();
         let installed = range.userfaultfd.copy(host.start, content, wake);
         self.counts.reading += ready - began;
@@ -303,7 +303,8 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
 fn content<'b, S: PageSource>(
     pager: &'b Pager<S>,
     buffer: &'b mut Vec<u8>,
-    (range, host): (&PagedRange, HostRange),
+    range: &PagedRange,
+    host: HostRange,
 ) -> Result<&'b [u8], PagerError> {
     let start = host.start - range.host.start;
     let offset = range.source_offset + start;

@@ -1,8 +1,8 @@
-//! Which units of memory are there: one bit each, set by whoever brought one in.
+//! Which units of memory are present: one bit each, set by the thread that populated it.
 //!
 //! A unit is the page size of the memory behind it: 4 KiB, or that of hugetlb. A clear bit may be stale, because
-//! somebody else brought the unit in; then the kernel says `EEXIST`. A set bit is never stale, unless the memory is
-//! given back, which has to be told by [`PresentUnits::forget`].
+//! another thread populated the unit; then the kernel returns `EEXIST`. A set bit is never stale, unless the memory is
+//! given back, which [`PresentUnits::forget`] must announce.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,11 +27,11 @@ impl PresentUnits {
     /// Whether this unit is there; it is not where the region ends.
     pub(crate) fn has(&self, unit: usize) -> bool {
         let word = self.words.get(unit / 64);
-        // Acquire: who sees the bit also sees the content that was brought in before it was set.
+        // Acquire: a thread that sees the bit also sees the content that was copied before it was set.
         word.is_some_and(|word| word.load(Ordering::Acquire) >> (unit % 64) & 1 == 1)
     }
 
-    /// These units have been brought in.
+    /// Marks units as populated.
     pub(crate) fn mark(&self, units: Range<usize>) {
         self.each_word(units, |word, mask| {
             word.fetch_or(mask, Ordering::Release);

@@ -83,7 +83,7 @@ impl PagedMemory {
     pub(super) fn register(&self, mode: Mode) -> Result<(), PagerError> {
         for range in &self.ranges {
             // SAFETY: the range is a mapping that `memory` keeps; this pager is what copes with its faults, and its
-            // documentation tells the owner who may touch the memory and who may not.
+            // documentation says who may touch the memory.
             let registered = unsafe { range.userfaultfd.register(range.host, mode) };
             registered.map_err(PagerError::system("UFFDIO_REGISTER"))?;
         }

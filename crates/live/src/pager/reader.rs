@@ -1,4 +1,4 @@
-//! A thread that reads faults from a userfaultfd and brings their pages in.
+//! A thread that reads faults from a userfaultfd and populates their pages.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -26,7 +26,7 @@ pub enum Waiting {
 pub struct EndOfReading(std::os::fd::OwnedFd);
 
 impl EndOfReading {
-    /// Nobody has asked for it yet.
+    /// Not yet requested.
     ///
     /// # Errors
     /// The errno of eventfd(2).
@@ -46,7 +46,7 @@ impl EndOfReading {
 /// Reads faults of `userfaultfd` until `end` is requested; returns what was done.
 ///
 /// # Errors
-/// A page could not be brought in. The thread that waits for it sleeps on until the userfaultfd is closed.
+/// A page could not be populated. The thread that waits for it sleeps on until the userfaultfd is closed.
 pub(super) fn serve<S: PageSource>(
     mut handler: FaultHandler<'_, S>,
     userfaultfd: &Userfaultfd,

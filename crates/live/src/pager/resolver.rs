@@ -6,7 +6,7 @@
 //! it is decoded, and whatever it may touch is looked up in the guest's page tables: its own bytes, its operands, its
 //! stack, the tables themselves; where all that is there, what the delivery of an interrupt needs.
 //!
-//! The answer may name a page that was not the one, but that is missing too: bringing it in harms nobody. It does not
+//! The answer may name a page that was not the one, but that is missing too: populating it does no harm. It does not
 //! find the operands of gathers and scatters.
 
 use iced_x86::{Decoder, DecoderError, DecoderOptions, InstructionInfoFactory};
@@ -43,7 +43,7 @@ pub enum Found {
     Delivery,
 }
 
-/// A page that has to be brought in.
+/// A missing page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingPage {
     /// An address in it.
@@ -197,7 +197,7 @@ impl<M: GuestPages> Search<'_, M> {
         missing.find_map(Result::err)
     }
 
-    /// Translates, and tells a missing table or page as an error. `None` where the guest has mapped no memory.
+    /// Translates; a missing table or page is an error. `None` where the guest has mapped no memory.
     fn lookup(
         &self,
         address: u64,

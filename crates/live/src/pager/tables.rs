@@ -10,21 +10,21 @@ use super::userfaultfd::Wake;
 use super::walk::{GuestPages, PageState, Paging};
 
 impl<S: PageSource> FaultHandler<'_, S> {
-    /// Brings in the page tables that a vCPU uses now, its descriptor tables, its task state and its stacks.
+    /// Populates the page tables that a vCPU uses now, its descriptor tables, its task state and its stacks.
     ///
     /// Needed where KVM has no hardware virtualisation, before the guest is entered for the first time. There, KVM
     /// walks tables and emulates instructions itself. It takes what it cannot read for what the guest has not mapped
-    /// or does not allow, and tells the guest of a fault instead of leaving it: a port access reads the task state.
+    /// or does not allow, and injects a fault instead of exiting: a port access reads the task state.
     ///
     /// # Errors
-    /// A page could not be brought in.
-    pub fn bring_in_tables(&mut self, cpu: CpuState<'_>) -> Result<(), PagerError> {
+    /// A page could not be populated.
+    pub fn populate_tables(&mut self, cpu: CpuState<'_>) -> Result<(), PagerError> {
         let paging = Paging::of(cpu.sregs);
         let mut level_tables = vec![paging.root(cpu.sregs.cr3)];
         for level in (1..=paging.levels()).rev() {
             let mut below = Vec::new();
             for table in level_tables {
-                for entry in self.read_table(table, (paging, level))? {
+                for entry in self.read_table(table, paging, level)? {
                     if !paging.is_leaf(level, entry, cpu.sregs.cr4) {
                         below.push(paging.table(entry));
                     }
@@ -35,23 +35,24 @@ impl<S: PageSource> FaultHandler<'_, S> {
             level_tables = below;
         }
         while let Some(missing) = ExitResolver::missing_for_delivery(cpu, &self.pager().paged) {
-            self.bring_in(missing.address, Wake::Nobody)?;
+            self.populate(missing.address, Wake::None)?;
         }
         Ok(())
     }
 
-    /// The entries of a table that map anything, after its page has been brought in.
+    /// The entries of a table that map anything, after its page has been populated.
     fn read_table(
         &mut self,
         table: u64,
-        (paging, level): (Paging, u32),
+        paging: Paging,
+        level: u32,
     ) -> Result<Vec<u64>, PagerError> {
         const PRESENT: u64 = 1;
         let address = GuestAddress(table);
         let memory = &self.pager().paged;
         match memory.state(address) {
             PageState::Outside => return Ok(Vec::new()),
-            PageState::Missing => self.bring_in(address, Wake::Nobody)?,
+            PageState::Missing => self.populate(address, Wake::None)?,
             PageState::Present => {}
         }
         let mut bytes = vec![0; paging.table_bytes(level)];

@@ -25,12 +25,12 @@ use rustix::mm::{UserfaultfdFlags, userfaultfd};
 /// `UFFDIO_CONTINUE_MODE_DONTWAKE` of linux/userfaultfd.h, which is the same bit as that of `UFFDIO_COPY`.
 const CONTINUE_MODE_DONTWAKE: u64 = 1;
 
-/// How the kernel tells of a fault in a registered range.
+/// How the kernel reports a fault in a registered range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// As a message to a reader, while the faulting thread sleeps.
     Message,
-    /// As an error to whoever faulted: SIGBUS to user space, `EFAULT` from `KVM_RUN` (`UFFD_FEATURE_SIGBUS`).
+    /// As an error to the faulting thread: SIGBUS to user space, `EFAULT` from `KVM_RUN` (`UFFD_FEATURE_SIGBUS`).
     Error,
 }
 
@@ -47,24 +47,24 @@ pub enum Mode {
 /// Whether those who wait for the pages are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Yes: somebody may be asleep in the fault.
+    /// Threads may sleep in the fault.
     Waiters,
-    /// No: the fault was an exit, nobody sleeps.
-    Nobody,
+    /// The fault was an exit: no thread sleeps.
+    None,
 }
 
-/// How far an attempt to bring pages in came. Bytes are a multiple of the page size.
+/// How much of an attempt to populate pages succeeded. Bytes are a multiple of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// Everything.
     All,
-    /// These bytes; the rest has to be tried again (`EAGAIN`).
+    /// These bytes; the rest must be retried (`EAGAIN`).
     Partly(u64),
-    /// Nothing: the first page was there already (`EEXIST`).
+    /// Nothing: the first page is present (`EEXIST`).
     Exists,
 }
 
-/// Optional features of the kernel's userfaultfd, as `UFFDIO_API` told them.
+/// Optional features of the kernel's userfaultfd, as `UFFDIO_API` returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features(u64);
 
@@ -145,7 +145,7 @@ impl Userfaultfd {
     /// `EINVAL` for memory that the kernel cannot report this kind of, or that is not page-aligned.
     ///
     /// # Safety
-    /// `range` must be a mapping of the caller's, and everybody who touches it must cope with the delivery that
+    /// `range` must be a mapping of the caller's, and every thread that touches it must cope with the delivery that
     /// this userfaultfd was made with: by sleeping until the page is there, or by an error.
     pub unsafe fn register(&self, range: HostRange, mode: Mode) -> io::Result<()> {
         let mut register = uffdio_register {
@@ -174,12 +174,12 @@ impl Userfaultfd {
             len: length,
             mode: match wake {
                 Wake::Waiters => 0,
-                Wake::Nobody => UFFDIO_COPY_MODE_DONTWAKE.into(),
+                Wake::None => UFFDIO_COPY_MODE_DONTWAKE.into(),
             },
             copy: 0,
         };
         // SAFETY: the kernel reads `source`, which is borrowed for the call, and only ever fills pages of registered
-        // ranges that nobody could have seen anything in.
+        // ranges whose content no thread can have seen.
         let done = unsafe { update::<UFFDIO_COPY, _>(self.fd.as_fd(), &mut copy) };
         installed(done, copy.copy, length)
     }
@@ -193,7 +193,7 @@ impl Userfaultfd {
             range: kernel_range(range),
             mode: match wake {
                 Wake::Waiters => 0,
-                Wake::Nobody => CONTINUE_MODE_DONTWAKE,
+                Wake::None => CONTINUE_MODE_DONTWAKE,
             },
             mapped: 0,
         };
@@ -212,7 +212,7 @@ impl Userfaultfd {
         Ok(unsafe { update::<UFFDIO_WAKE, _>(self.fd.as_fd(), &mut range) }?)
     }
 
-    /// The host virtual address of the next fault; `None` when nobody faults.
+    /// The host virtual address of the next fault; `None` when there is none.
     ///
     /// # Errors
     /// The errno of read(2).
@@ -270,7 +270,7 @@ fn open_by_device(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
 /// `USERFAULTFD_IOC_NEW`: flags in, a descriptor out.
 struct NewUserfaultfd(UserfaultfdFlags);
 
-// SAFETY: the opcode takes an integer, writes no memory of ours, and its result is a descriptor that nobody else owns.
+// SAFETY: the opcode takes an integer, writes no memory of ours, and its result is a descriptor without another owner.
 unsafe impl rustix::ioctl::Ioctl for NewUserfaultfd {
     type Output = OwnedFd;
     const IS_MUTATING: bool = false;

@@ -1,4 +1,4 @@
-//! A walk of the guest's page tables by their bytes, as the CPU does it, but without rights: whoever may not touch a
+//! A walk of the guest's page tables by their bytes, as the CPU does it, but without rights: an access that may not touch a
 //! page gets a fault from the guest's own kernel, not an exit.
 //!
 //! Paging off, two levels of 32 bits, PAE, four and five levels. It does not set A or D. Source: Intel SDM volume 3,
@@ -12,7 +12,7 @@ use vm_memory::GuestAddress;
 pub enum PageState {
     /// It can.
     Present,
-    /// It is guest memory that has not been brought in yet.
+    /// Guest memory that has not been populated yet.
     Missing,
     /// It is no guest memory: a device, or nothing.
     Outside,

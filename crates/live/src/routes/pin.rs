@@ -3,7 +3,7 @@
 //! 64 bytes describe a page (`sizeof(struct page)` on x86-64), 8 GiB are 2 Mi descriptors, 128 MiB of them: more than any
 //! cache. Each mechanism does what its loop in `systems/vfio` does: finds the pages of an entry, adds to the folio's pin
 //! count, writes page pointers into a batch, checks that they go on where the run ends, and accounts them. What the loops
-//! leave behind is compared with what it must be.
+//! leave behind is compared with the expected state.
 //!
 //! Not here: page-table walks, locks, the IOMMU, system calls. So a ratio between mechanisms is one between loops, and
 //! larger than that of the whole `MAP_DMA`, of which the loops are a part.
@@ -21,7 +21,7 @@ use pagetoll_units::Pages;
 
 use self::descriptor::Memory;
 use self::loops::{Mechanism, Pinned};
-use crate::thread_time::thread_time;
+use crate::cpu_time::thread_time;
 
 /// What this host can take: 64 GiB of pages, a gigabyte of descriptors.
 pub const LIMITS: Limits = Limits {
@@ -33,7 +33,7 @@ pub const LIMITS: Limits = Limits {
 /// Pages of an order that does not say: 8 GiB, as the first posting of batched pinning (vfio, May 2025) measured them.
 pub const DEFAULT_PAGES: Pages = Pages(1 << 21);
 
-/// A measurement has at least so many runs: with fewer, two bills cannot be told apart.
+/// A measurement has at least so many runs: with fewer, two bills cannot be distinguished.
 pub const LEAST_RUNS: u32 = 10;
 
 /// Runs before those that count: the first one faults the descriptors in.
@@ -68,7 +68,7 @@ pub const FOLIOS: [Folio; 4] = [
     },
 ];
 
-/// What is to be measured.
+/// An order for the pinning loops.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Pages, mechanisms, runs.
@@ -79,7 +79,7 @@ pub struct Request {
     pub command: String,
 }
 
-/// Measures.
+/// Measures the loops over every folio that was ordered.
 #[must_use]
 pub fn bill(request: &Request) -> Bill {
     let mut rows = Vec::new();
@@ -93,8 +93,7 @@ pub fn bill(request: &Request) -> Bill {
         for mechanism in Mechanism::ALL {
             let name = mechanism.name();
             if request.order.mechanisms.iter().any(|other| other == name) {
-                let order = (mechanism, folio, request.order.runs);
-                rows.push(row(order, &mut memory));
+                rows.push(row(mechanism, folio, request.order.runs, &mut memory));
             }
         }
     }
@@ -120,7 +119,7 @@ pub fn bill(request: &Request) -> Bill {
     }
 }
 
-fn row((mechanism, folio, runs): (Mechanism, Folio, u32), memory: &mut Memory) -> Row {
+fn row(mechanism: Mechanism, folio: Folio, runs: u32, memory: &mut Memory) -> Row {
     let pages = memory.pages();
     let role = Route::Pin
         .mechanism(mechanism.name())
@@ -167,7 +166,7 @@ fn per_page_count(count: u64, pages: u64) -> f64 {
     count as f64 / pages as f64
 }
 
-/// The processor's name, where the kernel tells: proc(5).
+/// The processor's name, from /proc/cpuinfo.
 fn cpu() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| {
@@ -186,7 +185,7 @@ mod tests {
         for folio in FOLIOS.iter().filter(|folio| folio.pages <= 512) {
             let mut memory = Memory::new(4096, folio.pages);
             for mechanism in Mechanism::ALL {
-                let row = row((mechanism, *folio, 2), &mut memory);
+                let row = row(mechanism, *folio, 2, &mut memory);
                 assert_eq!(
                     row.checks[0].failed,
                     0,

@@ -13,14 +13,14 @@ pub struct FunctionCosts {
     pub calls: u64,
     /// Time in it and in what it called.
     pub total: Nanos,
-    /// Time in itself.
+    /// Time without callees.
     pub own: Nanos,
     /// Calls that it made.
     pub calls_made: u64,
 }
 
 impl FunctionCosts {
-    /// Adds another's.
+    /// Sums counts and times.
     pub fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.total += other.total;
@@ -32,7 +32,7 @@ impl FunctionCosts {
 /// An outermost call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootCall {
-    /// The function.
+    /// Name of the function.
     pub function: String,
     /// All of its time.
     pub total: Nanos,
@@ -42,7 +42,7 @@ pub struct RootCall {
     pub functions: BTreeMap<String, FunctionCosts>,
 }
 
-/// A trace.
+/// A parsed `function_graph` trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionGraph {
     /// The outermost calls, whole ones only, in the order in which they ended.

@@ -57,7 +57,7 @@ fn event(body: &str, time: Option<Nanos>) -> Option<GraphEvent> {
         return time.map(GraphEvent::Return);
     }
     let (name, end) = body.split_once("()")?;
-    // A module's function is told with its module: `vfio_pin_pages_remote [vfio_iommu_type1]()`.
+    // A module's function is followed by its module: `vfio_pin_pages_remote [vfio_iommu_type1]()`.
     let name = name.split_whitespace().next()?.to_owned();
     match (end.trim().chars().next(), time) {
         (Some('{'), _) => Some(GraphEvent::Entry(name)),

@@ -68,7 +68,7 @@ impl OpCounts {
 pub struct PvCounts {
     /// Hypercalls by number; continuations of preempted ones are counted again.
     pub hypercalls: OpCounts,
-    /// How many of these were continuations, as far as the trace tells them apart: see
+    /// How many of these were continuations, as far as the trace distinguishes them: see
     /// [`is_continuation`](super::Hypercall::is_continuation).
     pub continuations: u64,
     /// Hypercalls inside `multicall`s. xenalyze adds these to the former; we keep them apart.

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use super::record::{Header, MAX_RECORD_BYTES, join};
 use super::{EventId, Pcpu, Record, Words, XentraceError};
 
-/// Bytes that a [`Reader`] buffers unless told otherwise.
+/// Bytes that a [`Reader`] buffers by default.
 pub const DEFAULT_BUFFER_BYTES: usize = 256 * 1024;
 
 /// The first physical CPU number that a trace cannot hold: Xen's largest `NR_CPUS` is 16383

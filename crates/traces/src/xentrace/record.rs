@@ -47,7 +47,7 @@ pub struct Record<'a> {
     pub cpu: Pcpu,
     /// That CPU's time stamp counter, in cycles; `None` takes the time of its neighbours.
     pub tsc: Option<u64>,
-    /// What happened.
+    /// The event, without time and CPU.
     pub event: EventId,
     /// The payload: up to seven extra words.
     pub words: Words<'a>,

@@ -31,7 +31,7 @@ impl fmt::Display for Vcpu {
 pub enum Runstate {
     /// On a physical CPU.
     Running,
-    /// Wants one.
+    /// Waits for a CPU.
     Runnable,
     /// Waits for an event.
     Blocked,
@@ -57,7 +57,7 @@ pub enum SchedEvent {
     /// `TRC_SCHED_RUNSTATE_CHANGE`. Records of a vcpu that leaves or takes a physical CPU are
     /// written on that CPU; all others anywhere.
     RunstateChange {
-        /// Whose.
+        /// The vcpu that the event is about.
         vcpu: Vcpu,
         /// What it was doing.
         old: Runstate,
@@ -66,7 +66,7 @@ pub enum SchedEvent {
     },
     /// `TRC_SCHED_CONTINUE_RUNNING`: the scheduler chose the vcpu that was running already.
     ContinueRunning {
-        /// Whose.
+        /// The vcpu that the event is about.
         vcpu: Vcpu,
     },
 }

@@ -7,7 +7,7 @@
 //!
 //! What differs from xenalyze, none of it on sound captures: xenalyze orders the CPUs by time and
 //! repairs runstates across them when their clocks disagree, we follow each CPU alone; xenalyze
-//! drops PV records of idle vcpus and of CPUs where nobody is known to run, we count them apart;
+//! drops PV records of idle vcpus and of CPUs where no domain is known to run, we count them apart;
 //! it enters the volume of lost-records records twice, we enter it once. With core scheduling Xen
 //! writes the runstates of a whole core on one CPU, which misleads both.
 //!
@@ -34,7 +34,7 @@ pub enum Owner {
     /// Recorded while this vcpu ran.
     Vcpu(Vcpu),
     /// Recorded after a vcpu stopped and before another one was seen to run.
-    Nobody,
+    Unknown,
 }
 
 /// What one physical CPU recorded.
@@ -131,7 +131,7 @@ impl Summary {
                 if new == Runstate::Running {
                     self.pcpu(record.cpu).run(Owner::Vcpu(vcpu));
                 } else if old == Runstate::Running {
-                    self.pcpu(record.cpu).run(Owner::Nobody);
+                    self.pcpu(record.cpu).run(Owner::Unknown);
                 }
             }
             Some(SchedEvent::ContinueRunning { vcpu }) => {
@@ -257,9 +257,9 @@ mod tests {
     #[test]
     fn records_belong_to_the_default_domain_until_a_runstate_says_more() {
         let trace = Trace::default()
-            .window(1, |cpu| cpu.ptwr().runstate(0, 1, (0, 1)).ptwr())
-            .window(0, |cpu| cpu.runstate(1, 0, (1, 0)).ptwr().ptwr())
-            .window(1, |cpu| cpu.runstate(0, 1, (1, 0)).ptwr().ptwr().ptwr());
+            .window(1, |cpu| cpu.ptwr().runstate(0, 1, 0, 1).ptwr())
+            .window(0, |cpu| cpu.runstate(1, 0, 1, 0).ptwr().ptwr())
+            .window(1, |cpu| cpu.runstate(0, 1, 1, 0).ptwr().ptwr().ptwr());
         let summary = summarise(&trace);
         let owners: Vec<_> = summary
             .owners()
@@ -269,7 +269,7 @@ mod tests {
             (Owner::Default(Pcpu(1)), 1),
             (D0V1, 3),
             (D1V0, 2),
-            (Owner::Nobody, 1),
+            (Owner::Unknown, 1),
         ];
         assert_eq!(owners, expected);
         assert_eq!(summary.total().ptwr, 7);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn waking_a_vcpu_does_not_run_it_and_continuing_does() {
         let trace = Trace::default().window(0, |cpu| {
-            cpu.runstate(0, 1, (2, 1))
+            cpu.runstate(0, 1, 2, 1)
                 .ptwr()
                 .record(0x2_1002, &[1])
                 .ptwr()
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn lost_records_are_counted_and_name_who_runs() {
         let trace = Trace::default().window(3, |cpu| {
-            cpu.runstate(0, 1, (1, 0))
+            cpu.runstate(0, 1, 1, 0)
                 .ptwr()
                 .lost(41, 1, 0)
                 .ptwr()

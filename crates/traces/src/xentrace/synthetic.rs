@@ -62,7 +62,7 @@ impl Window {
     }
 
     /// `old` and `new` as Xen numbers runstates: 0 running, 1 runnable, 2 blocked, 3 offline.
-    pub(super) fn runstate(self, domain: u32, vcpu: u32, (old, new): (u32, u32)) -> Self {
+    pub(super) fn runstate(self, domain: u32, vcpu: u32, old: u32, new: u32) -> Self {
         self.record(0x2_1001 | old << 8 | new << 4, &[domain << 16 | vcpu])
     }
 

@@ -324,12 +324,12 @@ mod tests {
     fn switches_inside_a_window_are_counted() {
         let trace = Trace::default().window(0, |cpu| {
             cpu.sched_op(BEGIN)
-                .runstate(0, 0, (0, 1))
-                .runstate(1, 0, (1, 0))
-                .runstate(1, 0, (0, 2))
-                .runstate(0, 0, (1, 0))
+                .runstate(0, 0, 0, 1)
+                .runstate(1, 0, 1, 0)
+                .runstate(1, 0, 0, 2)
+                .runstate(0, 0, 1, 0)
                 .sched_op(END)
-                .runstate(1, 0, (1, 0))
+                .runstate(1, 0, 1, 0)
         });
         assert_eq!(Windows::read(trace.bytes()).unwrap()[&0].switches, 2);
     }

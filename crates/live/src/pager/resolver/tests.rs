@@ -1,4 +1,4 @@
-//! Guests made of bytes: what is missing is known, and has to be found.
+//! Guests made of bytes: what is missing is known, and must be found.
 
 use iced_x86::code_asm::{
     CodeAssembler, byte_ptr, cl, eax, qword_ptr, r8, r9, rax, rbp, rbx, rcx, rdi, rsi, rsp, xmm0,
@@ -88,7 +88,7 @@ fn about_to(instruction: impl FnOnce(&mut CodeAssembler)) -> Pages {
 type Write = fn(&mut CodeAssembler);
 type Case = (&'static str, Write, kvm_regs, Vec<(u64, Access)>);
 
-/// Instructions with the registers that they use, and what they touch: offsets from `DATA` unless told otherwise.
+/// Instructions with the registers that they use, and what they touch: offsets from `DATA` unless noted.
 fn cases() -> Vec<Case> {
     use Access::{Read, Write as Writes};
     let at = |offset| BASE + DATA + offset;

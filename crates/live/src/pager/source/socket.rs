@@ -1,7 +1,7 @@
 //! Pages from a peer: requests and replies over a stream socket, matched by number.
 //!
-//! Many threads ask over one connection. Replies may come in any order and more than once; a reply that nobody waits
-//! for is dropped, one that does not fit its request ends the connection. All numbers are little-endian.
+//! Many threads ask over one connection. Replies may come in any order and more than once; a reply without waiter
+//! is dropped, one that does not fit its request ends the connection. All numbers are little-endian.
 //!
 //! | message | fields |
 //! |---|---|
@@ -127,11 +127,11 @@ fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, Requests> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hands replies out until the connection ends; then nobody waits any longer.
+/// Hands replies out until the connection ends; then every waiter fails.
 fn receive(mut stream: UnixStream, waiting: &Waiting) {
     while let Ok((number, answer)) = read_reply(&mut stream) {
         let Some((length, sender)) = lock(waiting).open.remove(&number) else {
-            tracing::debug!(number, "a page reply that nobody waits for");
+            tracing::debug!(number, "a page reply without waiter");
             continue;
         };
         if answer
@@ -140,7 +140,7 @@ fn receive(mut stream: UnixStream, waiting: &Waiting) {
         {
             break;
         }
-        // Whoever asked may have lost patience.
+        // The request may have timed out.
         let _ = sender.send(answer);
     }
     let mut waiting = lock(waiting);
@@ -234,7 +234,7 @@ pub fn write_reply(
 /// Answers requests from `source` until the other end closes the connection.
 ///
 /// # Errors
-/// The connection broke, or somebody spoke something else.
+/// The connection broke, or the peer speaks another protocol.
 pub fn serve(mut stream: UnixStream, source: &impl PageSource) -> io::Result<()> {
     while let Some(request) = read_request(&mut stream)? {
         let mut bytes = vec![0; request.length as usize];
@@ -287,7 +287,7 @@ mod tests {
             });
             let first = read_request(&mut theirs).unwrap().unwrap();
             let second = read_request(&mut theirs).unwrap().unwrap();
-            write_reply(&mut theirs, 77, Ok(b"nobody's")).unwrap();
+            write_reply(&mut theirs, 77, Ok(b"stray")).unwrap();
             for request in [second, second, first, first] {
                 write_reply(
                     &mut theirs,

@@ -25,16 +25,16 @@ use std::sync::atomic::Ordering;
 
 use pagetoll_bill::cost::{Nearness, Topology};
 
-use super::Surroundings;
-use super::content::Content;
+use super::run::content::Content;
+use super::surroundings::Surroundings;
 use crate::{LiveError, host};
 pub use estimate::Estimate;
 pub use figures::{Derived, figures};
 use round::Round;
 
-/// Rounds of a measurement that does not say.
+/// Rounds unless ordered otherwise.
 pub const DEFAULT_ROUNDS: u32 = 21;
-/// The most rounds.
+/// Limit of `--rounds`.
 pub const MOST_ROUNDS: u32 = 1000;
 
 /// Pages of a burst: 4 MiB, as much as a guest with as many page tables has.
@@ -47,7 +47,7 @@ const SOURCE_PAGES: u64 = 16384;
 pub enum Primitive {
     /// A system call that does nothing (gettid).
     SystemCall,
-    /// `UFFDIO_COPY` of one page that also wakes; nobody waits.
+    /// `UFFDIO_COPY` of one page that also wakes, without waiters.
     CopyAndWake,
     /// A page of an `UFFDIO_COPY` of this many, without wake-up.
     Copy(u64),
@@ -59,8 +59,8 @@ pub enum Primitive {
     FirstTouch,
     /// A page given back with its mapping.
     Munmap,
-    /// A page brought in one at a time by the pager's own handler, its `UFFDIO_COPY` included.
-    BringIn,
+    /// A page populated one at a time by the pager's own handler, its `UFFDIO_COPY` included.
+    PopulateByHandler,
     /// The part of that which asks the source.
     ReadSource,
     /// poll(2) on a userfaultfd with a message.
@@ -71,7 +71,7 @@ pub enum Primitive {
     ReadMessage,
     /// One waiting fault looked at by an `UFFDIO_WAKE` for another page.
     QueueEntry,
-    /// write(2) to an eventfd that nobody waits for.
+    /// write(2) to an eventfd without waiters.
     EventfdWrite,
     /// read(2) of an eventfd that is ready.
     EventfdRead,
@@ -99,13 +99,13 @@ pub enum Primitive {
     GuestTouch,
     /// A guest's touch of a page that the kernel fills with zeroes.
     GuestZeroFill,
-    /// What a vCPU thread itself works when a reader of a userfaultfd brings the page in.
+    /// CPU time of a vCPU thread for a page that a reader of a userfaultfd populates.
     GuestSleep,
-    /// What that reader works, on the same CPU.
+    /// CPU time of that reader, on the same CPU.
     GuestReader,
 }
 
-/// What is measured together, and fails together.
+/// Primitives that are measured together, and fail together.
 struct Group {
     name: &'static str,
     measure: fn(&mut Round<'_>) -> Result<(), LiveError>,
@@ -121,7 +121,7 @@ const GROUPS: [Group; 6] = [
     guest::GROUP,
 ];
 
-/// What was found: samples of each primitive, round by round.
+/// Samples of each primitive, round by round.
 #[derive(Debug)]
 pub struct Measurements {
     /// How the CPUs lie to each other.
@@ -135,8 +135,8 @@ pub struct Measurements {
 /// Measures all primitives in this many rounds.
 ///
 /// # Errors
-/// The host has no KVM or no userfaultfd at all, a guest failed, or somebody asked to stop. What only some primitives
-/// lack is told of these.
+/// The host has no KVM or no userfaultfd at all, a guest failed, or a stop. What only some primitives
+/// need and the host lacks is the reason of these.
 pub fn measure(rounds: u32, here: &Surroundings<'_>) -> Result<Measurements, LiveError> {
     host::check()?;
     host::require_memory((SOURCE_PAGES + 8 * PAGES) * 4096)?;
@@ -144,12 +144,12 @@ pub fn measure(rounds: u32, here: &Surroundings<'_>) -> Result<Measurements, Liv
     let cpus = topology::Cpus::of_this_host();
     let mut found = Measurements {
         topology: cpus.topology(),
-        stack: super::stack(),
+        stack: host::stack(),
         rounds: Vec::new(),
         absent: BTreeMap::new(),
     };
     for number in 0..=rounds {
-        let mut round = Round::new(&content, &cpus, (number, here));
+        let mut round = Round::new(&content, &cpus, number, here);
         for (done, group) in GROUPS.iter().enumerate() {
             if here.stop.load(Ordering::SeqCst) {
                 return Err(LiveError::Stopped);

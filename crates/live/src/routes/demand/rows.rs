@@ -3,37 +3,54 @@
 //! The cost of a page is what it costs the vCPU that touches it: the wall time over the pages of each vCPU. The rate
 //! is that of all vCPUs together.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod tolls;
 
-use pagetoll_bill::{Check, Role, Route, Row, Spread, System, Toll};
+use std::collections::BTreeMap;
+
+use pagetoll_bill::{Check, Role, Route, Row, System};
 use pagetoll_units::Pages;
 
-use super::order::{Memory, Request, Ring};
-use super::place;
+use super::line::{Lacking, Line, Outcome};
+use super::mechanism::Mechanism;
+use super::request::Request;
 use super::run::Measured;
-use super::{Lacking, Line, Mechanism, Outcome};
+use super::run::place;
 use crate::pager::{Counts, Sharing};
+use crate::vm::{Memory, Ring};
+use tolls::Turn;
 
 const OPERATION: &str = "page-in";
-/// What the kernel's own test does; its program is called so.
+/// The operation of the kernel's own test, and its program.
 const OF_KERNEL: &str = "demand_paging_test";
 
+/// The rows of a bill, and notes about them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rows {
+    pub(super) rows: Vec<Row>,
+    pub(super) notes: Vec<String>,
+}
+
 /// One row for each line.
-pub(super) fn rows(request: &Request, lines: &[(Line, Outcome)]) -> Vec<Row> {
-    let row = |(line, outcome): &(Line, Outcome)| {
+pub(super) fn rows(request: &Request, lines: &[(Line, Outcome)]) -> Rows {
+    let mut all = Rows::default();
+    for (line, outcome) in lines {
         let mut row = empty_row(request, *line);
         match outcome {
-            Ok(runs) => fill(&mut row, runs, (touching(request, lines, *line), request)),
+            Ok(runs) => {
+                let touching = touching(request, lines, *line);
+                let unresolved = fill(&mut row, request, *line, runs, touching.as_deref());
+                all.notes
+                    .extend(unresolved.map(|why| format!("{line}: {why}")));
+            }
             Err(Lacking { what, remedy }) => row.unavailable = Some(format!("{what}; {remedy}")),
         }
-        row
-    };
-    lines.iter().map(row).collect()
+        all.rows.push(row);
+    }
+    all
 }
 
 /// One row for each line of the kernel's own test, from the rates of its runs.
-pub(super) fn beside(request: &Request, lines: &[Line], rates: &[Vec<f64>]) -> Vec<Row> {
+pub(super) fn selftest(request: &Request, lines: &[Line], rates: &[Vec<f64>]) -> Vec<Row> {
     let row = |(line, rates): (&Line, &Vec<f64>)| {
         let mut row = empty_row(request, *line);
         OF_KERNEL.clone_into(&mut row.operation);
@@ -79,17 +96,23 @@ fn costs(request: &Request, runs: &[Measured]) -> Vec<f64> {
     runs.iter().map(|run| run.wall / pages).collect()
 }
 
-/// What touching pages that are there costs, with as many vCPUs, where that was billed too.
-fn touching(request: &Request, lines: &[(Line, Outcome)], line: Line) -> Option<f64> {
-    let same = |other: &Line| other.mechanism == Mechanism::Populated && other.vcpus == line.vcpus;
-    let (_, outcome) = lines.iter().find(|(other, _)| same(other))?;
-    let runs = outcome.as_ref().ok()?;
-    Spread::of(&costs(request, runs)).map(|spread| spread.mean)
+/// What touching populated pages costs in each run, with as many vCPUs, where the bill has it in another row.
+fn touching(request: &Request, lines: &[(Line, Outcome)], line: Line) -> Option<Vec<f64>> {
+    let ceiling =
+        |other: &Line| other.mechanism == Mechanism::Populated && other.vcpus == line.vcpus;
+    let (found, outcome) = lines.iter().find(|(other, _)| ceiling(other))?;
+    let runs = outcome.as_ref().ok().filter(|_| *found != line)?;
+    Some(costs(request, runs))
 }
 
-/// Fills in the figures. `context` is what touching costs, and the order.
-fn fill(row: &mut Row, runs: &[Measured], context: (Option<f64>, &Request)) {
-    let (touching, request) = context;
+/// Fills in the figures; returns which item is not resolved.
+fn fill(
+    row: &mut Row,
+    request: &Request,
+    line: Line,
+    runs: &[Measured],
+    touching: Option<&[f64]>,
+) -> Option<String> {
     let pages = row.pages.get() as f64;
     row.set_runs(costs(request, runs));
     let rates: Vec<f64> = runs.iter().map(|run| pages * 1e9 / run.wall).collect();
@@ -102,16 +125,25 @@ fn fill(row: &mut Row, runs: &[Measured], context: (Option<f64>, &Request)) {
     let tried = pages * runs.len() as f64;
     row.crossings = crossings(row, &counts, tried);
     row.crossings_per_page = (counts.faults > 0).then(|| counts.faults as f64 / tried);
-    row.tolls = tolls(row, &counts, (touching, tried));
     row.checks = checks(runs, row);
+    let turns: Vec<Turn> = (0..)
+        .zip(costs(request, runs))
+        .map(|(turn, cost)| Turn {
+            cost,
+            timed: tolls::timed(&runs[turn].counts(), pages)
+                .map(|toll| toll.cost_per_page())
+                .sum(),
+            touch: touching.and_then(|touching| touching.get(turn)).copied(),
+        })
+        .collect();
+    let items = tolls::items(line.mechanism, &turns, &counts, tried);
+    row.tolls = items.tolls;
+    items.unresolved
 }
 
 fn sum(runs: &[Measured]) -> Counts {
     let mut counts = Counts::default();
-    for run in runs {
-        counts.add(&run.by_vcpus);
-        counts.add(&run.by_readers);
-    }
+    runs.iter().for_each(|run| counts.add(&run.counts()));
     counts
 }
 
@@ -135,54 +167,6 @@ fn crossings(row: &Row, counts: &Counts, pages: f64) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The cost item by item; the last item is what is left. `context` is what touching costs, and the pages of all runs.
-fn tolls(row: &Row, counts: &Counts, (touching, pages): (Option<f64>, f64)) -> Vec<Toll> {
-    let Some(cost) = row.cost_per_page else {
-        return Vec::new();
-    };
-    let touching = touching.filter(|_| row.mechanism != Mechanism::Populated.name());
-    let touch = touching.map(|cost_each| Toll {
-        name: "touch".into(),
-        count_per_page: 1.0,
-        cost_each,
-    });
-    let mut tolls: Vec<Toll> = touch.into_iter().chain(timed(counts, pages)).collect();
-    let rest = cost - tolls.iter().map(Toll::cost_per_page).sum::<f64>();
-    let faults = counts.faults as f64 / pages;
-    let (name, count) = match row.mechanism.as_str() {
-        "populated" => ("touch", 1.0),
-        "kernel" => ("fault", 1.0),
-        "uffd" => ("deliver-and-wake", faults),
-        _ => ("exit-and-enter", faults),
-    };
-    let count = if count > 0.0 { count } else { 1.0 };
-    tolls.push(Toll {
-        name: name.into(),
-        count_per_page: count,
-        cost_each: rest / count,
-    });
-    tolls
-}
-
-/// What handlers have timed; what took no time is left out.
-fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
-    let found = counts.reported + counts.decoded;
-    let items = [
-        ("find-page", found, counts.resolving),
-        ("read-source", counts.calls, counts.reading),
-        ("install", counts.calls, counts.installing),
-    ];
-    let took_time = |item: &(&str, u64, Duration)| item.1 > 0 && !item.2.is_zero();
-    items
-        .into_iter()
-        .filter(took_time)
-        .map(move |(name, count, time)| Toll {
-            name: name.to_owned(),
-            count_per_page: count as f64 / pages,
-            cost_each: time.as_secs_f64() * 1e9 / count as f64,
-        })
-}
-
 fn checks(runs: &[Measured], row: &Row) -> Vec<Check> {
     let tried = row.pages.get() * runs.len() as u64;
     let vcpus = u64::from(row.vcpus.unwrap_or(1)) * runs.len() as u64;
@@ -194,7 +178,7 @@ fn checks(runs: &[Measured], row: &Row) -> Vec<Check> {
     ]
 }
 
-/// What a reader of the bill should know.
+/// How the bill was ordered, and limits of what it shows.
 pub(super) fn notes(request: &Request) -> Vec<String> {
     let mut notes = vec![
         format!(
@@ -225,7 +209,7 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
     }
     if matches!(request.memory, Memory::Hugetlb2m | Memory::Hugetlb1g) {
         notes.push(format!(
-            "a fault brings in at least a page of {} KiB, whatever the batch",
+            "a fault populates at least a page of {} KiB, whatever the batch",
             request.memory.page_size() / 1024
         ));
     }
@@ -233,5 +217,4 @@ pub(super) fn notes(request: &Request) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "rows/tests.rs"]
 mod tests;

@@ -1,30 +1,37 @@
 //! One run of one mechanism: a fresh VM over fresh memory, touched, verified, thrown away.
 
+pub(crate) mod content;
+pub(crate) mod crew;
+pub(crate) mod entry;
+pub(crate) mod place;
+pub(crate) mod sequence;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use vm_memory::GuestAddress;
 
-use super::backing::Backing;
-use super::content::Content;
-use super::crew::{Crew, Touched};
-use super::entry::{Entry, Source};
-use super::folios::{self, Folios};
-use super::gmem::GmemSlots;
-use super::kick::Kicker;
-use super::machine::{Machine, Slots};
-use super::order::Request;
-use super::place::{self, Role};
-use super::sequence::order_of;
-use super::{Mechanism, guest};
+use super::mechanism::Mechanism;
+use super::request::Request;
 use crate::LiveError;
+use crate::cpu_time::thread_time;
 use crate::pager::{
     Counts, Delivery, EndOfReading, GuestRange, MemorySource, Mode, Options, Pager,
 };
-use crate::thread_time::thread_time;
+use crate::vm::backing::Backing;
+use crate::vm::folios::{self, Folios};
+use crate::vm::gmem::GmemSlots;
+use crate::vm::guest;
+use crate::vm::kick::Kicker;
+use crate::vm::machine::{Machine, Slots};
+use content::Content;
+use crew::{Crew, Touched};
+use entry::{Entry, Source};
+use place::Role;
+use sequence::order_of;
 
-/// What is to be run.
+/// A mechanism with everything that one run of it depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
     pub(super) request: &'a Request,
@@ -36,16 +43,16 @@ pub(super) struct Setup<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// What a run showed.
+/// Times, counts and failed checks of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// From the first vCPU's start to the last one's end, in nanoseconds.
     pub(super) wall: f64,
-    /// What the vCPU threads themselves ran for, all together.
+    /// CPU time of all vCPU threads together.
     pub(super) worked: Duration,
-    /// What readers ran for.
+    /// CPU time of all readers together.
     pub(super) readers_worked: Duration,
-    /// What vCPU threads did, and readers.
+    /// Faults that vCPU threads resolved, and readers.
     pub(super) by_vcpus: Counts,
     pub(super) by_readers: Counts,
     pub(super) folios: Folios,
@@ -56,7 +63,16 @@ pub(super) struct Measured {
     pub(super) misread: u64,
 }
 
-/// What readers did, and how long they ran for.
+impl Measured {
+    /// Faults that vCPU threads and readers resolved.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.by_vcpus;
+        counts.add(&self.by_readers);
+        counts
+    }
+}
+
+/// Counts and CPU time of readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
     counts: Counts,
@@ -64,7 +80,6 @@ pub(super) struct Served {
 }
 
 impl Setup<'_> {
-    /// Runs it.
     pub(super) fn run(&self) -> Result<Measured, LiveError> {
         let pages = self.request.order.pages.get();
         let backing = Backing::new(self.request.memory, self.vcpus, pages)?;
@@ -80,8 +95,8 @@ impl Setup<'_> {
         };
         let machine = Machine::new(backing, slots)?;
         self.fill(&machine)?;
-        let ran = self.touch(&machine, &orders)?;
-        self.measure(&machine, &orders, ran)
+        let (touched, served) = self.touch(&machine, &orders)?;
+        self.measure(&machine, &orders, &touched, served)
     }
 
     /// The content of this run's pages.
@@ -100,7 +115,7 @@ impl Setup<'_> {
         }
     }
 
-    /// What has to be in memory before the guest runs.
+    /// Puts what the mechanism needs into memory before the guest runs.
     fn fill(&self, machine: &Machine) -> Result<(), LiveError> {
         let bytes = self.bytes(machine);
         match (self.mechanism, self.request.mode) {
@@ -120,30 +135,33 @@ impl Setup<'_> {
         let vcpus: Result<Vec<_>, _> = (0..self.vcpus).map(|number| machine.vcpu(number)).collect();
         let mut vcpus = vcpus?;
         let kicker = Kicker::new()?;
-        let crew = self.crew(machine, (orders, &kicker));
+        let crew = self.crew(machine, orders, &kicker);
         let source = MemorySource(self.bytes(machine));
-        let (nothing, nobody) = (Counts::default(), Served::default());
+        let (no_faults, no_readers) = (Counts::default(), Served::default());
         match self.mechanism {
             Mechanism::Populated | Mechanism::Kernel => {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, nobody))
+                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
             Mechanism::Exit => {
-                let pager = self.pager(machine, (&source, Delivery::Error))?;
+                let pager = self.pager(machine, &source, Delivery::Error)?;
                 vcpus.iter_mut().try_for_each(|vcpu| pager.attach(vcpu))?;
                 let entries = vcpus
                     .iter()
                     .map(|_| Entry::Exit(Box::new(pager.handler())))
                     .collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, nobody))
+                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
             Mechanism::ExitGmem => {
                 let slots = GmemSlots::new(machine, self.batch, self.bytes(machine))?;
-                let entries = vcpus.iter().map(|_| Entry::Gmem(&slots, nothing)).collect();
-                Ok((crew.run(vcpus, entries, &|| true)?, nobody))
+                let entries = vcpus
+                    .iter()
+                    .map(|_| Entry::Gmem(&slots, no_faults))
+                    .collect();
+                Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
             Mechanism::Uffd => {
-                let pager = self.pager(machine, (&source, Delivery::Message))?;
+                let pager = self.pager(machine, &source, Delivery::Message)?;
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
             }
@@ -153,7 +171,8 @@ impl Setup<'_> {
     fn crew<'b>(
         &'b self,
         machine: &Machine,
-        (orders, kicker): (&'b [Vec<u64>], &'b Kicker),
+        orders: &'b [Vec<u64>],
+        kicker: &'b Kicker,
     ) -> Crew<'b> {
         Crew {
             mechanism: self.mechanism.name(),
@@ -170,7 +189,8 @@ impl Setup<'_> {
     fn pager<'b>(
         &self,
         machine: &Machine,
-        (source, delivery): (Source<'b>, Delivery),
+        source: Source<'b>,
+        delivery: Delivery,
     ) -> Result<Pager<Source<'b>>, LiveError> {
         let layout = machine.backing.layout;
         let part = |vcpu| GuestRange {
@@ -194,7 +214,7 @@ impl Setup<'_> {
         )?)
     }
 
-    /// Does `work` while readers serve; returns what they did beside it.
+    /// Does `work` while readers serve, and returns what both did.
     fn with_readers<T>(
         &self,
         pager: &Pager<Source<'_>>,
@@ -251,21 +271,22 @@ impl Setup<'_> {
         &self,
         machine: &Machine,
         orders: &[Vec<u64>],
-        (touched, served): (Vec<Touched>, Served),
+        touched: &[Touched],
+        served: Served,
     ) -> Result<Measured, LiveError> {
         let backing = &machine.backing;
         let start = backing.data_address()?;
         let folios = folios::mapped_in(&(start..start + backing.layout.data_bytes()));
         let wrong_in_host = orders.iter().enumerate().map(|(vcpu, order)| {
             self.content()
-                .wrong_pages(&backing.memory, backing.layout, (vcpu, order))
+                .wrong_pages(&backing.memory, backing.layout, vcpu, order)
         });
         let mut by_vcpus = Counts::default();
         touched
             .iter()
             .for_each(|touched| by_vcpus.add(&touched.counts));
         Ok(Measured {
-            wall: wall(&touched),
+            wall: wall(touched),
             worked: touched.iter().map(|touched| touched.worked).sum(),
             readers_worked: served.worked,
             by_vcpus,

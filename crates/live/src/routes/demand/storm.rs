@@ -1,5 +1,5 @@
 //! A storm of failures: the source errs, dawdles, gives too little, answers twice and out of order, and vCPUs are
-//! kicked all the while. Every page has to be right in the end.
+//! kicked all the while. In the end every page must be right.
 
 #![allow(unsafe_code, reason = "memory is given back under the guest")]
 
@@ -10,24 +10,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_test_support::skip;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
-use super::backing::Backing;
-use super::content::Content;
-use super::crew::{Crew, Touched};
-use super::entry::{Entry, Source};
-use super::guest;
-use super::kick::Kicker;
-use super::machine::{Machine, Slots};
-use super::order::{Memory, Pinning, Request, Ring, Sequence, Touch};
-use super::sequence::order_of;
+use super::request::{Pinning, Request, Sequence, Touch};
+use super::run::content::Content;
+use super::run::crew::{Crew, Touched};
+use super::run::entry::{Entry, Source};
+use super::run::sequence::order_of;
 use super::tests::request;
 use crate::pager::socket::{self, SocketSource};
 use crate::pager::{CpuState, GuestRange, MemorySource, Options, PageSource, Pager, Retry};
+use crate::vm::backing::Backing;
+use crate::vm::guest;
+use crate::vm::kick::Kicker;
+use crate::vm::machine::{Machine, Slots};
+use crate::vm::{Memory, Ring};
 
-/// Somebody between the pager and its source who makes trouble.
+/// A source with failures, delays and short reads.
 struct Trouble<S> {
     source: S,
     random: Mutex<SplitMix64>,
@@ -90,7 +92,7 @@ fn unruly_peer(mut stream: UnixStream, content: &[u8]) -> io::Result<u64> {
         let answer = &content[start..start + request.length as usize];
         let mut reply = |answer| socket::write_reply(&mut writer, request.number, answer);
         match dice {
-            // Out of order: answered together with the next one; whoever lost patience meanwhile asks again.
+            // Out of order: answered together with the next one; a request that timed out meanwhile is repeated.
             0..2 => held.push(request),
             2..7 => reply(Err(5))?,
             7..20 => reply(Ok(&answer[..answer.len() / 2]))?,
@@ -123,7 +125,7 @@ fn options(batch: u32) -> Options {
     }
 }
 
-/// Two vCPUs touch `pages` each, brought in from `source`, and are kicked meanwhile. Returns the faults.
+/// Two vCPUs touch `pages` each, populated from `source`, and are kicked meanwhile. Returns the faults.
 fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
     let backing = Backing::new(Memory::Anonymous, 2, request.order.pages.get()).unwrap();
     let orders = [0, 1].map(|vcpu| order_of(request, vcpu));
@@ -137,14 +139,14 @@ fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
         bytes: layout.data_bytes(),
     }];
     let pager = Pager::new(machine.backing.memory.clone(), &all, source, options(batch)).unwrap();
-    let touched = drive(request, &machine, (&orders, &pager));
+    let touched = drive(request, &machine, &orders, &pager);
     drop(pager);
     assert!(
         touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread),
         "{touched:?}"
     );
     for (vcpu, order) in orders.iter().enumerate() {
-        let wrong = Content::WORDS.wrong_pages(&machine.backing.memory, layout, (vcpu, order));
+        let wrong = Content::WORDS.wrong_pages(&machine.backing.memory, layout, vcpu, order);
         assert_eq!(wrong.unwrap(), 0);
     }
     touched.iter().map(|vcpu| vcpu.counts.faults).sum()
@@ -153,7 +155,8 @@ fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
 fn drive(
     request: &Request,
     machine: &Machine,
-    (orders, pager): (&[Vec<u64>], &Pager<Source<'_>>),
+    orders: &[Vec<u64>],
+    pager: &Pager<Source<'_>>,
 ) -> Vec<Touched> {
     let (kicker, over) = (Kicker::new().unwrap(), AtomicBool::new(false));
     let crew = Crew {
@@ -199,19 +202,10 @@ fn stormy(pages: u64, ring: Ring) -> Request {
     }
 }
 
-/// Whether this host cannot do it, which is told.
-fn is_skipped(name: &str) -> bool {
-    let missing = crate::host::check().err();
-    if let Some(reason) = &missing {
-        eprintln!("skipped: {name}: {reason}");
-    }
-    missing.is_some()
-}
-
 #[test]
 fn a_hundred_thousand_faults_in_a_storm_lose_nothing() {
-    if is_skipped("a storm") {
-        return;
+    if let Err(reason) = crate::host::check() {
+        skip!("{reason}");
     }
     let request = stormy(50_000, Ring::Three);
     let content = Content::WORDS.bytes(100_000);
@@ -225,8 +219,8 @@ fn a_hundred_thousand_faults_in_a_storm_lose_nothing() {
 
 #[test]
 fn an_unruly_peer_loses_nothing() {
-    if is_skipped("an unruly peer") {
-        return;
+    if let Err(reason) = crate::host::check() {
+        skip!("{reason}");
     }
     for (ring, batch) in [(Ring::Three, 1), (Ring::Zero, 16)] {
         let request = stormy(2_000, ring);
@@ -245,8 +239,8 @@ fn an_unruly_peer_loses_nothing() {
 /// Everything is missing at first: page tables, code, the order of touches.
 #[test]
 fn a_guest_of_which_nothing_is_there_runs() {
-    if is_skipped("a guest of which nothing is there") {
-        return;
+    if let Err(reason) = crate::host::check() {
+        skip!("{reason}");
     }
     let request = stormy(300, Ring::Three);
     let backing = Backing::new(Memory::Anonymous, 2, 300).unwrap();
@@ -258,7 +252,7 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let mut content = vec![0; usize::try_from(layout.boot_bytes()).unwrap()];
     memory.read_slice(&mut content, GuestAddress(0)).unwrap();
     let boot = memory.get_host_address(GuestAddress(0)).unwrap();
-    // SAFETY: the range is the guest's own memory, which nobody refers to and the pager brings in again.
+    // SAFETY: the range is the guest's own memory, to which there are no references, and which the pager populates again.
     unsafe {
         rustix::mm::madvise(
             boot.cast(),
@@ -284,7 +278,7 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let regs = vcpu.get_regs().unwrap();
     let mut handler = pager.handler();
     handler
-        .bring_in_tables(CpuState {
+        .populate_tables(CpuState {
             regs: &regs,
             sregs: &sregs,
         })
@@ -293,6 +287,6 @@ fn a_guest_of_which_nothing_is_there_runs() {
         handler.counts().pages >= 7,
         "PML4, PDPT, and a directory for each of five GiB"
     );
-    let touched = drive(&request, &machine, (&orders, &pager));
+    let touched = drive(&request, &machine, &orders, &pager);
     assert!(touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread));
 }

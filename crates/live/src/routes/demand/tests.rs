@@ -1,7 +1,10 @@
-//! Small bills on this host; skipped with the reason where it cannot be billed.
+//! Small bills of this host; skipped where KVM or userfaultfd is missing.
 
 use pagetoll_bill::{Order, Verdict};
+use pagetoll_test_support::skipped_test;
 use pagetoll_units::Pages;
+
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::pager::{Mode, Sharing, Waiting};
@@ -33,7 +36,7 @@ pub(super) fn request(pages: u64) -> Request {
     }
 }
 
-/// Bills, or says why not and returns nothing.
+/// The bill, or `None` where the host lacks what it needs.
 fn billed(name: &str, request: Request) -> Option<Bill> {
     let here = Surroundings {
         stop: &AtomicBool::new(false),
@@ -42,7 +45,7 @@ fn billed(name: &str, request: Request) -> Option<Bill> {
     match bill(&request.validated().unwrap(), &here) {
         Ok(billed) => Some(billed.bill),
         Err(LiveError::Environment { what, .. }) => {
-            eprintln!("skipped: {name}: {what}");
+            skipped_test(name, what);
             None
         }
         Err(other) => panic!("{name}: {other}"),
@@ -57,10 +60,8 @@ fn assert_sound(name: &str, request: Request) {
     assert_eq!(bill.rows.len(), lines);
     for row in &bill.rows {
         if let Some(reason) = &row.unavailable {
-            eprintln!(
-                "skipped: {name}: {} at batch {}: {reason}",
-                row.mechanism, row.batch
-            );
+            let part = format!("{name}: {} at batch {}", row.mechanism, row.batch);
+            skipped_test(&part, reason);
             continue;
         }
         assert!(
@@ -74,7 +75,7 @@ fn assert_sound(name: &str, request: Request) {
 }
 
 #[test]
-fn every_mechanism_brings_every_page_in() {
+fn every_mechanism_populates_every_page() {
     assert_sound("every mechanism", request(512));
 }
 
@@ -144,7 +145,7 @@ fn a_stop_ends_a_bill() {
 }
 
 #[test]
-fn a_bill_of_which_every_line_lacks_something_is_an_error() {
+fn a_bill_without_any_measurable_line_is_an_error() {
     let lacking = || {
         Err(Lacking {
             what: "no pages".into(),
@@ -160,7 +161,7 @@ fn a_bill_of_which_every_line_lacks_something_is_an_error() {
 }
 
 #[test]
-fn what_cannot_be_ordered_is_told() {
+fn invalid_orders_are_refused() {
     let refused = |request: Request| request.validated().unwrap_err().to_string();
     let with = |change: fn(&mut Request)| {
         let mut request = request(100);

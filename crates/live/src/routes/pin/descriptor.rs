@@ -6,7 +6,7 @@ use super::loops::{Mechanism, Pinned};
 
 /// `compound_head` of a page that is a folio of its own, or its folio's first.
 const HEAD: u32 = u32::MAX;
-/// Nobody but the loops holds a page.
+/// Only the loops hold references to a page.
 const UNPINNED: u32 = 1;
 
 /// A descriptor: `struct page`, 64 bytes, of which the loops use the flags, the head and the count.

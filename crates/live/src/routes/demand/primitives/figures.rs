@@ -1,7 +1,7 @@
 //! From what was measured to the figures of a cost table. Pure.
 //!
-//! A figure that is a difference is taken within each round. What cannot be measured by one process on one host is
-//! assumed, and said to be.
+//! A figure that is a difference is taken within each round. What one process on one host cannot measure is assumed,
+//! and marked so.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub struct Derived {
     pub key: CostKey,
     /// What is most likely; nanoseconds, or a number.
     pub value: f64,
-    /// Nothing below is believed: 10 % of the rounds were below this.
+    /// 10 % of the rounds were below this.
     pub low: f64,
-    /// Nothing above is believed: 10 % of the rounds were above this.
+    /// 10 % of the rounds were above this.
     pub high: f64,
     /// Measured, or assumed.
     pub kind: Kind,
@@ -62,7 +62,7 @@ impl Get<'_> {
 
     /// What the pager's own code does for a page.
     fn user(&self) -> Option<f64> {
-        let all = self.of(Primitive::BringIn)? - self.of(Primitive::ReadSource)?;
+        let all = self.of(Primitive::PopulateByHandler)? - self.of(Primitive::ReadSource)?;
         Some(all - self.of(Primitive::Copy(1))?)
     }
 
@@ -91,7 +91,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: CostKey::DEMAND_SLEEP,
         of: |round| Some(round.of(Primitive::GuestSleep)? - round.of(Primitive::GuestTouch)?),
-        words: "CPU time of a vCPU thread whose pages a reader brings in, less demand.touch",
+        words: "CPU time of a vCPU thread whose pages a reader populates, less demand.touch",
     },
     Rule {
         key: CostKey::DEMAND_EXIT,
@@ -106,7 +106,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: CostKey::DEMAND_USER,
         of: |round| round.user(),
-        words: "bringing a page in by the pager's handler, less its UFFDIO_COPY and the source",
+        words: "populating a page by the pager's handler, less its UFFDIO_COPY and the source",
     },
     Rule {
         key: CostKey::DEMAND_SOURCE_PAGE,
@@ -136,7 +136,7 @@ const RULES: &[Rule] = &[
     Rule {
         key: CostKey::DEMAND_WAKE,
         of: |round| round.wake(),
-        words: "a write to an eventfd that a thread of the same CPU sleeps on, less one that nobody waits for",
+        words: "a write to an eventfd that a thread of the same CPU sleeps on, less one without waiters",
     },
     Rule {
         key: CostKey::DEMAND_WAKE_LATENCY_SAME,
@@ -186,7 +186,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What no measurement of one process tells, with its spread and why it is believed.
+/// Figures that one process cannot measure: low, likely, high, and their source.
 const ASSUMED: &[(CostKey, [f64; 3], &str)] = &[
     (
         CostKey::DEMAND_LINE_SMT,
@@ -292,7 +292,8 @@ fn assumed(key: CostKey, [low, value, high]: [f64; 3], why: &str) -> Derived {
     }
 }
 
-/// A measured figure. A difference that comes out below zero cannot be told from nothing.
+/// A measured figure. A difference whose median is not above zero is not resolved from the noise of its two terms,
+/// which is at least as large as what the rounds show on either side of zero: that is its upper bound.
 fn derived(rule: &Rule, found: &Measurements) -> Option<Derived> {
     let Estimate {
         median,
@@ -300,9 +301,11 @@ fn derived(rule: &Rule, found: &Measurements) -> Option<Derived> {
         high,
         samples,
     } = found.estimate(|round| (rule.of)(&Get(round)))?;
-    let doubt = match median > 0.0 {
-        true => "",
-        false => "; not to be told from nothing here",
+    let is_resolved = median > 0.0;
+    let high = if is_resolved { high } else { high.max(-low) };
+    let doubt = match is_resolved {
+        true => String::new(),
+        false => format!("; not resolved from noise: at most {high:.0} ns"),
     };
     let source = format!(
         "{}; median of {samples} rounds, 80 % of them between low and high{doubt}",
@@ -312,7 +315,7 @@ fn derived(rule: &Rule, found: &Measurements) -> Option<Derived> {
         key: rule.key,
         value: median.max(0.0),
         low: low.max(0.0),
-        high: high.max(0.0),
+        high,
         kind: Kind::Measured,
         source,
     })

@@ -10,12 +10,13 @@ use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
 use crate::pager::{GuestRange, MemorySource, Mode, Options, Pager, Sharing, Waiting};
-use crate::routes::demand::Mechanism;
-use crate::routes::demand::backing::Backing;
-use crate::routes::demand::guest::{self, Parameters, Program};
-use crate::routes::demand::machine::{Machine, Slots};
-use crate::routes::demand::order::{Memory, Pinning, Request, Ring, Sequence, Touch};
+use crate::routes::demand::mechanism::Mechanism;
+use crate::routes::demand::request::{Pinning, Request, Sequence, Touch};
 use crate::routes::demand::run::{Measured, Setup};
+use crate::vm::backing::Backing;
+use crate::vm::guest::{self, Parameters, Program};
+use crate::vm::machine::{Machine, Slots};
+use crate::vm::{Memory, Ring};
 
 pub(super) const GROUP: Group = Group {
     name: "the guest",
@@ -118,7 +119,7 @@ fn leave(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
     }
 }
 
-/// A missing page that nobody brings in, again and again.
+/// Repeated exits for a page that stays missing.
 fn failed(content: &[u8]) -> Result<f64, LiveError> {
     let machine = Machine::new(Backing::new(Memory::Anonymous, 1, PAGES)?, Slots::All)?;
     let range = GuestRange {

@@ -11,7 +11,7 @@ use super::estimate::median;
 use super::round::{Round, nanoseconds};
 use super::{Group, Primitive};
 use crate::LiveError;
-use crate::routes::demand::place;
+use crate::routes::demand::run::place;
 
 pub(super) const GROUP: Group = Group {
     name: "cache lines",
@@ -54,7 +54,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
                 "this process may use no two CPUs that lie so",
             ),
             Some(cpus) => {
-                let taken = taken_over(cpus)?;
+                let taken = taken_over(cpus.0, cpus.1)?;
                 hits.push(taken.hit);
                 round.note(Primitive::LineFrom(nearness), taken.moved);
             }
@@ -80,7 +80,7 @@ struct Taken {
 }
 
 /// One thread writes all lines, then the other one does, twice; by turns.
-fn taken_over((one, other): (usize, usize)) -> Result<Taken, LiveError> {
+fn taken_over(one: usize, other: usize) -> Result<Taken, LiveError> {
     let lines: Vec<Line> = (0..LINES).map(|_| Line::default()).collect();
     let turn = Line::default();
     thread::scope(|scope| {

@@ -8,13 +8,13 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
+use crate::cpu_time::thread_time;
 use crate::pager::{
     Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
 };
-use crate::routes::demand::backing::Backing;
-use crate::routes::demand::guest::unwritable;
-use crate::routes::demand::order::Memory;
-use crate::thread_time::thread_time;
+use crate::vm::Memory;
+use crate::vm::backing::Backing;
+use crate::vm::guest::inaccessible;
 
 /// Pages of a call, from one to as many as make the call itself nothing.
 const BATCHES: [u64; 4] = [1, 16, 64, 512];
@@ -35,25 +35,25 @@ pub(super) const GROUP: Group = Group {
         Primitive::PopulateWrite,
         Primitive::FirstTouch,
         Primitive::Munmap,
-        Primitive::BringIn,
+        Primitive::PopulateByHandler,
         Primitive::ReadSource,
     ],
 };
 
 fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
-    let copy = copied(round.pages(PAGES), (1, Wake::Waiters))?;
+    let copy = copied(round.pages(PAGES), 1, Wake::Waiters)?;
     round.note(Primitive::CopyAndWake, copy);
     for pages in BATCHES {
-        let copy = copied(round.pages(PAGES), (pages, Wake::Nobody))?;
+        let copy = copied(round.pages(PAGES), pages, Wake::None)?;
         round.note(Primitive::Copy(pages), copy);
     }
     continued(round)?;
-    brought_in(round)?;
+    populated(round)?;
     touched(round)
 }
 
 /// A page of `UFFDIO_COPY` calls.
-fn copied(content: &[u8], (pages, wake): (u64, Wake)) -> Result<f64, LiveError> {
+fn copied(content: &[u8], pages: u64, wake: Wake) -> Result<f64, LiveError> {
     let fresh = Fresh::new(Memory::Anonymous)?;
     let userfaultfd = fresh.registered(Mode::Missing)?;
     let mut start = fresh.range.start;
@@ -85,7 +85,7 @@ fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
         };
         let each = each_takes(PAGES, || {
             for _ in 0..PAGES / pages {
-                let mapped = userfaultfd.resume(part, Wake::Nobody);
+                let mapped = userfaultfd.resume(part, Wake::None);
                 mapped.map_err(LiveError::system("UFFDIO_CONTINUE"))?;
                 part.start += part.bytes;
             }
@@ -97,7 +97,7 @@ fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
 }
 
 /// The pager's own handler, page by page, without anybody that faults.
-fn brought_in(round: &mut Round<'_>) -> Result<(), LiveError> {
+fn populated(round: &mut Round<'_>) -> Result<(), LiveError> {
     let backing = Backing::new(Memory::Anonymous, 1, PAGES)?;
     let start = GuestAddress(backing.layout.data);
     let range = GuestRange {
@@ -114,12 +114,12 @@ fn brought_in(round: &mut Round<'_>) -> Result<(), LiveError> {
     let each = each_takes(PAGES, || {
         for page in 0..PAGES {
             let address = GuestAddress(start.0 + page * 4096);
-            handler.bring_in(address, Wake::Nobody)?;
+            handler.populate(address, Wake::None)?;
         }
         Ok(())
     })?;
     let reading = nanoseconds(handler.counts().reading) / PAGES as f64;
-    round.note(Primitive::BringIn, each);
+    round.note(Primitive::PopulateByHandler, each);
     round.note(Primitive::ReadSource, reading);
     Ok(())
 }
@@ -143,7 +143,7 @@ fn touched(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Memory that nobody has touched.
+/// Untouched memory.
 struct Fresh {
     backing: Backing,
     range: HostRange,
@@ -162,7 +162,7 @@ impl Fresh {
     fn registered(&self, mode: Mode) -> Result<Userfaultfd, LiveError> {
         let new = Userfaultfd::new(Delivery::Error);
         let userfaultfd = new.map_err(LiveError::system("userfaultfd"))?;
-        // SAFETY: the range is a mapping of `backing`, and nobody touches what is missing there.
+        // SAFETY: the range is a mapping of `backing`, and what is missing there is not touched.
         let registered = unsafe { userfaultfd.register(self.range, mode) };
         registered.map_err(LiveError::system("UFFDIO_REGISTER"))?;
         Ok(userfaultfd)
@@ -176,7 +176,7 @@ impl Fresh {
                     .backing
                     .memory
                     .write_obj(1_u8, GuestAddress(start + page * 4096));
-                written.map_err(|error| unwritable(&error))?;
+                written.map_err(|error| inaccessible(&error))?;
             }
             Ok(())
         })
@@ -185,7 +185,7 @@ impl Fresh {
     fn populate(&self) -> Result<f64, LiveError> {
         let data = GuestAddress(self.backing.layout.data);
         let start = self.backing.memory.get_host_address(data);
-        let start = start.map_err(|error| unwritable(&error))?;
+        let start = start.map_err(|error| inaccessible(&error))?;
         each_takes(PAGES, || {
             let bytes = bytes_of(PAGES);
             // SAFETY: the range is a mapping of `backing`, which this only makes present.

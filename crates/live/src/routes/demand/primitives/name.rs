@@ -34,11 +34,11 @@ const fn owner(nearness: Nearness) -> &'static str {
 const fn fixed(primitive: Primitive) -> &'static str {
     match primitive {
         Primitive::SystemCall => "system call (gettid)",
-        Primitive::CopyAndWake => "UFFDIO_COPY, nobody to wake, per page",
+        Primitive::CopyAndWake => "UFFDIO_COPY with wake, no waiters, per page",
         Primitive::PopulateWrite => "MADV_POPULATE_WRITE, per page",
         Primitive::FirstTouch => "first touch of an anonymous page",
         Primitive::Munmap => "munmap, per page",
-        Primitive::BringIn => "pager's handler, UFFDIO_COPY included",
+        Primitive::PopulateByHandler => "pager's handler, UFFDIO_COPY included",
         Primitive::ReadSource => "pager's source, its clock included",
         Primitive::Poll => "poll of a ready userfaultfd",
         Primitive::Epoll => "epoll_wait of a ready userfaultfd",

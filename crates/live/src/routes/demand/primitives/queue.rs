@@ -1,4 +1,4 @@
-//! A userfaultfd with faults in its queues: telling of them, reading them, and looking through those that wait.
+//! A userfaultfd with faults in its queues: polling for them, reading them, and searching those that wait.
 
 #![allow(unsafe_code, reason = "userfaultfd")]
 
@@ -16,8 +16,8 @@ use super::round::{Round, each_takes};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
 use crate::pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
-use crate::routes::demand::backing::Backing;
-use crate::routes::demand::order::Memory;
+use crate::vm::Memory;
+use crate::vm::backing::Backing;
 
 pub(super) const GROUP: Group = Group {
     name: "userfaultfd queues",
@@ -30,11 +30,11 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// Threads that fault: enough to time reading them, and to tell a queue of them from an empty one.
+/// Threads that fault: enough to time reading them, and to distinguish their queue from an empty one.
 const WAITERS: u64 = 32;
 /// Calls of a burst.
 const CALLS: u64 = 512;
-/// How long a thread that is about to fault may take to be in the queue. Assumed; who comes later is read later.
+/// How long a thread that is about to fault may take to be in the queue. Assumed; a later one is read later.
 const SETTLE: Duration = Duration::from_millis(3);
 
 fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
@@ -48,7 +48,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     // SAFETY: the range is a mapping of `backing`; those who touch it sleep until the userfaultfd is closed below.
     let registered = unsafe { userfaultfd.register(range, Mode::Missing) };
     registered.map_err(LiveError::system("UFFDIO_REGISTER"))?;
-    let nobody_waits = wake_of_another_page(&userfaultfd, range)?;
+    let empty = wake_of_another_page(&userfaultfd, range)?;
     let about_to_fault = AtomicU64::new(0);
     thread::scope(|scope| {
         for page in 0..WAITERS {
@@ -64,17 +64,18 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
             thread::yield_now();
         }
         thread::sleep(SETTLE);
-        let measured = with_waiters(&userfaultfd, (range, nobody_waits), round);
-        // Lets everybody go who still waits.
+        let measured = with_waiters(&userfaultfd, range, empty, round);
+        // Releases the threads that still wait.
         drop(userfaultfd);
         measured
     })
 }
 
-/// What can be timed while threads wait. `empty` is the range, and what waking takes with empty queues.
+/// What can be timed while threads wait. `empty` is the time of a wake with empty queues.
 fn with_waiters(
     userfaultfd: &Userfaultfd,
-    (range, nobody_waits): (HostRange, f64),
+    range: HostRange,
+    empty: f64,
     round: &mut Round<'_>,
 ) -> Result<(), LiveError> {
     round.note(Primitive::Poll, polled(userfaultfd)?);
@@ -91,12 +92,12 @@ fn with_waiters(
         (burst - in_vain).max(0.0) / read as f64,
     );
     let waited_for = wake_of_another_page(userfaultfd, range)?;
-    let entry = (waited_for - nobody_waits) / read as f64;
+    let entry = (waited_for - empty) / read as f64;
     round.note(Primitive::QueueEntry, entry);
     release(userfaultfd, range)
 }
 
-/// Reads until nobody is left to be told of; the time of all reads, the last in vain, and how many told something.
+/// Reads until the queue is empty: the time of all reads, the last of them in vain, and the number of messages.
 fn read_all(userfaultfd: &Userfaultfd) -> Result<(f64, u64), LiveError> {
     let mut read = 0;
     let burst = each_takes(1, || {
@@ -114,7 +115,7 @@ fn read_one(userfaultfd: &Userfaultfd) -> Result<bool, LiveError> {
     Ok(read.is_some())
 }
 
-/// An `UFFDIO_WAKE` for a page that nobody waits for.
+/// An `UFFDIO_WAKE` for a page without waiters.
 fn wake_of_another_page(userfaultfd: &Userfaultfd, range: HostRange) -> Result<f64, LiveError> {
     let page = HostRange {
         start: range.start + WAITERS * 4096,
@@ -129,7 +130,7 @@ fn wake_of_another_page(userfaultfd: &Userfaultfd, range: HostRange) -> Result<f
     })
 }
 
-/// Gives everybody a page, so that the threads end in order.
+/// Gives every thread its page, so that all end.
 fn release(userfaultfd: &Userfaultfd, range: HostRange) -> Result<(), LiveError> {
     let zeroes = [0; 4096];
     for page in 0..WAITERS {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::topology::Cpus;
 use super::{Primitive, SOURCE_PAGES};
 use crate::LiveError;
-use crate::routes::demand::Surroundings;
-use crate::thread_time::thread_time;
+use crate::cpu_time::thread_time;
+use crate::routes::demand::surroundings::Surroundings;
 
 /// A round while it is measured.
 pub(super) struct Round<'a> {
@@ -26,7 +26,8 @@ impl<'a> Round<'a> {
     pub(super) fn new(
         content: &'a [u8],
         cpus: &'a Cpus,
-        (number, here): (u32, &'a Surroundings<'a>),
+        number: u32,
+        here: &'a Surroundings<'a>,
     ) -> Self {
         Self {
             content,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pagetoll_bill::cost::{Nearness, Topology};
 
-use crate::routes::demand::place;
+use crate::routes::demand::run::place;
 
 const SYSFS: &str = "/sys/devices/system/cpu";
 

@@ -15,7 +15,7 @@ use super::estimate::median;
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, Primitive};
 use crate::LiveError;
-use crate::routes::demand::place;
+use crate::routes::demand::run::place;
 
 pub(super) const GROUP: Group = Group {
     name: "wake-ups",
@@ -30,7 +30,7 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// Calls of a burst that wakes nobody.
+/// Calls of a burst without waiters.
 const CALLS: u64 = 2048;
 /// Wake-ups of a round.
 const WAKE_UPS: usize = 64;
@@ -54,11 +54,11 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
         return Ok(());
     }
     round.note(Primitive::OneWayOtherCpu, one_way(cpus.0, cpus.1)?);
-    round.note(Primitive::EventfdWakeOther, waking(cpus)?);
+    round.note(Primitive::EventfdWakeOther, waking(cpus.0, cpus.1)?);
     Ok(())
 }
 
-/// Writes and reads that wake nobody and wait for nobody.
+/// Writes and reads without waiters.
 fn alone(round: &mut Round<'_>) -> Result<(), LiveError> {
     let event = Event::new(EventfdFlags::SEMAPHORE)?;
     let write = each_takes(CALLS, || (0..CALLS).try_for_each(|_| event.write(1)))?;
@@ -136,7 +136,7 @@ fn waking_here(cpu: usize) -> Result<f64, LiveError> {
 }
 
 /// What a write takes that wakes a thread on another CPU.
-fn waking((here, there): (usize, usize)) -> Result<f64, LiveError> {
+fn waking(here: usize, there: usize) -> Result<f64, LiveError> {
     let (event, woken) = (Event::new(EventfdFlags::empty())?, AtomicU64::new(0));
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
@@ -176,7 +176,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T, LiveError>>) -> Resu
     thread.join().unwrap_or(Err(LiveError::Stopped))
 }
 
-/// An eventfd that blocks who reads it empty.
+/// An eventfd whose reads block while it is 0.
 struct Event(OwnedFd);
 
 impl Event {

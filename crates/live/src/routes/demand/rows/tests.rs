@@ -1,6 +1,11 @@
 //! Rows from made-up runs.
 
+use std::time::Duration;
+
+use pagetoll_bill::Toll;
+
 use super::*;
+use crate::routes::demand::line::Lacking;
 use crate::routes::demand::tests::request;
 
 fn run(wall: f64, by_vcpus: Counts) -> Measured {
@@ -38,7 +43,7 @@ fn billed() -> Vec<Row> {
     let lines = [
         (
             line(Mechanism::Populated, 1),
-            Ok(vec![run(1e5, Counts::default())]),
+            Ok(vec![run(1e5, Counts::default()); 2]),
         ),
         (
             line(Mechanism::Exit, 16),
@@ -52,7 +57,7 @@ fn billed() -> Vec<Row> {
             }),
         ),
     ];
-    rows(&request(100), &lines)
+    rows(&request(100), &lines).rows
 }
 
 #[test]
@@ -92,7 +97,7 @@ fn a_wrong_page_fails_the_bill_and_a_line_that_cannot_be_billed_says_why() {
         line(Mechanism::Kernel, 1),
         Ok(vec![run(1e5, Counts::default()), wrong]),
     )];
-    let rows = rows(&request(100), &lines);
+    let rows = rows(&request(100), &lines).rows;
     let failed = rows[0]
         .checks
         .iter()
@@ -107,9 +112,9 @@ fn a_wrong_page_fails_the_bill_and_a_line_that_cannot_be_billed_says_why() {
 }
 
 #[test]
-fn the_rates_of_the_kernels_own_test_stand_beside() {
+fn the_kernels_own_test_has_rows_of_rates() {
     let lines = [line(Mechanism::Uffd, 1)];
-    let rows = beside(&request(100), &lines, &[vec![1e4, 3e4]]);
+    let rows = selftest(&request(100), &lines, &[vec![1e4, 3e4]]);
     assert_eq!(rows[0].operation, "demand_paging_test");
     assert_eq!((rows[0].vcpus, rows[0].readers), (Some(2), Some(1)));
     assert_eq!(rows[0].pages_per_second, Some(2e4));

@@ -1,0 +1,136 @@
+//! What a system answers to a case, and how that is written so that two systems can be compared.
+
+use super::case::{Case, Operation, Symbol};
+use super::names::{ERRNOS, FLAGS};
+
+/// The address bits of an entry.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// What a step brought, as the guest sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The return value of a hypercall; for an instruction 0, or `EFAULT` for a page fault.
+    pub code: i64,
+    /// The done counter after `mmu_update` and `mmuext_op`; for others 0.
+    pub done: u32,
+    /// What an instruction found in memory; for others 0.
+    pub value: u64,
+}
+
+/// Where the frames of a case lay in that run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frames(pub Vec<(Symbol, u64)>);
+
+impl Frames {
+    /// The number of a frame.
+    #[must_use]
+    pub fn number(&self, symbol: Symbol) -> Option<u64> {
+        let found = self.0.iter().find(|(known, _)| *known == symbol);
+        found.map(|(_, number)| *number)
+    }
+
+    fn symbol(&self, number: u64) -> Option<Symbol> {
+        let found = self.0.iter().find(|(_, known)| *known == number);
+        found.map(|(symbol, _)| *symbol)
+    }
+}
+
+/// A case that was run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Where its frames lay.
+    pub frames: Frames,
+    /// An answer for each step.
+    pub answers: Vec<Answer>,
+}
+
+/// The answers in words, one for each step, with frames by name.
+#[must_use]
+pub fn describe(case: &Case, answered: &Answered) -> Vec<String> {
+    let pairs = case.steps.iter().zip(&answered.answers);
+    pairs
+        .map(|(step, answer)| one(case, &step.operation, answer, &answered.frames))
+        .collect()
+}
+
+fn one(case: &Case, operation: &Operation, answer: &Answer, frames: &Frames) -> String {
+    match operation {
+        Operation::MmuUpdate { .. } | Operation::MmuExtOp { .. } => {
+            format!("{} done {}", code(answer.code), answer.done)
+        }
+        Operation::UpdateVaMapping { .. } | Operation::Multicall(_) => code(answer.code),
+        Operation::Native { .. } if answer.code != 0 => "page fault".to_owned(),
+        Operation::Native { .. } => entry(case, answer.value, frames),
+        Operation::MachineToPhys(_) => format!("{:#x}", answer.value),
+    }
+}
+
+fn code(code: i64) -> String {
+    let known = ERRNOS.iter().find(|(_, number)| *number == code);
+    known.map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
+}
+
+/// An entry in the words of a script.
+fn entry(case: &Case, value: u64, frames: &Frames) -> String {
+    let mut words = Vec::new();
+    let mut rest = value & !ADDRESS;
+    match (value & ADDRESS) >> 12 {
+        0 => {}
+        number => words.push(match frames.symbol(number) {
+            Some(symbol) => name(case, symbol),
+            None => format!("{:#x}", number << 12),
+        }),
+    }
+    for (letter, bit) in FLAGS {
+        if rest & bit != 0 {
+            words.push(letter.to_owned());
+            rest &= !bit;
+        }
+    }
+    if rest != 0 || words.is_empty() {
+        words.push(format!("{rest:#x}"));
+    }
+    words.join("+")
+}
+
+fn name(case: &Case, symbol: Symbol) -> String {
+    let fixed = Symbol::FIXED.iter().find(|(_, known)| *known == symbol);
+    match (symbol, fixed) {
+        (Symbol::Page(index), _) => case
+            .pages
+            .get(usize::from(index))
+            .cloned()
+            .unwrap_or_default(),
+        (_, Some((name, _))) => (*name).to_owned(),
+        (_, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+
+    #[test]
+    fn answers_are_described_as_scripts_name_things() {
+        let script = "case c\nabout x\npages l1\nmmuext pin-l1=l1\nload l1[0]\nload l1[1]\n";
+        let case = &parse("x", script).unwrap()[0];
+        let answer = |code, value| Answer {
+            code,
+            done: 1,
+            value,
+        };
+        let answered = Answered {
+            frames: Frames(vec![(Symbol::Page(0), 0x77)]),
+            answers: vec![
+                answer(-16, 0),
+                answer(0, 0x8000_0000_0007_7021),
+                answer(0, 0),
+            ],
+        };
+        assert_eq!(
+            describe(case, &answered),
+            ["EBUSY done 1", "l1+P+A+NX", "0x0"]
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! What a script asks for. Frames are named by symbols, so a case does not depend on where its pages lie.
+
+/// A frame by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Symbol {
+    /// A page of the case's own, by its place in the case's list.
+    Page(u8),
+    /// RAM that is not the guest's.
+    Foreign,
+    /// I/O memory in the first megabyte: the VGA buffer.
+    Io,
+    /// I/O memory that is read-only for all guests: the I/O APIC.
+    ReadOnlyIo,
+    /// I/O memory that no guest may map: the local APIC.
+    DeniedIo,
+    /// Where no RAM and no device is, within the machine's physical address bits.
+    Absent,
+    /// Beyond the machine's physical address bits.
+    Beyond,
+    /// Every address bit of an entry set.
+    AllOnes,
+    /// The shared info page: Xen's heap, but the guest's to map.
+    Shared,
+}
+
+impl Symbol {
+    /// The symbols that are not a case's own pages, with their names.
+    pub const FIXED: [(&'static str, Self); 8] = [
+        ("foreign", Self::Foreign),
+        ("io", Self::Io),
+        ("io-ro", Self::ReadOnlyIo),
+        ("io-denied", Self::DeniedIo),
+        ("absent", Self::Absent),
+        ("beyond", Self::Beyond),
+        ("all-ones", Self::AllOnes),
+        ("shared", Self::Shared),
+    ];
+}
+
+/// An entry or another word: a frame, if any, and bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Value {
+    /// The frame in its address bits.
+    pub frame: Option<Symbol>,
+    /// All other bits.
+    pub bits: u64,
+}
+
+/// A byte of one of the case's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The frame.
+    pub frame: Symbol,
+    /// The byte in it.
+    pub offset: u64,
+}
+
+/// A request of `mmu_update`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The low three bits of the pointer.
+    pub command: u32,
+    /// The entry.
+    pub place: Place,
+    /// Its new value.
+    pub value: Value,
+}
+
+/// An argument of `mmuext_op`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtArgument {
+    /// A number or address.
+    Number(u64),
+    /// A frame.
+    Frame(Symbol),
+    /// The address at which the guest's kernel has a page of the case.
+    Address(Symbol),
+    /// A pointer to a bitmap with these bits.
+    Mask(u64),
+    /// A pointer that cannot be read.
+    Unreadable,
+}
+
+/// A request of `mmuext_op`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ext {
+    /// The command's number.
+    pub command: u32,
+    /// Frame or address.
+    pub first: ExtArgument,
+    /// The second operand, where the command has one.
+    pub second: ExtArgument,
+}
+
+/// Where `update_va_mapping` is aimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Where the guest's kernel has a page of the case.
+    Page(Symbol),
+    /// An address.
+    Address(u64),
+}
+
+/// What `update_va_mapping` flushes: the type in the low two bits, and for whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flush {
+    /// The caller's CPU.
+    #[default]
+    Local,
+    /// All CPUs.
+    All,
+    /// The vCPUs of a bitmap.
+    Mask(u64),
+    /// A bitmap that cannot be read.
+    Unreadable,
+}
+
+/// An instruction of the guest's kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// `mov` from memory.
+    Load,
+    /// `mov` to memory.
+    Store(Value),
+    /// `xchg`.
+    Exchange(Value),
+    /// `lock cmpxchg`.
+    CompareExchange {
+        /// What is expected.
+        old: Value,
+        /// What is stored then.
+        new: Value,
+    },
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `mmu_update`.
+    MmuUpdate {
+        /// The array; a request without meaning follows it.
+        requests: Vec<Update>,
+        /// The count argument.
+        count: u32,
+        /// What the done counter holds before.
+        done: u32,
+        /// The whole domain argument.
+        domain: u32,
+    },
+    /// `mmuext_op`.
+    MmuExtOp {
+        /// The array; a request without meaning follows it.
+        requests: Vec<Ext>,
+        /// The count argument.
+        count: u32,
+        /// What the done counter holds before.
+        done: u32,
+        /// The domain that the frames belong to.
+        domain: u16,
+    },
+    /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
+    UpdateVaMapping {
+        /// The address.
+        at: At,
+        /// The entry.
+        value: Value,
+        /// The low two bits of the flags.
+        flush_type: u32,
+        /// The rest of the flags.
+        flush: Flush,
+        /// The domain that the frame belongs to.
+        domain: Option<u16>,
+    },
+    /// The next so many steps, all hypercalls, go as one.
+    Multicall(usize),
+    /// An instruction.
+    Native {
+        /// The kind of access.
+        native: Native,
+        /// The entry that it accesses.
+        place: Place,
+        /// 4 or 8.
+        bytes: u32,
+    },
+    /// Reads which guest frame a page is (the machine-to-physical table).
+    MachineToPhys(Symbol),
+}
+
+/// One line of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The line as written.
+    pub text: String,
+    /// What it does.
+    pub operation: Operation,
+}
+
+/// A script: some pages, and what is done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name, unique among all.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// The names of its pages, all zero and mapped writable when it begins.
+    pub pages: Vec<String>,
+    /// What is done.
+    pub steps: Vec<Step>,
+}

@@ -1,0 +1,339 @@
+//! The timer queue of an engine: the front while timers are few and the wheel when they are many, or
+//! the heap that both are checked against.
+
+use std::cell::Cell;
+
+use crate::queue::front::{Due, Front};
+use crate::queue::heap::Heap;
+use crate::queue::ready::Ready;
+use crate::queue::wheel::Wheel;
+use crate::time::Time;
+
+/// Which timer queue an engine uses. The trace does not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueKind {
+    /// The hierarchical timing wheel: constant time per timer.
+    #[default]
+    Wheel,
+    /// The binary heap: the reference.
+    Heap,
+}
+
+/// Where the timers are, all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Front,
+    Wheel,
+    Reference,
+}
+
+/// The clock, and one timer per id. Ids are tasks, cores and the limit of a run.
+pub(crate) struct Timers {
+    /// The present: no timer is due before.
+    pub(crate) now: Cell<Time>,
+    place: Cell<Place>,
+    /// Whether they are in the front.
+    are_few: Cell<bool>,
+    front: Front,
+    wheel: Wheel,
+    pub(crate) reference: Heap,
+    /// By id, when the timer set by [`Timers::insert`] is due, if that is not over.
+    set: Box<[Cell<Time>]>,
+}
+
+impl Timers {
+    /// An empty queue for ids below `ids`.
+    pub(crate) fn new(kind: QueueKind, ids: usize) -> Self {
+        let place = match kind {
+            QueueKind::Wheel => Place::Front,
+            QueueKind::Heap => Place::Reference,
+        };
+        Self {
+            now: Cell::new(Time::ZERO),
+            place: Cell::new(place),
+            are_few: Cell::new(place == Place::Front),
+            front: Front::new(),
+            wheel: Wheel::new(ids),
+            reference: Heap::new(ids),
+            set: vec![Cell::new(Time::ZERO); ids].into(),
+        }
+    }
+
+    /// Sets the timer of `id`, which must not be set, to `due`, which must not be over, for
+    /// [`Timers::cancel`].
+    pub(crate) fn insert(&self, id: u32, due: Time) {
+        self.set[id as usize].set(due);
+        self.start(id, due);
+    }
+
+    /// The same for [`Timers::take_out`]: the caller keeps the time at which it is due.
+    #[inline(never)]
+    pub(crate) fn start(&self, id: u32, due: Time) -> bool {
+        match self.place.get() {
+            Place::Front => self.insert_few(id, due),
+            Place::Wheel => self.wheel.insert(id, due.0),
+            Place::Reference => self.reference.insert(id, due),
+        }
+    }
+
+    /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
+    fn insert_few(&self, id: u32, due: Time) -> bool {
+        let due = Due { at: due.0, id };
+        if self.front.room().is_none() && !self.front.slide_back() {
+            return self.spill(due);
+        }
+        match self.front.room() {
+            Some(place) => self.front.insert(place, due),
+            None => self.spill(due),
+        }
+    }
+
+    /// The front, if all timers are there.
+    #[inline]
+    pub(crate) fn few(&self) -> Option<&Front> {
+        self.are_few.get().then_some(&self.front)
+    }
+
+    /// The wheel, if all timers are there.
+    #[inline]
+    pub(crate) fn many(&self) -> Option<&Wheel> {
+        (self.place.get() == Place::Wheel).then_some(&self.wheel)
+    }
+
+    fn move_to(&self, place: Place) {
+        self.place.set(place);
+        self.are_few.set(place == Place::Front);
+    }
+
+    /// Moves all timers to the wheel, and then one more.
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, newest: Due) -> bool {
+        self.move_to(Place::Wheel);
+        self.wheel.start(self.now.get().0);
+        for due in self.front.take_all() {
+            self.wheel.insert(due.id, due.at);
+        }
+        self.wheel.insert(newest.id, newest.at)
+    }
+
+    /// Whether all timers are due later than `due` for sure.
+    pub(crate) fn are_after(&self, due: Time) -> bool {
+        match self.place.get() {
+            Place::Front => self.front.is_after(due),
+            Place::Wheel => self.wheel.is_after(due.0),
+            Place::Reference => self.reference.is_after(due),
+        }
+    }
+
+    /// Whether no timer is set.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self.place.get() {
+            Place::Front => self.front.is_empty(),
+            Place::Wheel => self.wheel.is_empty(),
+            Place::Reference => self.reference.earliest().is_none(),
+        }
+    }
+
+    /// Takes all timers of the earliest due time, to which the clock goes on: returns the first id, and
+    /// appends the others to `ready`, in the order in which they were set.
+    #[inline]
+    pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
+        let Some((first, more)) = self.front.pop() else {
+            return self.pop_elsewhere(ready);
+        };
+        self.now.set(Time(first.at));
+        if more {
+            self.pop_equal(first.at, ready);
+        }
+        Some(first.id)
+    }
+
+    #[inline(never)]
+    fn pop_equal(&self, at: u64, ready: &Ready) {
+        while let Some(equal) = self.front.pop_at(at) {
+            ready.push(equal.id);
+        }
+    }
+
+    #[inline]
+    fn pop_elsewhere(&self, ready: &Ready) -> Option<u32> {
+        let (due, first) = if self.place.get() == Place::Wheel {
+            self.wheel.pop(ready, || self.move_to(Place::Front))?
+        } else {
+            self.reference.pop(ready)?
+        };
+        self.now.set(due);
+        Some(first)
+    }
+
+    /// Clears a timer set by [`Timers::insert`]; whether it was still set.
+    pub(crate) fn cancel(&self, id: u32) -> bool {
+        let due = self.set[id as usize].replace(Time::ZERO);
+        due > self.now.get() && self.take_out(id, due)
+    }
+
+    /// Clears a timer that was set to `due`, which must not be over; whether it was there.
+    pub(crate) fn take_out(&self, id: u32, due: Time) -> bool {
+        match self.place.get() {
+            Place::Front => self.front.remove(id),
+            Place::Wheel => self.wheel.remove(id, due.0),
+            Place::Reference => self.reference.cancel(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IDS: u32 = 300;
+
+    /// What a test does to a queue; times are relative to the last pop.
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert { id: u32, after: u64 },
+        InsertUnlessNext { id: u32, after: u64 },
+        Cancel { id: u32 },
+        Pop,
+    }
+
+    fn after() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            1..4u64,
+            1..200u64,
+            1..10_000u64,
+            (0..40u32).prop_map(|bits| 1 << bits)
+        ]
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let id = 0..IDS;
+        let op = prop_oneof![
+            4 => (id.clone(), after()).prop_map(|(id, after)| Op::Insert { id, after }),
+            1 => (id.clone(), after()).prop_map(|(id, after)| Op::InsertUnlessNext { id, after }),
+            1 => id.prop_map(|id| Op::Cancel { id }),
+            3 => Just(Op::Pop),
+        ];
+        prop::collection::vec(op, 0..1500)
+    }
+
+    /// Everything that comes out of a queue: times popped, the ids of each, and times cancelled.
+    #[derive(Debug, Default, PartialEq)]
+    struct Log {
+        popped: Vec<(Time, Vec<u32>)>,
+        cancelled: Vec<bool>,
+    }
+
+    struct Driver {
+        timers: Timers,
+        ready: Ready,
+        now: Time,
+        set: Vec<bool>,
+        log: Log,
+    }
+
+    impl Driver {
+        fn new(kind: QueueKind) -> Self {
+            Self {
+                timers: Timers::new(kind, IDS as usize),
+                ready: Ready::new(IDS as usize),
+                now: Time::ZERO,
+                set: vec![false; IDS as usize],
+                log: Log::default(),
+            }
+        }
+
+        fn pop(&mut self) -> bool {
+            let Some(first) = self.timers.pop(&self.ready) else {
+                return false;
+            };
+            let at = self.timers.now.get();
+            let ids: Vec<_> = std::iter::once(first)
+                .chain(std::iter::from_fn(|| self.ready.pop()))
+                .collect();
+            assert!(at >= self.now, "time goes on");
+            ids.iter().for_each(|&id| self.set[id as usize] = false);
+            self.now = at;
+            self.log.popped.push((at, ids));
+            true
+        }
+
+        /// Sets the timer; one that would have been next is popped at once, as if it had been set.
+        fn insert(&mut self, id: u32, after: u64, unless_next: bool) {
+            if std::mem::replace(&mut self.set[id as usize], true) {
+                return;
+            }
+            let due = Time(self.now.0 + after);
+            if !unless_next {
+                self.timers.insert(id, due);
+            } else if self.timers.are_after(due) {
+                self.timers.now.set(due);
+                self.now = due;
+                self.set[id as usize] = false;
+                self.log.popped.push((due, vec![id]));
+            } else {
+                self.timers.insert(id, due);
+                self.pop();
+            }
+        }
+
+        fn run(mut self, ops: &[Op]) -> Log {
+            for op in ops {
+                match *op {
+                    Op::Insert { id, after } => self.insert(id, after, false),
+                    Op::InsertUnlessNext { id, after } => self.insert(id, after, true),
+                    Op::Cancel { id } => {
+                        self.set[id as usize] = false;
+                        let cancelled = self.timers.cancel(id);
+                        self.log.cancelled.push(cancelled);
+                    }
+                    Op::Pop => drop(self.pop()),
+                }
+            }
+            while self.pop() {}
+            assert!(self.timers.is_empty());
+            self.log
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn wheel_and_heap_agree(ops in ops()) {
+            let wheel = Driver::new(QueueKind::Wheel).run(&ops);
+            prop_assert_eq!(wheel, Driver::new(QueueKind::Heap).run(&ops));
+        }
+    }
+
+    fn pop(timers: &Timers, ready: &Ready) -> Option<(Time, u32)> {
+        let first = timers.pop(ready)?;
+        Some((timers.now.get(), first))
+    }
+
+    #[test]
+    fn equal_times_stay_in_order_across_all_levels() {
+        for kind in [QueueKind::Wheel, QueueKind::Heap] {
+            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
+            let due = Time(1 << 50);
+            (0..40).for_each(|id| timers.insert(id, due));
+            timers.insert(99, Time(due.0 - 1));
+            assert_eq!(pop(&timers, &ready), Some((Time(due.0 - 1), 99)));
+            (40..80).for_each(|id| timers.insert(id, due));
+            assert_eq!(pop(&timers, &ready), Some((due, 0)));
+            assert!(std::iter::from_fn(|| ready.pop()).eq(1..80));
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_reached() {
+        for kind in [QueueKind::Wheel, QueueKind::Heap] {
+            let (timers, ready) = (Timers::new(kind, 100), Ready::new(100));
+            (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
+            assert_eq!(pop(&timers, &ready), Some((Time(u64::MAX - 1), 1)));
+            assert_eq!(std::iter::from_fn(|| ready.pop()).count(), 24);
+            assert_eq!(pop(&timers, &ready), Some((Time::MAX, 0)));
+        }
+    }
+}

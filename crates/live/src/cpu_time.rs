@@ -1,0 +1,34 @@
+//! CPU time of this thread and of this process.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of the calling thread. What its vCPU runs in the guest is part of it.
+pub(crate) fn thread_time() -> Duration {
+    cpu_time(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of all threads of this process.
+pub(crate) fn process_time() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_takes_no_time_of_the_thread() {
+        let slept = Duration::from_millis(20);
+        let before = thread_time();
+        std::thread::sleep(slept);
+        assert!(thread_time() - before < slept);
+    }
+}

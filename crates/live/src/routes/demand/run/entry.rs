@@ -1,0 +1,49 @@
+//! How a vCPU thread enters the guest, and what it does when the guest comes back.
+
+use kvm_ioctls::VcpuFd;
+
+use crate::LiveError;
+use crate::pager::{Counts, FaultHandler, PageSource, Ran};
+use crate::vm::exit::{Left, judge, judge_error};
+use crate::vm::gmem::GmemSlots;
+
+/// Where the content of a bench's pages comes from.
+pub(crate) type Source<'c> = &'c dyn PageSource;
+
+/// One thread's way into the guest.
+pub(crate) enum Entry<'p> {
+    /// Only the kernel, or a reader, resolves faults.
+    Plain,
+    /// The thread resolves its own.
+    Exit(Box<FaultHandler<'p, Source<'p>>>),
+    /// The thread swaps its own memslots.
+    Gmem(&'p GmemSlots<'p>, Counts),
+}
+
+impl Entry<'_> {
+    pub(crate) fn enter(&mut self, vcpu: &mut VcpuFd) -> Result<Left, LiveError> {
+        match self {
+            Self::Plain => Ok(plain(vcpu)),
+            Self::Exit(handler) => Ok(match handler.run(vcpu, |exit| judge(&exit))? {
+                Ran::Exit(left) => left,
+                Ran::Interrupted => Left::Interrupted,
+            }),
+            Self::Gmem(slots, counts) => slots.run(vcpu, counts),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        match self {
+            Self::Plain => Counts::default(),
+            Self::Exit(handler) => *handler.counts(),
+            Self::Gmem(_, counts) => *counts,
+        }
+    }
+}
+
+fn plain(vcpu: &mut VcpuFd) -> Left {
+    match vcpu.run() {
+        Ok(exit) => judge(&exit),
+        Err(error) => judge_error(error),
+    }
+}

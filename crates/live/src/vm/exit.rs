@@ -1,0 +1,31 @@
+//! Why `KVM_RUN` returned, as the guest's programs end.
+
+use kvm_ioctls::VcpuExit;
+use rustix::io::Errno;
+
+use super::guest::DONE_PORT;
+
+/// Why the guest came back for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Its program is done.
+    Done,
+    /// A signal came.
+    Interrupted,
+    /// An exit or an errno that no program causes.
+    Failed(String),
+}
+
+pub(crate) fn judge_error(error: kvm_ioctls::Error) -> Left {
+    match Errno::from_raw_os_error(error.errno()) {
+        Errno::INTR | Errno::AGAIN => Left::Interrupted,
+        errno => Left::Failed(format!("KVM_RUN: {errno}")),
+    }
+}
+
+pub(crate) fn judge(exit: &VcpuExit<'_>) -> Left {
+    match exit {
+        VcpuExit::IoOut(DONE_PORT, _) => Left::Done,
+        other => Left::Failed(format!("{other:?}")),
+    }
+}
