@@ -1,6 +1,6 @@
-//! Why a fix could not be built or checked, and the exit code that each reason means.
+//! Why a fix could not be built or checked.
 
-use pagetoll_backend::Stopped;
+use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_images::make::Failed;
 use pagetoll_lab::LabError;
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub enum FixError {
     #[error(transparent)]
     Lab(#[from] LabError),
 
-    /// Something that the caller gave cannot be used. Exit code 2.
+    /// Something that the caller gave cannot be used.
     #[error("{what} {value}: {problem}; expected {expected}")]
     BadInput {
         /// What was given, as the user knows it.
@@ -31,7 +31,7 @@ pub enum FixError {
         expected: String,
     },
 
-    /// A patch does not fit the source. Exit code 2: another source was given than the series is for.
+    /// A patch does not fit the source. Another source was given than the series is for.
     #[error("{patch} does not apply to {tree}: {source}")]
     Patch {
         /// The patch's file name.
@@ -42,7 +42,7 @@ pub enum FixError {
         source: PatchError,
     },
 
-    /// `olddefconfig` dropped settings that the lab needs. Exit code 3.
+    /// `olddefconfig` dropped settings that the lab needs.
     #[error("the kernel config of Linux {release} is missing {}", .lacking.join(", "))]
     Config {
         /// As the source's Makefile has it, such as `6.1.192`.
@@ -51,7 +51,7 @@ pub enum FixError {
         lacking: Vec<String>,
     },
 
-    /// The kernel does not build. Exit code 3.
+    /// The kernel does not build.
     #[error("Linux {release} does not build; {failed}")]
     Build {
         /// As the source's Makefile has it, such as `6.1.192`.
@@ -67,26 +67,22 @@ impl From<Stopped> for FixError {
     }
 }
 
-impl FixError {
-    /// The exit code of `pagetoll` for this error.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
+impl Classified for FixError {
+    fn class(&self) -> Class {
         match self {
-            Self::Images(error) => error.exit_code(),
-            Self::Lab(error) => error.exit_code(),
-            Self::BadInput { .. } | Self::Patch { .. } => 2,
-            Self::Config { .. } | Self::Build { .. } => 3,
+            Self::Images(error) => error.class(),
+            Self::Lab(error) => error.class(),
+            Self::BadInput { .. } | Self::Patch { .. } => Class::BadInput,
+            Self::Config { .. } | Self::Build { .. } => Class::Environment,
         }
     }
+}
 
+impl FixError {
     /// Whether the work was stopped from outside, as by Ctrl-C.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        match self {
-            Self::Images(error) => matches!(error, pagetoll_images::Error::Stopped),
-            Self::Lab(error) => error.is_stopped(),
-            _ => false,
-        }
+        self.class() == Class::Stopped
     }
 }
 
@@ -108,6 +104,6 @@ mod tests {
             text,
             "Linux 6.1.192 does not build; the whole log is logs/l\n  a.c:1: error: x"
         );
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), Class::Environment);
     }
 }

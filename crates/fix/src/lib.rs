@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod check;
 mod config;
 mod error;
+mod kernels;
 mod make;
 pub mod patch;
 mod source;
@@ -15,3 +16,4 @@ pub mod spec;
 mod tree;
 
 pub use error::FixError;
+pub use kernels::Kernels;
