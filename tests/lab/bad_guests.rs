@@ -31,7 +31,7 @@ fn misbehaving(bench: &Bench, behaviour: &str) -> Result<PathBuf, Failed> {
 
 fn fails_with(bench: &Bench, behaviour: &str, parts: &[&str]) -> Result<(), Failed> {
     let kernel = misbehaving(bench, behaviour)?;
-    let mut command = bench.small_bill(&["--silence", "30", "--kernel"]);
+    let mut command = bench.small_bill(&["--timeout", "30", "--kernel"]);
     command.arg(kernel);
     must_fail(command, 3, parts)?;
     nothing_is_left(&bench.cache)

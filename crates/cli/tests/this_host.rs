@@ -62,7 +62,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     assert!(table.contains("# ") && table.contains("UFFDIO_COPY DONTWAKE, 16 a call"));
 
     let order = ["--pages", "64", "--runs", "1", "--format", "json"];
-    let compared = pagetoll(&[&["validate", "--live", "--host", file], order.as_slice()].concat());
+    let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat());
     ended(&compared, 0, &[]);
     let compared: serde_json::Value = serde_json::from_slice(&compared.stdout).unwrap();
     // populated and kernel on 1 to 4 vCPUs, uffd and exit at four batches too.
@@ -83,7 +83,7 @@ fn conflicting_options_are_refused() {
         &["--rounds 0", "1 to 1000"],
     );
     refused(&["calibrate", "--rounds", "3", "bill.json"], &["--rounds"]);
-    refused(&["validate", "--host", "this-host"], &["--live"]);
+    refused(&["validate", "--costs", "this-host"], &["--live"]);
     if let Err(reason) = host::check() {
         skip!("validate --live: {reason}");
     }
@@ -95,7 +95,7 @@ fn beside(path: &Path) -> Output {
     let order =
         "bill demand --mechanism uffd --batch 1 --vcpus 1 --pages 64 --runs 1 --format json";
     let mut command = Command::new(program());
-    command.args(order.split(' ')).arg("--beside").arg(path);
+    command.args(order.split(' ')).arg("--compare-selftest").arg(path);
     command.output().unwrap()
 }
 
@@ -113,7 +113,7 @@ fn the_kernels_own_test_is_a_row_or_its_failure_is_reported() {
     ended(
         &beside(Path::new("no/such/test")),
         2,
-        &["--beside no/such/test", "demand_paging_test"],
+        &["--compare-selftest no/such/test", "demand_paging_test"],
     );
     ended(&beside(Path::new("/etc/passwd")), 2, &["not executable"]);
     if let Err(reason) = host::check() {
@@ -180,7 +180,7 @@ fn the_kernels_own_test_does_not_outlive_a_bill_that_is_killed() {
             "--pages",
             "64",
         ])
-        .arg("--beside")
+        .arg("--compare-selftest")
         .arg(&stand_in)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
