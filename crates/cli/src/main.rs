@@ -19,12 +19,17 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue};
+use pagetoll_bill::Route;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Verbosity};
 
 fn main() -> ExitCode {
-    let cli = Cli::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let cli = match args::command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     log_to_stderr(cli.verbosity());
     match commands::run(cli) {
         Ok(outcome) => outcome.into(),
@@ -33,6 +38,18 @@ fn main() -> ExitCode {
             ExitCode::from(failure::exit_code(&error))
         }
     }
+}
+
+/// Prints clap's message; help and versions end with 0. A route where a command should be is what new users type.
+fn refused(error: &clap::Error) -> ExitCode {
+    // With stdout or stderr closed there is no place left to report to.
+    let _ = error.print();
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && word.parse::<Route>().is_ok()
+    {
+        failure::note(&format!("{word} is a route: pagetoll bill {word}"));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn log_to_stderr(verbosity: Verbosity) {
