@@ -39,7 +39,12 @@ fn main() -> ExitCode {
     let trials = match trials(!arguments.list) {
         Ok(trials) => trials,
         Err(error) => {
-            eprintln!("{}", error.message().unwrap_or("documentation that cannot be read"));
+            eprintln!(
+                "{}",
+                error
+                    .message()
+                    .unwrap_or("documentation that cannot be read")
+            );
             return ExitCode::FAILURE;
         }
     };

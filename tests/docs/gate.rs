@@ -33,10 +33,14 @@ struct Case {
 
 pub(crate) fn gates() -> Result<(), Failed> {
     let page = Page::read("docs/ci.md")?;
-    let gate = page.fences().into_iter().find(|fence| fence.info == "sh gate");
+    let gate = page
+        .fences()
+        .into_iter()
+        .find(|fence| fence.info == "sh gate");
     let script = gate.ok_or("docs/ci.md has no block `sh gate`")?.body;
     for case in cases()? {
-        run(&case, &script).map_err(|error| format!("{}: {}", case.name, error.message().unwrap_or_default()))?;
+        run(&case, &script)
+            .map_err(|error| format!("{}: {}", case.name, error.message().unwrap_or_default()))?;
     }
     Ok(())
 }
@@ -61,10 +65,24 @@ fn cases() -> Result<Vec<Case>, Failed> {
         case("regressed", changed(regress), 1, Some("regressed")),
         case("unsafe", changed(lose_bits), 1, Some("preserve-ad")),
         case("rows missing", changed(drop_a_row), 1, Some("missing")),
-        case("of another route", changed(|bill| bill["route"] = json!("fault")), 2, None),
-        Case { bill_exit: 3, ..case("failed", None, 3, None) },
-        Case { bill_exit: 1, ..case("failed after it was written", Some(sound.clone()), 1, None) },
-        Case { base: None, ..case("base missing", Some(sound.clone()), 2, None) },
+        case(
+            "of another route",
+            changed(|bill| bill["route"] = json!("fault")),
+            2,
+            None,
+        ),
+        Case {
+            bill_exit: 3,
+            ..case("failed", None, 3, None)
+        },
+        Case {
+            bill_exit: 1,
+            ..case("failed after it was written", Some(sound.clone()), 1, None)
+        },
+        Case {
+            base: None,
+            ..case("base missing", Some(sound.clone()), 2, None)
+        },
         case("bill missing", None, 2, None),
     ])
 }
@@ -78,17 +96,27 @@ fn run(case: &Case, script: &str) -> Result<(), Failed> {
     // Of an earlier job: what the gate must not compare or post.
     fs::write(folder.join("new.json"), sound()?.to_string())?;
     fs::write(folder.join("comment.md"), "stale")?;
-    for (name, bill) in [("base.json", &case.base), ("delivered.json", &case.delivered)] {
+    for (name, bill) in [
+        ("base.json", &case.base),
+        ("delivered.json", &case.delivered),
+    ] {
         if let Some(bill) = bill {
             fs::write(folder.join(name), bill.to_string())?;
         }
     }
     let exit = case.bill_exit.to_string();
-    let variables = [("REAL", env!("CARGO_BIN_EXE_pagetoll")), ("BILL_EXIT", &exit)];
+    let variables = [
+        ("REAL", env!("CARGO_BIN_EXE_pagetoll")),
+        ("BILL_EXIT", &exit),
+    ];
     let output = scratch.shell(folder, script, &variables)?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(case.expected) {
-        return Err(format!("{}, expected exit {}: {stderr}", output.status, case.expected).into());
+        return Err(format!(
+            "{}, expected exit {}: {stderr}",
+            output.status, case.expected
+        )
+        .into());
     }
     check_comment(case, fs::read_to_string(folder.join("posted.md")).ok())
 }
@@ -97,13 +125,18 @@ fn check_comment(case: &Case, posted: Option<String>) -> Result<(), Failed> {
     match (case.comment, posted) {
         (None, None) => Ok(()),
         (Some(expected), Some(posted)) if posted.contains(expected) && posted != "stale" => Ok(()),
-        (expected, posted) => Err(format!("expected a comment with {expected:?}, posted {posted:?}").into()),
+        (expected, posted) => {
+            Err(format!("expected a comment with {expected:?}, posted {posted:?}").into())
+        }
     }
 }
 
 fn program(path: &Path, text: &str) -> Result<(), Failed> {
     fs::write(path, text)?;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+    Ok(fs::set_permissions(
+        path,
+        fs::Permissions::from_mode(0o755),
+    )?)
 }
 
 /// The sample bill with its failed check mended.
@@ -134,7 +167,8 @@ fn regress(bill: &mut Value) {
 
 /// `preserve-ad` loses D bits in its race.
 fn lose_bits(bill: &mut Value) {
-    for row in rows(bill).filter(|row| row["mechanism"] == "preserve-ad" && row["smp_safe"] == true) {
+    for row in rows(bill).filter(|row| row["mechanism"] == "preserve-ad" && row["smp_safe"] == true)
+    {
         row["smp_safe"] = json!(false);
         for check in row["checks"].as_array_mut().into_iter().flatten() {
             if check["name"] == "smp-lost-dirty" {

@@ -21,18 +21,35 @@ pub(crate) fn make(scratch: &Scratch) -> Result<PathBuf, Failed> {
     let cache = Cache::open_at(&cache(), &stop)?;
     let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
     let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
-    let headers = kernel.headers.map_err(|reason| format!("no headers: {reason}"))?.build_dir;
-    let unpacked = headers.ancestors().find(|folder| folder.parent().is_some_and(|parent| parent.ends_with("headers")));
+    let headers = kernel
+        .headers
+        .map_err(|reason| format!("no headers: {reason}"))?
+        .build_dir;
+    let unpacked = headers.ancestors().find(|folder| {
+        folder
+            .parent()
+            .is_some_and(|parent| parent.ends_with("headers"))
+    });
     let unpacked = unpacked.ok_or("headers outside of the cache")?;
-    let copied = Command::new("cp").arg("-a").arg(unpacked).arg(scratch.path().join("headers")).status()?;
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(unpacked)
+        .arg(scratch.path().join("headers"))
+        .status()?;
     if !copied.success() {
         return Err("headers cannot be copied".into());
     }
-    let tree = scratch.path().join("headers").join(headers.strip_prefix(unpacked)?);
+    let tree = scratch
+        .path()
+        .join("headers")
+        .join(headers.strip_prefix(unpacked)?);
     place(&kernel.image, &tree.join("arch/x86/boot/bzImage"))?;
     place(&xen, &tree.join("xen/xen.gz"))?;
     let modules = kernel.modules.ok_or("no modules")?;
-    place(&modules, &tree.join("mods/lib/modules").join(&kernel.release))?;
+    place(
+        &modules,
+        &tree.join("mods/lib/modules").join(&kernel.release),
+    )?;
     Ok(tree)
 }
 

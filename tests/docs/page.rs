@@ -31,7 +31,8 @@ pub(crate) struct Fence {
 
 impl Page {
     pub(crate) fn read(path: &str) -> Result<Self, Failed> {
-        let text = fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))?;
+        let text =
+            fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))?;
         Ok(Self {
             path: path.to_owned(),
             text,
@@ -84,14 +85,20 @@ impl Page {
             open ^= is_fence;
             !open && !is_fence
         };
-        self.text.lines().filter(outside).collect::<Vec<_>>().join("\n")
+        self.text
+            .lines()
+            .filter(outside)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Anchors of the headings, as GitHub makes them.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let prose = self.prose();
         let headings = prose.lines().filter(|line| line.starts_with('#'));
-        headings.map(|line| slug(line.trim_start_matches('#').trim())).collect()
+        headings
+            .map(|line| slug(line.trim_start_matches('#').trim()))
+            .collect()
     }
 }
 
@@ -109,7 +116,11 @@ pub(crate) fn without_code(prose: &str) -> String {
 
 fn slug(heading: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
-    let kept = heading.to_lowercase().chars().filter(|c| kept(*c)).collect::<String>();
+    let kept = heading
+        .to_lowercase()
+        .chars()
+        .filter(|c| kept(*c))
+        .collect::<String>();
     kept.replace(' ', "-")
 }
 

@@ -18,7 +18,10 @@ const FIXTURES: [(&str, &str); 9] = [
     ("switch.json", "costs/lab-xen-4.17.bills/switch.json"),
     ("2M.json", "costs/lab-vfio.bills/2M.json"),
     ("2M-48-bits.json", "costs/lab-vfio.bills/2M-48-bits.json"),
-    ("dom0.xentrace", "crates/traces/tests/data/xentrace-unmap.bin"),
+    (
+        "dom0.xentrace",
+        "crates/traces/tests/data/xentrace-unmap.bin",
+    ),
     ("this-host.toml", "costs/x86-256-core.toml"),
 ];
 
@@ -65,7 +68,12 @@ impl Scratch {
     }
 
     /// Runs a script in `folder`; each command has to succeed.
-    pub(crate) fn shell(&self, folder: &Path, script: &str, variables: &[(&str, &str)]) -> Result<Output, Failed> {
+    pub(crate) fn shell(
+        &self,
+        folder: &Path,
+        script: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Output, Failed> {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
         for variable in OF_OUTER_MAKE {
@@ -73,7 +81,9 @@ impl Scratch {
         }
         shell.args(["-e", "-c", script]).current_dir(folder);
         shell.env("PATH", format!("{}:{path}", self.bin().display()));
-        shell.env("PAGETOLL_CACHE", cache()).envs(variables.iter().copied());
+        shell
+            .env("PAGETOLL_CACHE", cache())
+            .envs(variables.iter().copied());
         Ok(shell.output()?)
     }
 }

@@ -43,7 +43,9 @@ impl Snippet {
                 ["sh", "gate"] | ["text" | "toml" | "json"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {
-                    let before = snippets.last_mut().ok_or(format!("{place}: output of no script"))?;
+                    let before = snippets
+                        .last_mut()
+                        .ok_or(format!("{place}: output of no script"))?;
                     before.printed.extend(fence.body.lines().map(str::to_owned));
                 }
                 _ => return Err(format!("{place}: unknown kind of block: {:?}", fence.info).into()),
@@ -85,12 +87,19 @@ impl Snippet {
         let stderr = String::from_utf8_lossy(&output.stderr);
         if output.status.code() != Some(self.exit) {
             let expected = self.exit;
-            return Err(format!("{}, expected exit {expected}:\n{}{stderr}", output.status, self.script).into());
+            return Err(format!(
+                "{}, expected exit {expected}:\n{}{stderr}",
+                output.status, self.script
+            )
+            .into());
         }
         let mut lines = stdout.lines().map(str::trim_end);
         for expected in &self.printed {
             if !lines.any(|line| line == expected.trim_end()) {
-                return Err(format!("no line {expected:?}, here or after the one before it, in\n{stdout}").into());
+                return Err(format!(
+                    "no line {expected:?}, here or after the one before it, in\n{stdout}"
+                )
+                .into());
             }
         }
         Ok(())

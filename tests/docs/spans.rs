@@ -10,7 +10,9 @@ const PLACEHOLDERS: [(&str, &str); 1] = [("ROUTE", "unmap")];
 
 pub(crate) fn trial(page: &Page) -> Trial {
     let path = page.path.clone();
-    Trial::test(format!("commands in the text of {path}"), move || parse(&path))
+    Trial::test(format!("commands in the text of {path}"), move || {
+        parse(&path)
+    })
 }
 
 fn parse(path: &str) -> Result<(), Failed> {
