@@ -1,12 +1,12 @@
-//! Commands in running text: they have to parse.
+//! Commands in running text: those of pagetoll have to parse, targets of make to exist.
 
 use libtest_mimic::{Failed, Trial};
 
-use super::page::{Page, code_spans};
+use super::page::{Page, code_spans, root};
 use super::scratch::Scratch;
 
-/// Words that stand for a value which is checked when it is read.
-const PLACEHOLDERS: [(&str, &str); 1] = [("ROUTE", "unmap")];
+/// A placeholder that is parsed; others stand for files and names.
+const ROUTE: &str = "ROUTE";
 
 pub(crate) fn trial(page: &Page) -> Trial {
     let path = page.path.clone();
@@ -18,16 +18,20 @@ pub(crate) fn trial(page: &Page) -> Trial {
 fn parse(path: &str) -> Result<(), Failed> {
     let page = Page::read(path)?;
     let scratch = Scratch::empty()?;
-    let spans = code_spans(&page.prose()).into_iter();
-    for command in spans.filter(|span| span.starts_with("pagetoll ")) {
-        let mut known = command.clone();
-        for (placeholder, value) in PLACEHOLDERS {
-            known = known.replace(placeholder, value);
-        }
-        let output = scratch.shell(scratch.path(), &format!("{known} --help"), &[])?;
+    for command in code_spans(&page.prose()) {
+        let output = match command.split(' ').next() {
+            Some("pagetoll") => {
+                let known = command.replace(ROUTE, "unmap");
+                scratch.shell(scratch.path(), &format!("{known} --help"), &[])?
+            }
+            Some("make") if command.contains(' ') => {
+                scratch.shell(&root(), &command, &[("MAKEFLAGS", "n")])?
+            }
+            _ => continue,
+        };
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{path}: `{command}` does not parse: {stderr}").into());
+            return Err(format!("{path}: `{command}`: {stderr}").into());
         }
     }
     Ok(())
