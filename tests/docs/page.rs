@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Failed;
 
 /// Folders without documentation of ours.
-const LEFT_OUT: [&str; 3] = ["target", ".git", "node_modules"];
+const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
