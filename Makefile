@@ -1,7 +1,8 @@
-# make bill   installs what is missing, builds, and bills the unmap route on a real Xen and Linux
-# make test   installs what is missing, and runs all tests
+# make bill         installs what is missing, builds, and bills the unmap route on a real Xen and Linux
+# make test         installs what is missing, and runs all tests but the two below
+# make test-docs    runs the long commands of README.md and docs/ as written: hours
 # make check-fixes  builds the patched kernels and proves each fix: three quarters of an hour on two CPUs
-# make conformance   compares the simulated Xen with the real one
+# make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
 
@@ -9,7 +10,7 @@ PAGETOLL = target/release/pagetoll
 ARGS =
 FIXES = xen-pv-get-and-clear xen-pv-get-and-clear@7.3 kvm-exit-on-missing
 
-.PHONY: bill check-fixes test conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes test test-docs conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -19,7 +20,9 @@ test: setup
 	cargo test --workspace --no-fail-fast
 	cargo test -p pagetoll-images --test real_packages -- --ignored --test-threads=1
 
-	@echo "kernels were not built: make check-fixes builds the fixes' and proves them"
+# Optimised, because models of hundreds of vCPUs are among the commands.
+test-docs: setup
+	cargo test --release -p pagetoll --test docs -- --ignored
 
 # Builds kernels, and broken ones, and runs the fixes' checks on both.
 check-fixes: setup
@@ -38,7 +41,7 @@ setup: build
 build: toolchain
 	cargo build --release -p pagetoll
 
-# All that is needed before the program is there to tell the rest.
+# What is needed before the program can name the rest.
 toolchain:
 	@command -v cargo > /dev/null || { \
 		echo "cargo is not installed: get Rust 1.88 or later from https://rustup.rs" >&2; exit 3; }

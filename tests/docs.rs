@@ -1,0 +1,100 @@
+//! The documentation as its readers use it: commands run as written, links and anchors resolve, paths exist.
+//!
+//! Each fenced block `sh` of README.md and docs/ is a test of its own, named by page and line; `docs/contributing.md`
+//! lists the words that may follow `sh`. Blocks marked `long` are ignored tests: `make test-docs` runs them.
+
+#[path = "docs/gate.rs"]
+mod gate;
+#[path = "docs/kernel_tree.rs"]
+mod kernel_tree;
+#[path = "docs/links.rs"]
+mod links;
+#[path = "docs/page.rs"]
+mod page;
+#[path = "docs/picture.rs"]
+mod picture;
+#[path = "docs/scratch.rs"]
+mod scratch;
+#[path = "docs/snippet.rs"]
+mod snippet;
+#[path = "docs/spans.rs"]
+mod spans;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use page::Page;
+use snippet::{Setting, Snippet};
+
+/// The README fits on two screens.
+const README_LINES: usize = 100;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    if arguments.ignored || arguments.include_ignored {
+        // Guests take all CPUs.
+        arguments.test_threads = Some(1);
+    }
+    let trials = match trials(!arguments.list) {
+        Ok(trials) => trials,
+        Err(error) => {
+            eprintln!(
+                "{}",
+                error
+                    .message()
+                    .unwrap_or("documentation that cannot be read")
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
+    let mut trials = vec![
+        Trial::test("readme_is_short", readme_is_short),
+        Trial::test("picture_shows_the_bill", picture::shows_the_bill),
+        Trial::test("architecture_names_paths_that_exist", links::paths_exist),
+        Trial::test("ci_gate_gates", gate::gates),
+    ];
+    for page in Page::all()? {
+        trials.push(links::trial(&page));
+        if page.has_commands() {
+            trials.push(spans::trial(&page));
+            for snippet in Snippet::all_of(&page)? {
+                trials.push(trial(snippet, reports_skips));
+            }
+        }
+    }
+    Ok(trials)
+}
+
+/// A snippet that this host cannot run is reported on stderr, which continuous integration counts, and ignored.
+fn trial(snippet: Snippet, reports_skips: bool) -> Trial {
+    let name = snippet.name();
+    let reason = match snippet.setting {
+        Setting::Host => pagetoll_live::host::check().err(),
+        _ => None,
+    };
+    let ignored = snippet.is_long || reason.is_some();
+    if let (Some(reason), false, true) = (&reason, snippet.is_long, reports_skips) {
+        eprintln!("skipped: {name}: {reason}");
+    }
+    let run = move || match &reason {
+        Some(reason) => {
+            eprintln!("skipped: {}: {reason}", snippet.name());
+            Ok(())
+        }
+        None => snippet.run(),
+    };
+    Trial::test(name, run).with_ignored_flag(ignored)
+}
+
+fn readme_is_short() -> Result<(), Failed> {
+    let lines = Page::read("README.md")?.text.lines().count();
+    if lines > README_LINES {
+        return Err(format!("README.md has {lines} lines; expected at most {README_LINES}").into());
+    }
+    Ok(())
+}
