@@ -15,14 +15,14 @@ mod runner;
 mod settled;
 mod userfaultfd;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use kvm_ioctls::Cap;
+use pagetoll_backend::Stop;
+use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Answered, Case, Need};
 
 use crate::LiveError;
 use crate::pager::{Delivery, Userfaultfd};
-use crate::vm::{Memory, gmem, kvm, memory as guest_memory};
+use crate::vm::{gmem, kvm, memory as guest_memory};
 
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +46,11 @@ pub struct Ran {
 ///
 /// # Errors
 /// A host without KVM or userfaultfd, a case that hung, or a stop.
-pub fn run(cases: &[Case], stop: &AtomicBool) -> Result<Ran, LiveError> {
+pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
     let here = Here::examine()?;
     let mut outcomes = Vec::with_capacity(cases.len());
     for case in cases {
-        if stop.load(Ordering::SeqCst) {
-            return Err(LiveError::Stopped);
-        }
+        stop.check()?;
         outcomes.push(match here.lacks(case) {
             Some(what) => Outcome::Skipped(what),
             None => Outcome::Answered(runner::run(case)?),
@@ -99,7 +97,7 @@ impl Here {
             Need::GuestMemfd => self.guest_memfd.clone(),
             Need::Hugepages => {
                 let bytes = memory::hugetlb_bytes(case);
-                guest_memory::require_hugepages(Memory::Hugetlb2m, bytes)
+                guest_memory::require_hugepages(MemoryKind::Hugetlb2m, bytes)
                     .err()
                     .map(|error| error.to_string())
             }

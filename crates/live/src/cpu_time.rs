@@ -1,4 +1,4 @@
-//! CPU time of this thread and of this process.
+//! CPU time of this thread.
 
 use std::time::Duration;
 
@@ -6,16 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time of the calling thread. What its vCPU runs in the guest is part of it.
 pub(crate) fn thread_time() -> Duration {
-    cpu_time(ClockId::ThreadCPUTime)
-}
-
-/// CPU time of all threads of this process.
-pub(crate) fn process_time() -> Duration {
-    cpu_time(ClockId::ProcessCPUTime)
-}
-
-fn cpu_time(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

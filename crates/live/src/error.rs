@@ -2,6 +2,8 @@
 
 use std::io;
 
+use pagetoll_backend::{Class, Classified, Stopped};
+use pagetoll_bill::OrderError;
 use thiserror::Error;
 
 use crate::pager::PagerError;
@@ -17,6 +19,9 @@ pub enum LiveError {
         /// What the user can do about it.
         remedy: String,
     },
+    /// A number or a name in the order is out of range.
+    #[error(transparent)]
+    Order(#[from] OrderError),
     /// An order that no host can carry out.
     #[error("{0}")]
     BadOrder(String),
@@ -52,21 +57,25 @@ pub enum LiveError {
     #[error(transparent)]
     Pager(#[from] PagerError),
     /// Stopped from outside, as by Ctrl-C.
-    #[error("stopped")]
-    Stopped,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Classified for LiveError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Order(_) | Self::BadOrder(_) => Class::BadInput,
+            Self::Environment { .. }
+            | Self::System { .. }
+            | Self::Guest { .. }
+            | Self::Hung { .. }
+            | Self::Pager(_) => Class::Environment,
+            Self::Stopped(_) => Class::Stopped,
+        }
+    }
 }
 
 impl LiveError {
-    /// The program's exit code for this error: 2 for bad usage, 3 for a machine that lacks something or a guest that
-    /// failed.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::BadOrder(_) => 2,
-            _ => 3,
-        }
-    }
-
     /// Wraps the errno of a kernel interface.
     pub(crate) fn system<E: Into<io::Error>>(
         operation: impl Into<String>,

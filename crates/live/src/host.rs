@@ -7,14 +7,16 @@ use std::fs;
 use std::io;
 
 use kvm_ioctls::{Cap, Kvm};
+use pagetoll_bill::spec::MemoryKind;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::LiveError;
 use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::gmem;
 use crate::vm::kvm::{DEVICE, open_kvm};
-use crate::vm::memory::{self, Memory, free_hugepages};
+use crate::vm::memory::{self, free_hugepages};
 
-pub use load::{Interference, Load};
+pub(crate) use load::{Watch, busy_note};
 
 /// How much of a host can be measured without a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ pub fn examine() -> Vec<Capability> {
         found.extend([sync_regs(&kvm), memory_fault_info(&kvm), guest_memfd(&kvm)]);
     }
     found.push(transparent_huge_pages());
-    found.extend([Memory::Hugetlb2m, Memory::Hugetlb1g].map(hugetlb));
+    found.extend([MemoryKind::Hugetlb2m, MemoryKind::Hugetlb1g].map(hugetlb));
     found
 }
 
@@ -205,9 +207,9 @@ fn transparent_huge_pages() -> Capability {
     }
 }
 
-fn hugetlb(kind: Memory) -> Capability {
+fn hugetlb(kind: MemoryKind) -> Capability {
     let name = match kind {
-        Memory::Hugetlb1g => "hugetlb pages of 1G",
+        MemoryKind::Hugetlb1g => "hugetlb pages of 1G",
         _ => "hugetlb pages of 2M",
     };
     match free_hugepages(kind) {
@@ -253,6 +255,16 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// CPUs that this process may use, ascending.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else {
+        return vec![0];
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect()
+}
+
 /// The kernel and the CPU that were measured.
 pub(crate) fn stack() -> BTreeMap<String, String> {
     let kernel = rustix::system::uname();
@@ -270,6 +282,8 @@ pub(crate) fn stack() -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
@@ -291,6 +305,6 @@ mod tests {
         );
         let error = require_memory(1 << 60).unwrap_err();
         assert!(error.to_string().contains("--pages"), "{error}");
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), Class::Environment);
     }
 }

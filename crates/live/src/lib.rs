@@ -1,12 +1,13 @@
 //! This host, billed: what pinning pages and paging them in on demand cost here, and how to do the latter.
 //!
-//! [`routes::pin`] runs the pinning loops over page descriptors; it needs no device and no privilege. [`routes::demand`] bills the
-//! `demand` route on this host's KVM and userfaultfd; [`pager`] is the demand pager that it bills, for a VMM to embed.
-//! [`conformance`] answers the cases that the model of both is held against.
+//! [`Live`] is the backend. Of route `pin` it runs the pinning loops over page descriptors; they need no device and no
+//! privilege. Route `demand` it bills on this host's KVM and userfaultfd; [`pager`] is the demand pager that it bills, for
+//! a VMM to embed. [`conformance`] answers the cases that the model of both is held against.
 //! `unsafe` is confined to the modules that talk to the kernel; each block states what makes it sound.
 
 #![deny(unsafe_code)]
 
+mod backend;
 pub mod conformance;
 mod cpu_time;
 mod error;
@@ -15,4 +16,5 @@ pub mod pager;
 pub mod routes;
 mod vm;
 
+pub use backend::Live;
 pub use error::LiveError;

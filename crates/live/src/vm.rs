@@ -11,6 +11,3 @@ pub(crate) mod kick;
 pub(crate) mod kvm;
 pub(crate) mod machine;
 pub(crate) mod memory;
-
-pub use guest::Ring;
-pub use memory::Memory;

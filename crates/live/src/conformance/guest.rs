@@ -8,11 +8,11 @@
 
 use kvm_bindings::{kvm_regs, kvm_userspace_memory_region};
 use kvm_ioctls::VcpuFd;
+use pagetoll_bill::spec::Ring;
 use pagetoll_conformance::kvm::{GUEST_BYTES, GUEST_SLOT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::LiveError;
-use crate::vm::Ring;
 use crate::vm::guest::{inaccessible, long_mode};
 use crate::vm::kvm::Vm;
 

@@ -1,7 +1,5 @@
 //! Every case on this host, against the recorded answers. What this host cannot answer is skipped.
 
-use std::sync::atomic::AtomicBool;
-
 use pagetoll_conformance::kvm::{all, describe, recorded};
 use pagetoll_test_support::{skip, skipped_test};
 
@@ -10,7 +8,7 @@ use super::*;
 #[test]
 fn this_host_answers_as_was_recorded() {
     let cases = all().unwrap();
-    let ran = match run(&cases, &AtomicBool::new(false)) {
+    let ran = match run(&cases, &Stop::new()) {
         Ok(ran) => ran,
         Err(LiveError::Environment { what, remedy }) => skip!("{what}; {remedy}"),
         Err(other) => panic!("{other}"),

@@ -1,14 +1,18 @@
 //! CPU time that other processes and the hypervisor take from a measurement.
 //!
-//! From /proc/stat and /proc/loadavg (Linux Documentation/filesystems/proc.rst). Time in a guest is part of `user` there,
-//! and of the CPU time of the process whose vCPU it is. Interrupts count as others' time, whoever caused them.
+//! From /proc/stat, /proc/loadavg and /proc/self/stat (Linux Documentation/filesystems/proc.rst). Time in a guest is part
+//! of `user` there, and of the CPU time of the process whose vCPU it is. Interrupts count as others' time, even those
+//! that the measurement causes.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::cpu_time::process_time;
+use pagetoll_bill::HostLoad;
+
+use super::allowed_cpus;
+use crate::LiveError;
 
 /// Ticks of /proc/stat in a second: include/asm-generic/param.h has 100 for all that user space sees.
 const USER_HZ: u64 = 100;
@@ -22,41 +26,83 @@ struct CpuTime {
     stolen: Duration,
 }
 
+/// The share of the CPUs' time, lost to others, from which a bill notes it. Assumed: ten times the deviation of a quiet
+/// host's runs.
+const BUSY: f64 = 0.10;
+
+/// A measurement in progress, on all CPUs that this process may use.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    before: Load,
+    cpus: Vec<usize>,
+}
+
+impl Watch {
+    pub(crate) fn begin() -> Result<Self, LiveError> {
+        Ok(Self {
+            before: Load::sample()?,
+            cpus: allowed_cpus(),
+        })
+    }
+
+    /// What else ran since the beginning.
+    pub(crate) fn end(self) -> Result<HostLoad, LiveError> {
+        let now = Load::sample()?;
+        Ok(now.since(&self.before, &self.cpus).host_load())
+    }
+}
+
+/// A note for a bill of a busy host.
+pub(crate) fn busy_note(load: HostLoad) -> Option<String> {
+    let percent = |share: f64| 100.0 * share;
+    (load.others + load.steal >= BUSY).then(|| {
+        format!(
+            "busy host: other processes took {:.0} % of the CPUs' time during the run and the hypervisor {:.0} % (load \
+             average before it: {:.2}); times may be too long",
+            percent(load.others),
+            percent(load.steal),
+            load.load_average
+        )
+    })
+}
+
 /// The host's load at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+struct Load {
     /// Runnable and uninterruptible threads, averaged over the last minute.
-    pub average: f64,
+    average: f64,
     cpus: BTreeMap<usize, CpuTime>,
-    /// CPU time of this process.
+    /// CPU time of this process and of its children that have ended.
     own: Duration,
     at: Instant,
 }
 
 /// What a measurement lost between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interference {
+struct Interference {
     /// The load average before.
-    pub load_average: f64,
+    load_average: f64,
     /// CPU time that other processes and interrupts took on the measurement's CPUs. It is short by what this process
     /// itself ran on other CPUs.
-    pub others: Duration,
+    others: Duration,
     /// Time that the hypervisor took from these CPUs.
-    pub stolen: Duration,
+    stolen: Duration,
     /// Wall time of all these CPUs together.
-    pub available: Duration,
+    available: Duration,
 }
 
 impl Load {
-    /// The load now.
-    ///
-    /// # Errors
-    /// /proc is not mounted, or one of its files has another form.
-    pub fn sample() -> io::Result<Self> {
-        let stat = fs::read_to_string("/proc/stat")?;
-        let average = fs::read_to_string("/proc/loadavg")?;
-        Self::parse(&stat, &average, process_time())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/stat or loadavg"))
+    fn sample() -> Result<Self, LiveError> {
+        let read = |path: &str| {
+            fs::read_to_string(path).map_err(LiveError::system(format!("read of {path}")))
+        };
+        let own = own_time(&read("/proc/self/stat")?);
+        let (stat, average) = (read("/proc/stat")?, read("/proc/loadavg")?);
+        let load = own.and_then(|own| Self::parse(&stat, &average, own));
+        load.ok_or_else(|| LiveError::System {
+            operation: "parsing /proc/stat, /proc/loadavg and /proc/self/stat".into(),
+            source: io::ErrorKind::InvalidData.into(),
+        })
     }
 
     fn parse(stat: &str, average: &str, own: Duration) -> Option<Self> {
@@ -72,8 +118,7 @@ impl Load {
     }
 
     /// What happened on these CPUs since an earlier sample.
-    #[must_use]
-    pub fn since(&self, before: &Self, cpus: &[usize]) -> Interference {
+    fn since(&self, before: &Self, cpus: &[usize]) -> Interference {
         let passed = |time: fn(&CpuTime) -> Duration| -> Duration {
             let both = |cpu| Some((self.cpus.get(cpu)?, before.cpus.get(cpu)?));
             let deltas = cpus.iter().filter_map(both);
@@ -93,15 +138,30 @@ impl Load {
 }
 
 impl Interference {
-    /// The share of the CPUs that the measurement could not have had, from 0 to 1.
-    #[must_use]
-    pub fn share(&self) -> f64 {
-        let lost = (self.others + self.stolen).as_secs_f64();
-        match self.available.as_secs_f64() {
-            available if available > 0.0 => (lost / available).min(1.0),
+    fn host_load(&self) -> HostLoad {
+        let share = |lost: Duration| match self.available.as_secs_f64() {
+            available if available > 0.0 => (lost.as_secs_f64() / available).min(1.0),
             _ => 0.0,
+        };
+        HostLoad {
+            load_average: self.load_average,
+            others: share(self.others),
+            steal: share(self.stolen),
         }
     }
+}
+
+/// `utime`, `stime`, `cutime` and `cstime`, fields 14 to 17: of the process, and of its children that have ended.
+fn own_time(stat: &str) -> Option<Duration> {
+    // Field 2 is the name in parentheses, which may hold any character.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let fields = after_name.split_whitespace().skip(11).take(4);
+    let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+    (fields.len() == 4).then(|| of_ticks(fields.iter().sum()))
+}
+
+fn of_ticks(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * 1000 / USER_HZ)
 }
 
 /// `N user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
@@ -112,9 +172,8 @@ fn cpu(line: &str) -> Option<(usize, CpuTime)> {
     let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = ticks[..] else {
         return None;
     };
-    let time = |ticks: u64| Duration::from_millis(ticks * 1000 / USER_HZ);
-    let busy = time(user + nice + system + irq + softirq);
-    let stolen = time(steal);
+    let busy = of_ticks(user + nice + system + irq + softirq);
+    let stolen = of_ticks(steal);
     Some((number, CpuTime { busy, stolen }))
 }
 
@@ -155,12 +214,20 @@ mod tests {
             stolen: Duration::from_secs(2),
             available: Duration::from_secs(12),
         };
-        assert_eq!(interference.share(), 0.25);
+        let load = interference.host_load();
+        assert_eq!(load.others + load.steal, 0.25);
+        let note = busy_note(load).unwrap();
+        assert!(
+            note.starts_with("busy host: other processes took 8 %"),
+            "{note}"
+        );
         let nothing = Interference {
             available: Duration::ZERO,
             ..interference
         };
-        assert_eq!(nothing.share(), 0.0);
+        let load = nothing.host_load();
+        assert_eq!((load.others, load.steal), (0.0, 0.0));
+        assert_eq!(busy_note(load), None);
     }
 
     #[test]
@@ -174,9 +241,21 @@ mod tests {
 
     #[test]
     fn this_host_has_a_load() {
-        let before = Load::sample().unwrap();
-        let cpus: Vec<usize> = before.cpus.keys().copied().collect();
-        let share = Load::sample().unwrap().since(&before, &cpus).share();
-        assert!(!cpus.is_empty() && (0.0..=1.0).contains(&share));
+        let watch = Watch::begin().unwrap();
+        assert!(
+            watch
+                .cpus
+                .iter()
+                .all(|cpu| watch.before.cpus.contains_key(cpu))
+        );
+        let load = watch.end().unwrap();
+        assert!((0.0..=1.0).contains(&load.others) && (0.0..=1.0).contains(&load.steal));
+    }
+
+    #[test]
+    fn children_that_have_ended_are_part_of_the_measurement() {
+        let stat = "4711 (a) b) R 1 2 3 4 5 6 7 8 9 10 100 200 300 400 20 0 1\n";
+        assert_eq!(own_time(stat), Some(Duration::from_secs(10)));
+        assert_eq!(own_time("4711 (a) R 1 2"), None);
     }
 }

@@ -9,156 +9,118 @@
 //! delivery, and the resolution.
 
 mod line;
-mod mechanism;
 pub mod primitives;
 mod request;
 mod rows;
 mod run;
 mod selftest;
-mod surroundings;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pagetoll_bill::{Backend, Bill, Evidence, Provenance, Route, Schema, Unit};
+use pagetoll_backend::{Billed, Context, Stop, Timing};
+use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
-pub use crate::vm::{Memory, Ring};
-use crate::{LiveError, host};
-use line::{Lacking, Line, Outcome};
-use mechanism::Mechanism;
-pub use request::{LIMITS, MOST_READERS, MOST_VCPUS, Pinning, Request, Sequence, Touch};
-use rows::Rows;
+use crate::LiveError;
+use crate::host::{self, Watch};
+use line::{Lacking, LineRuns, Outcome, SelftestRuns};
+pub(crate) use request::Request;
 use run::Setup;
 use run::content::Content;
-pub use surroundings::{Progress, Surroundings};
 
-/// A bill, and where the time went.
-#[derive(Debug)]
-pub struct Billed {
-    /// The bill.
-    pub bill: Bill,
-    /// Wall time of each phase.
-    pub timings: Vec<(String, Duration)>,
-}
+/// The phase of every bill of this host.
+const PHASE: &str = "billing this host";
 
 /// Bills the route on this host.
 ///
 /// # Errors
-/// An invalid order, something missing on the host that every row needs, a failed guest, or a stop. What only some rows
-/// need and the host lacks makes these rows unavailable.
-pub fn bill(request: &Request, here: &Surroundings<'_>) -> Result<Billed, LiveError> {
+/// Something missing on the host that every row needs, a failed guest, or a stop. What only some rows need and the host
+/// lacks makes these rows unavailable.
+pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
     host::check()?;
-    let lines = lines(request);
-    let vcpus = request.vcpus.iter().max().copied().unwrap_or(1) as u64;
-    let pages = vcpus * request.order.pages.get();
+    let pages = request.most_pages();
     // The guest's memory, what it is filled from, and the order of touches.
     host::require_memory(pages * (2 * 4096 + 8))?;
     let content = Content::WORDS.bytes(pages);
-    let others = selftest_lines(request);
-    let (outcomes, rates) = run_all(request, here, &lines, &others, &content)?;
-    require_any(&outcomes)?;
-    let mut rows = rows::rows(
-        request,
-        &lines.iter().copied().zip(outcomes).collect::<Vec<_>>(),
-    );
-    rows.rows.extend(rows::selftest(request, &others, &rates));
+    let watch = Watch::begin()?;
+    let mut bench = Bench::new(request);
+    bench.run(request, &content, context)?;
+    let load = watch.end()?;
+    require_any(&bench.lines)?;
     Ok(Billed {
-        bill: bill_of(request, rows),
-        timings: vec![("billing this host".into(), began.elapsed())],
+        draft: draft(request, &bench, load),
+        timings: vec![Timing::since(began, PHASE)],
     })
 }
 
-/// The lines in the order in which they are listed.
-fn lines(request: &Request) -> Vec<Line> {
-    let wanted = |mechanism: &Mechanism| {
-        request
-            .order
-            .mechanisms
-            .iter()
-            .any(|name| name == mechanism.name())
-    };
-    let mut lines = Vec::new();
-    for mechanism in Mechanism::ALL.into_iter().filter(wanted) {
-        let batches = match mechanism.is_batched() {
-            true => request.order.batches.clone(),
-            false => vec![1],
-        };
-        for vcpus in &request.vcpus {
-            lines.extend(batches.iter().map(|batch| Line {
-                mechanism,
-                vcpus: *vcpus,
-                batch: *batch,
-            }));
+/// Everything that is measured.
+struct Bench {
+    lines: Vec<LineRuns>,
+    selftests: Vec<SelftestRuns>,
+}
+
+impl Bench {
+    fn new(request: &Request) -> Self {
+        let lines = request.lines().into_iter().map(|line| LineRuns {
+            line,
+            outcome: Ok(Vec::new()),
+        });
+        let selftests = selftest::lines(request)
+            .into_iter()
+            .map(|line| SelftestRuns {
+                line,
+                rates: Vec::new(),
+            });
+        Self {
+            lines: lines.collect(),
+            selftests: selftests.collect(),
         }
     }
-    lines
-}
 
-/// What the kernel's own test is run for.
-fn selftest_lines(request: &Request) -> Vec<Line> {
-    let of = |line: &Line| line.batch == 1 && selftest::is_ordered(request, line.mechanism);
-    match request.beside {
-        Some(_) => lines(request).into_iter().filter(of).collect(),
-        None => Vec::new(),
-    }
-}
-
-/// Runs every line as often as was ordered, and the kernel's own test for `others`; runs of different lines take turns.
-/// The second result has a rate of that test for each run of each line.
-fn run_all(
-    request: &Request,
-    here: &Surroundings<'_>,
-    lines: &[Line],
-    others: &[Line],
-    content: &[u8],
-) -> Result<(Vec<Outcome>, Vec<Vec<f64>>), LiveError> {
-    let runs = request.order.runs as usize;
-    let mut outcomes: Vec<Outcome> = vec![Ok(Vec::new()); lines.len()];
-    let mut rates = vec![Vec::new(); others.len()];
-    for run in 0..runs {
-        run_selftest(request, here.stop, others, &mut rates)?;
-        for (index, line) in lines.iter().enumerate() {
-            if here.stop.load(Ordering::SeqCst) {
-                return Err(LiveError::Stopped);
+    /// Runs every line as often as was ordered; runs of different lines take turns.
+    fn run(
+        &mut self,
+        request: &Request,
+        content: &[u8],
+        context: &Context<'_>,
+    ) -> Result<(), LiveError> {
+        let runs = request.order.runs;
+        let steps = u64::from(runs) * self.lines.len() as u64;
+        let mut phase = context.progress.begin(PHASE, steps);
+        for _ in 0..runs {
+            self.run_selftests(request, context.stop)?;
+            for LineRuns { line, outcome } in &mut self.lines {
+                context.stop.check()?;
+                phase.step(&line.to_string());
+                let setup = Setup {
+                    request,
+                    line: *line,
+                    content,
+                    stop: context.stop,
+                };
+                run_once(&setup, outcome)?;
             }
-            let step = run * lines.len() + index;
-            (here.progress)(step, runs * lines.len(), &line.to_string());
-            let setup = Setup {
-                request,
-                mechanism: line.mechanism,
-                vcpus: line.vcpus,
-                batch: line.batch,
-                content,
-                stop: here.stop,
-            };
-            run_once(setup, &mut outcomes[index])?;
         }
+        Ok(())
     }
-    Ok((outcomes, rates))
-}
 
-/// Runs the kernel's own test once for each of these lines.
-fn run_selftest(
-    request: &Request,
-    stop: &AtomicBool,
-    lines: &[Line],
-    rates: &mut [Vec<f64>],
-) -> Result<(), LiveError> {
-    let Some(program) = &request.beside else {
-        return Ok(());
-    };
-    for (line, rates) in lines.iter().zip(rates) {
-        rates.push(selftest::run(request, program, *line, stop)?);
+    /// Runs the kernel's own test once for each of its lines.
+    fn run_selftests(&mut self, request: &Request, stop: &Stop) -> Result<(), LiveError> {
+        let Some(program) = &request.compare_selftest else {
+            return Ok(());
+        };
+        for SelftestRuns { line, rates } in &mut self.selftests {
+            rates.push(selftest::run(request, program, *line, stop)?);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A bill has at least one line with figures.
-fn require_any(outcomes: &[Outcome]) -> Result<(), LiveError> {
-    let lacking = outcomes.first().and_then(|first| first.as_ref().err());
+fn require_any(lines: &[LineRuns]) -> Result<(), LiveError> {
+    let lacking = lines.first().and_then(|first| first.outcome.as_ref().err());
     match lacking {
-        Some(Lacking { what, remedy }) if outcomes.iter().all(Result::is_err) => {
+        Some(Lacking { what, remedy }) if lines.iter().all(|line| line.outcome.is_err()) => {
             Err(LiveError::environment(what, remedy))
         }
         _ => Ok(()),
@@ -166,7 +128,7 @@ fn require_any(outcomes: &[Outcome]) -> Result<(), LiveError> {
 }
 
 /// Adds a run to a line, unless the host cannot do it, which ends the line and not the bill.
-fn run_once(setup: Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
+fn run_once(setup: &Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
     let Ok(measured) = outcome else { return Ok(()) };
     match setup.run() {
         Ok(run) => measured.push(run),
@@ -176,22 +138,22 @@ fn run_once(setup: Setup<'_>, outcome: &mut Outcome) -> Result<(), LiveError> {
     Ok(())
 }
 
-fn bill_of(request: &Request, rows: Rows) -> Bill {
-    Bill {
-        schema: Schema::V1,
-        route: Route::Demand,
+fn draft(request: &Request, bench: &Bench, load: HostLoad) -> Draft {
+    let billed = rows::rows(request, &bench.lines);
+    let selftests = rows::selftests(request, &bench.selftests);
+    let notes = rows::notes(request).into_iter().chain(billed.notes);
+    Draft {
         backend: Backend::Live,
-        backend_reason: String::new(),
+        route: Route::Demand,
         unit: Unit::Nanoseconds,
         evidence: Evidence::Measured,
         stack: host::stack(),
         order: request.order.clone(),
-        rows: rows.rows,
-        notes: [rows::notes(request), rows.notes].concat(),
-        provenance: Provenance {
-            command: request.command.clone(),
-            pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Provenance::default()
+        rows: billed.rows.into_iter().chain(selftests).collect(),
+        notes: notes.chain(host::busy_note(load)).collect(),
+        inputs: Inputs {
+            host_load: Some(load),
+            ..Inputs::default()
         },
     }
 }

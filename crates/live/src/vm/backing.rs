@@ -7,6 +7,7 @@
 
 use std::fs::File;
 
+use pagetoll_bill::spec::MemoryKind;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::Advice;
 use vm_memory::{
@@ -15,7 +16,7 @@ use vm_memory::{
 };
 
 use super::guest::{self, Layout, inaccessible};
-use super::memory::{Memory, require_hugepages};
+use super::memory::{is_hugetlb, require_hugepages};
 use crate::LiveError;
 
 /// Bytes of a transparent huge page, and the alignment that it asks for.
@@ -47,14 +48,14 @@ pub(crate) struct Region {
 pub(crate) struct Backing {
     pub(crate) memory: GuestMemoryMmap,
     pub(crate) layout: Layout,
-    kind: Memory,
+    kind: MemoryKind,
     /// What is behind shared memory.
     file: Option<File>,
 }
 
 impl Backing {
     /// Maps memory for a guest of this many vCPUs and pages for each.
-    pub(crate) fn new(kind: Memory, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
+    pub(crate) fn new(kind: MemoryKind, vcpus: usize, pages: u64) -> Result<Self, LiveError> {
         let mut layout = Layout {
             vcpus,
             pages,
@@ -65,8 +66,8 @@ impl Backing {
         // Guest and host addresses are alike modulo a huge page. Where there is room, the paged memory begins at one.
         let base = guest::DATA + data.as_ptr().addr() as u64 % HUGE;
         layout.data = match kind {
-            Memory::Anonymous | Memory::Thp => base.next_multiple_of(HUGE),
-            Memory::Shmem | Memory::Hugetlb2m | Memory::Hugetlb1g => base,
+            MemoryKind::Anonymous | MemoryKind::Thp => base.next_multiple_of(HUGE),
+            MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => base,
         };
         let flags = map::PRIVATE | map::ANONYMOUS | map::POPULATE;
         let boot = build(None, layout.boot_bytes(), flags)?;
@@ -96,9 +97,9 @@ impl Backing {
 
     fn advise(&self) -> Result<(), LiveError> {
         let advice = match self.kind {
-            Memory::Thp => Advice::LinuxHugepage,
-            Memory::Anonymous => Advice::LinuxNoHugepage,
-            Memory::Shmem | Memory::Hugetlb2m | Memory::Hugetlb1g => return Ok(()),
+            MemoryKind::Thp => Advice::LinuxHugepage,
+            MemoryKind::Anonymous => Advice::LinuxNoHugepage,
+            MemoryKind::Shmem | MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => return Ok(()),
         };
         let data = GuestAddress(self.layout.data);
         let start = self
@@ -110,7 +111,7 @@ impl Backing {
         // SAFETY: the range is within the region that `memory` keeps, and the advice changes no content.
         match unsafe { rustix::mm::madvise(start.cast(), length, advice) } {
             // A kernel without transparent huge pages has none to avoid.
-            Err(rustix::io::Errno::INVAL) if self.kind == Memory::Anonymous => Ok(()),
+            Err(rustix::io::Errno::INVAL) if self.kind == MemoryKind::Anonymous => Ok(()),
             other => other.map_err(LiveError::system("madvise(MADV_HUGEPAGE)")),
         }
     }
@@ -154,14 +155,14 @@ fn too_large(layout: Layout) -> LiveError {
     ))
 }
 
-fn file_for(kind: Memory, bytes: u64) -> Result<Option<File>, LiveError> {
+fn file_for(kind: MemoryKind, bytes: u64) -> Result<Option<File>, LiveError> {
     let flags = match kind {
-        Memory::Anonymous | Memory::Thp => return Ok(None),
-        Memory::Shmem => MemfdFlags::CLOEXEC,
-        Memory::Hugetlb2m => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
-        Memory::Hugetlb1g => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
+        MemoryKind::Anonymous | MemoryKind::Thp => return Ok(None),
+        MemoryKind::Shmem => MemfdFlags::CLOEXEC,
+        MemoryKind::Hugetlb2m => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+        MemoryKind::Hugetlb1g => MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
     };
-    if kind.is_hugetlb() {
+    if is_hugetlb(kind) {
         require_hugepages(kind, bytes)?;
     }
     let file = memfd_create("pagetoll-guest", flags).map_err(LiveError::system("memfd_create"))?;
@@ -169,18 +170,22 @@ fn file_for(kind: Memory, bytes: u64) -> Result<Option<File>, LiveError> {
     Ok(Some(File::from(file)))
 }
 
-fn map_data(kind: Memory, layout: Layout, file: Option<&File>) -> Result<MmapRegion, LiveError> {
+fn map_data(
+    kind: MemoryKind,
+    layout: Layout,
+    file: Option<&File>,
+) -> Result<MmapRegion, LiveError> {
     let bytes = layout.data_bytes();
     match kind {
         // Room to begin at a huge page.
-        Memory::Anonymous | Memory::Thp => build(
+        MemoryKind::Anonymous | MemoryKind::Thp => build(
             None,
             bytes + HUGE,
             map::PRIVATE | map::ANONYMOUS | map::NORESERVE,
         ),
-        Memory::Shmem => build(file, bytes, map::SHARED | map::NORESERVE),
+        MemoryKind::Shmem => build(file, bytes, map::SHARED | map::NORESERVE),
         // With a reservation: a fault cannot fail.
-        Memory::Hugetlb2m | Memory::Hugetlb1g => build(file, bytes, map::SHARED),
+        MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => build(file, bytes, map::SHARED),
     }
 }
 

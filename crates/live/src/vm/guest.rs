@@ -12,6 +12,7 @@
 mod code;
 
 use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
+use pagetoll_bill::spec::Ring;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::LiveError;
@@ -33,23 +34,11 @@ const TABLE: u64 = 0x67;
 /// The same with PS.
 const LARGE: u64 = TABLE | 1 << 7;
 
-/// The privilege that the guest's workload runs with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ring {
-    /// Kernel: as the kernel's own tests run. Hosts without hardware virtualisation emulate every instruction of it.
-    Zero,
-    /// User.
-    Three,
-}
-
-impl Ring {
-    /// Its number.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Zero => 0,
-            Self::Three => 3,
-        }
+/// DPL and RPL of the guest's segments.
+pub(crate) const fn privilege_level(ring: Ring) -> u8 {
+    match ring {
+        Ring::Zero => 0,
+        Ring::Three => 3,
     }
 }
 
@@ -198,7 +187,7 @@ const fn segment(kind: Kind, ring: Ring) -> kvm_segment {
         Kind::Code => (1, 0xb, 1),
         Kind::Data => (2, 0x3, 0),
     };
-    let dpl = ring.number();
+    let dpl = privilege_level(ring);
     kvm_segment {
         base: 0,
         limit: u32::MAX,

@@ -1,81 +1,36 @@
 //! Kinds of guest memory, and the hugetlb pages that some of them take.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use pagetoll_bill::spec::MemoryKind;
+
 use crate::LiveError;
 
-/// What the guest's memory is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Private anonymous memory, in pages of 4 KiB.
-    Anonymous,
-    /// Shared memory (a memfd).
-    Shmem,
-    /// Private anonymous memory that asks for transparent huge pages (`MADV_HUGEPAGE`).
-    Thp,
-    /// hugetlb pages of 2 MiB.
-    Hugetlb2m,
-    /// hugetlb pages of 1 GiB.
-    Hugetlb1g,
-}
-
-impl Memory {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Anonymous,
-        Self::Shmem,
-        Self::Thp,
-        Self::Hugetlb2m,
-        Self::Hugetlb1g,
-    ];
-
-    /// Its name in orders.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::Shmem => "shmem",
-            Self::Thp => "thp",
-            Self::Hugetlb2m => "hugetlb-2m",
-            Self::Hugetlb1g => "hugetlb-1g",
-        }
-    }
-
-    /// The page size that faults are resolved in, in bytes.
-    #[must_use]
-    pub const fn page_size(self) -> u64 {
-        match self {
-            Self::Anonymous | Self::Shmem | Self::Thp => 4096,
-            Self::Hugetlb2m => 2 << 20,
-            Self::Hugetlb1g => 1 << 30,
-        }
-    }
-
-    /// Whether it is made of hugetlb pages.
-    #[must_use]
-    pub const fn is_hugetlb(self) -> bool {
-        matches!(self, Self::Hugetlb2m | Self::Hugetlb1g)
+/// The page size that faults are resolved in, in bytes.
+pub(crate) const fn page_size(kind: MemoryKind) -> u64 {
+    match kind {
+        MemoryKind::Anonymous | MemoryKind::Shmem | MemoryKind::Thp => 4096,
+        MemoryKind::Hugetlb2m => 2 << 20,
+        MemoryKind::Hugetlb1g => 1 << 30,
     }
 }
 
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// Whether it is taken from the hugetlb pages that the system has set aside.
+pub(crate) const fn is_hugetlb(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g)
 }
 
 /// Where the kernel shows its hugetlb pages of this size.
-pub(crate) fn hugepages_folder(kind: Memory) -> String {
+pub(crate) fn hugepages_folder(kind: MemoryKind) -> String {
     format!(
         "/sys/kernel/mm/hugepages/hugepages-{}kB",
-        kind.page_size() / 1024
+        page_size(kind) / 1024
     )
 }
 
 /// hugetlb pages that are neither used nor promised; `None` where there is no such size.
-pub(crate) fn free_hugepages(kind: Memory) -> Option<u64> {
+pub(crate) fn free_hugepages(kind: MemoryKind) -> Option<u64> {
     let read = |file: &str| -> Option<u64> {
         fs::read_to_string(Path::new(&hugepages_folder(kind)).join(file))
             .ok()?
@@ -87,8 +42,8 @@ pub(crate) fn free_hugepages(kind: Memory) -> Option<u64> {
 }
 
 /// Refuses an order whose hugetlb pages are not there, or that no kernel here pages.
-pub(crate) fn require_hugepages(kind: Memory, bytes: u64) -> Result<(), LiveError> {
-    let needed = bytes / kind.page_size();
+pub(crate) fn require_hugepages(kind: MemoryKind, bytes: u64) -> Result<(), LiveError> {
+    let needed = bytes / page_size(kind);
     match free_hugepages(kind) {
         Some(free) if free >= needed => Ok(()),
         Some(free) => Err(LiveError::environment(
@@ -107,14 +62,16 @@ pub(crate) fn require_hugepages(kind: Memory, bytes: u64) -> Result<(), LiveErro
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
     fn hugetlb_pages_that_are_not_there_are_refused_with_the_way_to_get_them() {
-        let error = require_hugepages(Memory::Hugetlb2m, 1 << 60).unwrap_err();
+        let error = require_hugepages(MemoryKind::Hugetlb2m, 1 << 60).unwrap_err();
         assert!(
             error.to_string().contains("nr_hugepages") || error.to_string().contains("no hugetlb")
         );
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), Class::Environment);
     }
 }

@@ -21,12 +21,11 @@ mod topology;
 mod wake_ups;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
+use pagetoll_backend::Context;
 use pagetoll_bill::cost::{Nearness, Topology};
 
 use super::run::content::Content;
-use super::surroundings::Surroundings;
 use crate::{LiveError, host};
 pub use estimate::Estimate;
 pub use figures::{Derived, figures};
@@ -137,7 +136,7 @@ pub struct Measurements {
 /// # Errors
 /// The host has no KVM or no userfaultfd at all, a guest failed, or a stop. What only some primitives
 /// need and the host lacks is the reason of these.
-pub fn measure(rounds: u32, here: &Surroundings<'_>) -> Result<Measurements, LiveError> {
+pub fn measure(rounds: u32, context: &Context<'_>) -> Result<Measurements, LiveError> {
     host::check()?;
     host::require_memory((SOURCE_PAGES + 8 * PAGES) * 4096)?;
     let content = Content::WORDS.bytes(SOURCE_PAGES);
@@ -148,14 +147,13 @@ pub fn measure(rounds: u32, here: &Surroundings<'_>) -> Result<Measurements, Liv
         rounds: Vec::new(),
         absent: BTreeMap::new(),
     };
+    let steps = u64::from(rounds + 1) * GROUPS.len() as u64;
+    let mut phase = context.progress.begin("measuring this host", steps);
     for number in 0..=rounds {
-        let mut round = Round::new(&content, &cpus, number, here);
-        for (done, group) in GROUPS.iter().enumerate() {
-            if here.stop.load(Ordering::SeqCst) {
-                return Err(LiveError::Stopped);
-            }
-            let step = number as usize * GROUPS.len() + done;
-            (here.progress)(step, (rounds as usize + 1) * GROUPS.len(), group.name);
+        let mut round = Round::new(&content, &cpus, number, context.stop);
+        for group in &GROUPS {
+            context.stop.check()?;
+            phase.step(group.name);
             group.run(&mut round)?;
         }
         found.add(round);

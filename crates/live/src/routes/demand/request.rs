@@ -3,91 +3,58 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagetoll_bill::{Limits, Order};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{
+    Access, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
+};
+use pagetoll_bill::{Backend, Defaults, Limits, Order, OrderError};
 use pagetoll_units::Pages;
 
+use super::line::Line;
 use super::selftest;
 use crate::LiveError;
-use crate::pager::{Mode, Sharing, Waiting};
-use crate::vm::{Memory, Ring};
+use crate::pager;
+use crate::vm::memory::page_size;
 
-/// What an order may ask for. Pages are those of each vCPU; the batch is what a page table holds.
-pub const LIMITS: Limits = Limits {
+/// Pages are those of each vCPU; the batch is what a page table holds.
+const LIMITS: Limits = Limits {
     pages: Pages(1 << 18),
     batch: 512,
     runs: 100,
 };
 
-/// The most vCPUs.
-pub const MOST_VCPUS: usize = 64;
+/// Batches that show the slope; enough runs for a deviation.
+const DEFAULTS: Defaults = Defaults {
+    pages: Pages(16_384),
+    batches: &[1, 16, 64],
+    runs: 5,
+};
+const DEFAULT_VCPUS: [u32; 3] = [1, 2, 4];
 
-/// The most reader threads.
-pub const MOST_READERS: usize = 64;
+const MOST_VCPUS: u32 = 64;
+const MOST_READERS: u32 = 64;
 
-/// What the guest does with a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
-    /// Reads a word.
-    Read,
-    /// Writes a word.
-    Write,
-    /// Either, by the seed.
-    Mixed,
-}
-
-/// In which order the guest touches pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sequence {
-    /// One after another.
-    Sequential,
-    /// Each once, in an order that the seed makes.
-    Random,
-}
-
-/// Where threads may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pinning {
-    /// Wherever the scheduler wants them.
-    None,
-    /// Each vCPU on a CPU of its own, as far as there are any; readers anywhere.
-    Vcpus,
-    /// Readers on the CPUs of the vCPUs: wake-ups cross no CPU.
-    Together,
-    /// Readers on the CPUs after those of the vCPUs.
-    Apart,
-}
-
-/// Everything that is asked of this host.
+/// A validated order: all numbers are within limits, and no two choices exclude each other.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// Mechanisms, batches, runs, and the pages of each vCPU.
-    pub order: Order,
+    pub(super) order: Order,
     /// Numbers of vCPUs, ascending.
-    pub vcpus: Vec<usize>,
+    pub(super) vcpus: Vec<u32>,
     /// Reader threads of `uffd`.
-    pub readers: usize,
-    /// How they wait.
-    pub waiting: Waiting,
-    /// One userfaultfd for all vCPUs, or one for each.
-    pub sharing: Sharing,
-    /// Missing faults, resolved by copying, or minor ones of shared memory.
-    pub mode: Mode,
-    /// What the guest's memory is made of.
-    pub memory: Memory,
-    /// What the guest does with a page.
-    pub touch: Touch,
-    /// In which order.
-    pub sequence: Sequence,
-    /// For random orders and mixed touches.
-    pub seed: u64,
-    /// The guest's privilege.
-    pub ring: Ring,
-    /// Where threads may run.
-    pub pinning: Pinning,
+    pub(super) readers: u32,
+    pub(super) waiting: Waiting,
+    pub(super) sharing: Sharing,
+    pub(super) faults: Faults,
+    pub(super) memory: MemoryKind,
+    pub(super) access: Access,
+    pub(super) sequence: Sequence,
+    /// For random orders and mixed accesses.
+    pub(super) seed: u64,
+    pub(super) ring: Ring,
+    pub(super) placement: Placement,
     /// The kernel's own `demand_paging_test`, run for comparison.
-    pub beside: Option<PathBuf>,
-    /// How it was ordered.
-    pub command: String,
+    pub(super) compare_selftest: Option<PathBuf>,
 }
 
 /// Limits of a run at least, and for each page. Assumed: a hundred times the slowest mechanism.
@@ -100,28 +67,46 @@ pub(crate) fn patience(pages: u64) -> Duration {
 }
 
 impl Request {
-    /// Validates what [`Order`] does not know of, and sorts the numbers of vCPUs.
+    /// The order with its defaults resolved.
     ///
     /// # Errors
-    /// A number is out of range, or two choices exclude each other.
-    pub fn validated(mut self) -> Result<Self, LiveError> {
+    /// A number is out of range, two choices exclude each other, or the kernel's own test cannot be run so.
+    pub(crate) fn new(spec: &Spec) -> Result<Self, LiveError> {
+        let demand = &spec.demand;
+        // The kernel's own test runs in ring 0.
+        let ring = match demand.compare_selftest {
+            Some(_) => Ring::Zero,
+            None => Ring::Three,
+        };
+        let request = Self {
+            order: spec.order(Backend::Live, DEFAULTS, LIMITS)?,
+            vcpus: demand.vcpus.clone().unwrap_or(DEFAULT_VCPUS.to_vec()),
+            readers: demand.readers.unwrap_or(1),
+            waiting: demand.waiting.unwrap_or(Waiting::Poll),
+            sharing: demand.sharing.unwrap_or(Sharing::One),
+            faults: demand.faults.unwrap_or(Faults::Missing),
+            memory: demand.memory.unwrap_or(MemoryKind::Anonymous),
+            access: demand.access.unwrap_or(Access::Write),
+            sequence: demand.sequence.unwrap_or(Sequence::Sequential),
+            seed: spec.seed.unwrap_or(1),
+            ring: demand.ring.unwrap_or(ring),
+            placement: demand.placement.unwrap_or(Placement::Anywhere),
+            compare_selftest: demand.compare_selftest.clone(),
+        };
+        request.validated()
+    }
+
+    /// Validates what [`Order`] does not know of, and sorts the numbers of vCPUs.
+    pub(super) fn validated(mut self) -> Result<Self, LiveError> {
         self.vcpus.sort_unstable();
         self.vcpus.dedup();
-        let range = |name: &str, given: usize, most: usize| match given {
-            n if (1..=most).contains(&n) => Ok(()),
-            n => Err(LiveError::BadOrder(format!(
-                "{name} {n}: expected 1 to {most}"
-            ))),
-        };
         if self.vcpus.is_empty() {
-            return Err(LiveError::BadOrder(
-                "nothing ordered: --vcpus is empty".into(),
-            ));
+            return Err(OrderError::Empty("--vcpus").into());
         }
         for vcpus in &self.vcpus {
-            range("--vcpus", *vcpus, MOST_VCPUS)?;
+            check_range("--vcpus", *vcpus, MOST_VCPUS)?;
         }
-        range("--readers", self.readers, MOST_READERS)?;
+        check_range("--readers", self.readers, MOST_READERS)?;
         self.check_batches()?;
         self.check_memory()?;
         selftest::check(&self)?;
@@ -129,12 +114,8 @@ impl Request {
     }
 
     fn check_batches(&self) -> Result<(), LiveError> {
-        match self
-            .order
-            .batches
-            .iter()
-            .find(|batch| !batch.is_power_of_two())
-        {
+        let mut batches = self.order.batches.iter();
+        match batches.find(|batch| !batch.is_power_of_two()) {
             Some(batch) => Err(LiveError::BadOrder(format!(
                 "--batch {batch}: expected a power of two, as blocks of pages are aligned"
             ))),
@@ -144,7 +125,7 @@ impl Request {
 
     fn check_memory(&self) -> Result<(), LiveError> {
         let bytes = self.order.pages.get() * 4096;
-        let size = self.memory.page_size();
+        let size = page_size(self.memory);
         if !bytes.is_multiple_of(size) {
             return Err(LiveError::BadOrder(format!(
                 "--pages {}: expected a multiple of {} with --memory {}",
@@ -153,13 +134,70 @@ impl Request {
                 self.memory
             )));
         }
-        let private = matches!(self.memory, Memory::Anonymous | Memory::Thp);
-        if self.mode == Mode::Minor && private {
+        let private = matches!(self.memory, MemoryKind::Anonymous | MemoryKind::Thp);
+        if self.faults == Faults::Minor && private {
             return Err(LiveError::BadOrder(format!(
                 "--faults minor: needs a page cache; expected --memory shmem or hugetlb, not {}",
                 self.memory
             )));
         }
         Ok(())
+    }
+
+    /// The lines in the order in which they are listed.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for mechanism in self.order.of::<Demand>() {
+            let batches = self.order.batches_of(mechanism);
+            for &vcpus in &self.vcpus {
+                lines.extend(batches.iter().map(|&batch| Line {
+                    mechanism,
+                    vcpus,
+                    batch,
+                }));
+            }
+        }
+        lines
+    }
+
+    /// Pages of the largest number of vCPUs together.
+    pub(super) fn most_pages(&self) -> u64 {
+        let vcpus = self.vcpus.iter().max().copied().unwrap_or(1);
+        u64::from(vcpus) * self.order.pages.get()
+    }
+}
+
+fn check_range(option: &str, given: u32, most: u32) -> Result<(), LiveError> {
+    if (1..=most).contains(&given) {
+        return Ok(());
+    }
+    let problem = format!("{option} {given}: expected 1 to {most}");
+    Err(LiveError::BadOrder(problem))
+}
+
+impl From<Waiting> for pager::Waiting {
+    fn from(waiting: Waiting) -> Self {
+        match waiting {
+            Waiting::Poll => Self::Poll,
+            Waiting::Epoll => Self::Epoll,
+        }
+    }
+}
+
+impl From<Sharing> for pager::Sharing {
+    fn from(sharing: Sharing) -> Self {
+        match sharing {
+            Sharing::One => Self::One,
+            Sharing::PerVcpu => Self::PerRange,
+        }
+    }
+}
+
+impl From<Faults> for pager::Mode {
+    fn from(faults: Faults) -> Self {
+        match faults {
+            Faults::Missing => Self::Missing,
+            Faults::Minor => Self::Minor,
+        }
     }
 }

@@ -10,37 +10,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_backend::{Stop, Stopped};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::Faults;
 use vm_memory::GuestAddress;
 
-use super::mechanism::Mechanism;
+use super::line::Line;
 use super::request::Request;
-use crate::LiveError;
 use crate::cpu_time::thread_time;
-use crate::pager::{
-    Counts, Delivery, EndOfReading, GuestRange, MemorySource, Mode, Options, Pager,
-};
+use crate::pager::{Counts, Delivery, EndOfReading, GuestRange, MemorySource, Options, Pager};
 use crate::vm::backing::Backing;
 use crate::vm::folios::{self, Folios};
 use crate::vm::gmem::GmemSlots;
 use crate::vm::guest;
 use crate::vm::kick::Kicker;
 use crate::vm::machine::{Machine, Slots};
+use crate::vm::memory::page_size;
+use crate::{LiveError, host};
 use content::Content;
 use crew::{Crew, Touched};
 use entry::{Entry, Source};
 use place::Role;
 use sequence::order_of;
 
-/// A mechanism with everything that one run of it depends on.
+/// A line with everything that one run of it depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup<'a> {
     pub(super) request: &'a Request,
-    pub(super) mechanism: Mechanism,
-    pub(super) vcpus: usize,
-    pub(super) batch: u32,
+    pub(super) line: Line,
     /// The content of the pages of the largest number of vCPUs.
     pub(super) content: &'a [u8],
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stop: &'a Stop,
 }
 
 /// Times, counts and failed checks of one run.
@@ -82,21 +82,25 @@ pub(super) struct Served {
 impl Setup<'_> {
     pub(super) fn run(&self) -> Result<Measured, LiveError> {
         let pages = self.request.order.pages.get();
-        let backing = Backing::new(self.request.memory, self.vcpus, pages)?;
-        let orders: Vec<_> = (0..self.vcpus)
+        let backing = Backing::new(self.request.memory, self.vcpus(), pages)?;
+        let orders: Vec<_> = (0..self.vcpus())
             .map(|vcpu| order_of(self.request, vcpu))
             .collect();
         for (vcpu, order) in orders.iter().enumerate() {
             guest::write(&backing.memory, backing.layout.order_of(vcpu), order)?;
         }
-        let slots = match self.mechanism {
-            Mechanism::ExitGmem => Slots::Boot,
+        let slots = match self.line.mechanism {
+            Demand::ExitGmem => Slots::Boot,
             _ => Slots::All,
         };
         let machine = Machine::new(backing, slots)?;
         self.fill(&machine)?;
         let (touched, served) = self.touch(&machine, &orders)?;
         self.measure(&machine, &orders, &touched, served)
+    }
+
+    const fn vcpus(&self) -> usize {
+        self.line.vcpus as usize
     }
 
     /// The content of this run's pages.
@@ -109,8 +113,8 @@ impl Setup<'_> {
     }
 
     const fn content(&self) -> Content {
-        match self.mechanism {
-            Mechanism::Kernel => Content::ZERO,
+        match self.line.mechanism {
+            Demand::Kernel => Content::ZERO,
             _ => Content::WORDS,
         }
     }
@@ -118,11 +122,9 @@ impl Setup<'_> {
     /// Puts what the mechanism needs into memory before the guest runs.
     fn fill(&self, machine: &Machine) -> Result<(), LiveError> {
         let bytes = self.bytes(machine);
-        match (self.mechanism, self.request.mode) {
-            (Mechanism::Populated, _) => machine.backing.populate(bytes),
-            (Mechanism::Uffd | Mechanism::Exit, Mode::Minor) => {
-                machine.backing.fill_page_cache(bytes)
-            }
+        match (self.line.mechanism, self.request.faults) {
+            (Demand::Populated, _) => machine.backing.populate(bytes),
+            (Demand::Uffd | Demand::Exit, Faults::Minor) => machine.backing.fill_page_cache(bytes),
             _ => Ok(()),
         }
     }
@@ -132,18 +134,20 @@ impl Setup<'_> {
         machine: &Machine,
         orders: &[Vec<u64>],
     ) -> Result<(Vec<Touched>, Served), LiveError> {
-        let vcpus: Result<Vec<_>, _> = (0..self.vcpus).map(|number| machine.vcpu(number)).collect();
+        let vcpus: Result<Vec<_>, _> = (0..self.vcpus())
+            .map(|number| machine.vcpu(number))
+            .collect();
         let mut vcpus = vcpus?;
         let kicker = Kicker::new()?;
         let crew = self.crew(machine, orders, &kicker);
         let source = MemorySource(self.bytes(machine));
         let (no_faults, no_readers) = (Counts::default(), Served::default());
-        match self.mechanism {
-            Mechanism::Populated | Mechanism::Kernel => {
+        match self.line.mechanism {
+            Demand::Populated | Demand::Kernel => {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
-            Mechanism::Exit => {
+            Demand::Exit => {
                 let pager = self.pager(machine, &source, Delivery::Error)?;
                 vcpus.iter_mut().try_for_each(|vcpu| pager.attach(vcpu))?;
                 let entries = vcpus
@@ -152,19 +156,23 @@ impl Setup<'_> {
                     .collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
-            Mechanism::ExitGmem => {
-                let slots = GmemSlots::new(machine, self.batch, self.bytes(machine))?;
+            Demand::ExitGmem => {
+                let slots = GmemSlots::new(machine, self.line.batch, self.bytes(machine))?;
                 let entries = vcpus
                     .iter()
                     .map(|_| Entry::Gmem(&slots, no_faults))
                     .collect();
                 Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
-            Mechanism::Uffd => {
+            Demand::Uffd => {
                 let pager = self.pager(machine, &source, Delivery::Message)?;
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
             }
+            Demand::ExitOnMissing => Err(LiveError::environment(
+                "exit-on-missing: no merged kernel has KVM_MEM_EXIT_ON_MISSING",
+                "use --on lab, which builds one",
+            )),
         }
     }
 
@@ -175,12 +183,12 @@ impl Setup<'_> {
         kicker: &'b Kicker,
     ) -> Crew<'b> {
         Crew {
-            mechanism: self.mechanism.name(),
+            mechanism: self.line.mechanism,
             layout: machine.backing.layout,
             content: self.content(),
             orders,
             ring: self.request.ring,
-            pinning: self.request.pinning,
+            placement: self.request.placement,
             kicker,
             stop: self.stop,
         }
@@ -197,13 +205,13 @@ impl Setup<'_> {
             start: GuestAddress(layout.data_of(vcpu)),
             bytes: layout.pages * 4096,
         };
-        let parts: Vec<_> = (0..self.vcpus).map(part).collect();
+        let parts: Vec<_> = (0..self.vcpus()).map(part).collect();
         let options = Options {
             delivery,
-            mode: self.request.mode,
-            batch: self.batch,
-            page_size: self.request.memory.page_size(),
-            sharing: self.request.sharing,
+            mode: self.request.faults.into(),
+            batch: self.line.batch,
+            page_size: page_size(self.request.memory),
+            sharing: self.request.sharing.into(),
             ..Options::default()
         };
         Ok(Pager::new(
@@ -238,7 +246,7 @@ impl Setup<'_> {
             end.request();
             let mut all = Served::default();
             for reader in readers {
-                let served = reader.join().unwrap_or(Err(LiveError::Stopped))?;
+                let served = reader.join().unwrap_or(Err(Stopped.into()))?;
                 all.counts.add(&served.counts);
                 all.worked += served.worked;
             }
@@ -248,7 +256,7 @@ impl Setup<'_> {
 
     /// At least one for each userfaultfd.
     fn readers(&self, userfaultfds: usize) -> usize {
-        self.request.readers.max(userfaultfds)
+        (self.request.readers as usize).max(userfaultfds)
     }
 
     fn read(
@@ -257,11 +265,15 @@ impl Setup<'_> {
         number: usize,
         end: &EndOfReading,
     ) -> Result<Served, LiveError> {
-        let role = Role::Reader(number, self.vcpus);
-        let cpu = place::cpu_for(role, self.request.pinning, &place::allowed_cpus());
+        let role = Role::Reader(number, self.vcpus());
+        let cpu = place::cpu_for(role, self.request.placement, &host::allowed_cpus());
         place::pin(cpu)?;
         let before = thread_time();
-        let counts = pager.serve(number % pager.userfaultfds(), end, self.request.waiting)?;
+        let counts = pager.serve(
+            number % pager.userfaultfds(),
+            end,
+            self.request.waiting.into(),
+        )?;
         let worked = thread_time() - before;
         Ok(Served { counts, worked })
     }

@@ -13,18 +13,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_backend::Stop;
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{Access, Faults, MemoryKind, Ring, Sequence, Sharing};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::line::Line;
-use super::mechanism::Mechanism;
-use super::request::{Request, Sequence, Touch, patience};
+use super::request::{Request, patience};
 use crate::LiveError;
-use crate::pager::{Mode, Sharing};
-use crate::vm::{Memory, Ring};
 
 const EXPECTED: &str =
     "expected the kernel's demand_paging_test (tools/testing/selftests/kvm), built";
@@ -38,13 +37,16 @@ const MOST_OUTPUT: u64 = 64 << 10;
 
 /// Refuses what cannot be run, and orders that the test cannot follow.
 pub(super) fn check(request: &Request) -> Result<(), LiveError> {
-    let Some(program) = &request.beside else {
+    let Some(program) = &request.compare_selftest else {
         return Ok(());
     };
     check_program(program)?;
     let required: [(bool, &str); 5] = [
         (request.ring == Ring::Zero, "--ring 0, in which it runs"),
-        (request.touch == Touch::Write, "--access write, as it does"),
+        (
+            request.access == Access::Write,
+            "--access write, as it does",
+        ),
         (
             request.sequence == Sequence::Sequential,
             "--order sequential, as it does",
@@ -54,13 +56,13 @@ pub(super) fn check(request: &Request) -> Result<(), LiveError> {
             "--memory anonymous, shmem or thp",
         ),
         (
-            Mechanism::ALL.iter().any(|&m| is_ordered(request, m)),
+            !lines(request).is_empty(),
             "--mechanism uffd or kernel, and --batch 1: it has no other",
         ),
     ];
     match required.iter().find(|(is_so, _)| !is_so) {
         Some((_, expected)) => Err(LiveError::BadOrder(format!(
-            "--beside: expected {expected}"
+            "--compare-selftest: expected {expected}"
         ))),
         None => Ok(()),
     }
@@ -68,7 +70,10 @@ pub(super) fn check(request: &Request) -> Result<(), LiveError> {
 
 fn check_program(program: &Path) -> Result<(), LiveError> {
     let bad = |why: String| {
-        LiveError::BadOrder(format!("--beside {}: {why}; {EXPECTED}", program.display()))
+        LiveError::BadOrder(format!(
+            "--compare-selftest {}: {why}; {EXPECTED}",
+            program.display()
+        ))
     };
     let found = fs::metadata(program).map_err(|error| bad(error.to_string()))?;
     match (found.is_file(), found.permissions().mode() & 0o111) {
@@ -78,41 +83,48 @@ fn check_program(program: &Path) -> Result<(), LiveError> {
     }
 }
 
-/// Whether a mechanism is ordered that the test has too, page by page.
-pub(super) fn is_ordered(request: &Request, mechanism: Mechanism) -> bool {
-    let order = &request.order;
-    let is_known = match mechanism {
-        Mechanism::Kernel => true,
-        Mechanism::Uffd => order.batches.contains(&1),
-        Mechanism::Populated | Mechanism::Exit | Mechanism::ExitGmem => false,
+/// The lines that the test is run for: those of mechanisms that it has too, page by page.
+pub(super) fn lines(request: &Request) -> Vec<Line> {
+    let mut lines = match request.compare_selftest {
+        Some(_) => request.lines(),
+        None => Vec::new(),
     };
-    is_known && order.mechanisms.iter().any(|name| name == mechanism.name())
+    lines.retain(|line| line.batch == 1 && has(line.mechanism));
+    lines
 }
 
-/// What the test calls a kind of memory; `None` where it has none that is the same.
-const fn source(memory: Memory) -> Option<&'static str> {
-    match memory {
-        Memory::Anonymous => Some("anonymous"),
-        Memory::Shmem => Some("shmem"),
-        Memory::Thp => Some("anonymous_thp"),
-        Memory::Hugetlb2m | Memory::Hugetlb1g => None,
+/// Whether the test has the mechanism.
+const fn has(mechanism: Demand) -> bool {
+    match mechanism {
+        Demand::Kernel | Demand::Uffd => true,
+        Demand::Populated | Demand::Exit | Demand::ExitOnMissing | Demand::ExitGmem => false,
     }
 }
 
-/// The test's arguments for this mechanism and number of vCPUs.
-fn arguments(request: &Request, mechanism: Mechanism, vcpus: usize) -> Vec<String> {
+/// What the test calls a kind of memory; `None` where it has none that is the same.
+const fn source(memory: MemoryKind) -> Option<&'static str> {
+    match memory {
+        MemoryKind::Anonymous => Some("anonymous"),
+        MemoryKind::Shmem => Some("shmem"),
+        MemoryKind::Thp => Some("anonymous_thp"),
+        MemoryKind::Hugetlb2m | MemoryKind::Hugetlb1g => None,
+    }
+}
+
+/// The test's arguments for this line.
+fn arguments(request: &Request, line: Line) -> Vec<String> {
     let kib = request.order.pages.get() * 4;
     let mut arguments = vec![
-        format!("-v{vcpus}"),
+        format!("-v{}", line.vcpus),
         format!("-b{kib}k"),
         format!("-s{}", source(request.memory).unwrap_or_default()),
     ];
-    if mechanism == Mechanism::Uffd {
-        let mode = match request.mode {
-            Mode::Missing => "MISSING",
-            Mode::Minor => "MINOR",
+    if line.mechanism == Demand::Uffd {
+        let faults = match request.faults {
+            Faults::Missing => "MISSING",
+            Faults::Minor => "MINOR",
         };
-        arguments.push(format!("-u{mode}"));
+        arguments.push(format!("-u{faults}"));
         arguments.push(format!("-r{}", request.readers));
         if request.sharing == Sharing::One {
             arguments.push("-a".into());
@@ -126,11 +138,11 @@ pub(super) fn run(
     request: &Request,
     program: &Path,
     line: Line,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<f64, LiveError> {
     let mut command = Command::new(program);
     command
-        .args(arguments(request, line.mechanism, line.vcpus))
+        .args(arguments(request, line))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
@@ -140,14 +152,12 @@ pub(super) fn run(
     }
     let spawned = command.spawn();
     let mut child = Killed(spawned.map_err(|error| failed(program, &error.to_string()))?);
-    let deadline = Instant::now() + patience(request.order.pages.get() * line.vcpus as u64);
+    let deadline = Instant::now() + patience(request.order.pages.get() * u64::from(line.vcpus));
     let status = loop {
         if let Some(status) = child.0.try_wait().map_err(LiveError::system("waitpid"))? {
             break status;
         }
-        if stop.load(Ordering::SeqCst) {
-            return Err(LiveError::Stopped);
-        }
+        stop.check()?;
         if Instant::now() > deadline {
             return Err(failed(program, "did not end in time"));
         }
@@ -212,6 +222,8 @@ impl Drop for Killed {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified, Stopped};
+
     use super::*;
     use crate::routes::demand::tests::request;
 
@@ -222,10 +234,10 @@ mod tests {
 
     fn ordered(program: &Path) -> Request {
         Request {
-            touch: Touch::Write,
+            access: Access::Write,
             sequence: Sequence::Sequential,
             ring: Ring::Zero,
-            beside: Some(program.to_path_buf()),
+            compare_selftest: Some(program.to_path_buf()),
             ..request(100)
         }
     }
@@ -237,9 +249,9 @@ mod tests {
         file
     }
 
-    fn line(vcpus: usize) -> Line {
+    fn line(mechanism: Demand, vcpus: u32) -> Line {
         Line {
-            mechanism: Mechanism::Uffd,
+            mechanism,
             vcpus,
             batch: 1,
         }
@@ -247,8 +259,8 @@ mod tests {
 
     fn ran(text: &str) -> Result<f64, LiveError> {
         let script = script(text);
-        let stop = AtomicBool::new(false);
-        run(&ordered(&script), &script, line(2), &stop)
+        let line = line(Demand::Uffd, 2);
+        run(&ordered(&script), &script, line, &Stop::new())
     }
 
     #[test]
@@ -262,9 +274,9 @@ mod tests {
     #[test]
     fn the_test_gets_the_same_memory_vcpus_and_readers() {
         let request = ordered(Path::new("/bin/true"));
-        let uffd = arguments(&request, Mechanism::Uffd, 4).join(" ");
+        let uffd = arguments(&request, line(Demand::Uffd, 4)).join(" ");
         assert_eq!(uffd, "-v4 -b400k -sanonymous -uMISSING -r1 -a");
-        let kernel = arguments(&request, Mechanism::Kernel, 1).join(" ");
+        let kernel = arguments(&request, line(Demand::Kernel, 1)).join(" ");
         assert_eq!(kernel, "-v1 -b400k -sanonymous");
     }
 
@@ -276,7 +288,7 @@ mod tests {
         );
         let failure = |text: &str| {
             let error = ran(text).unwrap_err();
-            assert_eq!(error.exit_code(), 3);
+            assert_eq!(error.class(), Class::Environment);
             error.to_string()
         };
         assert!(failure("echo hello").contains("no line \"Overall demand paging rate:"));
@@ -288,9 +300,10 @@ mod tests {
     #[test]
     fn a_stop_does_not_wait_for_the_test() {
         let script = script("sleep 600");
-        let stop = AtomicBool::new(true);
-        let ran = run(&ordered(&script), &script, line(1), &stop);
-        assert!(matches!(ran, Err(LiveError::Stopped)));
+        let stop = Stop::new();
+        stop.request();
+        let ran = run(&ordered(&script), &script, line(Demand::Uffd, 1), &stop);
+        assert!(matches!(ran, Err(LiveError::Stopped(Stopped))));
     }
 
     #[test]
@@ -298,7 +311,7 @@ mod tests {
         let refused = |request: Request, word: &str| {
             let error = check(&request).unwrap_err();
             assert!(error.to_string().contains(word), "{error}");
-            assert_eq!(error.exit_code(), 2);
+            assert_eq!(error.class(), Class::BadInput);
         };
         let good = || ordered(Path::new("/bin/sh"));
         assert!(check(&good()).is_ok());
@@ -314,20 +327,20 @@ mod tests {
         );
         refused(
             Request {
-                memory: Memory::Hugetlb2m,
+                memory: MemoryKind::Hugetlb2m,
                 ..good()
             },
             "--memory",
         );
         refused(
             Request {
-                touch: Touch::Read,
+                access: Access::Read,
                 ..good()
             },
             "--access write",
         );
         let mut exits = good();
-        exits.order.mechanisms = vec!["exit".into()];
+        exits.order.mechanisms = vec![Demand::Exit.into()];
         refused(exits, "--mechanism uffd");
     }
 }

@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_backend::Stop;
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{Access, MemoryKind, Placement, Ring, Sequence};
 use pagetoll_test_support::skip;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
-use super::request::{Pinning, Request, Sequence, Touch};
+use super::request::Request;
 use super::run::content::Content;
 use super::run::crew::{Crew, Touched};
 use super::run::entry::{Entry, Source};
@@ -27,7 +30,6 @@ use crate::vm::backing::Backing;
 use crate::vm::guest;
 use crate::vm::kick::Kicker;
 use crate::vm::machine::{Machine, Slots};
-use crate::vm::{Memory, Ring};
 
 /// A source with failures, delays and short reads.
 struct Trouble<S> {
@@ -127,7 +129,7 @@ fn options(batch: u32) -> Options {
 
 /// Two vCPUs touch `pages` each, populated from `source`, and are kicked meanwhile. Returns the faults.
 fn weather(request: &Request, source: Source<'_>, batch: u32) -> u64 {
-    let backing = Backing::new(Memory::Anonymous, 2, request.order.pages.get()).unwrap();
+    let backing = Backing::new(MemoryKind::Anonymous, 2, request.order.pages.get()).unwrap();
     let orders = [0, 1].map(|vcpu| order_of(request, vcpu));
     for (vcpu, order) in orders.iter().enumerate() {
         guest::write(&backing.memory, backing.layout.order_of(vcpu), order).unwrap();
@@ -160,14 +162,14 @@ fn drive(
 ) -> Vec<Touched> {
     let (kicker, over) = (Kicker::new().unwrap(), AtomicBool::new(false));
     let crew = Crew {
-        mechanism: "exit",
+        mechanism: Demand::Exit,
         layout: machine.backing.layout,
         content: Content::WORDS,
         orders,
         ring: request.ring,
-        pinning: Pinning::None,
+        placement: Placement::Anywhere,
         kicker: &kicker,
-        stop: &AtomicBool::new(false),
+        stop: &Stop::new(),
     };
     let mut vcpus: Vec<_> = (0..orders.len())
         .map(|number| machine.vcpu(number).unwrap())
@@ -193,10 +195,9 @@ fn drive(
 }
 
 fn stormy(pages: u64, ring: Ring) -> Request {
-    let (touch, sequence) = (Touch::Mixed, Sequence::Random);
     Request {
-        touch,
-        sequence,
+        access: Access::Mixed,
+        sequence: Sequence::Random,
         ring,
         ..request(pages)
     }
@@ -243,7 +244,7 @@ fn a_guest_of_which_nothing_is_there_runs() {
         skip!("{reason}");
     }
     let request = stormy(300, Ring::Three);
-    let backing = Backing::new(Memory::Anonymous, 2, 300).unwrap();
+    let backing = Backing::new(MemoryKind::Anonymous, 2, 300).unwrap();
     let (memory, layout) = (&backing.memory, backing.layout);
     let orders = [0, 1].map(|vcpu| order_of(&request, vcpu));
     for (vcpu, order) in orders.iter().enumerate() {

@@ -1,13 +1,14 @@
 //! Small bills of this host; skipped where KVM or userfaultfd is missing.
 
+use pagetoll_backend::{Class, Classified, Quiet, Stopped};
+use pagetoll_bill::spec::{
+    Access, DemandSpec, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
+};
 use pagetoll_bill::{Order, Verdict};
 use pagetoll_test_support::skipped_test;
 use pagetoll_units::Pages;
 
-use std::sync::atomic::AtomicBool;
-
 use super::*;
-use crate::pager::{Mode, Sharing, Waiting};
 
 /// A request of every mechanism for this many pages of each of two vCPUs.
 pub(super) fn request(pages: u64) -> Request {
@@ -15,35 +16,32 @@ pub(super) fn request(pages: u64) -> Request {
         order: Order {
             pages: Pages(pages),
             batches: vec![1, 16],
-            mechanisms: Mechanism::ALL
-                .map(|mechanism| mechanism.name().to_owned())
-                .to_vec(),
+            mechanisms: Route::Demand.mechanisms_on(Backend::Live).collect(),
             runs: 1,
         },
         vcpus: vec![1, 2],
         readers: 1,
         waiting: Waiting::Poll,
         sharing: Sharing::One,
-        mode: Mode::Missing,
-        memory: Memory::Anonymous,
-        touch: Touch::Mixed,
+        faults: Faults::Missing,
+        memory: MemoryKind::Anonymous,
+        access: Access::Mixed,
         sequence: Sequence::Random,
         seed: 1,
         ring: Ring::Three,
-        pinning: Pinning::None,
-        beside: None,
-        command: "pagetoll bill demand".into(),
+        placement: Placement::Anywhere,
+        compare_selftest: None,
     }
 }
 
 /// The bill, or `None` where the host lacks what it needs.
-fn billed(name: &str, request: Request) -> Option<Bill> {
-    let here = Surroundings {
-        stop: &AtomicBool::new(false),
-        progress: &|_, _, _| {},
+fn billed(name: &str, request: Request) -> Option<Draft> {
+    let context = Context {
+        stop: &Stop::new(),
+        progress: &Quiet,
     };
-    match bill(&request.validated().unwrap(), &here) {
-        Ok(billed) => Some(billed.bill),
+    match bill(&request.validated().unwrap(), &context) {
+        Ok(billed) => Some(billed.draft),
         Err(LiveError::Environment { what, .. }) => {
             skipped_test(name, what);
             None
@@ -53,14 +51,14 @@ fn billed(name: &str, request: Request) -> Option<Bill> {
 }
 
 fn assert_sound(name: &str, request: Request) {
-    let lines = lines(&request).len();
+    let lines = request.lines().len();
     let Some(bill) = billed(name, request) else {
         return;
     };
     assert_eq!(bill.rows.len(), lines);
     for row in &bill.rows {
-        if let Some(reason) = &row.unavailable {
-            let part = format!("{name}: {} at batch {}", row.mechanism, row.batch);
+        if let Some(reason) = row.why_unavailable() {
+            let part = format!("{name}: {}", row.key);
             skipped_test(&part, reason);
             continue;
         }
@@ -70,7 +68,8 @@ fn assert_sound(name: &str, request: Request) {
                 .all(|check| check.verdict == Verdict::Pass),
             "{row:#?}"
         );
-        assert!(row.pages_per_second.is_some_and(|rate| rate > 0.0));
+        let rate = row.figures().and_then(|figures| figures.rate);
+        assert!(rate.is_some_and(|rate| rate.pages_per_second > 0.0));
     }
 }
 
@@ -93,8 +92,8 @@ fn ring_0_loses_no_write() {
 #[test]
 fn minor_faults_of_shared_memory_are_continued() {
     let request = Request {
-        memory: Memory::Shmem,
-        mode: Mode::Minor,
+        memory: MemoryKind::Shmem,
+        faults: Faults::Minor,
         ..request(512)
     };
     assert_sound("minor faults", request);
@@ -104,14 +103,14 @@ fn minor_faults_of_shared_memory_are_continued() {
 fn several_readers_and_userfaultfds_serve_together() {
     for (waiting, sharing) in [
         (Waiting::Epoll, Sharing::One),
-        (Waiting::Poll, Sharing::PerRange),
+        (Waiting::Poll, Sharing::PerVcpu),
     ] {
         let request = Request {
             waiting,
             sharing,
             readers: 3,
-            memory: Memory::Shmem,
-            pinning: Pinning::Together,
+            memory: MemoryKind::Shmem,
+            placement: Placement::Together,
             ..request(256)
         };
         assert_sound("several readers", request);
@@ -120,7 +119,7 @@ fn several_readers_and_userfaultfds_serve_together() {
 
 #[test]
 fn transparent_and_hugetlb_pages_are_paged_too() {
-    for memory in [Memory::Thp, Memory::Hugetlb2m] {
+    for memory in [MemoryKind::Thp, MemoryKind::Hugetlb2m] {
         assert_sound(
             memory.name(),
             Request {
@@ -133,30 +132,34 @@ fn transparent_and_hugetlb_pages_are_paged_too() {
 
 #[test]
 fn a_stop_ends_a_bill() {
-    let here = Surroundings {
-        stop: &AtomicBool::new(true),
-        progress: &|_, _, _| {},
+    let stop = Stop::new();
+    stop.request();
+    let context = Context {
+        stop: &stop,
+        progress: &Quiet,
     };
-    let ended = bill(&request(64).validated().unwrap(), &here);
+    let ended = bill(&request(64).validated().unwrap(), &context);
     assert!(matches!(
         ended,
-        Err(LiveError::Stopped | LiveError::Environment { .. })
+        Err(LiveError::Stopped(Stopped) | LiveError::Environment { .. })
     ));
 }
 
 #[test]
 fn a_bill_without_any_measurable_line_is_an_error() {
+    let line = request(1).lines()[0];
+    let runs = |outcome| LineRuns { line, outcome };
     let lacking = || {
-        Err(Lacking {
+        runs(Err(Lacking {
             what: "no pages".into(),
             remedy: "get some".into(),
-        })
+        }))
     };
-    assert!(require_any(&[lacking(), Ok(vec![])]).is_ok());
+    assert!(require_any(&[lacking(), runs(Ok(vec![]))]).is_ok());
     let error = require_any(&[lacking(), lacking()]).unwrap_err();
     assert_eq!(
-        (error.to_string().as_str(), error.exit_code()),
-        ("no pages; get some", 3)
+        (error.to_string().as_str(), error.class()),
+        ("no pages; get some", Class::Environment)
     );
 }
 
@@ -172,6 +175,26 @@ fn invalid_orders_are_refused() {
     assert!(with(|r| r.vcpus = vec![]).contains("--vcpus is empty"));
     assert!(with(|r| r.readers = 0).starts_with("--readers 0"));
     assert!(with(|r| r.order.batches = vec![3]).contains("power of two"));
-    assert!(with(|r| r.memory = Memory::Hugetlb2m).contains("multiple of 512"));
-    assert!(with(|r| r.mode = Mode::Minor).contains("--memory shmem"));
+    assert!(with(|r| r.memory = MemoryKind::Hugetlb2m).contains("multiple of 512"));
+    assert!(with(|r| r.faults = Faults::Minor).contains("--memory shmem"));
+}
+
+#[test]
+fn an_order_that_says_nothing_has_defaults_and_the_kernels_own_test_runs_in_ring_0() {
+    let plain = Request::new(&Spec::new(Route::Demand)).unwrap();
+    assert_eq!(plain.vcpus, [1, 2, 4]);
+    assert_eq!(
+        (plain.order.batches.as_slice(), plain.order.runs),
+        ([1, 16, 64].as_slice(), 5)
+    );
+    assert_eq!(plain.order.mechanisms.len(), 5);
+    assert_eq!(plain.ring, Ring::Three);
+    let compared = Request::new(&Spec {
+        demand: DemandSpec {
+            compare_selftest: Some("/bin/sh".into()),
+            ..DemandSpec::default()
+        },
+        ..Spec::new(Route::Demand)
+    });
+    assert_eq!(compared.unwrap().ring, Ring::Zero);
 }

@@ -1,8 +1,8 @@
-//! Page descriptors as large as Linux's, and what a pinning loop must have left in them.
+//! Page descriptors as large as Linux's, and what a pinning loop leaves in them.
 
 use std::hint::black_box;
 
-use super::loops::{Mechanism, Pinned};
+use super::loops::Pinned;
 
 /// `compound_head` of a page that is a folio of its own, or its folio's first.
 const HEAD: u32 = u32::MAX;
@@ -65,7 +65,7 @@ impl Memory {
     }
 
     /// Pages whose pin is not counted, or counted twice; and those that were not accounted.
-    pub(super) fn wrong_after(&self, _: Mechanism, pinned: Pinned) -> u64 {
+    pub(super) fn wrong_after(&self, pinned: Pinned) -> u64 {
         let heads = self
             .descriptors
             .iter()

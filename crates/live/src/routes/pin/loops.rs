@@ -6,6 +6,8 @@
 
 use std::hint::black_box;
 
+use pagetoll_bill::route::Pin;
+
 use super::descriptor::Memory;
 
 /// Page pointers of a batch: those of one page of memory, `VFIO_BATCH_MAX_CAPACITY`.
@@ -13,16 +15,7 @@ const CAPACITY: usize = 512;
 /// PG_reserved: pages that have it are not accounted.
 const RESERVED: u64 = 1;
 
-/// How many pages one turn takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mechanism {
-    PerPage,
-    PerBatch,
-    PerFolio,
-    Range,
-}
-
-/// What a loop did.
+/// The counts of one pass of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pinned {
     /// Pages accounted to the process.
@@ -31,26 +24,17 @@ pub(super) struct Pinned {
     pub(super) turns: u64,
 }
 
-impl Mechanism {
-    pub(super) const ALL: [Self; 4] = [Self::PerPage, Self::PerBatch, Self::PerFolio, Self::Range];
+/// Pins all of the memory.
+pub(super) type Loop = fn(&mut Memory) -> Pinned;
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::PerPage => "per-page",
-            Self::PerBatch => "per-batch",
-            Self::PerFolio => "per-folio",
-            Self::Range => "range",
-        }
-    }
-
-    /// Pins all of the memory.
-    pub(super) fn pin(self, memory: &mut Memory) -> Pinned {
-        match self {
-            Self::Range => by_range(memory),
-            Self::PerPage => by_batches(memory, one_page),
-            Self::PerBatch => by_batches(memory, whole_batch),
-            Self::PerFolio => by_batches(memory, rest_of_folio),
-        }
+/// The loop of a mechanism; `None` where the mechanism is a system call.
+pub(super) const fn loop_of(mechanism: Pin) -> Option<Loop> {
+    match mechanism {
+        Pin::PerPage => Some(|memory| by_batches(memory, one_page)),
+        Pin::PerBatch => Some(|memory| by_batches(memory, whole_batch)),
+        Pin::PerFolio => Some(|memory| by_batches(memory, rest_of_folio)),
+        Pin::Range => Some(by_range),
+        Pin::Kernel | Pin::Iommufd => None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! A vCPU that leaves the guest, and one that touches pages.
 
 use kvm_ioctls::{VcpuExit, VcpuFd};
-use pagetoll_bill::Order;
+use pagetoll_bill::Route;
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{DemandSpec, MemoryKind, Placement, Ring, Spec};
 use pagetoll_units::Pages;
 use rustix::io::Errno;
 use vm_memory::GuestAddress;
@@ -9,14 +11,13 @@ use vm_memory::GuestAddress;
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
-use crate::pager::{GuestRange, MemorySource, Mode, Options, Pager, Sharing, Waiting};
-use crate::routes::demand::mechanism::Mechanism;
-use crate::routes::demand::request::{Pinning, Request, Sequence, Touch};
+use crate::pager::{GuestRange, MemorySource, Options, Pager};
+use crate::routes::demand::line::Line;
+use crate::routes::demand::request::Request;
 use crate::routes::demand::run::{Measured, Setup};
 use crate::vm::backing::Backing;
 use crate::vm::guest::{self, Parameters, Program};
 use crate::vm::machine::{Machine, Slots};
-use crate::vm::{Memory, Ring};
 
 pub(super) const GROUP: Group = Group {
     name: "the guest",
@@ -39,15 +40,15 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     round.note(Primitive::VmExit, left()?);
     let failed = failed(round.pages(PAGES))?;
     round.note(Primitive::EfaultRoundTrip, failed);
-    let touch = run(round, Mechanism::Populated)?;
+    let touch = run(round, Demand::Populated)?;
     round.note(Primitive::GuestTouch, worked(&touch));
-    let kernel = run(round, Mechanism::Kernel)?;
+    let kernel = run(round, Demand::Kernel)?;
     round.note(Primitive::GuestZeroFill, worked(&kernel));
-    let uffd = run(round, Mechanism::Uffd)?;
+    let uffd = run(round, Demand::Uffd)?;
     round.note(Primitive::GuestSleep, worked(&uffd));
     let reader = nanoseconds(uffd.readers_worked) / PAGES as f64;
     round.note(Primitive::GuestReader, reader);
-    let exit = run(round, Mechanism::Exit)?.by_vcpus;
+    let exit = run(round, Demand::Exit)?.by_vcpus;
     match exit.decoded + exit.reported {
         0 => round.lacks(Primitive::FindPage, "no page had to be found"),
         found => {
@@ -64,47 +65,35 @@ fn worked(run: &Measured) -> f64 {
 }
 
 /// A run of the route itself, on one vCPU, page by page.
-fn run(round: &Round<'_>, mechanism: Mechanism) -> Result<Measured, LiveError> {
-    let request = request();
+fn run(round: &Round<'_>, mechanism: Demand) -> Result<Measured, LiveError> {
     Setup {
-        request: &request,
-        mechanism,
-        vcpus: 1,
-        batch: 1,
+        request: &request()?,
+        line: Line {
+            mechanism,
+            vcpus: 1,
+            batch: 1,
+        },
         content: round.content,
-        stop: round.here.stop,
+        stop: round.stop,
     }
     .run()
 }
 
 /// The vCPU and its reader on one CPU: what the vCPU thread itself does is the same anywhere.
-fn request() -> Request {
-    Request {
-        order: Order {
-            pages: Pages(PAGES),
-            batches: vec![1],
-            mechanisms: Vec::new(),
-            runs: 1,
+fn request() -> Result<Request, LiveError> {
+    Request::new(&Spec {
+        pages: Some(Pages(PAGES)),
+        demand: DemandSpec {
+            placement: Some(Placement::Together),
+            ..DemandSpec::default()
         },
-        vcpus: vec![1],
-        readers: 1,
-        waiting: Waiting::Poll,
-        sharing: Sharing::One,
-        mode: Mode::Missing,
-        memory: Memory::Anonymous,
-        touch: Touch::Write,
-        sequence: Sequence::Sequential,
-        seed: 1,
-        ring: Ring::Three,
-        pinning: Pinning::Together,
-        beside: None,
-        command: String::new(),
-    }
+        ..Spec::new(Route::Demand)
+    })
 }
 
 /// A port write by the guest, out to this process and back.
 fn left() -> Result<f64, LiveError> {
-    let machine = Machine::new(Backing::new(Memory::Anonymous, 1, PAGES)?, Slots::All)?;
+    let machine = Machine::new(Backing::new(MemoryKind::Anonymous, 1, PAGES)?, Slots::All)?;
     let mut vcpu = started(&machine, Program::Leave)?;
     each_takes(EXITS, || (0..EXITS).try_for_each(|_| leave(&mut vcpu)))
 }
@@ -121,7 +110,7 @@ fn leave(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
 
 /// Repeated exits for a page that stays missing.
 fn failed(content: &[u8]) -> Result<f64, LiveError> {
-    let machine = Machine::new(Backing::new(Memory::Anonymous, 1, PAGES)?, Slots::All)?;
+    let machine = Machine::new(Backing::new(MemoryKind::Anonymous, 1, PAGES)?, Slots::All)?;
     let range = GuestRange {
         start: GuestAddress(machine.backing.layout.data),
         bytes: PAGES * 4096,

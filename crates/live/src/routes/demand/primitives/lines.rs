@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use pagetoll_backend::Stopped;
 use pagetoll_bill::cost::Nearness;
 
 use super::estimate::median;
@@ -109,8 +110,8 @@ fn taken_over(one: usize, other: usize) -> Result<Taken, LiveError> {
             }
             Ok(times)
         });
-        let taken = taker.join().unwrap_or(Err(LiveError::Stopped));
-        owner.join().unwrap_or(Err(LiveError::Stopped))?;
+        let taken = taker.join().unwrap_or(Err(Stopped.into()));
+        owner.join().unwrap_or(Err(Stopped.into()))?;
         let (moved, hit) = taken?;
         Ok(Taken {
             moved: median(moved),
@@ -165,7 +166,7 @@ fn contended(cpus: &[usize]) -> Result<f64, LiveError> {
             .collect();
         let ended = threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or(Err(LiveError::Stopped)));
+            .map(|thread| thread.join().unwrap_or(Err(Stopped.into())));
         ended.collect::<Result<_, _>>()
     })?;
     let began = times.iter().map(|time| time.0).min();

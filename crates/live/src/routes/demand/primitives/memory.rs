@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "userfaultfd and advice about mapped memory")]
 
+use pagetoll_bill::spec::MemoryKind;
 use rustix::mm::Advice;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
@@ -12,7 +13,6 @@ use crate::cpu_time::thread_time;
 use crate::pager::{
     Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
 };
-use crate::vm::Memory;
 use crate::vm::backing::Backing;
 use crate::vm::guest::inaccessible;
 
@@ -54,7 +54,7 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
 
 /// A page of `UFFDIO_COPY` calls.
 fn copied(content: &[u8], pages: u64, wake: Wake) -> Result<f64, LiveError> {
-    let fresh = Fresh::new(Memory::Anonymous)?;
+    let fresh = Fresh::new(MemoryKind::Anonymous)?;
     let userfaultfd = fresh.registered(Mode::Missing)?;
     let mut start = fresh.range.start;
     each_takes(PAGES, || {
@@ -70,7 +70,7 @@ fn copied(content: &[u8], pages: u64, wake: Wake) -> Result<f64, LiveError> {
 /// A page of `UFFDIO_CONTINUE` calls, where the kernel knows minor faults of shared memory (Linux 5.14).
 fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
     for pages in BATCHES {
-        let fresh = Fresh::new(Memory::Shmem)?;
+        let fresh = Fresh::new(MemoryKind::Shmem)?;
         fresh.backing.fill_page_cache(round.pages(PAGES))?;
         let userfaultfd = match fresh.registered(Mode::Minor) {
             Ok(userfaultfd) => userfaultfd,
@@ -98,7 +98,7 @@ fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
 
 /// The pager's own handler, page by page, without anybody that faults.
 fn populated(round: &mut Round<'_>) -> Result<(), LiveError> {
-    let backing = Backing::new(Memory::Anonymous, 1, PAGES)?;
+    let backing = Backing::new(MemoryKind::Anonymous, 1, PAGES)?;
     let start = GuestAddress(backing.layout.data);
     let range = GuestRange {
         start,
@@ -126,14 +126,14 @@ fn populated(round: &mut Round<'_>) -> Result<(), LiveError> {
 
 /// What the kernel does by itself, and giving it back: the mapping's own share cancels out.
 fn touched(round: &mut Round<'_>) -> Result<(), LiveError> {
-    let untouched = Fresh::new(Memory::Anonymous)?;
+    let untouched = Fresh::new(MemoryKind::Anonymous)?;
     let empty = untouched.given_back();
-    let fresh = Fresh::new(Memory::Anonymous)?;
+    let fresh = Fresh::new(MemoryKind::Anonymous)?;
     let first = fresh.touch()?;
     let full = fresh.given_back();
     round.note(Primitive::FirstTouch, first);
     round.note(Primitive::Munmap, (full - empty) / PAGES as f64);
-    match Fresh::new(Memory::Anonymous)?.populate() {
+    match Fresh::new(MemoryKind::Anonymous)?.populate() {
         Ok(populate) => round.note(Primitive::PopulateWrite, populate),
         Err(error) => round.lacks(
             Primitive::PopulateWrite,
@@ -150,7 +150,7 @@ struct Fresh {
 }
 
 impl Fresh {
-    fn new(kind: Memory) -> Result<Self, LiveError> {
+    fn new(kind: MemoryKind) -> Result<Self, LiveError> {
         let backing = Backing::new(kind, 1, PAGES)?;
         let range = HostRange {
             start: backing.data_address()?,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_bill::spec::MemoryKind;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +17,6 @@ use super::round::{Round, each_takes};
 use super::{Group, PAGES, Primitive};
 use crate::LiveError;
 use crate::pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
-use crate::vm::Memory;
 use crate::vm::backing::Backing;
 
 pub(super) const GROUP: Group = Group {
@@ -38,7 +38,7 @@ const CALLS: u64 = 512;
 const SETTLE: Duration = Duration::from_millis(3);
 
 fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
-    let backing = Backing::new(Memory::Anonymous, 1, PAGES)?;
+    let backing = Backing::new(MemoryKind::Anonymous, 1, PAGES)?;
     let new = Userfaultfd::new(Delivery::Message);
     let userfaultfd = new.map_err(LiveError::system("userfaultfd"))?;
     let range = HostRange {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pagetoll_backend::Stop;
+
 use super::topology::Cpus;
 use super::{Primitive, SOURCE_PAGES};
 use crate::LiveError;
 use crate::cpu_time::thread_time;
-use crate::routes::demand::surroundings::Surroundings;
 
 /// A round while it is measured.
 pub(super) struct Round<'a> {
@@ -15,7 +16,7 @@ pub(super) struct Round<'a> {
     pub(super) content: &'a [u8],
     pub(super) cpus: &'a Cpus,
     pub(super) number: u32,
-    pub(super) here: &'a Surroundings<'a>,
+    pub(super) stop: &'a Stop,
     /// Where the next pages of the content are taken.
     next: usize,
     samples: BTreeMap<Primitive, f64>,
@@ -23,17 +24,12 @@ pub(super) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    pub(super) fn new(
-        content: &'a [u8],
-        cpus: &'a Cpus,
-        number: u32,
-        here: &'a Surroundings<'a>,
-    ) -> Self {
+    pub(super) fn new(content: &'a [u8], cpus: &'a Cpus, number: u32, stop: &'a Stop) -> Self {
         Self {
             content,
             cpus,
             number,
-            here,
+            stop,
             next: number as usize * 7,
             samples: BTreeMap::new(),
             absent: BTreeMap::new(),

@@ -1,18 +1,17 @@
 //! A round on this host, skipped where KVM or userfaultfd is missing; and figures from made-up rounds.
 
-use std::sync::atomic::AtomicBool;
-
+use pagetoll_backend::{Quiet, Stop};
 use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_test_support::skipped_test;
 
 use super::*;
 
-fn measured(name: &str, stop: bool) -> Option<Result<Measurements, LiveError>> {
-    let here = Surroundings {
-        stop: &AtomicBool::new(stop),
-        progress: &|_, _, _| {},
+fn measured(name: &str, stop: &Stop) -> Option<Result<Measurements, LiveError>> {
+    let context = Context {
+        stop,
+        progress: &Quiet,
     };
-    match measure(1, &here) {
+    match measure(1, &context) {
         Err(LiveError::Environment { what, .. }) => {
             skipped_test(name, what);
             None
@@ -23,7 +22,7 @@ fn measured(name: &str, stop: bool) -> Option<Result<Measurements, LiveError>> {
 
 #[test]
 fn every_primitive_is_measured_or_has_a_reason() {
-    let Some(found) = measured("every primitive", false) else {
+    let Some(found) = measured("every primitive", &Stop::new()) else {
         return;
     };
     let found = found.unwrap();
@@ -43,8 +42,10 @@ fn every_primitive_is_measured_or_has_a_reason() {
 
 #[test]
 fn a_stop_ends_the_measurement() {
-    if let Some(found) = measured("stop", true) {
-        assert!(matches!(found, Err(LiveError::Stopped)));
+    let stop = Stop::new();
+    stop.request();
+    if let Some(found) = measured("stop", &stop) {
+        assert!(matches!(found, Err(LiveError::Stopped(_))));
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use pagetoll_bill::cost::{Nearness, Topology};
 
-use crate::routes::demand::run::place;
+use crate::host;
 
 const SYSFS: &str = "/sys/devices/system/cpu";
 
@@ -31,7 +31,7 @@ pub(super) struct Cpus {
 
 impl Cpus {
     pub(super) fn of_this_host() -> Self {
-        Self::read(Path::new(SYSFS), place::allowed_cpus())
+        Self::read(Path::new(SYSFS), host::allowed_cpus())
     }
 
     fn read(sysfs: &Path, numbers: Vec<usize>) -> Self {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_backend::Stopped;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, retry_on_intr, write};
 
@@ -173,7 +174,7 @@ fn wake_again(event: &Event, woken: &AtomicU64) -> Result<Vec<f64>, LiveError> {
 
 /// The result of a thread, none of which panics.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T, LiveError>>) -> Result<T, LiveError> {
-    thread.join().unwrap_or(Err(LiveError::Stopped))
+    thread.join().unwrap_or(Err(Stopped.into()))
 }
 
 /// An eventfd whose reads block while it is 0.

@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
+use pagetoll_bill::route::Demand;
 use pagetoll_bill::{Spread, Toll};
 
 use crate::pager::Counts;
-use crate::routes::demand::mechanism::Mechanism;
 
 /// Standard errors by which a difference must exceed zero.
 const SIGNIFICANT: f64 = 3.0;
@@ -35,7 +35,7 @@ pub(super) struct Items {
 }
 
 /// Itemises the runs of a line; `counts` are those of all of them, over `pages` pages.
-pub(super) fn items(mechanism: Mechanism, turns: &[Turn], counts: &Counts, pages: f64) -> Items {
+pub(super) fn items(mechanism: Demand, turns: &[Turn], counts: &Counts, pages: f64) -> Items {
     let rests: Vec<f64> = turns
         .iter()
         .map(|turn| turn.cost - turn.timed - turn.touch.unwrap_or(0.0))
@@ -45,10 +45,10 @@ pub(super) fn items(mechanism: Mechanism, turns: &[Turn], counts: &Counts, pages
         return Items::default();
     };
     let (name, count) = match (mechanism, counts.faults) {
-        (Mechanism::Populated, _) => ("", 1.0),
-        (Mechanism::Kernel, _) => ("fault", 1.0),
-        (Mechanism::Uffd, faults) => ("deliver-and-wake", faults as f64 / pages),
-        (Mechanism::Exit | Mechanism::ExitGmem, faults) => {
+        (Demand::Populated, _) => ("", 1.0),
+        (Demand::Kernel, _) => ("fault", 1.0),
+        (Demand::Uffd, faults) => ("deliver-and-wake", faults as f64 / pages),
+        (Demand::Exit | Demand::ExitOnMissing | Demand::ExitGmem, faults) => {
             ("exit-and-enter", faults as f64 / pages)
         }
     };
@@ -61,8 +61,8 @@ pub(super) fn items(mechanism: Mechanism, turns: &[Turn], counts: &Counts, pages
     let timed = timed(counts, pages);
     match touch {
         Some(touch) if is_resolved => {
-            let last = toll(name, count, rest.mean / count);
-            let tolls = [toll("touch", 1.0, touch)].into_iter().chain(timed);
+            let last = Toll::new(name, count, rest.mean / count);
+            let tolls = [Toll::once("touch", touch)].into_iter().chain(timed);
             Items {
                 tolls: tolls.chain([last]).collect(),
                 unresolved: None,
@@ -70,10 +70,10 @@ pub(super) fn items(mechanism: Mechanism, turns: &[Turn], counts: &Counts, pages
         }
         _ => {
             let joint = match mechanism {
-                Mechanism::Populated => "touch".to_owned(),
+                Demand::Populated => "touch".to_owned(),
                 _ => format!("touch+{name}"),
             };
-            let last = toll(&joint, 1.0, rest.mean + touch.unwrap_or(0.0));
+            let last = Toll::once(joint, rest.mean + touch.unwrap_or(0.0));
             let most = (rest.mean + SIGNIFICANT * error).max(0.0);
             let bound = match turns.len() {
                 1 => "one run gives no upper bound".to_owned(),
@@ -85,14 +85,6 @@ pub(super) fn items(mechanism: Mechanism, turns: &[Turn], counts: &Counts, pages
                     .map(|_| format!("{name} is not resolved from the noise of touch: {bound}")),
             }
         }
-    }
-}
-
-fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
-    Toll {
-        name: name.to_owned(),
-        count_per_page,
-        cost_each,
     }
 }
 
@@ -110,7 +102,7 @@ pub(super) fn timed(counts: &Counts, pages: f64) -> impl Iterator<Item = Toll> {
         .filter(took_time)
         .map(move |(name, count, time)| {
             let each = time.as_secs_f64() * 1e9 / count as f64;
-            toll(name, count as f64 / pages, each)
+            Toll::new(name, count as f64 / pages, each)
         })
 }
 
@@ -133,7 +125,7 @@ mod tests {
             faults: 10 * turns.len() as u64,
             ..Counts::default()
         };
-        items(Mechanism::Exit, turns, &counts, pages)
+        items(Demand::Exit, turns, &counts, pages)
     }
 
     #[test]

@@ -7,34 +7,36 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kvm_ioctls::VcpuFd;
+use pagetoll_backend::{Stop, Stopped};
+use pagetoll_bill::route::{Demand, RouteMechanism};
+use pagetoll_bill::spec::{Placement, Ring};
 
 use super::content::Content;
 use super::entry::Entry;
 use super::place::{self, Role};
-use crate::LiveError;
 use crate::cpu_time::thread_time;
 use crate::pager::Counts;
-use crate::routes::demand::request::{Pinning, patience};
-use crate::vm::Ring;
+use crate::routes::demand::request::patience;
 use crate::vm::exit::Left;
 use crate::vm::guest::{self, Layout, Parameters, Program};
 use crate::vm::kick::Kicker;
+use crate::{LiveError, host};
 
-/// How often it is looked whether the work is still wanted.
+/// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
+
 /// What all vCPU threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Crew<'a> {
-    pub(crate) mechanism: &'a str,
+    pub(crate) mechanism: Demand,
     pub(crate) layout: Layout,
     pub(crate) content: Content,
     pub(crate) orders: &'a [Vec<u64>],
     pub(crate) ring: Ring,
-    pub(crate) pinning: Pinning,
+    pub(crate) placement: Placement,
     /// Interrupts the vCPUs' `KVM_RUN`.
     pub(crate) kicker: &'a Kicker,
-    /// Set to end the run early.
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: &'a Stop,
 }
 
 /// What a vCPU did.
@@ -104,12 +106,12 @@ impl Crew<'_> {
         loop {
             match receiver.recv_timeout(POLL) {
                 Ok((number, Ok(touched))) => results[number] = Some(touched),
-                Ok((_, Err(LiveError::Stopped))) => {}
+                Ok((_, Err(LiveError::Stopped(_)))) => {}
                 Ok((_, Err(error))) => failure = failure.or(Some(error)),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let asked = self.stop.load(Ordering::SeqCst);
+            let asked = self.stop.requested();
             let late = Instant::now() > deadline;
             if asked || late || failure.is_some() || !sound() {
                 if late && failure.is_none() && !asked {
@@ -122,13 +124,13 @@ impl Crew<'_> {
         let touched: Option<Vec<Touched>> = results.into_iter().collect();
         match failure {
             Some(failure) => Err(failure),
-            None => touched.ok_or(LiveError::Stopped),
+            None => touched.ok_or(Stopped.into()),
         }
     }
 
     fn hung(&self, vcpus: usize, patience: Duration) -> LiveError {
         LiveError::Hung {
-            mechanism: self.mechanism.to_owned(),
+            mechanism: self.mechanism.properties().name.to_owned(),
             vcpus,
             seconds: patience.as_secs(),
         }
@@ -165,7 +167,7 @@ impl Member<'_, '_> {
     fn make_ready(&mut self) -> Result<(), LiveError> {
         let crew = self.crew;
         let role = Role::Vcpu(self.number);
-        place::pin(place::cpu_for(role, crew.pinning, &place::allowed_cpus()))?;
+        place::pin(place::cpu_for(role, crew.placement, &host::allowed_cpus()))?;
         self.set_ring(crew.ring)?;
         self.run(Program::Warm).map(drop)
     }
@@ -225,7 +227,7 @@ impl Member<'_, '_> {
     fn until_done(&mut self) -> Result<(), LiveError> {
         loop {
             if self.watch.cancelled.load(Ordering::SeqCst) {
-                return Err(LiveError::Stopped);
+                return Err(Stopped.into());
             }
             match self.entry.enter(&mut self.vcpu)? {
                 Left::Done => return Ok(()),
@@ -253,7 +255,7 @@ impl Member<'_, '_> {
         let rip = self.vcpu.get_regs().map_or(0, |regs| regs.rip);
         let cr2 = self.vcpu.get_sregs().map_or(0, |sregs| sregs.cr2);
         LiveError::Guest {
-            mechanism: self.crew.mechanism.to_owned(),
+            mechanism: self.crew.mechanism.properties().name.to_owned(),
             vcpu: self.number,
             how: format!("{how} at rip {rip:#x}, cr2 {cr2:#x}"),
         }

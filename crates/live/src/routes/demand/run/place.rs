@@ -1,9 +1,10 @@
 //! Which thread runs on which CPU.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use pagetoll_bill::spec::Placement;
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::LiveError;
-use crate::routes::demand::request::Pinning;
+use crate::host::allowed_cpus;
 
 /// A thread of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,22 +15,12 @@ pub(crate) enum Role {
     Reader(usize, usize),
 }
 
-/// CPUs that this process may use, ascending.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(None) else {
-        return vec![0];
-    };
-    (0..CpuSet::MAX_CPU)
-        .filter(|cpu| set.is_set(*cpu))
-        .collect()
-}
-
 /// The CPU that a thread is to run on; `None` where it may run anywhere.
-pub(crate) fn cpu_for(role: Role, pinning: Pinning, allowed: &[usize]) -> Option<usize> {
-    let number = match (role, pinning) {
-        (_, Pinning::None) | (Role::Reader(..), Pinning::Vcpus) => return None,
-        (Role::Vcpu(number), _) | (Role::Reader(number, _), Pinning::Together) => number,
-        (Role::Reader(number, vcpus), Pinning::Apart) => vcpus + number,
+pub(crate) fn cpu_for(role: Role, placement: Placement, allowed: &[usize]) -> Option<usize> {
+    let number = match (role, placement) {
+        (_, Placement::Anywhere) | (Role::Reader(..), Placement::Vcpus) => return None,
+        (Role::Vcpu(number), _) | (Role::Reader(number, _), Placement::Together) => number,
+        (Role::Reader(number, vcpus), Placement::Apart) => vcpus + number,
     };
     allowed.get(number % allowed.len().max(1)).copied()
 }
@@ -50,12 +41,12 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), LiveError> {
 }
 
 /// Where threads were put, in words.
-pub(crate) fn describe(vcpus: usize, readers: usize, pinning: Pinning) -> String {
+pub(crate) fn describe(vcpus: usize, readers: usize, placement: Placement) -> String {
     let allowed = allowed_cpus();
     let of = |name: &str, roles: Vec<Role>| {
         let cpus: Option<Vec<_>> = roles
             .iter()
-            .map(|role| cpu_for(*role, pinning, &allowed))
+            .map(|role| cpu_for(*role, placement, &allowed))
             .collect();
         match cpus {
             None => format!("{name} unpinned"),
@@ -83,12 +74,12 @@ mod tests {
     #[test]
     fn threads_wrap_around_the_allowed_cpus() {
         let allowed = [2, 5];
-        let cpu = |role, pinning| cpu_for(role, pinning, &allowed);
-        assert_eq!(cpu(Role::Vcpu(3), Pinning::Vcpus), Some(5));
-        assert_eq!(cpu(Role::Reader(0, 3), Pinning::Vcpus), None);
-        assert_eq!(cpu(Role::Reader(1, 1), Pinning::Together), Some(5));
-        assert_eq!(cpu(Role::Reader(0, 1), Pinning::Apart), Some(5));
-        assert_eq!(cpu(Role::Vcpu(0), Pinning::None), None);
+        let cpu = |role, placement| cpu_for(role, placement, &allowed);
+        assert_eq!(cpu(Role::Vcpu(3), Placement::Vcpus), Some(5));
+        assert_eq!(cpu(Role::Reader(0, 3), Placement::Vcpus), None);
+        assert_eq!(cpu(Role::Reader(1, 1), Placement::Together), Some(5));
+        assert_eq!(cpu(Role::Reader(0, 1), Placement::Apart), Some(5));
+        assert_eq!(cpu(Role::Vcpu(0), Placement::Anywhere), None);
     }
 
     #[test]
@@ -101,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn placement_is_told() {
+    fn a_row_names_the_cpus_of_its_threads() {
         assert_eq!(
-            describe(2, 1, Pinning::None),
+            describe(2, 1, Placement::Anywhere),
             "vCPUs unpinned, readers unpinned"
         );
-        assert!(describe(1, 1, Pinning::Vcpus).starts_with("vCPUs on CPU "));
-        assert!(!describe(1, 0, Pinning::Together).contains("readers"));
+        assert!(describe(1, 1, Placement::Vcpus).starts_with("vCPUs on CPU "));
+        assert!(!describe(1, 0, Placement::Together).contains("readers"));
     }
 }

@@ -1,9 +1,10 @@
 //! The order in which a vCPU touches its pages, and which of them it writes: the same for the same seed.
 
+use pagetoll_bill::spec::{Access, Sequence};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-use crate::routes::demand::request::{Request, Sequence, Touch};
+use crate::routes::demand::request::Request;
 
 /// The order of one vCPU: offsets in bytes, with bit 0 set where the page is written.
 pub(crate) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
@@ -12,15 +13,15 @@ pub(crate) fn order_of(request: &Request, vcpu: usize) -> Vec<u64> {
     if request.sequence == Sequence::Random {
         shuffle(&mut pages, &mut random);
     }
-    let entry = |page: u64| (page * 4096) | u64::from(is_written(request.touch, &mut random));
+    let entry = |page: u64| (page * 4096) | u64::from(is_written(request.access, &mut random));
     pages.into_iter().map(entry).collect()
 }
 
-fn is_written(touch: Touch, random: &mut SplitMix64) -> bool {
-    match touch {
-        Touch::Read => false,
-        Touch::Write => true,
-        Touch::Mixed => random.next_u64() >> 63 == 1,
+fn is_written(access: Access, random: &mut SplitMix64) -> bool {
+    match access {
+        Access::Read => false,
+        Access::Write => true,
+        Access::Mixed => random.next_u64() >> 63 == 1,
     }
 }
 
@@ -39,9 +40,9 @@ mod tests {
     use super::*;
     use crate::routes::demand::tests::request;
 
-    fn order(touch: Touch, sequence: Sequence, seed: u64) -> Vec<u64> {
+    fn order(access: Access, sequence: Sequence, seed: u64) -> Vec<u64> {
         let request = Request {
-            touch,
+            access,
             sequence,
             seed,
             ..request(100)
@@ -52,9 +53,9 @@ mod tests {
     #[test]
     fn every_page_once_whatever_the_order() {
         for sequence in [Sequence::Sequential, Sequence::Random] {
-            for touch in [Touch::Read, Touch::Write, Touch::Mixed] {
+            for access in [Access::Read, Access::Write, Access::Mixed] {
                 let pages: BTreeSet<u64> =
-                    order(touch, sequence, 7).iter().map(|e| e & !1).collect();
+                    order(access, sequence, 7).iter().map(|e| e & !1).collect();
                 let all: BTreeSet<u64> = (0..100).map(|page| page * 4096).collect();
                 assert_eq!(pages, all);
             }
@@ -63,11 +64,11 @@ mod tests {
 
     #[test]
     fn a_seed_makes_one_order() {
-        let random = |seed| order(Touch::Mixed, Sequence::Random, seed);
+        let random = |seed| order(Access::Mixed, Sequence::Random, seed);
         assert_eq!(random(3), random(3));
         assert_ne!(random(3), random(4));
         assert!(random(3).iter().any(|e| e & 1 == 1) && random(3).iter().any(|e| e & 1 == 0));
-        assert_eq!(order(Touch::Read, Sequence::Sequential, 0)[..2], [0, 4096]);
-        assert_eq!(order(Touch::Write, Sequence::Sequential, 0)[1], 4097);
+        assert_eq!(order(Access::Read, Sequence::Sequential, 0)[..2], [0, 4096]);
+        assert_eq!(order(Access::Write, Sequence::Sequential, 0)[1], 4097);
     }
 }

@@ -1,0 +1,127 @@
+//! What a bill of the pinning loops can be asked for.
+
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::{Backend, Defaults, Limits, Order, Spec};
+use pagetoll_units::Pages;
+
+use crate::LiveError;
+
+/// 64 GiB of pages, a gigabyte of descriptors.
+const LIMITS: Limits = Limits {
+    pages: Pages(1 << 24),
+    batch: 1,
+    runs: 1000,
+};
+
+/// With fewer runs, two bills cannot be distinguished.
+const LEAST_RUNS: u32 = 10;
+
+/// 8 GiB, as the first posting of batched pinning (vfio, May 2025) measured them.
+const DEFAULTS: Defaults = Defaults {
+    pages: Pages(1 << 21),
+    batches: &[1],
+    runs: LEAST_RUNS,
+};
+
+/// Folios of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FolioSize {
+    pub(super) folio: Folio,
+    /// Pages of 4 KiB of each.
+    pub(super) pages: u64,
+}
+
+const fn size(folio: Folio, pages: u64) -> FolioSize {
+    FolioSize { folio, pages }
+}
+
+/// The shapes that descriptors can have, in the order in which they are billed.
+pub(super) const SIZES: [FolioSize; 4] = [
+    size(Folio::Pages4k, 1),
+    size(Folio::Pages64k, 16),
+    size(Folio::Pages2m, 512),
+    size(Folio::Pages1g, 1 << 18),
+];
+
+/// A validated order: all numbers are within limits.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Pages, mechanisms, runs.
+    pub(super) order: Order,
+    pub(super) sizes: Vec<FolioSize>,
+}
+
+impl Request {
+    /// The order with its defaults resolved.
+    ///
+    /// # Errors
+    /// A number is out of range, or descriptors cannot have the shape.
+    pub(crate) fn new(spec: &Spec) -> Result<Self, LiveError> {
+        let order = spec.order(Backend::Live, DEFAULTS, LIMITS)?;
+        if order.runs < LEAST_RUNS {
+            return Err(LiveError::BadOrder(format!(
+                "--runs {}: expected at least {LEAST_RUNS}; with fewer, two bills cannot be distinguished",
+                order.runs
+            )));
+        }
+        Ok(Self {
+            order,
+            sizes: sizes(&spec.folios)?,
+        })
+    }
+}
+
+/// The sizes of these folios; of none, all.
+fn sizes(folios: &[Folio]) -> Result<Vec<FolioSize>, LiveError> {
+    let has = |folio: &Folio| SIZES.iter().any(|size| size.folio == *folio);
+    if let Some(unknown) = folios.iter().find(|folio| !has(folio)) {
+        let expected = SIZES.map(|size| size.folio.name()).join(", ");
+        return Err(LiveError::BadOrder(format!(
+            "--folio {unknown}: the loops do not have it; expected one of {expected}"
+        )));
+    }
+    let mut sizes = SIZES.to_vec();
+    sizes.retain(|size| folios.is_empty() || folios.contains(&size.folio));
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_backend::{Class, Classified};
+    use pagetoll_bill::Route;
+
+    use super::*;
+
+    fn spec() -> Spec {
+        Spec::new(Route::Pin)
+    }
+
+    #[test]
+    fn fewer_runs_than_can_be_compared_are_refused_and_the_default_is_as_many() {
+        assert_eq!(Request::new(&spec()).unwrap().order.runs, LEAST_RUNS);
+        let few = Spec {
+            runs: Some(3),
+            ..spec()
+        };
+        let error = Request::new(&few).unwrap_err();
+        assert_eq!(error.class(), Class::BadInput);
+        let text = error.to_string();
+        assert!(text.starts_with("--runs 3: expected at least 10"), "{text}");
+    }
+
+    #[test]
+    fn folios_come_in_order_and_others_are_refused() {
+        let sizes = |folios: &[Folio]| {
+            let folios = folios.to_vec();
+            Request::new(&Spec { folios, ..spec() }).map(|request| request.sizes)
+        };
+        assert_eq!(sizes(&[]).unwrap(), SIZES);
+        let two = sizes(&[Folio::Pages2m, Folio::Pages4k]).unwrap();
+        assert_eq!(two, [SIZES[0], SIZES[2]]);
+        let refused = sizes(&[Folio::Thp]).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--folio THP: ") && refused.ends_with("4K, 64K, 2M, 1G"),
+            "{refused}"
+        );
+    }
+}
