@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::spec::LabSpec;
-use pagetoll_render::Format;
+use pagetoll_render::{Format, Kind};
 
 
 pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
@@ -116,7 +116,7 @@ pub(crate) struct ReportArgs {
     /// A bill in JSON; - reads standard input
     pub(crate) file: PathBuf,
     /// Form of the bill
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::named(Format::ALL, Format::name, Format::meaning))]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::Bill))]
     pub(crate) format: Format,
 }
 
@@ -124,8 +124,8 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// How the list is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
 }
 
 /// Arguments of `validate`.
@@ -156,8 +156,8 @@ pub(crate) struct ValidateArgs {
     #[arg(value_parser = values::number::<u32>)]
     pub(crate) runs: Option<u32>,
     /// How the comparison is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
 }
 
 /// Arguments of `doctor`.
@@ -167,8 +167,8 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) install: bool,
     /// How the findings are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
 }
 
 /// Arguments of `trace`.
@@ -177,8 +177,8 @@ pub(crate) struct TraceArgs {
     /// A file that xentrace wrote; - reads standard input
     pub(crate) file: PathBuf,
     /// How the counts are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
 }
 
 /// Arguments of `conformance`.
@@ -191,8 +191,8 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "SYSTEM", default_value = "both")]
     pub(crate) on: ConformanceSystems,
     /// How the answers are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
     /// Only the cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) case: String,
@@ -257,15 +257,6 @@ impl ConformanceSystems {
 pub(crate) struct GenerateArgs {
     /// The folder, made where needed
     pub(crate) folder: PathBuf,
-}
-
-/// The forms of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ListFormat {
-    /// For a terminal
-    Text,
-    /// For programs
-    Json,
 }
 
 /// The command line with a help of its own for each route.

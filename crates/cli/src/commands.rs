@@ -20,10 +20,13 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::Result;
+use pagetoll_render::Format;
+use pagetoll_render::document::Document;
 use serde::Serialize;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
+use crate::{output, terminal};
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
@@ -67,6 +70,8 @@ fn name_of(path: &Path) -> String {
     }
 }
 
-fn pretty_json(value: &impl Serialize) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+/// Prints a list: `data` in JSON, `document` otherwise.
+fn print_list(document: Document, data: &impl Serialize, format: Format) -> Result<()> {
+    let text = pagetoll_render::list(document, data, format, terminal::width())?;
+    Ok(output::print(&text)?)
 }

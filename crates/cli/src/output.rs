@@ -44,37 +44,26 @@ impl Destination {
 }
 
 fn format_of(file: &Path) -> Result<Format, Failure> {
-    let extension = file.extension().and_then(|extension| extension.to_str());
-    let Some(extension) = extension else {
-        return Ok(Format::Text);
-    };
-    Format::of_extension(extension).ok_or_else(|| {
-        let known: Vec<_> = Format::ALL.iter().map(|format| format.extension()).collect();
-        bad(
-            file,
-            &format!("unknown extension .{extension}"),
-            &format!("one of .{}, or --format", known.join(", .")),
-        )
-    })
+    let format = Format::of_path(file).map_err(|unknown| bad(file, &unknown.to_string()))?;
+    Ok(format.unwrap_or(Format::Text))
 }
 
 fn check(output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else { return Ok(()) };
-    const EXPECTED: &str = "a file in an existing folder";
     let folder = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
-        None => return Err(bad(path, "is not a file", EXPECTED)),
+        None => return Err(bad(path, "is not a file; expected a file in an existing folder")),
     };
     match (path.is_dir(), folder.is_dir()) {
-        (true, _) => Err(bad(path, "is a folder", EXPECTED)),
-        (_, false) => Err(bad(path, "its folder does not exist", EXPECTED)),
+        (true, _) => Err(bad(path, "is a folder; expected a file in an existing folder")),
+        (_, false) => Err(bad(path, "its folder does not exist; expected a file in an existing folder")),
         _ => Ok(()),
     }
 }
 
-fn bad(path: &Path, problem: &str, expected: &str) -> Failure {
-    Failure::BadInput(format!("--output {}: {problem}; expected {expected}", path.display()))
+fn bad(path: &Path, problem: &str) -> Failure {
+    Failure::BadInput(format!("--output {}: {problem}", path.display()))
 }
 
 /// Refuses a file where a folder is wanted.

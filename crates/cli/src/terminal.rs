@@ -12,6 +12,6 @@ pub(crate) fn width() -> Width {
     }
     rustix::termios::tcgetwinsize(stdout).map_or(Width::Unlimited, |size| match size.ws_col {
         0 => Width::Unlimited,
-        columns => Width::Columns(columns.into()),
+        columns => Width::Columns(columns),
     })
 }

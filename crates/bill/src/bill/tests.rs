@@ -1,8 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::route::Unmap;
-use crate::row::{Figures, Toll};
+use crate::kinds::System;
+use crate::route::{Demand, Unmap};
+use crate::row::{Figures, Operation, Toll};
 use crate::tests::{clear, completed, draft};
 
 fn with_checks(mechanism: Unmap, checks: Vec<Check>) -> Bill {
@@ -110,4 +111,24 @@ fn a_backend_that_makes_the_same_line_twice_is_stopped() {
 fn tolls_are_those_of_the_figures() {
     let figures = Figures::of_tolls(vec![Toll::once("a", 1.0), Toll::new("b", 2.0, 3.0)]);
     assert_eq!(figures.cost_per_page, 7.0);
+}
+
+#[test]
+fn mechanisms_do_the_same_work_with_batches_and_readers_of_their_own() {
+    let uffd = RowKey {
+        vcpus: Some(8),
+        readers: Some(2),
+        ..RowKey::new(Operation::PageIn, Demand::Uffd, System::KvmGuest)
+    };
+    let exit = RowKey {
+        method: Demand::Exit.into(),
+        readers: None,
+        ..uffd.clone().at_batch(16)
+    };
+    assert!(exit.does_the_work_of(&uffd) && uffd.does_the_work_of(&exit));
+    let fewer = RowKey {
+        vcpus: Some(1),
+        ..exit
+    };
+    assert!(!fewer.does_the_work_of(&uffd));
 }

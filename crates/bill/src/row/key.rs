@@ -274,6 +274,18 @@ impl RowKey {
         Self { batch, ..self }
     }
 
+    /// Whether both do the same work in the same setting, by whatever mechanism, and with its batches and readers.
+    #[must_use]
+    pub fn does_the_work_of(&self, other: &Self) -> bool {
+        let by_other = Self {
+            method: other.method,
+            batch: other.batch,
+            readers: other.readers,
+            ..self.clone()
+        };
+        by_other == *other
+    }
+
     /// The same key whatever the kernel: two kernels are compared with one another by it.
     #[must_use]
     pub fn on_any_kernel(&self) -> Self {

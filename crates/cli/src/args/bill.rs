@@ -13,10 +13,10 @@ use pagetoll_bill::spec::{
     Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
 use pagetoll_bill::{Backend, Opt, Route, Spec};
-use pagetoll_render::Format;
+use pagetoll_render::{Format, Kind};
 use pagetoll_units::Pages;
 
-use super::values::{named, number, seconds};
+use super::values::{format, named, number, seconds};
 
 const CSV: &str = "\
 CSV has one line for each row and one column for each scalar, named as in JSON: docs/reading-a-bill.md.";
@@ -194,7 +194,7 @@ pub(crate) struct ImageArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Form of the bill; without this, as the extension of --output says, else text
-    #[arg(long, value_name = "FORMAT", value_parser = named(Format::ALL, Format::name, Format::meaning))]
+    #[arg(long, value_name = "FORMAT", value_parser = format(Kind::Bill))]
     pub(crate) format: Option<Format>,
     /// Writes the bill to this file; a file that is there is kept as FILE.old
     #[arg(long, value_name = "FILE")]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pagetoll_bill::diff::Missing;
-use pagetoll_render::Format;
+use pagetoll_render::{Format, Kind};
 
-use super::values::named;
+use super::values::format;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     allow_missing: bool,
     /// Form of the comparison
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = named(Format::OF_DIFFS, Format::name, Format::meaning))]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format(Kind::Diff))]
     pub(crate) format: Format,
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{ListArgs, ListFormat};
+use pagetoll_render::{Format, Kind};
+
+use super::{ListArgs, values};
 
 /// More compilers than this would only wait for each other's memory.
 const MOST_JOBS: usize = 1024;
@@ -89,8 +91,8 @@ pub(crate) struct FixCheckArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,
     /// How the findings are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) format: ListFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
+    pub(crate) format: Format,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {

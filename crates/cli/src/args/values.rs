@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pagetoll_bill::names::UnknownName;
+use pagetoll_render::{Format, Kind};
 
 /// One of the names of a table, each with its meaning in the long help.
 pub(super) fn named<T>(
@@ -20,6 +21,12 @@ where
         .iter()
         .map(move |&one| PossibleValue::new(name(one)).help(meaning(one)));
     PossibleValuesParser::new(values).try_map(|text| text.parse::<T>())
+}
+
+/// One of the formats that results of a kind can be written in.
+pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
+    let values = Format::of(kind).map(|format| PossibleValue::new(format.name()));
+    PossibleValuesParser::new(values).try_map(|text| text.parse::<Format>())
 }
 
 /// A whole number. Whether it is in range is the backend's to judge, with the range in its message.

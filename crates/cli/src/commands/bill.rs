@@ -66,13 +66,18 @@ mod tests {
 
     use super::*;
 
+    fn sample() -> Bill {
+        let sample = include_bytes!("../../../render/tests/data/sample-bill.json");
+        serde_json::from_slice(sample).unwrap()
+    }
+
     #[test]
     fn the_summary_has_versions_and_times() {
         let timing = Timing {
             phase: "counting boot 1".into(),
             time: Duration::from_millis(8_250),
         };
-        let text = summary(&pagetoll_render::sample(), &[timing]);
+        let text = summary(&sample(), &[timing]);
         assert!(text.contains("  xen            4.17.7"), "{text}");
         assert!(text.ends_with("      8.25 s  counting boot 1\n"), "{text}");
     }

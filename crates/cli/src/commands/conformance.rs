@@ -11,13 +11,12 @@ use anyhow::Result;
 use serde::Serialize;
 
 use self::suite::{Asked, Given, Told, compare};
-use super::pretty_json;
-use crate::args::{ConformanceArgs, ConformanceSuite, ListFormat, Verbosity};
+use super::print_list;
+use crate::args::{ConformanceArgs, ConformanceSuite, Verbosity};
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 /// Characters of an answer in the table.
 const WIDTH: usize = 44;
@@ -33,10 +32,7 @@ pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcom
         output::write(&record(&asked, &real), Some(path))?;
     }
     let compared = Compared::new(&asked, &sim, &real);
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&compared)),
-        ListFormat::Json => pretty_json(&compared)?,
-    })?;
+    print_list(document(&compared), &compared, args.format)?;
     Ok(compared.outcome())
 }
 

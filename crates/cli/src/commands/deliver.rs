@@ -68,9 +68,14 @@ fn inconclusive(bill: &Bill) -> BTreeMap<&str, Vec<String>> {
 mod tests {
     use super::*;
 
+    fn sample() -> Bill {
+        let sample = include_bytes!("../../../render/tests/data/sample-bill.json");
+        serde_json::from_slice(sample).unwrap()
+    }
+
     #[test]
     fn failed_and_inconclusive_checks_are_named_with_their_rows() {
-        let bill = pagetoll_render::sample();
+        let bill = sample();
         let expected = ["clear preserve-ad, batch 512, xen-pv-dom0: pte-none: 3 of 76416"];
         assert_eq!(failures(&bill), expected);
         let rows = inconclusive(&bill);

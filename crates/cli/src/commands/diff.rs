@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pagetoll_bill::diff::Diff;
-use pagetoll_render::{self as render, Compared};
+use pagetoll_render as render;
 
 use super::name_of;
 use super::report::read;
@@ -18,13 +18,9 @@ pub(crate) fn run(args: &DiffArgs) -> Result<Outcome> {
         let (old, new) = (name_of(&args.old), name_of(&args.new));
         Failure::BadInput(format!("{old}, {new}: {error}"))
     })?;
-    let compared = Compared {
-        old: &old,
-        new: &new,
-        diff: &diff,
-        missing: args.missing(),
-    };
-    output::print(&render::diff(&compared, args.format, terminal::width())?)?;
+    let width = terminal::width();
+    let text = render::diff(&old, &new, &diff, args.missing(), args.format, width)?;
+    output::print(&text)?;
     let failures = diff.failures(args.missing()).count();
     Ok(if failures == 0 {
         Outcome::Success

@@ -11,16 +11,15 @@ use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_images::host;
 use serde::Serialize;
 
-use super::pretty_json;
+use super::print_list;
 use super::watched::in_lab;
 use crate::args::{
-    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, ListFormat, Verbosity,
+    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 /// Does what was asked.
 pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> {
@@ -69,10 +68,7 @@ impl Listed {
 
 fn list(args: &ListArgs) -> Result<Outcome> {
     let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&listing(&listed)),
-        ListFormat::Json => pretty_json(&listed)?,
-    })?;
+    print_list(listing(&listed), &listed, args.format)?;
     Ok(Outcome::Success)
 }
 
@@ -198,10 +194,7 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     };
     named(&order.build.spec)?;
     let proof = in_lab(verbosity, |here| check(&order, here))?;
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&proven(&order.build.spec, &proof)),
-        ListFormat::Json => pretty_json(&ProofJson::new(&order.build.spec, &proof))?,
-    })?;
+    print_list(proven(&order.build.spec, &proof), &ProofJson::new(&order.build.spec, &proof), args.format)?;
     Ok(deliver(&proof))
 }
 

@@ -4,22 +4,18 @@ use anyhow::Result;
 use pagetoll_bill::{Backend, Role, Route, Support};
 use serde::Serialize;
 
-use super::pretty_json;
-use crate::args::{ListArgs, ListFormat};
+use super::print_list;
+use crate::args::{ListArgs};
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 use crate::backends;
 
 /// Lists the routes.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
     let listed = Route::ALL.iter().copied().map(Listed::new).collect::<Vec<_>>();
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&listed)),
-        ListFormat::Json => pretty_json(&listed)?,
-    })?;
+    print_list(document(&listed), &listed, args.format)?;
     Ok(Outcome::Success)
 }
 

@@ -5,13 +5,12 @@ use anyhow::Result;
 use pagetoll_sim::search::{Explored, Mechanism, Verdict, search};
 use serde::Serialize;
 
-use super::pretty_json;
-use crate::args::{ListArgs, ListFormat};
+use super::print_list;
+use crate::args::{ListArgs};
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 /// Searches every mechanism.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
@@ -19,10 +18,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
         .into_iter()
         .map(|mechanism| Searched::new(search(mechanism)))
         .collect();
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&found)),
-        ListFormat::Json => pretty_json(&found)?,
-    })?;
+    print_list(document(&found), &found, args.format)?;
     let as_expected = found.iter().all(|searched| searched.as_expected);
     Ok(if as_expected {
         Outcome::Success

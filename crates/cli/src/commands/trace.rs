@@ -6,13 +6,12 @@ use anyhow::Result;
 use pagetoll_traces::xentrace::{Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts, Summary};
 use serde::Serialize;
 
-use super::{name_of, open, pretty_json};
-use crate::args::{ListFormat, TraceArgs};
+use super::{name_of, open, print_list};
+use crate::args::{TraceArgs};
 use crate::failure::{self, Failure, Outcome};
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 /// Counts a capture. It is read as a stream, whatever its size.
 pub(crate) fn run(args: &TraceArgs) -> Result<Outcome> {
@@ -20,10 +19,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<Outcome> {
     let summary = Summary::read(open(&args.file)?)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     let counted = Counted::new(&summary);
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&name, &counted)),
-        ListFormat::Json => pretty_json(&counted)?,
-    })?;
+    print_list(document(&name, &counted), &counted, args.format)?;
     if counted.lost > 0 {
         failure::note(&format!(
             "{} records were lost: every count is too low",

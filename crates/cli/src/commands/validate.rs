@@ -8,14 +8,13 @@ use pagetoll_bill::cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
-use super::pretty_json;
-use crate::args::{ListFormat, ValidateArgs, Verbosity};
+use super::print_list;
+use crate::args::{ValidateArgs, Verbosity};
 use crate::costs;
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
@@ -40,10 +39,7 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
             .unwrap_or_else(|| unreachable!("{name} is not among the model's tables"))
     };
     let compared = validate::validate(published, costs, SAMPLES).context("validate")?;
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&compared, published)),
-        ListFormat::Json => pretty_json(&compared)?,
-    })?;
+    print_list(document(&compared, published), &compared, args.format)?;
     Ok(Outcome::Success)
 }
 

@@ -14,14 +14,13 @@ use pagetoll_sim::validate::live::{Point, compare, median_error};
 use pagetoll_units::Pages;
 use serde::Serialize;
 
-use crate::args::{ListFormat, ValidateArgs, Verbosity};
+use crate::args::{ValidateArgs, Verbosity};
 use crate::commands::watched::watched;
-use crate::commands::{calibrate, pretty_json};
+use crate::commands::{calibrate, print_list};
 use crate::failure::Outcome;
 use crate::output;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Align, Table};
-use pagetoll_render::text;
 
 const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
@@ -55,10 +54,7 @@ pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
         median_error: median_error(&points),
         points: &points,
     };
-    output::print(&match args.format {
-        ListFormat::Text => text::document(&document(&draft, &compared)),
-        ListFormat::Json => pretty_json(&compared)?,
-    })?;
+    print_list(document(&draft, &compared), &compared, args.format)?;
     Ok(Outcome::Success)
 }
 

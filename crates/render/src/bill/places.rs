@@ -1,0 +1,69 @@
+//! On which CPUs threads ran, and what guests' memory became.
+
+use pagetoll_bill::{Bill, Method, Row};
+
+use super::{in_order, is_own};
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, NONE, Table};
+
+/// Mechanisms of the same placement are one line.
+pub(super) fn section(bill: &Bill) -> Section {
+    let mut table = Table::default();
+    let placed = |row: &&Row| row.placement.is_some() || !row.folios.is_empty();
+    let rows: Vec<&Row> = bill
+        .rows
+        .iter()
+        .filter(|row| is_own(row) && row.figures().is_some())
+        .filter(placed)
+        .collect();
+    let places = in_order(rows.iter().map(|row| Place::of(row)));
+    let methods = places.iter().map(|place| {
+        let there = rows.iter().filter(|row| Place::of(row) == *place);
+        names(&in_order(there.map(|row| row.key.method)))
+    });
+    let threads = |place: &Place| figure::optional(place.threads.as_deref());
+    let vcpus = places.iter().map(|place| figure::optional(place.vcpus));
+    table.column(Column::left("mechanisms").wrapping(), methods);
+    table.column(Column::right("vCPUs"), vcpus);
+    table.column(
+        Column::left("threads").wrapping(),
+        places.iter().map(threads),
+    );
+    let folios = places.iter().map(|place| place.folios.clone());
+    table.column(
+        Column::left("pages by size of their folio").wrapping(),
+        folios,
+    );
+    Section::table("Where threads ran, and what the memory became", table)
+}
+
+#[derive(PartialEq)]
+struct Place {
+    vcpus: Option<u32>,
+    threads: Option<String>,
+    folios: String,
+}
+
+impl Place {
+    fn of(row: &Row) -> Self {
+        let folios = row.folios.iter();
+        let folios: Vec<_> = folios
+            .map(|(size, pages)| format!("{size}: {pages}"))
+            .collect();
+        Self {
+            vcpus: row.key.vcpus,
+            threads: row.placement.clone(),
+            folios: if folios.is_empty() {
+                NONE.to_owned()
+            } else {
+                folios.join(", ")
+            },
+        }
+    }
+}
+
+fn names(methods: &[Method]) -> String {
+    let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
+    names.join(", ")
+}

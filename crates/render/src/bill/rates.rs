@@ -1,0 +1,123 @@
+//! How many pages a second each mechanism populates.
+
+use pagetoll_bill::row::{Interval, Rate};
+use pagetoll_bill::{Bill, Role, Row};
+
+use super::{gain, gain_title, has_rates, is_own, published, selftest};
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, NONE, Table};
+
+/// The rates, beside those that others published, and beside the kernel's own test.
+pub(super) fn sections(bill: &Bill) -> Vec<Section> {
+    if !has_rates(bill) {
+        return Vec::new();
+    }
+    vec![
+        Section::table(
+            "Pages populated in a second, all vCPUs together",
+            table(bill),
+        ),
+        published::section(bill),
+        selftest::section(bill),
+    ]
+}
+
+fn table(bill: &Bill) -> Table {
+    let rows: Vec<&Row> = bill.rows.iter().filter(|row| is_own(row)).collect();
+    let mut table = Table::default();
+    let cell = |row: &&Row| match row.why_unavailable() {
+        Some(reason) => table.unavailable(reason),
+        None => rate(row),
+    };
+    let rates: Vec<_> = rows.iter().map(cell).collect();
+    label(&mut table, &rows);
+    table.column(Column::right("pages/s"), rates);
+    let intervals = rows
+        .iter()
+        .map(|row| interval(row, |rate| figure::fixed(rate, 0)));
+    table.column(Column::right("90 % of samples").rank(2), intervals);
+    let shares = rows.iter().map(|row| share_of_ceiling(&rows, row));
+    table.column(Column::right("of populated").rank(4), shares);
+    let gains = rows.iter().map(|row| gain(&rows, row));
+    table.column(Column::right(gain_title(&rows)).rank(6), gains);
+    table
+}
+
+/// The columns that identify a row.
+pub(super) fn label(table: &mut Table, rows: &[&Row]) {
+    let keys = || rows.iter().map(|row| &row.key);
+    let roles = rows.iter().map(|row| row.role().to_string());
+    table.column(
+        Column::left("mechanism"),
+        keys().map(|key| key.method.to_string()),
+    );
+    table.column(Column::left("role").rank(1), roles);
+    table.column(
+        Column::right("vCPUs"),
+        keys().map(|key| figure::optional(key.vcpus)),
+    );
+    table.column(
+        Column::right("batch"),
+        keys().map(|key| key.batch.to_string()),
+    );
+    table.column(
+        Column::right("readers").rank(5),
+        keys().map(|key| figure::optional(key.readers)),
+    );
+    table.column(
+        Column::right("ring").rank(0),
+        keys().map(|key| figure::optional(key.ring)),
+    );
+    let kernels = keys().map(|key| figure::optional(key.kernel.as_deref()));
+    table.column(Column::left("kernel").wrapping(), kernels);
+}
+
+/// All pages in a second, the mean over the runs.
+pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
+    Some(row.figures()?.rate?.pages_per_second)
+}
+
+pub(super) fn rate(row: &Row) -> String {
+    match row.figures().and_then(|figures| figures.rate) {
+        Some(Rate {
+            pages_per_second: mean,
+            stddev: Some(stddev),
+        }) => format!("{mean:.0} +- {stddev:.0}"),
+        Some(rate) => figure::fixed(rate.pages_per_second, 0),
+        None => NONE.to_owned(),
+    }
+}
+
+/// Where 90 % of the samples' rates lie.
+pub(super) fn interval(row: &Row, written: impl Fn(f64) -> String) -> String {
+    interval_of_rates(row).map_or_else(
+        || NONE.to_owned(),
+        |Interval { low, high }| format!("[{} .. {}]", written(low), written(high)),
+    )
+}
+
+/// The rates of an interval of costs, which are nanoseconds of one of the vCPUs.
+pub(super) fn interval_of_rates(row: &Row) -> Option<Interval> {
+    let costs = row.figures()?.interval?;
+    let vcpus = f64::from(row.key.vcpus.unwrap_or(1));
+    let rate = |nanos: f64| vcpus * 1e9 / nanos;
+    Some(Interval {
+        low: rate(costs.high),
+        high: rate(costs.low),
+    })
+}
+
+/// Of what touching pages that are there costs.
+fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
+    let is_ceiling =
+        |other: &&&Row| other.role() == Role::Baseline && other.key.does_the_work_of(&row.key);
+    let ceiling = rows.iter().find(is_ceiling);
+    match (
+        pages_per_second(row),
+        ceiling.and_then(|row| pages_per_second(row)),
+    ) {
+        (Some(rate), Some(ceiling)) => figure::share(rate, ceiling),
+        _ => NONE.to_owned(),
+    }
+}

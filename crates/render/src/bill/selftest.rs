@@ -1,0 +1,37 @@
+//! Rates beside those of the kernel's own `demand_paging_test`.
+
+use pagetoll_bill::row::RowKey;
+use pagetoll_bill::{Bill, Operation, Row};
+
+use super::is_own;
+use super::rates::{label, pages_per_second, rate};
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, NONE, Table};
+
+/// Each row of the kernel's own test, and pagetoll's of the same order.
+pub(super) fn section(bill: &Bill) -> Section {
+    let rows = bill.rows.iter().filter(|row| !is_own(row));
+    let title = "Beside the kernel's own demand_paging_test, pages in a second";
+    Section::table(title, table(bill, &rows.collect::<Vec<_>>()))
+}
+
+fn table(bill: &Bill, rows: &[&Row]) -> Table {
+    let mut table = Table::default();
+    let own = |row: &Row| {
+        bill.row(&RowKey {
+            operation: Operation::PageIn,
+            ..row.key.clone()
+        })
+    };
+    let of_own = |row: &&Row| own(row).map_or_else(|| NONE.to_owned(), rate);
+    let gain = |row: &&Row| match (own(row).and_then(pages_per_second), pages_per_second(row)) {
+        (Some(ours), Some(theirs)) => figure::gain(theirs, ours),
+        _ => NONE.to_owned(),
+    };
+    label(&mut table, rows);
+    table.column(Column::right("pagetoll"), rows.iter().map(of_own));
+    table.column(Column::right("selftest"), rows.iter().map(|row| rate(row)));
+    table.column(Column::right("gain over it").rank(4), rows.iter().map(gain));
+    table
+}

@@ -1,0 +1,201 @@
+//! What mapping memory for DMA costs: a line for each shape, a column for each kernel or mechanism.
+
+use pagetoll_bill::route::Pin;
+use pagetoll_bill::row::{Folio, RowKey};
+use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
+
+use super::in_order;
+use crate::document::Section;
+use crate::figure;
+use crate::format::Detail;
+use crate::table::{Column, NONE, Table};
+
+/// The tables of rows that have a shape of memory.
+pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
+    let rows: Vec<&Row> = shaped(bill).collect();
+    let unit = figure::unit_per_item(bill);
+    let operations = in_order(rows.iter().map(|row| row.key.operation));
+    let mut sections: Vec<_> = operations
+        .iter()
+        .map(|operation| {
+            let title = format!("{operation}, {unit}");
+            Section::table(title, Costs::of(bill, *operation).table())
+        })
+        .collect();
+    sections.push(Section::table("Physical memory", layouts(&rows)));
+    let title = format!("Tolls, {unit}");
+    sections.push(Section::table(title, tolls(&rows, detail)));
+    sections
+}
+
+fn shaped(bill: &Bill) -> impl Iterator<Item = &Row> {
+    bill.rows.iter().filter(|row| row.key.folio.is_some())
+}
+
+/// The kernel where there is one, and the mechanism where it is not the kernel's own.
+fn name(key: &RowKey) -> String {
+    let own = Method::Mechanism(Mechanism::Pin(Pin::Kernel));
+    let method = (key.method != own).then(|| key.method.to_string());
+    let parts: Vec<_> = key.kernel.clone().into_iter().chain(method).collect();
+    parts.join(" ")
+}
+
+/// The rows of one operation.
+struct Costs<'a> {
+    bill: &'a Bill,
+    operation: Operation,
+    /// A key for each column: that of its first row, without its shape.
+    columns: Vec<RowKey>,
+}
+
+impl<'a> Costs<'a> {
+    fn of(bill: &'a Bill, operation: Operation) -> Self {
+        let rows = shaped(bill).filter(|row| row.key.operation == operation);
+        let columns = rows.map(|row| RowKey {
+            folio: None,
+            ..row.key.clone()
+        });
+        Self {
+            bill,
+            operation,
+            columns: in_order(columns),
+        }
+    }
+
+    fn find(&self, column: usize, folio: Folio) -> Option<&'a Row> {
+        self.bill.row(&RowKey {
+            folio: Some(folio),
+            ..self.columns[column].clone()
+        })
+    }
+
+    /// The column that another is compared with: the mechanism that the fix replaces, or else the kernel before.
+    fn reference(&self, column: usize) -> Option<usize> {
+        let mut columns = self.columns.iter();
+        match columns.position(|key| key.method.role() == Role::Before) {
+            Some(before) => (before != column).then_some(before),
+            None => column.checked_sub(1),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let rows = shaped(self.bill).filter(|row| row.key.operation == self.operation);
+        let folios = in_order(rows.filter_map(|row| row.key.folio));
+        let mut table = Table::default();
+        table.column(
+            Column::left("folio"),
+            folios.iter().map(ToString::to_string),
+        );
+        let middle = 1..self.columns.len().saturating_sub(1);
+        for (index, key) in self.columns.iter().enumerate() {
+            let row = |folio: &Folio| self.find(index, *folio);
+            let costs: Vec<_> = folios
+                .iter()
+                .map(|folio| cost(row(folio), &mut table))
+                .collect();
+            let mut column = Column::right(name(key));
+            if middle.contains(&index) {
+                column = column.rank(2);
+            }
+            table.column(column, costs);
+            let Some(reference) = self.reference(index) else {
+                continue;
+            };
+            let title = format!("gain over {}", name(&self.columns[reference]));
+            let gains = folios
+                .iter()
+                .map(|folio| gain(row(folio), self.find(reference, *folio)));
+            table.column(Column::right(title).rank(1), gains.collect::<Vec<_>>());
+        }
+        table
+    }
+}
+
+fn cost(row: Option<&Row>, table: &mut Table) -> String {
+    row.map_or_else(|| NONE.to_owned(), |row| figure::cost_of(row, table))
+}
+
+fn gain(row: Option<&Row>, reference: Option<&Row>) -> String {
+    match (row.and_then(Row::cost), reference.and_then(Row::cost)) {
+        (Some(cost), Some(reference)) => figure::gain(cost, reference),
+        _ => NONE.to_owned(),
+    }
+}
+
+/// Each shape of each kernel once.
+fn layouts(rows: &[&Row]) -> Table {
+    let with_layout = rows.iter().filter(|row| row.layout.is_some());
+    let place = |row: &Row| RowKey {
+        folio: row.key.folio,
+        kernel: row.key.kernel.clone(),
+        ..RowKey::new(Operation::Map, Pin::Kernel, row.key.system)
+    };
+    let places = in_order(with_layout.clone().map(|row| place(row)));
+    let first = |key: &RowKey| with_layout.clone().find(|row| place(row) == *key);
+    let rows: Vec<&Row> = places.iter().filter_map(first).copied().collect();
+    let mut table = Table::default();
+    let layout = |of: fn(&pagetoll_bill::row::Layout) -> u64| {
+        let cells = rows
+            .iter()
+            .map(|row| figure::optional(row.layout.as_ref().map(of)));
+        cells.collect::<Vec<_>>()
+    };
+    let kernels = rows
+        .iter()
+        .map(|row| figure::optional(row.key.kernel.as_deref()));
+    table.column(
+        Column::left("folio"),
+        rows.iter().map(|row| figure::optional(row.key.folio)),
+    );
+    table.column(Column::left("kernel").wrapping(), kernels);
+    table.column(
+        Column::right("pages").rank(1),
+        rows.iter().map(|row| row.pages.get().to_string()),
+    );
+    table.column(Column::right("runs").rank(3), layout(|layout| layout.runs));
+    table.column(Column::right("folios"), layout(|layout| layout.folios));
+    table.column(
+        Column::right("largest folio, pages").rank(2),
+        layout(|layout| layout.largest_folio),
+    );
+    table
+}
+
+/// Shapes whose tolls fit a terminal.
+const TELLING: [Folio; 3] = [Folio::Pages4k, Folio::Pages2m, Folio::Pages1g];
+
+fn tolls(rows: &[&Row], detail: Detail) -> Table {
+    let mut table = Table::new([
+        Column::left("operation"),
+        Column::left("folio"),
+        Column::left("by").wrapping(),
+        Column::left("toll").wrapping(),
+        Column::right("times/page").rank(1),
+        Column::right("each").rank(1),
+        Column::right("per page"),
+    ]);
+    let is_telling = |row: &&&Row| {
+        let folio = row.key.folio.is_some_and(|folio| TELLING.contains(&folio));
+        folio && row.key.operation != Operation::FirstMap
+    };
+    // A single toll says no more than the cost.
+    let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
+    for row in itemised.filter(|row| detail == Detail::Full || is_telling(row)) {
+        for toll in row.tolls() {
+            table.row(toll_cells(row, toll));
+        }
+    }
+    table
+}
+
+fn toll_cells(row: &Row, toll: &Toll) -> [String; 7] {
+    [
+        row.key.operation.to_string(),
+        figure::optional(row.key.folio),
+        name(&row.key),
+        toll.name.clone(),
+        figure::count(toll.count_per_page),
+        figure::cost(toll.cost_each),
+        figure::cost(toll.cost_per_page()),
+    ]
+}

@@ -1,0 +1,157 @@
+//! What user space pays under the hypervisor and without it; the difference is the toll.
+
+use pagetoll_bill::row::RowKey;
+use pagetoll_bill::{Bill, Crossings, Method, Row, System};
+
+use super::in_order;
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, NONE, Table};
+
+/// One line for each operation and, where there are several, for each kernel.
+pub(super) fn section(bill: &Bill) -> Section {
+    let observed = bill.rows.iter().map(|row| &row.key);
+    let observed = observed.filter(|key| key.method == Method::Kernel && key.folio.is_none());
+    let mut keys = in_order(observed.map(|key| Pair::key(key, System::XenPvDom0)));
+    let operations = in_order(keys.iter().map(|key| key.operation));
+    keys.sort_by_key(|key| operations.iter().position(|one| *one == key.operation));
+    let pairs: Vec<_> = keys.into_iter().map(|key| Pair::of(bill, key)).collect();
+    let unit = figure::unit(bill.unit);
+    let item = bill.route.observed_item();
+    let title = format!("What user space sees, {unit}/{item}");
+    Section::table(title, table(&pairs, item))
+}
+
+/// An operation on one kernel, without Xen and under it.
+struct Pair<'a> {
+    key: RowKey,
+    native: Option<&'a Row>,
+    xen: Option<&'a Row>,
+}
+
+fn table(pairs: &[Pair<'_>], item: &str) -> Table {
+    let mut table = Table::default();
+    let mut native = Vec::new();
+    let mut xen = Vec::new();
+    for pair in pairs {
+        native.push(cost(pair.native, &mut table));
+        xen.push(cost(pair.xen, &mut table));
+    }
+    let each = |cell: &dyn Fn(&Pair<'_>) -> String| pairs.iter().map(cell).collect::<Vec<_>>();
+    let kernels = each(&|pair| figure::optional(pair.key.kernel.as_deref()));
+    let traps = each(&|pair| pair.crossings(Crossings::traps));
+    let hypercalls = each(&|pair| pair.crossings(Crossings::hypercalls));
+    let per = |what: &str| Column::right(format!("{what}/{item}"));
+    table.column(
+        Column::left("operation"),
+        each(&|pair| pair.key.operation.to_string()),
+    );
+    table.column(Column::left("kernel").wrapping(), kernels);
+    table.column(Column::right(System::Native.name()), native);
+    table.column(Column::right(System::XenPvDom0.name()), xen);
+    table.column(Column::right("toll").rank(6), each(&|pair| pair.toll()));
+    table.column(
+        Column::right("toll's share").rank(5),
+        each(&|pair| pair.share()),
+    );
+    table.column(per("traps").rank(4), traps);
+    table.column(per("hypercalls").rank(3), hypercalls);
+    if pairs.iter().any(|pair| pair.key.kernel.is_some()) {
+        let gains = each(&|pair| pair.gain(pair.first(pairs)));
+        let changes = each(&|pair| pair.change_of_native(pair.first(pairs)));
+        table.column(Column::right("dom0's gain over first").rank(2), gains);
+        table.column(Column::right("native against first").rank(1), changes);
+    }
+    table
+}
+
+fn cost(row: Option<&Row>, table: &mut Table) -> String {
+    row.map_or_else(
+        || "not billed".to_owned(),
+        |row| figure::cost_of(row, table),
+    )
+}
+
+impl<'a> Pair<'a> {
+    fn key(key: &RowKey, system: System) -> RowKey {
+        RowKey {
+            system,
+            ..key.clone()
+        }
+    }
+
+    fn of(bill: &'a Bill, key: RowKey) -> Self {
+        Self {
+            native: bill.row(&Self::key(&key, System::Native)),
+            xen: bill.row(&key),
+            key,
+        }
+    }
+
+    /// The same operation on the first kernel.
+    fn first<'b>(&self, pairs: &'b [Self]) -> &'b Self {
+        let same = pairs
+            .iter()
+            .find(|pair| pair.key.operation == self.key.operation);
+        same.unwrap_or(&pairs[0])
+    }
+
+    fn costs(&self) -> Option<Costs> {
+        Some(Costs {
+            native: self.native?.cost()?,
+            xen: self.xen?.cost()?,
+        })
+    }
+
+    /// What the hypervisor adds.
+    fn toll(&self) -> String {
+        let toll = self.costs().map(|costs| figure::cost(costs.toll()));
+        figure::optional(toll)
+    }
+
+    /// The toll's share of what is paid under the hypervisor.
+    fn share(&self) -> String {
+        let share = self
+            .costs()
+            .map(|costs| figure::share(costs.toll(), costs.xen));
+        figure::optional(share)
+    }
+
+    /// Of each page, as Xen counted them.
+    fn crossings(&self, of: fn(&Crossings) -> f64) -> String {
+        self.xen.and_then(Row::crossings).map_or_else(
+            || "not counted".to_owned(),
+            |crossings| figure::count(of(crossings)),
+        )
+    }
+
+    /// How many times less it costs under Xen than on the first kernel.
+    fn gain(&self, first: &Self) -> String {
+        match (self.xen.and_then(Row::cost), first.xen.and_then(Row::cost)) {
+            (Some(cost), Some(first)) => figure::gain(cost, first),
+            _ => NONE.to_owned(),
+        }
+    }
+
+    /// By how much it differs from the first kernel without Xen.
+    fn change_of_native(&self, first: &Self) -> String {
+        match (
+            self.native.and_then(Row::cost),
+            first.native.and_then(Row::cost),
+        ) {
+            (Some(cost), Some(first)) => figure::change(cost, first, 2),
+            _ => NONE.to_owned(),
+        }
+    }
+}
+
+struct Costs {
+    native: f64,
+    xen: f64,
+}
+
+impl Costs {
+    fn toll(&self) -> f64 {
+        self.xen - self.native
+    }
+}
