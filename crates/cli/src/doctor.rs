@@ -7,6 +7,7 @@ mod live;
 mod machine;
 
 use std::ffi::OsStr;
+use std::fmt;
 
 use pagetoll_images::tools::{
     Installer, KERNEL_LIBRARIES, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS,
@@ -24,6 +25,16 @@ pub(crate) enum State {
     Missing,
     /// The lab can run, but something is worth knowing.
     Note,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Missing => "missing",
+            Self::Note => "note",
+        })
+    }
 }
 
 /// One thing that was looked at.

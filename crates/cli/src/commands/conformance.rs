@@ -242,6 +242,8 @@ fn skipped(cases: &[ComparedCase]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_render::{Width, text};
+
     use super::*;
 
     fn given(answers: &[&str]) -> Given {
@@ -271,7 +273,7 @@ mod tests {
         let lines = differences(&compared.cases);
         assert_eq!(lines[0], "c: shows");
         assert_eq!(lines[2], "> load a[1]: sim 0x1, real 0x2");
-        assert!(text::document(&document(&compared)).contains("0 of 1 cases"));
+        assert!(text::document(&document(&compared), Width::Unlimited).contains("0 of 1 cases"));
     }
 
     #[test]
@@ -284,7 +286,7 @@ mod tests {
     fn a_case_that_nobody_was_asked_is_neither_alike_nor_different() {
         let compared = compared(Given::Skipped("no such flag".into()));
         assert_eq!(compared.outcome(), Outcome::Lacking);
-        let text = text::document(&document(&compared));
+        let text = text::document(&document(&compared), Width::Unlimited);
         assert!(
             text.contains("0 of 0 cases are answered alike, 1 skipped"),
             "{text}"

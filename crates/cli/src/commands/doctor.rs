@@ -1,13 +1,13 @@
 //! `pagetoll doctor`: what works on this machine, and how to get the rest.
 
 use anyhow::Result;
+use pagetoll_render::document::{Document, Section};
+use pagetoll_render::table::{Align, Table};
 
-use super::pretty_json;
-use crate::args::{DoctorArgs, ListFormat};
+use super::print_list;
+use crate::args::DoctorArgs;
 use crate::doctor::{Diagnosis, Finding, install};
 use crate::failure::Outcome;
-use crate::output;
-use pagetoll_render::harmless;
 
 /// Examines the machine, and installs what is missing where that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
@@ -16,73 +16,43 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
         install::missing(&diagnosis)?;
         diagnosis = Diagnosis::of_this_machine();
     }
-    output::print(&match args.format {
-        ListFormat::Text => text(&diagnosis),
-        ListFormat::Json => pretty_json(&diagnosis)?,
-    })?;
+    print_list(document(&diagnosis), &diagnosis, args.format)?;
     Ok(match diagnosis.lab_can_run {
         true => Outcome::Success,
         false => Outcome::Lacking,
     })
 }
 
-fn text(diagnosis: &Diagnosis) -> String {
-    let lines: String = diagnosis.findings.iter().map(line).collect();
+fn document(diagnosis: &Diagnosis) -> Document {
     let verdict = match diagnosis.lab_can_run {
         true => "The lab can run: pagetoll bill unmap",
-        false => "The lab cannot run here yet.",
+        false => "The lab cannot run here yet",
     };
-    let install = diagnosis
-        .install
-        .as_ref()
-        .map_or_else(String::new, |command| {
-            format!("To install what is missing: {command}\nor: pagetoll doctor --install\n")
-        });
-    format!("{lines}\n{verdict}\n{install}")
+    let install = diagnosis.install.iter();
+    let install = install.map(|command| format!("{command}, or pagetoll doctor --install"));
+    Document {
+        title: verdict.to_owned(),
+        sections: vec![
+            Section::table("", table(&diagnosis.findings)),
+            Section::list("To install what is missing", install.collect()),
+        ],
+    }
 }
 
-fn line(finding: &Finding) -> String {
-    let detail = harmless(&finding.detail);
-    let remedy = finding.remedy.as_ref();
-    let remedy = remedy.map_or_else(String::new, |remedy| format!("; {}", harmless(remedy)));
-    format!(
-        "{:<8} {:<20} {detail}{remedy}\n",
-        word(finding.state),
-        finding.name
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-
-    use super::*;
-    use crate::doctor::State;
-
-    fn finding(name: &str, state: State, remedy: Option<&str>) -> Finding {
-        Finding {
-            name: name.into(),
-            state,
-            detail: "found so".into(),
-            remedy: remedy.map(str::to_owned),
-        }
+fn table(findings: &[Finding]) -> Table {
+    let mut table = Table::new([
+        ("state", Align::Left),
+        ("what", Align::Left),
+        ("found", Align::Left),
+        ("remedy", Align::Left),
+    ]);
+    for finding in findings {
+        table.row([
+            finding.state.to_string(),
+            finding.name.clone(),
+            finding.detail.clone(),
+            finding.remedy.clone().unwrap_or_default(),
+        ]);
     }
-
-    #[test]
-    fn each_finding_is_a_line_and_the_verdict_comes_last() {
-        let lines: String = [
-            finding("make", State::Ok, None),
-            finding("gcc", State::Missing, Some("apt-get install gcc")),
-            finding("/dev/kvm", State::Note, Some("load it")),
-        ]
-        .iter()
-        .map(line)
-        .collect();
-        expect![[r#"
-            ok       make                 found so
-            missing  gcc                  found so; apt-get install gcc
-            note     /dev/kvm             found so; load it
-        "#]]
-        .assert_eq(&lines);
-    }
+    table
 }

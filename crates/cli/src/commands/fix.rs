@@ -17,8 +17,9 @@ use crate::args::{
     BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
-use crate::output;
+use crate::{output, terminal};
 use pagetoll_render::document::{Document, Section};
+use pagetoll_render::text;
 use pagetoll_render::table::{Align, Table};
 
 /// Does what was asked.
@@ -143,7 +144,8 @@ fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = order(&args.name, args.build)?;
     let began = Instant::now();
     let built = in_lab(verbosity, |here| build(&order, here))?;
-    output::print(&text::document(&told(&order, &built, began.elapsed())))?;
+    let document = built_document(&order, &built, began.elapsed());
+    output::print(&text::document(&document, terminal::width()))?;
     Ok(Outcome::Success)
 }
 
@@ -155,7 +157,7 @@ fn billed_by(fix: Option<&Fix>) -> &'static str {
     }
 }
 
-fn told(order: &Order, built: &Built, taken: Duration) -> Document {
+fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     let how = if built.cached {
         "found in the cache"
     } else {
@@ -300,12 +302,14 @@ impl<'a> ProofJson<'a> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_render::Width;
+
     use super::*;
 
     #[test]
     fn every_fix_is_listed_with_its_series() {
         let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
-        let text = text::document(&listing(&listed));
+        let text = text::document(&listing(&listed), Width::Unlimited);
         assert!(text.contains("xen-pv-get-and-clear@6.1"), "{text}");
     }
 
