@@ -1,146 +1,140 @@
-//! A bill as a document: what stands in which table.
+//! A bill as a document: which table shows which rows.
+//!
+//! That follows from what the bill holds. Rows of memory shapes have a line for each shape; where there are rates,
+//! they are compared; the others are costs of mechanisms. Sections without content are not printed.
 
+mod axes;
+mod baselines;
 mod checks;
-mod clear;
-mod demand;
-mod demand_sim;
-mod pin;
+mod costs;
+mod header;
+mod limits;
+mod places;
 mod provenance;
+mod published;
+mod rates;
 mod safety;
+mod selftest;
+mod shapes;
 mod tolls;
 mod user_space;
 
-use pagetoll_bill::{Backend, Bill, Evidence, Role, Route, Row, System, Unit};
+use pagetoll_bill::{Bill, Operation, Role, Row};
 
-use super::Detail;
-use super::document::{Document, Section};
-use super::figure;
-use crate::words::word;
+use crate::document::{Document, Section};
+use crate::figure;
+use crate::format::Detail;
+
+use rates::pages_per_second;
+
+pub(crate) use header::{host_load, stack};
 
 /// The bill as a document.
-pub(super) fn document(bill: &Bill, detail: Detail) -> Document {
-    let mut sections = vec![Section::facts("", header(bill))];
-    match bill.route {
-        Route::Pin => {
-            sections.extend(pin::sections(bill, detail));
-            sections.push(Section::facts("Baselines", baselines(bill)));
-        }
-        Route::Demand if bill.backend == Backend::Sim => {
-            sections.extend(demand_sim::sections(bill));
-        }
-        // Counts are costs; rates are what there is elsewhere.
-        Route::Demand if bill.backend != Backend::Lab => sections.extend(demand::sections(bill)),
-        _ => sections.extend(costs(bill, detail)),
-    }
+pub(crate) fn document(bill: &Bill, detail: Detail) -> Document {
+    let mut sections = vec![
+        Section::facts("", header::facts(bill)),
+        limits::section(bill),
+    ];
+    sections.extend(shapes::sections(bill, detail));
+    sections.extend(rates::sections(bill));
+    sections.extend(costs::sections(bill));
+    sections.push(user_space::section(bill));
+    sections.push(places::section(bill));
+    sections.push(tolls::section(bill, detail));
+    sections.push(baselines::section(bill));
     sections.push(checks::section(bill));
-    sections.push(Section::list("Notes", bill.notes.clone()));
+    sections.push(Section::list("Notes", notes(bill)));
     sections.extend(provenance::sections(bill, detail));
     Document {
         title: format!(
             "{} on {}: {}",
             bill.route,
-            word(bill.backend),
+            bill.backend,
             bill.route.summary()
         ),
         sections,
     }
 }
 
-/// What is paid, of the routes whose figures are costs alone.
-fn costs(bill: &Bill, detail: Detail) -> Vec<Section> {
-    let mut sections = clear::sections(bill);
-    sections.push(user_space::section(bill));
-    sections.push(tolls::section(bill, detail));
-    sections.push(Section::facts("Baselines", baselines(bill)));
-    sections
+/// The bill's own notes, and what `+-` means where it occurs.
+fn notes(bill: &Bill) -> Vec<String> {
+    let mut figures = bill.rows.iter().filter_map(Row::figures);
+    let has_deviation = figures.any(|figures| figures.stddev.is_some());
+    let deviation = has_deviation.then(|| {
+        let runs = bill.order.runs;
+        format!("a +- b: the mean and the standard deviation of {runs} runs")
+    });
+    bill.notes.iter().cloned().chain(deviation).collect()
 }
 
-fn header(bill: &Bill) -> Vec<(String, String)> {
-    let stack: Vec<_> = bill
-        .stack
-        .iter()
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
-    let batches: Vec<_> = bill.order.batches.iter().map(ToString::to_string).collect();
-    let unit = match bill.unit {
-        Unit::Instructions => "guest and hypervisor instructions",
-        Unit::Nanoseconds => "nanoseconds",
-    };
-    let item = match bill.route.item() {
-        "page" => "page of 4 KiB",
-        other => other,
-    };
-    let evidence = match bill.evidence {
-        Evidence::Exact => "exact: counted; the same run gives the same figure",
-        Evidence::Measured => "measured, with a spread",
-        Evidence::Modelled => "modelled: computed, not run",
-    };
-    let pages = match bill.route {
-        Route::Demand => "pages of each vCPU",
-        _ => bill.route.items(),
-    };
-    let fact = |name: &str, value: String| (name.to_owned(), value);
-    let mut facts = vec![
-        fact(
-            "backend",
-            format!("{}: {}", word(bill.backend), bill.backend_reason),
-        ),
-        fact("evidence", evidence.to_owned()),
-        fact("figures", format!("{unit} per {item}")),
-        fact("stack", stack.join(", ")),
-        fact(pages, bill.order.pages.get().to_string()),
-    ];
-    if has_batches(bill) {
-        facts.push(fact("batches", batches.join(", ")));
-    }
-    facts.push(fact("runs", bill.order.runs.to_string()));
-    facts
+/// Whether the bill has rates: then its rows are compared by them.
+fn has_rates(bill: &Bill) -> bool {
+    let mut figures = bill.rows.iter().filter_map(Row::figures);
+    figures.any(|figures| figures.rate.is_some())
 }
 
-/// Whether any mechanism of the route takes several items at once.
-fn has_batches(bill: &Bill) -> bool {
-    bill.route.mechanisms().iter().any(|m| m.batched)
+/// Whether the row is one of pagetoll's own measurements; the others are those of the kernel's selftest.
+fn is_own(row: &Row) -> bool {
+    row.key.operation != Operation::DemandPagingTest
 }
 
-fn baselines(bill: &Bill) -> Vec<(String, String)> {
-    let rows = rows_of(bill, |role| role == Role::Baseline);
-    let value = |row: &Row| match &row.unavailable {
-        Some(reason) => format!("unavailable: {reason}"),
-        None => format!("{} {}", figure::cost_of(row), figure::unit_per_item(bill)),
-    };
-    rows.map(|row| (baseline_name(row), value(row))).collect()
-}
-
-fn baseline_name(row: &Row) -> String {
-    match row.system {
-        System::XenPv32Dom0 => format!("{} ({})", row.mechanism, word(row.system)),
-        System::XenPvDom0 | System::Native | System::KvmGuest => row.mechanism.clone(),
-    }
-}
-
-/// The rows of mechanisms, without baselines and without what user space sees.
+/// The rows of mechanisms, without shapes of memory, without baselines and without what user space sees.
 fn mechanism_rows(bill: &Bill) -> impl Iterator<Item = &Row> {
-    rows_of(bill, |role| match role {
-        Role::Before | Role::After | Role::Alternative => true,
-        Role::Observed | Role::Baseline => false,
+    bill.rows.iter().filter(|row| {
+        let measured = match row.role() {
+            Role::Before | Role::After | Role::Alternative => true,
+            Role::Observed | Role::Baseline => false,
+        };
+        measured && row.key.folio.is_none() && is_own(row)
     })
 }
 
-/// The rows of what user space sees.
-fn user_rows(bill: &Bill) -> impl Iterator<Item = &Row> {
-    rows_of(bill, |role| role == Role::Observed)
+/// The row that another is compared with: of the mechanism that the fix replaces, in the same setting, at its smallest
+/// batch.
+fn reference<'a>(rows: &[&'a Row], row: &Row) -> Option<&'a Row> {
+    let before = rows
+        .iter()
+        .copied()
+        .filter(|other| other.role() == Role::Before && other.key.does_the_work_of(&row.key));
+    let billed = before.filter(|other| other.cost().is_some());
+    billed.min_by_key(|other| other.key.batch)
 }
 
-fn rows_of(bill: &Bill, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &Row> {
-    bill.rows.iter().filter(move |row| wanted(row.role))
+/// How many times less `row` costs than its [`reference`], or how many times its rate is more.
+fn gain(rows: &[&Row], row: &Row) -> String {
+    let reference = reference(rows, row);
+    if reference.is_some_and(|reference| reference.key == row.key) {
+        return "reference".to_owned();
+    }
+    let rate = reference.and_then(pages_per_second);
+    if rate.is_some() {
+        return figure::both(rate, pages_per_second(row), figure::gain);
+    }
+    figure::both(row.cost(), reference.and_then(Row::cost), figure::gain)
 }
 
-/// Each name once, in the order of its first occurrence.
-fn in_order<T: PartialEq>(names: impl Iterator<Item = T>) -> Vec<T> {
+/// The unit of a cost of one item: `ns/page of a vCPU`.
+fn unit(bill: &Bill) -> String {
+    let several = bill.rows.iter().any(|row| row.key.vcpus.is_some());
+    figure::unit_per_item(bill) + if several { " of a vCPU" } else { "" }
+}
+
+/// The title of a column that compares with what the fix replaces: `gain over emulate`.
+fn gain_title(rows: &[&Row]) -> String {
+    let before = rows.iter().filter(|row| row.role() == Role::Before);
+    match in_order(before.map(|row| row.key.method)).as_slice() {
+        [] => "gain".to_owned(),
+        [one] => format!("gain over {one}"),
+        _ => "gain over before".to_owned(),
+    }
+}
+
+/// Each once, in the order of the first occurrence.
+pub(crate) fn in_order<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut unique = Vec::new();
-    for name in names {
-        if !unique.contains(&name) {
-            unique.push(name);
+    for one in all {
+        if !unique.contains(&one) {
+            unique.push(one);
         }
     }
     unique

@@ -1,67 +1,92 @@
 //! A title and sections: what text and Markdown have in common.
 
-use super::table::Table;
+use crate::table::Table;
 
-/// Something to be read.
+/// What is printed.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
-    /// What it is.
-    pub(crate) title: String,
-    /// Its parts.
-    pub(crate) sections: Vec<Section>,
+pub struct Document {
+    /// One line.
+    pub title: String,
+    /// Empty ones are not printed.
+    pub sections: Vec<Section>,
 }
 
 /// A part of a document.
 #[derive(Clone, Debug)]
-pub(crate) struct Section {
-    /// What it is; empty for facts that follow the title.
-    pub(crate) title: String,
-    /// What it says.
-    pub(crate) body: Body,
+pub struct Section {
+    /// Empty for a part that follows the title.
+    pub title: String,
+    /// The content.
+    pub body: Body,
 }
 
-/// What a section says.
+/// A name and a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Such as `evidence`.
+    pub name: String,
+    /// Such as `exact`.
+    pub value: String,
+}
+
+impl Fact {
+    /// A fact of that name.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+        }
+    }
+}
+
+/// The content of a section.
 #[derive(Clone, Debug)]
-pub(crate) enum Body {
+pub enum Body {
     /// Names and values.
-    Facts(Vec<(String, String)>),
+    Facts(Vec<Fact>),
     /// A table.
     Table(Table),
-    /// Sentences.
+    /// Sentences; wrapped where they are wider than the terminal.
     List(Vec<String>),
+    /// Lines that are never wrapped, such as a command.
+    Lines(Vec<String>),
 }
 
 impl Section {
-    /// A section of names and values.
-    pub(crate) fn facts(title: impl Into<String>, facts: Vec<(String, String)>) -> Self {
+    /// Names and values.
+    pub fn facts(title: impl Into<String>, facts: Vec<Fact>) -> Self {
+        Self::new(title, Body::Facts(facts))
+    }
+
+    /// A table.
+    pub fn table(title: impl Into<String>, table: Table) -> Self {
+        Self::new(title, Body::Table(table))
+    }
+
+    /// Sentences.
+    pub fn list(title: impl Into<String>, items: Vec<String>) -> Self {
+        Self::new(title, Body::List(items))
+    }
+
+    /// Lines that are never wrapped.
+    pub fn lines(title: impl Into<String>, lines: Vec<String>) -> Self {
+        Self::new(title, Body::Lines(lines))
+    }
+
+    fn new(title: impl Into<String>, body: Body) -> Self {
         Self {
             title: title.into(),
-            body: Body::Facts(facts),
+            body,
         }
     }
 
-    /// A section with a table.
-    pub(crate) fn table(title: impl Into<String>, table: Table) -> Self {
-        Self {
-            title: title.into(),
-            body: Body::Table(table),
-        }
-    }
-
-    /// A section of sentences.
-    pub(crate) fn list(title: impl Into<String>, items: Vec<String>) -> Self {
-        Self {
-            title: title.into(),
-            body: Body::List(items),
-        }
-    }
-
-    /// Whether it says nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is nothing to print.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         match &self.body {
             Body::Facts(facts) => facts.is_empty(),
             Body::Table(table) => table.rows.is_empty(),
-            Body::List(items) => items.is_empty(),
+            Body::List(items) | Body::Lines(items) => items.is_empty(),
         }
     }
 }

@@ -1,68 +1,114 @@
-//! How figures are written: always with the same number of decimals, whatever the locale.
+//! How figures are written: always with the same number of decimals, whatever the locale, and never as minus zero.
 
-use pagetoll_bill::{Bill, Interval, Row, Unit};
+use pagetoll_bill::row::Interval;
+use pagetoll_bill::{Bill, Figures, Row, Unit};
 
-/// What stands where a figure cannot be.
-pub(super) const NONE: &str = "-";
+use crate::table::{NONE, Table};
 
-/// A cost: one decimal.
-pub(super) fn cost(value: f64) -> String {
-    format!("{value:.1}")
+/// A number with so many decimals. Without the sign where all its digits are 0: a sum of nothing is -0.0.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(digits) if is_zero(digits) => digits.to_owned(),
+        _ => text,
+    }
 }
 
-/// A count for each page: four decimals, so that one call for 512 pages can be told from none.
-pub(super) fn count(value: f64) -> String {
-    format!("{value:.4}")
+/// A difference, with its sign.
+pub(crate) fn signed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    match text.strip_prefix('-') {
+        Some(digits) if is_zero(digits) => format!("+{digits}"),
+        _ => text,
+    }
+}
+
+fn is_zero(digits: &str) -> bool {
+    digits.chars().all(|c| c == '0' || c == '.')
+}
+
+/// A cost: one decimal.
+pub(crate) fn cost(value: f64) -> String {
+    fixed(value, 1)
+}
+
+/// A count for each page: four decimals, so that one call for 512 pages differs from none.
+pub(crate) fn count(value: f64) -> String {
+    fixed(value, 4)
 }
 
 /// A share: percent with one decimal; nothing of a whole that is nothing.
-pub(super) fn share(part: f64, whole: f64) -> String {
+pub(crate) fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 {
-        format!("{:.1} %", 100.0 * part / whole)
+        fixed(100.0 * part / whole, 1) + " %"
     } else {
         NONE.to_owned()
     }
 }
 
-/// How `cost` compares with `reference`: `3.59x cheaper`.
-pub(super) fn relation(cost: f64, reference: f64) -> String {
-    if cost <= 0.0 || reference <= 0.0 {
-        NONE.to_owned()
-    } else if cost <= reference {
-        format!("{:.2}x cheaper", reference / cost)
-    } else {
-        format!("{:.2}x dearer", cost / reference)
-    }
+/// A share between 0 and 1, as whole percent.
+pub(crate) fn percent(share: f64) -> String {
+    fixed(100.0 * share, 0) + " %"
 }
 
-/// By how much `cost` differs from `reference`: `+0.4 %`.
-pub(super) fn change(cost: f64, reference: f64) -> String {
-    if reference > 0.0 {
-        format!("{:+.2} %", 100.0 * (cost - reference) / reference)
+/// How many times less `cost` is than `reference`: `3.59x`, and `0.91x` where it is more.
+pub(crate) fn gain(cost: f64, reference: f64) -> String {
+    if cost > 0.0 && reference > 0.0 {
+        fixed(reference / cost, 2) + "x"
     } else {
         NONE.to_owned()
     }
 }
 
-/// A row's cost with its deviation or interval, where there is one.
-pub(super) fn cost_of(row: &Row) -> String {
-    match (row.cost_per_page, row.stddev, row.interval) {
-        (Some(mean), Some(stddev), _) => format!("{} +- {}", cost(mean), cost(stddev)),
-        (Some(median), None, Some(Interval { low, high })) => {
-            format!("{} ({} to {})", cost(median), cost(low), cost(high))
+/// Two figures compared; nothing where one of them is missing.
+pub(crate) fn both(a: Option<f64>, b: Option<f64>, by: impl Fn(f64, f64) -> String) -> String {
+    optional(a.zip(b).map(|(a, b)| by(a, b)))
+}
+
+/// By how much `new` differs from `old`: `+0.4 %`.
+pub(crate) fn change(new: f64, old: f64, decimals: usize) -> String {
+    if old > 0.0 {
+        signed(100.0 * (new - old) / old, decimals) + " %"
+    } else {
+        NONE.to_owned()
+    }
+}
+
+/// A number that some rows do not have.
+pub(crate) fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
+}
+
+/// A row's cost with its deviation or interval, or a footnote with the reason why there is none.
+pub(crate) fn cost_of(row: &Row, table: &mut Table) -> String {
+    match &row.result {
+        Ok(figures) => cost_with_spread(figures),
+        Err(reason) => table.unavailable(&reason.0),
+    }
+}
+
+/// A cost with its deviation or interval.
+pub(crate) fn cost_with_spread(figures: &Figures) -> String {
+    let mean = figures.cost_per_page;
+    // Below a tenth, one decimal says nothing.
+    let decimals = if mean.abs() < 1.0 { 5 } else { 1 };
+    let number = |value| fixed(value, decimals);
+    match (figures.stddev, figures.interval) {
+        (Some(stddev), _) => format!("{} +- {}", number(mean), number(stddev)),
+        (None, Some(Interval { low, high })) => {
+            format!("{} ({} to {})", number(mean), number(low), number(high))
         }
-        (Some(mean), None, None) => cost(mean),
-        (None, _, _) => NONE.to_owned(),
+        (None, None) => number(mean),
     }
 }
 
-/// The unit of a cost of one item, as short as a column's head has to be: `instr/page`.
-pub(super) fn unit_per_item(bill: &Bill) -> String {
+/// The unit of a cost of one item, as short as a column's title has to be: `instr/page`.
+pub(crate) fn unit_per_item(bill: &Bill) -> String {
     per_item(unit(bill.unit), bill)
 }
 
 /// The unit of a cost, short.
-pub(super) const fn unit(unit: Unit) -> &'static str {
+pub(crate) const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Instructions => "instr",
         Unit::Nanoseconds => "ns",
@@ -70,8 +116,8 @@ pub(super) const fn unit(unit: Unit) -> &'static str {
 }
 
 /// Something of one item: `crossings/page`.
-pub(super) fn per_item(what: &str, bill: &Bill) -> String {
-    format!("{what}/{}", bill.route.item())
+pub(crate) fn per_item(what: &str, bill: &Bill) -> String {
+    format!("{what}/{}", bill.route.item().one)
 }
 
 #[cfg(test)]
@@ -79,22 +125,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relations_are_told_from_the_readers_side() {
-        assert_eq!(relation(500.0, 1825.0), "3.65x cheaper");
-        assert_eq!(relation(1825.0, 500.0), "3.65x dearer");
-        assert_eq!(relation(0.0, 500.0), NONE);
-        assert_eq!(relation(5.0, 0.0), NONE);
+    fn a_gain_is_above_one_where_less_is_paid() {
+        assert_eq!(gain(500.0, 1825.0), "3.65x");
+        assert_eq!(gain(1825.0, 500.0), "0.27x");
+        assert_eq!(gain(0.0, 500.0), NONE);
+        assert_eq!(gain(5.0, 0.0), NONE);
     }
 
     #[test]
-    fn figures_have_fixed_decimals() {
+    fn figures_have_fixed_decimals_and_zero_has_no_sign() {
         assert_eq!(
             (cost(6.0), count(1.0 / 512.0)),
             ("6.0".into(), "0.0020".into())
         );
         assert_eq!(share(1.0, 3.0), "33.3 %");
         assert_eq!(share(1.0, 0.0), NONE);
-        assert_eq!(change(100.4, 100.0), "+0.40 %");
-        assert_eq!(change(1.0, 0.0), NONE);
+        assert_eq!(change(100.4, 100.0, 2), "+0.40 %");
+        assert_eq!(change(1.0, 0.0, 1), NONE);
+        let nothing: f64 = [].iter().sum();
+        assert_eq!(share(nothing, 1.0), "0.0 %");
+        assert_eq!(change(99.9999, 100.0, 1), "+0.0 %");
+        assert_eq!((cost(-0.04), cost(-0.06)), ("0.0".into(), "-0.1".into()));
+    }
+
+    #[test]
+    fn small_costs_have_more_decimals() {
+        let of = |runs: &[f64]| cost_with_spread(&Figures::of_runs(runs.to_vec()).unwrap());
+        assert_eq!(of(&[0.019_65]), "0.01965");
+        assert_eq!(of(&[10.0, 10.0]), "10.0 +- 0.0");
     }
 }

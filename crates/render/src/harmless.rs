@@ -1,38 +1,29 @@
-//! The bill's words as JSON spells them, so that every format and every message spells them alike.
+//! Text of a saved file, made safe for a terminal, a web page and a spreadsheet.
 
-use serde::Serialize;
-
-/// The word for a value of one of the bill's plain enums, such as `xen-pv-dom0`.
-pub(crate) fn word(value: impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::from("?"),
-    }
-}
-
-/// Text without control characters, which a saved file could hold and a terminal would obey.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+/// Text without control characters, which a terminal would obey, and without the characters that reverse the
+/// direction of what follows (Unicode UAX 9, explicit directional formatting), which make a line read otherwise than
+/// it is.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    let safe = |c: char| {
+        let reverses = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || reverses {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    text.chars().map(safe).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_bill::{Backend, Role, System};
-
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_json_form() {
-        assert_eq!(word(System::XenPvDom0), "xen-pv-dom0");
-        assert_eq!(word(Role::Before), "before");
-        assert_eq!(word(Backend::Lab), "lab");
-        assert_eq!(word(7), "?");
-    }
-
-    #[test]
-    fn a_terminal_is_not_commanded() {
+    fn control_and_direction_characters_are_replaced() {
         assert_eq!(harmless("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
+        assert_eq!(harmless("6.1\u{202e}x\u{2066}y"), "6.1\u{fffd}x\u{fffd}y");
+        assert_eq!(harmless("µs, 6.1.192-2"), "µs, 6.1.192-2");
     }
 }

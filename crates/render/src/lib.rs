@@ -1,51 +1,133 @@
-//! A bill as text, JSON, CSV or Markdown.
+//! Bills, comparisons and other lists as text, JSON, CSV or Markdown.
 //!
-//! Everything here sees a [`Bill`] and nothing else: no backend, no clock, no terminal. A saved bill is therefore
-//! printed byte for byte as its run printed it.
+//! Sees plain data and nothing else: no backend (cargo enforces it), no clock, no terminal. A saved bill is therefore
+//! printed byte for byte as its run printed it. What a document shows follows from what a bill holds; where it was
+//! made is printed and decides nothing.
+
+#![forbid(unsafe_code)]
 
 mod bill;
 mod csv;
 mod diff;
-pub(crate) mod document;
+pub mod document;
 mod figure;
-mod markdown;
-pub(crate) mod table;
-pub(crate) mod text;
-
-use anyhow::Result;
-use pagetoll_bill::Bill;
-use pagetoll_bill::diff::Diff;
-
-use crate::args::Format;
-
-/// How many of the rows a document shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Detail {
-    /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
-    Short,
-    /// Everything.
-    Full,
-}
-
-/// Two bills, compared, for a terminal.
-pub(crate) fn diff_text(bills: (&Bill, &Bill), diff: &Diff) -> String {
-    text::document(&diff::document(bills, diff))
-}
-
-/// Two bills, compared, as GitHub shows it.
-pub(crate) fn diff_markdown(bills: (&Bill, &Bill), diff: &Diff) -> String {
-    markdown::document(&diff::document(bills, diff))
-}
-
-/// The bill in one of its forms, with a newline at its end.
-pub(crate) fn bill(bill: &Bill, format: Format) -> Result<String> {
-    Ok(match format {
-        Format::Text => text::document(&bill::document(bill, Detail::Short)),
-        Format::Md => markdown::document(&bill::document(bill, Detail::Full)),
-        Format::Csv => csv::rows(bill)?,
-        Format::Json => serde_json::to_string_pretty(bill)? + "\n",
-    })
-}
-
+mod format;
+mod harmless;
+pub mod markdown;
+pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod text;
+
+use pagetoll_bill::Bill;
+use pagetoll_bill::diff::{Diff, Missing};
+use serde::Serialize;
+use thiserror::Error;
+
+pub use format::{Format, Kind, UnknownExtension};
+pub use harmless::harmless;
+pub use text::Width;
+
+use document::Document;
+use format::{Detail, Subject};
+
+/// Why nothing could be written.
+#[derive(Debug, Error)]
+pub enum RenderError {
+    /// The format has no form for it.
+    #[error("{kind} cannot be written as {format}; expected one of {}", names(*.kind))]
+    NotWritten {
+        /// What was to be written.
+        kind: Kind,
+        /// As what.
+        format: Format,
+    },
+    /// A value that JSON cannot hold.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A value that CSV cannot hold.
+    #[error("cannot write CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+}
+
+fn names(kind: Kind) -> String {
+    Format::of(kind)
+        .map(Format::name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A bill. `width` is for text alone.
+///
+/// # Errors
+/// A value that the format cannot hold.
+pub fn bill(bill: &Bill, format: Format, width: Width) -> Result<String, RenderError> {
+    format.write(bill, width)
+}
+
+/// Two bills, compared. Rows and figures that are missing fail the gate unless `missing` allows them.
+///
+/// # Errors
+/// A format that diffs do not have.
+pub fn diff(
+    old: &Bill,
+    new: &Bill,
+    diff: &Diff,
+    missing: Missing,
+    format: Format,
+    width: Width,
+) -> Result<String, RenderError> {
+    let compared = diff::Compared {
+        old,
+        new,
+        diff,
+        missing,
+    };
+    format.write(&compared, width)
+}
+
+/// A list: `data` in JSON, `document` otherwise.
+///
+/// # Errors
+/// A format that lists do not have; data that JSON cannot hold.
+pub fn list(
+    document: Document,
+    data: &impl Serialize,
+    format: Format,
+    width: Width,
+) -> Result<String, RenderError> {
+    format.write(&List { document, data }, width)
+}
+
+impl Subject for Bill {
+    const KIND: Kind = Kind::Bill;
+
+    fn document(&self, detail: Detail) -> Document {
+        bill::document(self, detail)
+    }
+
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
+    fn csv(&self) -> Result<String, RenderError> {
+        Ok(csv::rows(self)?)
+    }
+}
+
+struct List<'a, T> {
+    document: Document,
+    data: &'a T,
+}
+
+impl<T: Serialize> Subject for List<'_, T> {
+    const KIND: Kind = Kind::List;
+
+    fn document(&self, _: Detail) -> Document {
+        self.document.clone()
+    }
+
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self.data)
+    }
+}

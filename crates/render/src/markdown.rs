@@ -1,11 +1,12 @@
-//! A document as GitHub Flavored Markdown (github.github.com/gfm, section 4.10 for tables).
+//! A document as GitHub Flavored Markdown (github.github.com/gfm, section 4.10 for tables, 4.4 for lines of code).
 
-use super::document::{Body, Document, Section};
-use super::table::{Align, Table};
-use crate::words::harmless;
+use crate::document::{Body, Document, Fact, Section};
+use crate::harmless;
+use crate::table::{Align, Table};
 
 /// The document as Markdown.
-pub(super) fn document(document: &Document) -> String {
+#[must_use]
+pub fn document(document: &Document) -> String {
     let mut text = format!("# {}\n", escaped(&document.title));
     for part in document.sections.iter().filter(|part| !part.is_empty()) {
         text.push('\n');
@@ -22,47 +23,46 @@ fn section(section: &Section) -> String {
     head + &match &section.body {
         Body::Facts(facts) => facts.iter().map(fact).collect(),
         Body::Table(items) => table(items),
-        Body::List(items) => items
-            .iter()
-            .map(|item| format!("- {}\n", escaped(item)))
-            .collect(),
+        Body::List(items) => items.iter().map(|item| bullet(item)).collect(),
+        Body::Lines(lines) => lines.iter().map(|line| code(line)).collect(),
     }
 }
 
-fn fact((name, value): &(String, String)) -> String {
-    format!("- {}: {}\n", escaped(name), escaped(value))
+fn fact(Fact { name, value }: &Fact) -> String {
+    bullet(&format!("{name}: {value}"))
+}
+
+fn bullet(text: &str) -> String {
+    format!("- {}\n", escaped(text))
+}
+
+/// Indented code needs no escapes, and without line breaks nothing can end it.
+fn code(line: &str) -> String {
+    format!("    {}\n", harmless(line))
 }
 
 fn table(table: &Table) -> String {
-    let titles: Vec<_> = table
-        .columns
-        .iter()
-        .map(|column| escaped(&column.title))
-        .collect();
-    let rules: Vec<_> = table
-        .columns
-        .iter()
-        .map(|column| match column.align {
-            Align::Left => ":---".to_owned(),
-            Align::Right => "---:".to_owned(),
-        })
-        .collect();
+    let columns = || table.columns.iter();
+    let titles = columns().map(|column| escaped(&column.title)).collect();
+    let rule = |align| match align {
+        Align::Left => ":---".to_owned(),
+        Align::Right => "---:".to_owned(),
+    };
+    let rules = columns().map(|column| rule(column.align)).collect();
     let rows = table
         .rows
         .iter()
         .map(|row| row.iter().map(|cell| escaped(cell)).collect());
-    let mut text: String = [titles, rules]
-        .into_iter()
-        .chain(rows)
-        .map(|cells| line(&cells))
-        .collect();
+    let lines = [titles, rules].into_iter().chain(rows);
+    let mut text: String = lines.map(|cells: Vec<_>| line(&cells)).collect();
     if !table.footnotes.is_empty() {
         text.push('\n');
     }
-    for note in &table.footnotes {
-        text += &format!("- {}\n", escaped(note));
-    }
-    text
+    text + &table
+        .footnotes
+        .iter()
+        .map(|note| bullet(note))
+        .collect::<String>()
 }
 
 fn line(cells: &[String]) -> String {
@@ -84,14 +84,21 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Column;
 
     #[test]
     fn cells_cannot_break_the_table() {
-        let mut items = Table::new([("a|b", Align::Left), ("n", Align::Right)]);
+        let mut items = Table::new([Column::left("a|b"), Column::right("n")]);
         items.row(["x|\n<b>".to_owned(), "1".to_owned()]);
         assert_eq!(
             table(&items),
             "| a\\|b | n |\n| :--- | ---: |\n| x\\|\u{fffd}\\<b\\> | 1 |\n"
         );
+    }
+
+    #[test]
+    fn a_command_cannot_leave_its_block() {
+        let lines = Section::lines("", vec!["a\n# b".into()]);
+        assert_eq!(section(&lines), "    a\u{fffd}# b\n");
     }
 }

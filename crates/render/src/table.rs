@@ -1,60 +1,122 @@
-//! Rows and columns of finished text, before anybody decides how they are drawn.
+//! Columns and rows of finished text, and which columns matter least; how they are drawn is up to the format.
 
-/// On which side a column's cells stand.
+/// The cell of a figure that there is not.
+pub const NONE: &str = "-";
+
+/// The side on which a column's cells are flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// Words.
     Left,
     /// Numbers.
     Right,
 }
 
-/// A column's head.
+/// A column's title, and what may be done with it where the table is wider than the terminal.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its title.
-    pub(crate) title: String,
-    /// Where its cells stand.
-    pub(crate) align: Align,
+    pub title: String,
+    /// Where its cells are flush.
+    pub align: Align,
+    /// In which order columns are left out: the lowest first. `None`: never.
+    pub rank: Option<u8>,
+    /// Whether cells may be broken between words.
+    pub wraps: bool,
 }
 
-/// A table with the footnotes that its cells refer to.
+impl Column {
+    /// A column of words that is never left out.
+    pub fn left(title: impl Into<String>) -> Self {
+        Self::new(title, Align::Left)
+    }
+
+    /// A column of numbers that is never left out.
+    pub fn right(title: impl Into<String>) -> Self {
+        Self::new(title, Align::Right)
+    }
+
+    fn new(title: impl Into<String>, align: Align) -> Self {
+        Self {
+            title: title.into(),
+            align,
+            rank: None,
+            wraps: false,
+        }
+    }
+
+    /// The same column, left out where the table does not fit: columns of low ranks first.
+    #[must_use]
+    pub fn rank(self, rank: u8) -> Self {
+        Self {
+            rank: Some(rank),
+            ..self
+        }
+    }
+
+    /// The same column, whose cells may be broken between words.
+    #[must_use]
+    pub fn wrapping(self) -> Self {
+        Self {
+            wraps: true,
+            ..self
+        }
+    }
+}
+
+/// A table with the footnotes that its cells refer to. Every row has a cell for each column.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     /// The columns.
-    pub(crate) columns: Vec<Column>,
-    /// The rows, each with one cell for each column.
-    pub(crate) rows: Vec<Vec<String>>,
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
     /// Remarks below the table.
-    pub(crate) footnotes: Vec<String>,
+    pub footnotes: Vec<String>,
     reasons: Vec<String>,
 }
 
 impl Table {
-    /// An empty table.
-    pub(crate) fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
-        let columns = columns.into_iter().map(|(title, align)| Column {
-            title: title.into(),
-            align,
-        });
+    /// A table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
-            columns: columns.collect(),
+            columns: columns.into_iter().collect(),
             ..Self::default()
         }
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
+    /// Adds a column, with a cell for each row; the first column makes the rows. A column after the first without a
+    /// figure in any row is not added.
+    pub fn column(&mut self, column: Column, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<_> = cells.into_iter().collect();
+        if self.columns.is_empty() {
+            self.rows = vec![Vec::new(); cells.len()];
+        } else if cells.iter().all(|cell| cell == NONE) {
+            return;
+        }
+        self.columns.push(column);
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
+
+    /// Adds a column with a cell for each item, as [`Table::column`] does.
+    pub fn each<T>(&mut self, items: &[T], column: Column, cell: impl Fn(&T) -> String) {
+        self.column(column, items.iter().map(cell));
+    }
+
     /// Adds a remark.
-    pub(crate) fn footnote(&mut self, text: impl Into<String>) {
+    pub fn footnote(&mut self, text: impl Into<String>) {
         self.footnotes.push(text.into());
     }
 
-    /// The cell of a figure that there is not; the reason becomes a footnote, once.
-    pub(crate) fn unavailable(&mut self, reason: &str) -> String {
+    /// The cell of a figure that is unavailable. The reason becomes a footnote, once.
+    pub fn unavailable(&mut self, reason: &str) -> String {
         let known = self.reasons.iter().position(|known| known == reason);
         let index = known.unwrap_or_else(|| {
             let number = self.reasons.len() + 1;
@@ -71,13 +133,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_told_once() {
-        let mut table = Table::new([("cost", Align::Right)]);
+    fn a_reason_is_given_once() {
+        let mut table = Table::new([Column::right("cost")]);
         let cells = ["hung", "lost", "hung"].map(|reason| table.unavailable(reason));
         assert_eq!(cells, ["none (1)", "none (2)", "none (1)"]);
         assert_eq!(
             table.footnotes,
             ["(1) unavailable: hung", "(2) unavailable: lost"]
         );
+    }
+
+    #[test]
+    fn a_column_without_a_figure_is_not_added() {
+        let mut table = Table::default();
+        table.column(Column::left("mechanism"), ["a".to_owned(), "b".to_owned()]);
+        table.column(Column::right("ring"), [NONE, NONE].map(str::to_owned));
+        table.column(Column::right("batch"), ["1", NONE].map(str::to_owned));
+        assert_eq!(table.columns.len(), 2);
+        assert_eq!(table.rows, [["a", "1"], ["b", NONE]]);
     }
 }

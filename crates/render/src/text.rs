@@ -1,94 +1,154 @@
-//! A document for a terminal: plain characters, no colours, the same width wherever it goes.
+//! A document for a terminal: plain characters, no colours, and no line wider than the terminal but commands.
+
+mod fit;
+mod wrap;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, TableComponent};
 
-use super::document::{Body, Document, Section};
-use super::table::{Align, Table};
-use crate::words::harmless;
+use self::fit::Fit;
+use self::wrap::wrap;
+use crate::document::{Body, Document, Fact, Section};
+use crate::harmless;
+use crate::table::{Align, Table};
+
+/// How wide a line may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// As wide as its content: a file, a pipe.
+    Unlimited,
+    /// So many columns of a terminal.
+    Columns(u16),
+}
+
+impl Width {
+    fn columns(self) -> usize {
+        match self {
+            Self::Unlimited => usize::MAX,
+            Self::Columns(columns) => usize::from(columns),
+        }
+    }
+}
+
+/// Lines below a title.
+const INDENT: usize = 2;
 
 /// The document as text.
-pub(crate) fn document(document: &Document) -> String {
-    let mut text = harmless(&document.title) + "\n";
+#[must_use]
+pub fn document(document: &Document, width: Width) -> String {
+    let mut text = paragraph(&document.title, 0, 0, width);
     for part in document.sections.iter().filter(|part| !part.is_empty()) {
         text.push('\n');
-        text += &section(part);
+        text += &section(part, width);
     }
     text
 }
 
-fn section(section: &Section) -> String {
+fn section(section: &Section, width: Width) -> String {
     let head = match section.title.as_str() {
         "" => String::new(),
-        title => harmless(title) + "\n",
+        title => paragraph(title, 0, 0, width),
     };
+    let item = |text: &String| paragraph(text, INDENT, INDENT, width);
     head + &match &section.body {
-        Body::Facts(items) => facts(items),
-        Body::Table(items) => table(items),
-        Body::List(items) => items.iter().map(|item| indented(item)).collect(),
+        Body::Facts(items) => facts(items, width),
+        Body::Table(items) => table(items, width),
+        Body::List(items) => items.iter().map(item).collect(),
+        Body::Lines(lines) => lines
+            .iter()
+            .map(|line| paragraph(line, INDENT, INDENT, Width::Unlimited))
+            .collect(),
     }
 }
 
-fn indented(line: &str) -> String {
-    format!("  {}\n", harmless(line))
-}
-
-fn facts(facts: &[(String, String)]) -> String {
-    let width = facts.iter().map(|(name, _)| name.chars().count()).max();
-    let width = width.unwrap_or_default();
-    facts
+/// Lines of `text`, the first behind `first` spaces and the others behind `rest`.
+fn paragraph(text: &str, first: usize, rest: usize, width: Width) -> String {
+    let room = width.columns().saturating_sub(first.max(rest));
+    let lines = wrap(&harmless(text), room);
+    let mut indent = first;
+    lines
         .iter()
-        .map(|(name, value)| indented(&format!("{name:<width$}  {value}")))
+        .map(|line| format!("{:1$}{line}\n", "", std::mem::replace(&mut indent, rest)))
         .collect()
 }
 
-fn table(table: &Table) -> String {
+fn facts(facts: &[Fact], width: Width) -> String {
+    let longest = facts.iter().map(|fact| fact.name.chars().count()).max();
+    let names = longest.unwrap_or_default();
+    let line = |Fact { name, value }: &Fact| {
+        let rest = INDENT + names + 2;
+        let text = paragraph(value, rest, rest, width);
+        format!("  {:<names$}  {}", harmless(name), &text[rest..])
+    };
+    facts.iter().map(line).collect()
+}
+
+fn table(table: &Table, width: Width) -> String {
+    let fit = Fit::of(table, width.columns());
     let mut drawn = comfy_table::Table::new();
     drawn
         .load_preset(comfy_table::presets::NOTHING)
         .set_style(TableComponent::HeaderLines, '-')
         .set_style(TableComponent::MiddleHeaderIntersections, '-')
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(table.columns.iter().map(|c| cell(&c.title, c.align)));
+        .set_header(cells(table, &fit, |index| &table.columns[index].title));
     for row in &table.rows {
-        let cells = row.iter().zip(&table.columns);
-        drawn.add_row(cells.map(|(text, column)| cell(text, column.align)));
+        drawn.add_row(cells(table, &fit, |index| &row[index]));
     }
-    let mut text = String::new();
-    for line in drawn.to_string().lines() {
-        text += &format!(" {}\n", line.trim_end());
-    }
-    text + &table
-        .footnotes
-        .iter()
-        .map(|note| indented(note))
-        .collect::<String>()
+    let lines = drawn.to_string();
+    let lines = lines.lines().map(|line| format!(" {}\n", line.trim_end()));
+    let notes = table.footnotes.iter().chain(&fit.left_out);
+    lines
+        .chain(notes.map(|note| paragraph(note, INDENT, INDENT, width)))
+        .collect()
 }
 
-fn cell(text: &str, align: Align) -> Cell {
-    Cell::new(harmless(text)).set_alignment(match align {
-        Align::Left => CellAlignment::Left,
-        Align::Right => CellAlignment::Right,
-    })
+fn cells<'a>(table: &Table, fit: &Fit, text: impl Fn(usize) -> &'a String) -> Vec<Cell> {
+    let shown = fit.columns.iter();
+    shown
+        .map(|column| {
+            let lines = wrap(&harmless(text(column.index)), column.width);
+            Cell::new(lines.join("\n")).set_alignment(match table.columns[column.index].align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Column;
 
     #[test]
     fn control_characters_of_a_file_do_not_reach_the_terminal() {
-        let mut table = Table::new([("a\u{1b}", Align::Left)]);
+        let mut table = Table::new([Column::left("a\u{1b}")]);
         table.row(["b\u{7}".to_owned()]);
-        let drawn = document(&Document {
-            title: "t\u{1b}[2J".into(),
-            sections: vec![
-                Section::table("x\n", table),
-                Section::list("", vec!["\r".into()]),
-            ],
-        });
-        assert!(
-            !drawn.chars().any(|c| c.is_control() && c != '\n'),
-            "{drawn:?}"
+        let sections = vec![
+            Section::table("x\n", table),
+            Section::list("", vec!["\r\u{202e}".into()]),
+            Section::facts("", vec![Fact::new("\u{9b}", "\u{8}")]),
+            Section::lines("", vec!["\u{1b}c".into()]),
+        ];
+        let title = "t\u{1b}[2J".into();
+        let drawn = document(&Document { title, sections }, Width::Unlimited);
+        let commands = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!drawn.chars().any(commands), "{drawn:?}");
+    }
+
+    #[test]
+    fn facts_hang_below_their_value() {
+        let section = Section::facts("", vec![Fact::new("stack", "linux 6.1, xen 4.17")]);
+        let drawn = super::section(&section, Width::Columns(22));
+        assert_eq!(drawn, "  stack  linux 6.1,\n         xen 4.17\n");
+    }
+
+    #[test]
+    fn a_command_is_never_wrapped() {
+        let lines = Section::lines("", vec!["pagetoll bill unmap".into()]);
+        assert_eq!(
+            super::section(&lines, Width::Columns(10)),
+            "  pagetoll bill unmap\n"
         );
     }
 }

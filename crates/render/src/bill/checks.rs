@@ -1,12 +1,12 @@
-//! What was checked: rows with the same verdict on the same check are taken together.
+//! What was checked: rows with the same verdict on the same check are one line.
 
-use std::collections::BTreeMap;
+use pagetoll_bill::row::RowKey;
+use pagetoll_bill::{Bill, Check, Method, Row, Verdict};
 
-use pagetoll_bill::{Bill, Check, Row, Verdict};
-
-use super::super::document::Section;
-use super::super::figure::NONE;
-use super::super::table::{Align, Table};
+use super::in_order;
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, Table};
 
 /// What was found, as far as it matters to a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,16 @@ enum Finding {
 }
 
 impl Finding {
+    fn of(row: &Row, check: &Check) -> Self {
+        match (check.verdict, row.is_control_of(check)) {
+            (Verdict::Pass, _) => Self::Pass,
+            (Verdict::Inconclusive, false) => Self::Inconclusive,
+            (Verdict::Inconclusive, true) => Self::ControlPassed,
+            (Verdict::Fail, false) => Self::Failed,
+            (Verdict::Fail, true) => Self::ControlFailed,
+        }
+    }
+
     const fn text(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -40,19 +50,18 @@ struct Group<'a> {
     tried: u64,
     failed: u64,
     control_failed: Option<u64>,
-    /// Batches by mechanism.
-    batches: BTreeMap<&'a str, Vec<u32>>,
+    keys: Vec<&'a RowKey>,
 }
 
 /// The table of checks.
 pub(super) fn section(bill: &Bill) -> Section {
     let mut table = Table::new([
-        ("check", Align::Left),
-        ("verdict", Align::Left),
-        ("failed", Align::Right),
-        ("tried", Align::Right),
-        ("failed in controls", Align::Right),
-        ("where", Align::Left),
+        Column::left("check"),
+        Column::left("verdict").wrapping(),
+        Column::right("failed"),
+        Column::right("tried").rank(2),
+        Column::right("failed in controls").rank(1),
+        Column::left("where").rank(3).wrapping(),
     ]);
     for group in groups(bill) {
         table.row([
@@ -60,10 +69,8 @@ pub(super) fn section(bill: &Bill) -> Section {
             group.finding.text().to_owned(),
             group.failed.to_string(),
             group.tried.to_string(),
-            group
-                .control_failed
-                .map_or_else(|| NONE.to_owned(), |n| n.to_string()),
-            where_found(bill, &group),
+            figure::optional(group.control_failed),
+            place(bill, &group),
         ]);
     }
     Section::table("Checks", table)
@@ -71,33 +78,21 @@ pub(super) fn section(bill: &Bill) -> Section {
 
 fn groups(bill: &Bill) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let of_rows = bill
-        .rows
-        .iter()
-        .flat_map(|row| row.checks.iter().map(move |check| (row, check)));
-    for (row, check) in of_rows {
-        let finding = finding(bill, row, check);
-        let same = |group: &Group<'_>| group.check == check.name && group.finding == finding;
-        let index = groups.iter().position(same).unwrap_or_else(|| {
-            groups.push(Group::new(check, finding));
-            groups.len() - 1
-        });
-        groups[index].add(row, check);
+    for row in &bill.rows {
+        for check in &row.checks {
+            let finding = Finding::of(row, check);
+            let same = |group: &Group<'_>| group.check == check.name && group.finding == finding;
+            let index = groups.iter().position(same).unwrap_or_else(|| {
+                groups.push(Group::new(check, finding));
+                groups.len() - 1
+            });
+            groups[index].add(row, check);
+        }
     }
-    // Findings of one check stand together, checks in the order in which they first occur.
-    let order: Vec<&str> = super::in_order(groups.iter().map(|group| group.check));
+    // Findings of one check are next to each other, checks in the order in which they first occur.
+    let order: Vec<&str> = in_order(groups.iter().map(|group| group.check));
     groups.sort_by_key(|group| order.iter().position(|check| *check == group.check));
     groups
-}
-
-fn finding(bill: &Bill, row: &Row, check: &Check) -> Finding {
-    match (check.verdict, bill.is_of_control(row, check)) {
-        (Verdict::Pass, _) => Finding::Pass,
-        (Verdict::Inconclusive, false) => Finding::Inconclusive,
-        (Verdict::Inconclusive, true) => Finding::ControlPassed,
-        (Verdict::Fail, false) => Finding::Failed,
-        (Verdict::Fail, true) => Finding::ControlFailed,
-    }
 }
 
 impl<'a> Group<'a> {
@@ -108,40 +103,52 @@ impl<'a> Group<'a> {
             tried: 0,
             failed: 0,
             control_failed: None,
-            batches: BTreeMap::new(),
+            keys: Vec::new(),
         }
     }
 
     fn add(&mut self, row: &'a Row, check: &Check) {
         self.tried = self.tried.saturating_add(check.tried);
         self.failed = self.failed.saturating_add(check.failed);
-        // Every row is told of the same controls.
+        // Every row names the same controls.
         self.control_failed = self.control_failed.max(check.control_failed);
-        self.batches
-            .entry(&row.mechanism)
-            .or_default()
-            .push(row.batch);
+        self.keys.push(&row.key);
     }
 }
 
 /// The rows of a group: `all N rows`, or its mechanisms, with their batches where not all of them are in the group.
-fn where_found(bill: &Bill, group: &Group<'_>) -> String {
-    let checked: Vec<&Row> = bill
+fn place(bill: &Bill, group: &Group<'_>) -> String {
+    let has_check = |row: &&Row| row.checks.iter().any(|check| check.name == group.check);
+    let checked: Vec<&RowKey> = bill
         .rows
         .iter()
-        .filter(|row| row.checks.iter().any(|check| check.name == group.check))
+        .filter(has_check)
+        .map(|row| &row.key)
         .collect();
-    let grouped: usize = group.batches.values().map(Vec::len).sum();
-    if grouped == checked.len() {
-        return format!("all {grouped} rows");
+    if group.keys.len() == checked.len() {
+        return format!("all {} rows", checked.len());
     }
-    let told = group.batches.iter().map(|(mechanism, batches)| {
-        let all = checked.iter().filter(|row| row.mechanism == *mechanism);
-        if all.count() == batches.len() {
-            return (*mechanism).to_owned();
-        }
-        let batches: Vec<_> = batches.iter().map(ToString::to_string).collect();
-        format!("{mechanism} at {}", batches.join(" "))
+    let mut methods = in_order(group.keys.iter().map(|key| key.method));
+    methods.sort_by_key(|method| method.name());
+    let places = methods.iter().map(|method| {
+        let by = |key: &&&RowKey| key.method == *method;
+        let all: Vec<&RowKey> = checked.iter().filter(by).copied().collect();
+        let grouped: Vec<&RowKey> = group.keys.iter().filter(by).copied().collect();
+        of_method(*method, &all, &grouped)
     });
-    told.collect::<Vec<_>>().join(", ")
+    places.collect::<Vec<_>>().join(", ")
+}
+
+/// `preserve-ad`, `preserve-ad at 32 512`, or the rows in words where they differ in more than their batches.
+fn of_method(method: Method, all: &[&RowKey], grouped: &[&RowKey]) -> String {
+    let at_any_batch = |key: &&RowKey| (*key).clone().at_batch(1);
+    if all.len() == grouped.len() {
+        method.to_string()
+    } else if in_order(all.iter().map(at_any_batch)).len() == 1 {
+        let batches: Vec<_> = grouped.iter().map(|key| key.batch.to_string()).collect();
+        format!("{method} at {}", batches.join(" "))
+    } else {
+        let keys: Vec<_> = grouped.iter().map(ToString::to_string).collect();
+        keys.join("; ")
+    }
 }

@@ -15,15 +15,14 @@ pub(super) fn verdict(row: &Row) -> String {
     if !losses.is_empty() {
         return format!("loses {}", losses.join(", "));
     }
-    if races().any(|check| check.verdict == Verdict::Inconclusive) {
-        return "inconclusive".to_owned();
-    }
-    match row.smp_safe {
-        Some(true) => "safe",
-        Some(false) => "unsafe",
-        None => "not checked",
-    }
-    .to_owned()
+    let verdict = if row.smp_safe() == Some(true) {
+        "safe"
+    } else if races().next().is_some() {
+        "inconclusive"
+    } else {
+        "not checked"
+    };
+    verdict.to_owned()
 }
 
 fn loss(check: &Check) -> String {

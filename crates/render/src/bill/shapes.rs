@@ -1,184 +1,185 @@
 //! What mapping memory for DMA costs: a line for each shape, a column for each kernel or mechanism.
 
-use pagetoll_bill::{Backend, Bill, Row};
+use pagetoll_bill::route::Pin;
+use pagetoll_bill::row::{Folio, Layout, RowKey};
+use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
 
-use super::super::Detail;
-use super::super::document::Section;
-use super::super::figure::{self, NONE};
-use super::super::table::{Align, Table};
 use super::in_order;
+use crate::document::Section;
+use crate::figure;
+use crate::format::Detail;
+use crate::table::{Column, NONE, Table};
 
-/// The tables of the pin route.
+/// The tables of rows that have a shape of memory.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
+    let rows: Vec<&Row> = shaped(bill).collect();
     let unit = figure::unit_per_item(bill);
-    let operations = in_order(bill.rows.iter().map(|row| row.operation.as_str()));
+    let operations = in_order(rows.iter().map(|row| row.key.operation));
     let mut sections: Vec<_> = operations
         .iter()
-        .map(|operation| Section::table(format!("{operation}, {unit}"), costs(bill, operation)))
+        .map(|operation| {
+            let title = format!("{operation}, {unit}");
+            Section::table(title, Costs::of(bill, *operation).table())
+        })
         .collect();
-    sections.push(Section::table("Physical memory", layouts(bill)));
+    sections.push(Section::table("Physical memory", layouts(&rows)));
     let title = format!("Tolls, {unit}");
-    sections.push(Section::table(title, tolls(bill, detail)));
+    sections.push(Section::table(title, tolls(&rows, detail)));
     sections
 }
 
+fn shaped(bill: &Bill) -> impl Iterator<Item = &Row> {
+    bill.rows.iter().filter(|row| row.key.folio.is_some())
+}
+
 /// The kernel where there is one, and the mechanism where it is not the kernel's own.
-fn column(row: &Row) -> String {
-    let mechanism = (row.mechanism != "kernel").then(|| row.mechanism.clone());
-    let parts: Vec<_> = [row.kernel.clone(), mechanism]
-        .into_iter()
-        .flatten()
-        .collect();
+fn name(key: &RowKey) -> String {
+    let own = Method::Mechanism(Mechanism::Pin(Pin::Kernel));
+    let method = (key.method != own).then(|| key.method.to_string());
+    let parts: Vec<_> = key.kernel.clone().into_iter().chain(method).collect();
     parts.join(" ")
 }
 
-fn columns(bill: &Bill) -> Vec<String> {
-    let mut columns = Vec::new();
-    for row in &bill.rows {
-        let column = column(row);
-        if !columns.contains(&column) {
-            columns.push(column);
+/// The rows of one operation.
+struct Costs<'a> {
+    bill: &'a Bill,
+    operation: Operation,
+    /// A key for each column: that of its first row, without its shape.
+    columns: Vec<RowKey>,
+}
+
+impl<'a> Costs<'a> {
+    fn of(bill: &'a Bill, operation: Operation) -> Self {
+        let rows = shaped(bill).filter(|row| row.key.operation == operation);
+        let columns = rows.map(|row| RowKey {
+            folio: None,
+            ..row.key.clone()
+        });
+        Self {
+            bill,
+            operation,
+            columns: in_order(columns),
         }
     }
-    columns
-}
 
-fn folios(bill: &Bill) -> Vec<&str> {
-    in_order(bill.rows.iter().filter_map(|row| row.folio.as_deref()))
-}
+    fn find(&self, column: usize, folio: Folio) -> Option<&'a Row> {
+        self.bill.row(&RowKey {
+            folio: Some(folio),
+            ..self.columns[column].clone()
+        })
+    }
 
-fn find<'a>(bill: &'a Bill, operation: &str, folio: &str, of: &str) -> Option<&'a Row> {
-    bill.rows.iter().find(|row| {
-        row.operation == operation && row.folio.as_deref() == Some(folio) && column(row) == of
-    })
-}
-
-/// Each column but the first is compared with the one before it; of mechanisms, with the first.
-fn costs(bill: &Bill, operation: &str) -> Table {
-    let columns = columns(bill);
-    let mut heads = vec![("folio".to_owned(), Align::Left)];
-    for (index, column) in columns.iter().enumerate() {
-        heads.push((column.clone(), Align::Right));
-        if index > 0 {
-            heads.push((
-                format!("against {}", columns[reference(bill, index)]),
-                Align::Right,
-            ));
+    /// The column that another is compared with: the mechanism that the fix replaces, or else the kernel before.
+    fn reference(&self, column: usize) -> Option<usize> {
+        let mut columns = self.columns.iter();
+        match columns.position(|key| key.method.role() == Role::Before) {
+            Some(before) => (before != column).then_some(before),
+            None => column.checked_sub(1),
         }
     }
-    let mut table = Table::new(heads);
-    for folio in folios(bill) {
-        let mut cells = vec![folio.to_owned()];
-        for (index, column) in columns.iter().enumerate() {
-            let row = find(bill, operation, folio, column);
-            cells.push(cost(row, &mut table));
-            if index > 0 {
-                let before = find(bill, operation, folio, &columns[reference(bill, index)]);
-                cells.push(relation(row, before));
+
+    fn table(&self) -> Table {
+        let rows = shaped(self.bill).filter(|row| row.key.operation == self.operation);
+        let folios = in_order(rows.filter_map(|row| row.key.folio));
+        let mut table = Table::default();
+        table.each(&folios, Column::left("folio"), ToString::to_string);
+        let middle = 1..self.columns.len().saturating_sub(1);
+        for (index, key) in self.columns.iter().enumerate() {
+            let row = |folio: &Folio| self.find(index, *folio);
+            let costs: Vec<_> = folios
+                .iter()
+                .map(|folio| cost(row(folio), &mut table))
+                .collect();
+            let mut column = Column::right(name(key));
+            if middle.contains(&index) {
+                column = column.rank(2);
             }
+            table.column(column, costs);
+            let Some(reference) = self.reference(index) else {
+                continue;
+            };
+            let title = format!("gain over {}", name(&self.columns[reference]));
+            table.each(&folios, Column::right(title).rank(1), |folio| {
+                let of_reference = self.find(reference, *folio).and_then(Row::cost);
+                figure::both(row(folio).and_then(Row::cost), of_reference, figure::gain)
+            });
         }
-        table.row(cells);
-    }
-    table
-}
-
-fn reference(bill: &Bill, index: usize) -> usize {
-    if bill.backend == Backend::Lab {
-        index - 1
-    } else {
-        0
+        table
     }
 }
 
 fn cost(row: Option<&Row>, table: &mut Table) -> String {
-    match row {
-        None => NONE.to_owned(),
-        Some(row) => match &row.unavailable {
-            Some(reason) => table.unavailable(reason),
-            // Below a tenth, one decimal says nothing.
-            None if row.cost_per_page.is_some_and(|cost| cost < 1.0) => small(row),
-            None => figure::cost_of(row),
-        },
-    }
+    row.map_or_else(|| NONE.to_owned(), |row| figure::cost_of(row, table))
 }
 
-fn small(row: &Row) -> String {
-    let mean = row.cost_per_page.unwrap_or_default();
-    match row.stddev {
-        Some(stddev) => format!("{mean:.5} +- {stddev:.5}"),
-        None => format!("{mean:.5}"),
-    }
-}
-
-fn relation(row: Option<&Row>, before: Option<&Row>) -> String {
-    let cost = |row: Option<&Row>| row.and_then(|row| row.cost_per_page);
-    match (cost(row), cost(before)) {
-        (Some(cost), Some(reference)) => figure::relation(cost, reference),
-        _ => NONE.to_owned(),
-    }
-}
-
-fn layouts(bill: &Bill) -> Table {
-    let mut table = Table::new([
-        ("folio", Align::Left),
-        ("", Align::Left),
-        ("pages", Align::Right),
-        ("runs", Align::Right),
-        ("folios", Align::Right),
-        ("largest folio, pages", Align::Right),
-    ]);
-    let mut seen = Vec::new();
-    for row in &bill.rows {
-        let key = (row.folio.clone(), row.kernel.clone());
-        let Some(layout) = row.layout.filter(|_| !seen.contains(&key)) else {
-            continue;
-        };
-        seen.push(key);
-        table.row([
-            row.folio.clone().unwrap_or_default(),
-            row.kernel.clone().unwrap_or_default(),
-            row.pages.get().to_string(),
-            layout.runs.to_string(),
-            layout.folios.to_string(),
-            layout.largest_folio.to_string(),
-        ]);
-    }
+/// Each shape of each kernel once.
+fn layouts(rows: &[&Row]) -> Table {
+    let with_layout = rows.iter().filter(|row| row.layout.is_some());
+    let place = |row: &Row| RowKey {
+        folio: row.key.folio,
+        kernel: row.key.kernel.clone(),
+        ..RowKey::new(Operation::Map, Pin::Kernel, row.key.system)
+    };
+    let places = in_order(with_layout.clone().map(|row| place(row)));
+    let first = |key: &RowKey| with_layout.clone().find(|row| place(row) == *key);
+    let rows: Vec<&Row> = places.iter().filter_map(first).copied().collect();
+    let mut table = Table::default();
+    let kernel = |row: &&Row| figure::optional(row.key.kernel.as_deref());
+    table.each(&rows, Column::left("folio"), |row| {
+        figure::optional(row.key.folio)
+    });
+    table.each(&rows, Column::left("kernel").wrapping(), kernel);
+    table.each(&rows, Column::right("pages").rank(1), |row| {
+        row.pages.get().to_string()
+    });
+    let mut layout = |column: Column, of: fn(&Layout) -> u64| {
+        table.each(&rows, column, |row| {
+            figure::optional(row.layout.as_ref().map(of))
+        });
+    };
+    layout(Column::right("runs").rank(3), |layout| layout.runs);
+    layout(Column::right("folios").rank(1), |layout| layout.folios);
+    layout(Column::right("largest folio, pages").rank(2), |layout| {
+        layout.largest_folio
+    });
     table
 }
 
 /// Shapes whose tolls fit a terminal.
-const TELLING: [&str; 3] = ["4K", "2M", "1G"];
+const TELLING: [Folio; 3] = [Folio::Pages4k, Folio::Pages2m, Folio::Pages1g];
 
-fn tolls(bill: &Bill, detail: Detail) -> Table {
+fn tolls(rows: &[&Row], detail: Detail) -> Table {
     let mut table = Table::new([
-        ("operation", Align::Left),
-        ("folio", Align::Left),
-        ("", Align::Left),
-        ("toll", Align::Left),
-        ("times/page", Align::Right),
-        ("each", Align::Right),
-        ("per page", Align::Right),
+        Column::left("operation"),
+        Column::left("folio"),
+        Column::left("by").wrapping(),
+        Column::left("toll").wrapping(),
+        Column::right("times/page").rank(1),
+        Column::right("each").rank(1),
+        Column::right("per page"),
     ]);
-    for row in &bill.rows {
-        let folio = row.folio.as_deref().unwrap_or_default();
-        if detail == Detail::Short && (!TELLING.contains(&folio) || row.operation == "first-map") {
-            continue;
-        }
-        // A single toll says no more than the cost.
-        if row.tolls.len() < 2 {
-            continue;
-        }
-        for toll in &row.tolls {
-            table.row([
-                row.operation.clone(),
-                folio.to_owned(),
-                column(row),
-                toll.name.clone(),
-                figure::count(toll.count_per_page),
-                figure::cost(toll.cost_each),
-                figure::cost(toll.cost_per_page()),
-            ]);
+    let is_telling = |row: &&&Row| {
+        let folio = row.key.folio.is_some_and(|folio| TELLING.contains(&folio));
+        folio && row.key.operation != Operation::FirstMap
+    };
+    // A single toll says no more than the cost.
+    let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
+    for row in itemised.filter(|row| detail == Detail::Full || is_telling(row)) {
+        for toll in row.tolls() {
+            table.row(toll_cells(row, toll));
         }
     }
     table
+}
+
+fn toll_cells(row: &Row, toll: &Toll) -> [String; 7] {
+    [
+        row.key.operation.to_string(),
+        figure::optional(row.key.folio),
+        name(&row.key),
+        toll.name.clone(),
+        figure::count(toll.count_per_page),
+        figure::cost(toll.cost_each),
+        figure::cost(toll.cost_per_page()),
+    ]
 }

@@ -1,97 +1,101 @@
-//! What a page pays for, item by item.
+//! What a page pays for, item by item: a column for each toll, or, where there are many, the largest of each row.
 
-use pagetoll_bill::{Bill, Row, Toll};
+mod shares;
 
-use super::super::Detail;
-use super::super::document::Section;
-use super::super::figure::{self, NONE};
-use super::super::table::{Align, Table};
-use super::{has_batches, in_order, mechanism_rows};
-use crate::words::word;
+use pagetoll_bill::{Bill, Role, Row, Toll};
 
-/// The items of each mechanism. Those of user space stand in its own table: without Xen, and what Xen adds.
+use super::{axes, has_rates, in_order, is_own, unit};
+use crate::document::Section;
+use crate::figure;
+use crate::format::Detail;
+use crate::table::{Column, NONE, Table};
+
+/// More tolls than this are no columns of a table.
+const MOST_COLUMNS: usize = 10;
+
+/// The items of each row. Those of user space are in its own table, without Xen and what Xen adds; those of memory
+/// shapes too.
 pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
-    let shown = match detail {
-        Detail::Short if has_batches(bill) => " at a middle and the largest batch",
-        Detail::Short | Detail::Full => "",
+    let itemised: Vec<&Row> = bill
+        .rows
+        .iter()
+        .filter(|row| is_itemised(bill, row))
+        .collect();
+    let of_detail = |row: &&&Row| detail == Detail::Full || is_telling(row, &itemised);
+    let rows: Vec<&Row> = itemised.iter().filter(of_detail).copied().collect();
+    let shown = if rows.len() < itemised.len() {
+        " at a middle and the largest batch"
+    } else {
+        ""
     };
-    let unit = figure::unit_per_item(bill);
-    Section::table(
-        format!("Tolls of each mechanism{shown}, {unit}"),
-        table(bill, detail),
-    )
+    let unit = unit(bill);
+    let names = by_name(&rows);
+    if names.len() > MOST_COLUMNS {
+        let title = format!("Where a page's cost goes{shown}, {unit}");
+        Section::table(title, shares::table(&rows))
+    } else {
+        let title = format!("Tolls of each mechanism{shown}, {unit}");
+        Section::table(title, table(&rows, &names))
+    }
 }
 
-fn table(bill: &Bill, detail: Detail) -> Table {
-    let rows: Vec<&Row> = mechanism_rows(bill)
-        .filter(|row| !row.tolls.is_empty())
-        .filter(|row| detail == Detail::Full || is_telling(row, bill))
-        .collect();
-    let tolls = rows.iter().flat_map(|row| &row.tolls);
-    let names = in_order(tolls.map(|toll| toll.name.as_str()));
-    let labelled = labels(bill);
-    let heads = [
-        ("operation", Align::Left),
-        ("system", Align::Left),
-        ("mechanism", Align::Left),
-        ("batch", Align::Right),
-        ("kernel", Align::Left),
-    ];
-    let mut columns: Vec<_> = heads
-        .into_iter()
-        .filter(|(name, _)| labelled.contains(name))
-        .collect();
-    columns.extend(names.iter().map(|name| (*name, Align::Right)));
-    columns.push(("sum", Align::Right));
-    let mut table = Table::new(columns);
-    for row in rows {
-        let labels = labelled.iter().map(|label| match *label {
-            "operation" => row.operation.clone(),
-            "system" => word(row.system),
-            "mechanism" => row.mechanism.clone(),
-            "kernel" => row.kernel.clone().unwrap_or_default(),
-            _ => row.batch.to_string(),
-        });
-        let items = names.iter().map(|name| item(row, name));
-        let sum = row.tolls.iter().map(Toll::cost_per_page).sum();
-        table.row(labels.chain(items).chain([figure::cost(sum)]));
+fn is_itemised(bill: &Bill, row: &Row) -> bool {
+    let of_mechanism = match row.role() {
+        Role::Before | Role::After | Role::Alternative => true,
+        // A rate's ceiling is what touching a page costs, which is an item of the others.
+        Role::Baseline => has_rates(bill),
+        Role::Observed => false,
+    };
+    of_mechanism && row.key.folio.is_none() && is_own(row) && !row.tolls().is_empty()
+}
+
+fn by_name<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
+    let tolls = rows.iter().flat_map(|row| row.tolls());
+    in_order(tolls.map(|toll| toll.name.as_str()))
+}
+
+/// Whether the row is its mechanism's at a middle or the largest batch, of three or more.
+fn is_telling(row: &Row, rows: &[&Row]) -> bool {
+    let at_any_batch = row.key.clone().at_batch(1);
+    let same = rows
+        .iter()
+        .filter(|other| other.key.clone().at_batch(1) == at_any_batch);
+    let mut batches: Vec<u32> = same.map(|other| other.key.batch).collect();
+    batches.sort_unstable();
+    let middle = batches.get(batches.len() / 2);
+    batches.len() < 3 || middle == Some(&row.key.batch) || batches.last() == Some(&row.key.batch)
+}
+
+fn table(rows: &[&Row], names: &[&str]) -> Table {
+    let mut table = Table::default();
+    axes::label(&mut table, rows);
+    for name in names {
+        let column = Column::right(*name).rank(rank(rows, names, name));
+        table.each(rows, column, |row| item(row, name));
     }
+    // Two tolls say more than their sum, which is the row's cost.
+    let rank = u8::try_from(names.len().saturating_sub(2)).unwrap_or(u8::MAX);
+    let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
+    table.each(rows, Column::right("sum").rank(rank), sum);
     table
 }
 
-/// What tells the rows of this bill apart.
-fn labels(bill: &Bill) -> Vec<&'static str> {
-    let operations = in_order(mechanism_rows(bill).map(|row| row.operation.as_str()));
-    let several = (operations.len() > 1).then_some("operation");
-    let systems = in_order(mechanism_rows(bill).map(|row| row.system));
-    let several_systems = (systems.len() > 1).then_some("system");
-    let batch = has_batches(bill).then_some("batch");
-    let kernel = mechanism_rows(bill).any(|row| row.kernel.is_some());
-    let kernel = kernel.then_some("kernel");
-    several
-        .into_iter()
-        .chain(several_systems)
-        .chain(["mechanism"])
-        .chain(batch)
-        .chain(kernel)
-        .collect()
-}
-
-/// Whether the row is its mechanism's at a middle or the largest batch.
-fn is_telling(row: &Row, bill: &Bill) -> bool {
-    let identity = |row: &Row| (row.operation.clone(), row.mechanism.clone(), row.system);
-    let same = mechanism_rows(bill).filter(|other| identity(other) == identity(row));
-    let mut batches: Vec<u32> = same.map(|other| other.batch).collect();
-    batches.sort_unstable();
-    batches.dedup();
-    let middle = batches.get(batches.len() / 2);
-    middle == Some(&row.batch) || batches.last() == Some(&row.batch)
+/// Tolls are left out from the smallest on.
+fn rank(rows: &[&Row], names: &[&str], name: &str) -> u8 {
+    let most = |name: &str| {
+        let tolls = rows.iter().flat_map(|row| row.tolls());
+        let tolls = tolls.filter(|toll| toll.name == name);
+        tolls.map(Toll::cost_per_page).fold(0.0, f64::max)
+    };
+    let smaller = names.iter().filter(|other| most(other) < most(name));
+    u8::try_from(smaller.count()).unwrap_or(u8::MAX)
 }
 
 fn item(row: &Row, name: &str) -> String {
-    let toll = row.tolls.iter().find(|toll| toll.name == name);
-    toll.map_or_else(
-        || NONE.to_owned(),
-        |toll| figure::cost(toll.cost_per_page()),
-    )
+    let tolls = row.tolls().iter().filter(|toll| toll.name == name);
+    let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
+    if costs.is_empty() {
+        return NONE.to_owned();
+    }
+    figure::cost(costs.iter().sum())
 }

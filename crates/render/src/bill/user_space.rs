@@ -1,131 +1,130 @@
 //! What user space pays under the hypervisor and without it; the difference is the toll.
 
-use pagetoll_bill::crossing::{is_hypercall, is_trap};
-use pagetoll_bill::{Bill, Row, System};
+use pagetoll_bill::row::RowKey;
+use pagetoll_bill::{Bill, Crossings, Method, Row, System};
 
-use super::super::document::Section;
-use super::super::figure::{self, NONE};
-use super::super::table::{Align, Table};
-use super::{in_order, user_rows};
-use crate::words::word;
+use super::in_order;
+use crate::document::Section;
+use crate::figure;
+use crate::table::{Column, Table};
 
-/// The table of what user space sees: one line for each operation and, where there are several, for each kernel.
+/// One line for each operation and, where there are several, for each kernel.
 pub(super) fn section(bill: &Bill) -> Section {
-    let kernels = in_order(user_rows(bill).map(kernel_of));
-    let several = kernels.iter().any(|kernel| !kernel.is_empty());
-    let mut table = Table::new(columns(bill, several));
-    for operation in in_order(user_rows(bill).map(|row| row.operation.as_str())) {
-        let pair = |kernel: &str| Pair::of(bill, operation, kernel);
-        let first = kernels.first().map(|kernel| pair(kernel));
-        for kernel in &kernels {
-            let mut cells = vec![operation.to_owned()];
-            cells.extend(several.then(|| (*kernel).to_owned()));
-            cells.extend(pair(kernel).cells(&mut table));
-            cells.extend(
-                several
-                    .then(|| pair(kernel).against(first))
-                    .into_iter()
-                    .flatten(),
-            );
-            table.row(cells);
-        }
-    }
-    let unit = per_observed(figure::unit(bill.unit), bill);
-    Section::table(format!("What user space sees, {unit}"), table)
-}
-
-/// Something of one item of what user space does: `traps/page`.
-fn per_observed(what: &str, bill: &Bill) -> String {
-    format!("{what}/{}", bill.route.observed_item())
-}
-
-fn columns(bill: &Bill, several: bool) -> Vec<(String, Align)> {
-    let right = |title: &str| (title.to_owned(), Align::Right);
-    let mut columns = vec![("operation".to_owned(), Align::Left)];
-    columns.extend(several.then(|| ("kernel".to_owned(), Align::Left)));
-    let systems = [System::Native, System::XenPvDom0].map(|system| right(&word(system)));
-    columns.extend(systems);
-    columns.extend(["toll", "toll's share"].map(right));
-    columns.extend(["traps", "hypercalls"].map(|what| right(&per_observed(what, bill))));
-    if several {
-        columns.extend(["dom0 against first", "native against first"].map(right));
-    }
-    columns
-}
-
-fn kernel_of(row: &Row) -> &str {
-    row.kernel.as_deref().unwrap_or_default()
+    let observed = bill.rows.iter().map(|row| &row.key);
+    let observed = observed.filter(|key| key.method == Method::Kernel && key.folio.is_none());
+    let mut keys = in_order(observed.map(|key| Pair::key(key, System::XenPvDom0)));
+    let operations = in_order(keys.iter().map(|key| key.operation));
+    keys.sort_by_key(|key| operations.iter().position(|one| *one == key.operation));
+    let pairs: Vec<_> = keys.into_iter().map(|key| Pair::of(bill, key)).collect();
+    let unit = figure::unit(bill.unit);
+    let item = bill.route.observed_item();
+    let title = format!("What user space sees, {unit}/{item}");
+    Section::table(title, table(&pairs, item))
 }
 
 /// An operation on one kernel, without Xen and under it.
-#[derive(Clone, Copy)]
 struct Pair<'a> {
+    key: RowKey,
     native: Option<&'a Row>,
     xen: Option<&'a Row>,
 }
 
-impl<'a> Pair<'a> {
-    fn of(bill: &'a Bill, operation: &str, kernel: &str) -> Self {
-        let on = |system| {
-            let mut rows = user_rows(bill).filter(|row| row.operation == operation);
-            rows.find(|row| row.system == system && kernel_of(row) == kernel)
-        };
-        Self {
-            native: on(System::Native),
-            xen: on(System::XenPvDom0),
-        }
+fn table(pairs: &[Pair<'_>], item: &str) -> Table {
+    let mut table = Table::default();
+    let mut native = Vec::new();
+    let mut xen = Vec::new();
+    for pair in pairs {
+        native.push(cost(pair.native, &mut table));
+        xen.push(cost(pair.xen, &mut table));
     }
-
-    fn cells(self, table: &mut Table) -> [String; 6] {
-        let [native, xen] = [self.native, self.xen].map(|row| cost(row, table));
-        let [toll, share] = toll(self.native, self.xen);
-        let [traps, hypercalls] = crossings(self.xen);
-        [native, xen, toll, share, traps, hypercalls]
+    let kernel = |pair: &Pair<'_>| figure::optional(pair.key.kernel.as_deref());
+    let per = |what: &str| Column::right(format!("{what}/{item}"));
+    table.each(pairs, Column::left("operation"), |pair| {
+        pair.key.operation.to_string()
+    });
+    table.each(pairs, Column::left("kernel").wrapping(), kernel);
+    table.column(Column::right(System::Native.name()), native);
+    table.column(Column::right(System::XenPvDom0.name()), xen);
+    table.each(pairs, Column::right("toll").rank(6), Pair::toll);
+    table.each(pairs, Column::right("toll's share").rank(5), Pair::share);
+    table.each(pairs, per("traps").rank(4), |pair| {
+        pair.crossings(Crossings::traps)
+    });
+    table.each(pairs, per("hypercalls").rank(3), |pair| {
+        pair.crossings(Crossings::hypercalls)
+    });
+    if pairs.iter().any(|pair| pair.key.kernel.is_some()) {
+        let gain = Column::right("dom0's gain over first").rank(2);
+        table.each(pairs, gain, |pair| {
+            figure::both(pair.xen_cost(), pair.first(pairs).xen_cost(), figure::gain)
+        });
+        let change = Column::right("native against first").rank(1);
+        table.each(pairs, change, |pair| {
+            let change = |new, old| figure::change(new, old, 2);
+            figure::both(pair.native_cost(), pair.first(pairs).native_cost(), change)
+        });
     }
-
-    /// Compared with the first kernel: how many times under Xen, by how much without it.
-    fn against(self, first: Option<Self>) -> [String; 2] {
-        let costs = |of: fn(Self) -> Option<&'a Row>| {
-            let cost = |pair: Self| of(pair).and_then(|row| row.cost_per_page);
-            Some((cost(self)?, cost(first?)?))
-        };
-        let none = || NONE.to_owned();
-        [
-            costs(|pair| pair.xen).map_or_else(none, |(cost, first)| figure::relation(cost, first)),
-            costs(|pair| pair.native)
-                .map_or_else(none, |(cost, first)| figure::change(cost, first)),
-        ]
-    }
+    table
 }
 
 fn cost(row: Option<&Row>, table: &mut Table) -> String {
-    match row {
-        None => "not billed".to_owned(),
-        Some(row) => match &row.unavailable {
-            Some(reason) => table.unavailable(reason),
-            None => figure::cost_of(row),
-        },
-    }
+    row.map_or_else(
+        || "not billed".to_owned(),
+        |row| figure::cost_of(row, table),
+    )
 }
 
-/// What the hypervisor adds, and its share of what is paid under it.
-fn toll(native: Option<&Row>, xen: Option<&Row>) -> [String; 2] {
-    let cost = |row: Option<&Row>| row.and_then(|row| row.cost_per_page);
-    match (cost(native), cost(xen)) {
-        (Some(native), Some(xen)) => [figure::cost(xen - native), figure::share(xen - native, xen)],
-        _ => [NONE, NONE].map(str::to_owned),
+impl<'a> Pair<'a> {
+    fn key(key: &RowKey, system: System) -> RowKey {
+        RowKey {
+            system,
+            ..key.clone()
+        }
     }
-}
 
-/// Traps and hypercalls for each page, as Xen counted them.
-fn crossings(xen: Option<&Row>) -> [String; 2] {
-    let Some(row) = xen.filter(|row| row.crossings_per_page.is_some()) else {
-        return ["not counted", "not counted"].map(str::to_owned);
-    };
-    let sum = |wanted: fn(&str) -> bool| {
-        let counts = row.crossings.iter().filter(|(kind, _)| wanted(kind));
-        // The sum of no floats is -0.0.
-        figure::count(counts.fold(0.0, |sum, (_, count)| sum + count))
-    };
-    [sum(is_trap), sum(is_hypercall)]
+    fn of(bill: &'a Bill, key: RowKey) -> Self {
+        Self {
+            native: bill.row(&Self::key(&key, System::Native)),
+            xen: bill.row(&key),
+            key,
+        }
+    }
+
+    /// The same operation on the first kernel.
+    fn first<'b>(&self, pairs: &'b [Self]) -> &'b Self {
+        let same = pairs
+            .iter()
+            .find(|pair| pair.key.operation == self.key.operation);
+        same.unwrap_or(&pairs[0])
+    }
+
+    fn native_cost(&self) -> Option<f64> {
+        self.native.and_then(Row::cost)
+    }
+
+    fn xen_cost(&self) -> Option<f64> {
+        self.xen.and_then(Row::cost)
+    }
+
+    /// What the hypervisor adds.
+    fn toll(&self) -> String {
+        figure::both(self.native_cost(), self.xen_cost(), |native, xen| {
+            figure::cost(xen - native)
+        })
+    }
+
+    /// Of what is paid under the hypervisor.
+    fn share(&self) -> String {
+        figure::both(self.native_cost(), self.xen_cost(), |native, xen| {
+            figure::share(xen - native, xen)
+        })
+    }
+
+    /// Of each page, as Xen counted them.
+    fn crossings(&self, of: fn(&Crossings) -> f64) -> String {
+        self.xen.and_then(Row::crossings).map_or_else(
+            || "not counted".to_owned(),
+            |crossings| figure::count(of(crossings)),
+        )
+    }
 }

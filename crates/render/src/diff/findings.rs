@@ -1,0 +1,38 @@
+//! What fails a gate, and what `--allow-missing` accepts.
+
+use pagetoll_bill::diff::{Diff, Finding, Missing};
+
+use crate::document::Section;
+use crate::table::{Column, Table};
+
+/// What fails the gate.
+pub(super) fn refused(diff: &Diff, missing: Missing) -> Section {
+    let findings = diff.failures(missing);
+    Section::table("What fails a gate", table(findings))
+}
+
+/// What would fail it if nothing were allowed to be missing.
+pub(super) fn accepted(diff: &Diff, missing: Missing) -> Section {
+    let of_missing = diff
+        .findings
+        .iter()
+        .filter(|finding| finding.kind.is_missing());
+    let accepted = of_missing.filter(|_| missing == Missing::Allowed);
+    Section::table("Missing, accepted by --allow-missing", table(accepted))
+}
+
+fn table<'a>(findings: impl Iterator<Item = &'a Finding>) -> Table {
+    let mut table = Table::new([
+        Column::left("finding"),
+        Column::left("row").wrapping(),
+        Column::left("what").wrapping(),
+    ]);
+    for finding in findings {
+        table.row([
+            finding.kind.to_string(),
+            finding.key.to_string(),
+            finding.detail.clone(),
+        ]);
+    }
+    table
+}

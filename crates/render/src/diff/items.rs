@@ -1,0 +1,105 @@
+//! Tolls and crossings of a row that changed.
+
+use pagetoll_bill::crossing::{is_hypercall, is_trap};
+use pagetoll_bill::diff::{Change, Diff, PerPage, Verdict};
+use pagetoll_bill::{System, row::RowKey};
+
+use crate::figure;
+use crate::table::{Column, Table};
+
+/// Items that are shown of a row: those that changed most.
+const MOST: usize = 5;
+/// Of counts that are shown with four decimals.
+const LEAST_CROSSINGS: f64 = 5e-5;
+
+/// The tolls of rows that regressed or improved. Where a row has one toll, that is its cost again; there the kinds of
+/// crossings say more.
+pub(super) fn tolls(diff: &Diff) -> Table {
+    let mut table = items();
+    let changed =
+        |change: &&Change| matches!(change.verdict, Verdict::Regressed | Verdict::Improved);
+    for change in diff.changes.iter().filter(changed) {
+        let kinds: Vec<_> = change
+            .crossings
+            .iter()
+            .filter(|kind| has_moved(kind))
+            .collect();
+        if change.tolls.len() < 2 && !kinds.is_empty() {
+            for kind in kinds.into_iter().take(MOST) {
+                let named = named("crossing", kind);
+                table.row(cells(&change.key, &named, 4));
+            }
+            continue;
+        }
+        let differs = |toll: &&PerPage| figure::cost(toll.difference()) != figure::cost(0.0);
+        for toll in change.tolls.iter().filter(differs).take(MOST) {
+            table.row(cells(&change.key, toll, 1));
+        }
+    }
+    table
+}
+
+/// Traps and hypercalls of a page; of systems that make none, all crossings.
+pub(super) fn crossings(diff: &Diff) -> Table {
+    let mut table = items();
+    for change in &diff.changes {
+        for sum in sums(change).iter().filter(|sum| has_moved(sum)) {
+            table.row(cells(&change.key, sum, 4));
+        }
+    }
+    table
+}
+
+fn sums(change: &Change) -> Vec<PerPage> {
+    match change.key.system {
+        System::XenPvDom0 | System::XenPv32Dom0 | System::Native => {
+            vec![
+                sum("traps", change, is_trap),
+                sum("hypercalls", change, is_hypercall),
+            ]
+        }
+        System::KvmGuest => change.crossings_per_page.iter().cloned().collect(),
+    }
+}
+
+fn sum(name: &str, change: &Change, wanted: fn(&str) -> bool) -> PerPage {
+    let kinds = || change.crossings.iter().filter(|kind| wanted(&kind.name));
+    let of = |side: fn(&PerPage) -> Option<f64>| Some(kinds().filter_map(side).sum());
+    PerPage {
+        name: name.to_owned(),
+        old: of(|kind| kind.old),
+        new: of(|kind| kind.new),
+    }
+}
+
+fn has_moved(kind: &PerPage) -> bool {
+    kind.difference().abs() >= LEAST_CROSSINGS
+}
+
+fn named(what: &str, kind: &PerPage) -> PerPage {
+    PerPage {
+        name: format!("{what} {}", kind.name),
+        ..kind.clone()
+    }
+}
+
+fn items() -> Table {
+    Table::new([
+        Column::left("row").wrapping(),
+        Column::left("item").wrapping(),
+        Column::right("old"),
+        Column::right("new"),
+        Column::right("difference").rank(1),
+    ])
+}
+
+fn cells(key: &RowKey, item: &PerPage, decimals: usize) -> [String; 5] {
+    let number = |value: Option<f64>| figure::optional(value.map(|v| figure::fixed(v, decimals)));
+    [
+        key.to_string(),
+        item.name.clone(),
+        number(item.old),
+        number(item.new),
+        figure::signed(item.difference(), decimals),
+    ]
+}

@@ -1,0 +1,220 @@
+//! The registry of formats: a new one is a writer and a line here.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use pagetoll_bill::names::UnknownName;
+use thiserror::Error;
+
+use crate::document::Document;
+use crate::text::{self, Width};
+use crate::{RenderError, markdown};
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Tables for a terminal.
+    Text,
+    /// Everything that is known; bills are read back from it.
+    Json,
+    /// One line for each row, for spreadsheets.
+    Csv,
+    /// GitHub Flavored Markdown.
+    Md,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A bill.
+    Bill,
+    /// Two bills, compared.
+    Diff,
+    /// Any other list: routes, fixes, conformance cases.
+    List,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Bill => "a bill",
+            Self::Diff => "a diff",
+            Self::List => "a list",
+        })
+    }
+}
+
+/// How many of the rows a document shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
+    Short,
+    /// Everything.
+    Full,
+}
+
+/// Something that can be written in every format that its kind has.
+pub(crate) trait Subject {
+    const KIND: Kind;
+
+    fn document(&self, detail: Detail) -> Document;
+
+    fn json(&self) -> serde_json::Result<String>;
+
+    /// Rows of scalars, where there are any.
+    fn csv(&self) -> Result<String, RenderError> {
+        Err(RenderError::NotWritten {
+            kind: Self::KIND,
+            format: Format::Csv,
+        })
+    }
+}
+
+/// A line of the registry.
+struct Entry {
+    name: &'static str,
+    /// Of files, without the dot.
+    extension: &'static str,
+    kinds: &'static [Kind],
+}
+
+impl Format {
+    /// All formats, in the order in which they are listed.
+    pub const ALL: [Self; 4] = [Self::Text, Self::Json, Self::Csv, Self::Md];
+
+    const fn entry(self) -> Entry {
+        const ALL: &[Kind] = &[Kind::Bill, Kind::Diff, Kind::List];
+        let (name, extension, kinds) = match self {
+            Self::Text => ("text", "txt", ALL),
+            Self::Json => ("json", "json", ALL),
+            Self::Csv => ("csv", "csv", &[Kind::Bill] as &[Kind]),
+            Self::Md => ("md", "md", ALL),
+        };
+        Entry {
+            name,
+            extension,
+            kinds,
+        }
+    }
+
+    /// Writes `subject`, with a newline at its end.
+    pub(crate) fn write(self, subject: &impl Subject, width: Width) -> Result<String, RenderError> {
+        Ok(match self {
+            Self::Text => text::document(&subject.document(Detail::Short), width),
+            Self::Json => subject.json()? + "\n",
+            Self::Csv => subject.csv()?,
+            Self::Md => markdown::document(&subject.document(Detail::Full)),
+        })
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// The extension of its files, without the dot.
+    #[must_use]
+    pub const fn extension(self) -> &'static str {
+        self.entry().extension
+    }
+
+    /// Whether results of that kind can be written in it.
+    #[must_use]
+    pub fn writes(self, kind: Kind) -> bool {
+        self.entry().kinds.contains(&kind)
+    }
+
+    /// The formats of a kind of result.
+    pub fn of(kind: Kind) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(move |format| format.writes(kind))
+    }
+
+    /// The format of a file's extension; `None` for a name without an extension.
+    ///
+    /// # Errors
+    /// The extension is that of no format.
+    pub fn of_path(path: &Path) -> Result<Option<Self>, UnknownExtension> {
+        let Some(extension) = path.extension() else {
+            return Ok(None);
+        };
+        let mut all = Self::ALL.into_iter();
+        let known = all.find(|format| extension == format.extension());
+        known.map(Some).ok_or_else(|| UnknownExtension {
+            extension: extension.to_string_lossy().into_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "format",
+                name: name.to_owned(),
+                expected: Self::ALL.map(Self::name).to_vec(),
+            })
+    }
+}
+
+/// A file's extension that is none of a format.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "unknown extension '.{extension}': expected one of {}, or --format",
+    extensions()
+)]
+pub struct UnknownExtension {
+    /// Without the dot.
+    pub extension: String,
+}
+
+fn extensions() -> String {
+    Format::ALL
+        .map(|format| format!(".{}", format.extension()))
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_found_by_name_and_by_extension() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+            let path = Path::new("bill").with_extension(format.extension());
+            assert_eq!(Format::of_path(&path), Ok(Some(format)));
+        }
+        assert!("svg".parse::<Format>().is_err());
+    }
+
+    #[test]
+    fn an_unknown_extension_is_refused_and_none_is_none() {
+        assert_eq!(Format::of_path(Path::new("/tmp/new.d/bill")), Ok(None));
+        let error = Format::of_path(Path::new("a.svg")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown extension '.svg': expected one of .txt, .json, .csv, .md, or --format"
+        );
+    }
+
+    #[test]
+    fn only_bills_have_rows_of_scalars() {
+        let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
+        assert_eq!(names(Kind::Bill), ["text", "json", "csv", "md"]);
+        assert_eq!(names(Kind::Diff), ["text", "json", "md"]);
+        assert_eq!(names(Kind::List), ["text", "json", "md"]);
+    }
+}

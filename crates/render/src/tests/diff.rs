@@ -1,0 +1,172 @@
+//! Comparisons of the sample with what became of it.
+
+use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_bill::route::Unmap;
+use pagetoll_bill::{Bill, Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+
+use super::{golden, samples};
+use crate::{Format, RenderError, Width};
+
+const PTE_NONE: &str = "pte-none";
+
+/// The sample without the check that fails in it.
+fn base() -> Bill {
+    let mut bill = samples::sample();
+    for row in &mut bill.rows {
+        row.checks.retain(|check| check.name != PTE_NONE);
+    }
+    bill
+}
+
+fn row(bill: &mut Bill, mechanism: Unmap, batch: u32) -> &mut Row {
+    let key = RowKey::new(Operation::Clear, mechanism, System::XenPvDom0).at_batch(batch);
+    bill.rows.iter_mut().find(|row| row.key == key).unwrap()
+}
+
+fn figures(bill: &mut Bill, mechanism: Unmap, batch: u32) -> &mut Figures {
+    row(bill, mechanism, batch).figures_mut().unwrap()
+}
+
+/// Adds to one toll, and so to the cost.
+fn add(figures: &mut Figures, toll: &str, cost: f64) {
+    let mut tolls = figures.tolls.iter_mut();
+    let toll = tolls.find(|other| other.name == toll).unwrap();
+    toll.cost_each += cost;
+    figures.cost_per_page = Toll::sum(&figures.tolls);
+}
+
+fn written(new: &Bill, missing: Missing, format: Format, width: Width) -> String {
+    let old = base();
+    let diff = Diff::of(&old, new, 0.005).unwrap();
+    crate::diff(&old, new, &diff, missing, format, width).unwrap()
+}
+
+fn text(new: &Bill) -> String {
+    written(new, Missing::Refused, Format::Text, Width::Unlimited)
+}
+
+fn improved() -> Bill {
+    let mut bill = base();
+    add(
+        figures(&mut bill, Unmap::PreserveAd, 32),
+        "per-entry",
+        -100.0,
+    );
+    bill
+}
+
+fn regressed() -> Bill {
+    let mut bill = base();
+    add(
+        figures(&mut bill, Unmap::PreserveAd, 32),
+        "per-entry",
+        100.0,
+    );
+    add(figures(&mut bill, Unmap::PreserveAd, 32), "per-call", -1.0);
+    let emulate = figures(&mut bill, Unmap::Emulate, 1);
+    add(emulate, "trap-and-emulate", 1835.5);
+    let crossings = emulate.crossings.as_mut().unwrap();
+    crossings.per_page = 2.0;
+    crossings.by_kind.insert("ptwr".into(), 2.0);
+    bill
+}
+
+/// The same costs, but bits are lost, and the hypervisor is entered for every page.
+fn unsafe_now() -> Bill {
+    let mut bill = base();
+    let lost = row(&mut bill, Unmap::PreserveAd, 512);
+    for check in lost.checks.iter_mut().filter(|check| check.is_race()) {
+        *check = Check::against_control(&check.name, check.tried, 5000, 700);
+    }
+    let figures = lost.figures_mut().unwrap();
+    let crossings = figures.crossings.as_mut().unwrap();
+    crossings.per_page = 1.0;
+    crossings.by_kind.insert("mmu_update".into(), 1.0);
+    bill
+}
+
+fn missing() -> Bill {
+    let mut bill = base();
+    row(&mut bill, Unmap::PreserveAd, 32).result = Err(Unavailable("no headers".into()));
+    bill.rows.retain(|row| row.key.method != Unmap::Lazy.into());
+    bill
+}
+
+#[test]
+fn every_verdict_has_a_golden_text() {
+    golden("diff-same.txt", &text(&base()));
+    golden("diff-improved.txt", &text(&improved()));
+    golden("diff-regressed.txt", &text(&regressed()));
+    golden("diff-unsafe.txt", &text(&unsafe_now()));
+    golden("diff-missing.txt", &text(&missing()));
+}
+
+#[test]
+fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
+    let written = |format, width| written(&regressed(), Missing::Refused, format, width);
+    let text = written(Format::Text, Width::Columns(60));
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 60),
+        "{text}"
+    );
+    golden("diff-regressed-60.txt", &text);
+    golden("diff-regressed.md", &written(Format::Md, Width::Unlimited));
+}
+
+#[test]
+fn what_is_missing_is_listed_where_it_is_accepted() {
+    let text = written(&missing(), Missing::Allowed, Format::Text, Width::Unlimited);
+    golden("diff-missing-allowed.txt", &text);
+}
+
+/// The figures of a row with one toll, and one kind of crossing.
+fn single(cost: f64, calls: f64) -> Bill {
+    let mut bill = base();
+    let figures = figures(&mut bill, Unmap::Emulate, 1);
+    figures.tolls = vec![Toll::once("ioctl", cost)];
+    figures.cost_per_page = cost;
+    let crossings = figures.crossings.as_mut().unwrap();
+    crossings.by_kind.insert("mmu_update".into(), calls);
+    bill
+}
+
+#[test]
+fn a_row_with_one_toll_names_the_kind_of_crossing() {
+    let (old, new) = (single(100.0, 1.0), single(300.0, 3.0));
+    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let missing = Missing::Refused;
+    let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
+    assert!(text.contains("crossing mmu_update"), "{text}");
+    assert!(!text.contains("ioctl"), "{text}");
+}
+
+#[test]
+fn json_is_the_comparison_and_there_is_no_csv() {
+    let new = regressed();
+    let text = written(&new, Missing::Refused, Format::Json, Width::Unlimited);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let diff = Diff::of(&base(), &new, 0.005).unwrap();
+    assert_eq!(json, serde_json::to_value(&diff).unwrap());
+    let refused = crate::diff(
+        &base(),
+        &new,
+        &diff,
+        Missing::Refused,
+        Format::Csv,
+        Width::Unlimited,
+    );
+    let error = refused.unwrap_err();
+    assert!(matches!(error, RenderError::NotWritten { .. }));
+    assert_eq!(
+        error.to_string(),
+        "a diff cannot be written as csv; expected one of text, json, md"
+    );
+}
+
+#[test]
+fn hostile_names_reach_no_terminal() {
+    let mut new = regressed();
+    new.stack.insert("linux".into(), "\u{1b}[2J\u{202e}".into());
+    let text = text(&new);
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
+}
