@@ -3,7 +3,11 @@
 use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Check, Operation, Row, System};
 
+<<<<<<< HEAD
 use super::{gain, gain_title, has_rates, in_order, mechanism_rows, safety};
+=======
+use super::{axes, gain, gain_title, has_rates, in_order, mechanism_rows, safety};
+>>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
@@ -51,6 +55,7 @@ impl Shared {
 
 fn table(bill: &Bill, rows: &[&Row]) -> Table {
     let mut table = Table::default();
+<<<<<<< HEAD
     let keys = || rows.iter().map(|row| &row.key);
     let costs: Vec<_> = rows
         .iter()
@@ -81,6 +86,20 @@ fn table(bill: &Bill, rows: &[&Row]) -> Table {
     if rows.iter().any(|row| row.checks.iter().any(Check::is_race)) {
         let verdicts = rows.iter().map(|row| safety::verdict(row));
         table.column(Column::left("on SMP").rank(4).wrapping(), verdicts);
+=======
+    let cost = |row: &&Row| figure::cost_of(row, &mut table);
+    let costs: Vec<_> = rows.iter().map(cost).collect();
+    let per_item = Column::right(figure::per_item("crossings", bill)).rank(2);
+    axes::label_with_roles(&mut table, rows);
+    table.column(Column::right(figure::unit_per_item(bill)), costs);
+    table.each(rows, Column::right(gain_title(rows)).rank(3), |row| {
+        gain(rows, row)
+    });
+    table.each(rows, per_item, |row| crossings(rows, row));
+    if rows.iter().any(|row| row.checks.iter().any(Check::is_race)) {
+        let on_smp = Column::left("on SMP").rank(4).wrapping();
+        table.each(rows, on_smp, |row| safety::verdict(row));
+>>>>>>> h/render
     }
     table.column(Column::left("kernel").wrapping(), kernels);
     table

@@ -18,6 +18,7 @@ pub(super) fn section(bill: &Bill) -> Section {
         .filter(placed)
         .collect();
     let places = in_order(rows.iter().map(|row| Place::of(row)));
+<<<<<<< HEAD
     let methods = places.iter().map(|place| {
         let there = rows.iter().filter(|row| Place::of(row) == *place);
         names(&in_order(there.map(|row| row.key.method)))
@@ -35,6 +36,21 @@ pub(super) fn section(bill: &Bill) -> Section {
         Column::left("pages by size of their folio").wrapping(),
         folios,
     );
+=======
+    table.each(&places, Column::left("mechanisms").wrapping(), |place| {
+        let there = rows.iter().filter(|row| Place::of(row) == *place);
+        names(&in_order(there.map(|row| row.key.method)))
+    });
+    table.each(&places, Column::right("vCPUs"), |place| {
+        figure::optional(place.vcpus)
+    });
+    let threads = Column::left("threads").wrapping();
+    table.each(&places, threads, |place| {
+        figure::optional(place.threads.as_deref())
+    });
+    let folios = Column::left("pages by size of their folio").wrapping();
+    table.each(&places, folios, |place| place.folios.clone());
+>>>>>>> h/render
     Section::table("Where threads ran, and what the memory became", table)
 }
 

@@ -3,7 +3,11 @@
 use pagetoll_bill::row::{Interval, Rate};
 use pagetoll_bill::{Bill, Role, Row};
 
+<<<<<<< HEAD
 use super::{gain, gain_title, has_rates, is_own, published, selftest};
+=======
+use super::{axes, gain, gain_title, has_rates, is_own, published, selftest};
+>>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
@@ -31,6 +35,7 @@ fn table(bill: &Bill) -> Table {
         None => rate(row),
     };
     let rates: Vec<_> = rows.iter().map(cell).collect();
+<<<<<<< HEAD
     label(&mut table, &rows);
     table.column(Column::right("pages/s"), rates);
     let intervals = rows
@@ -78,6 +83,25 @@ pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
     Some(row.figures()?.rate?.pages_per_second)
 }
 
+=======
+    axes::label_with_roles(&mut table, &rows);
+    table.column(Column::right("pages/s"), rates);
+    table.each(&rows, Column::right("90 % of samples").rank(2), |row| {
+        interval(row, |rate| figure::fixed(rate, 0))
+    });
+    let ceiling = Column::right("of populated").rank(4);
+    table.each(&rows, ceiling, |row| share_of_ceiling(&rows, row));
+    let gains = Column::right(gain_title(&rows)).rank(6);
+    table.each(&rows, gains, |row| gain(&rows, row));
+    table
+}
+
+/// All pages in a second, the mean over the runs.
+pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
+    Some(row.figures()?.rate?.pages_per_second)
+}
+
+>>>>>>> h/render
 pub(super) fn rate(row: &Row) -> String {
     match row.figures().and_then(|figures| figures.rate) {
         Some(Rate {
@@ -106,6 +130,7 @@ pub(super) fn interval_of_rates(row: &Row) -> Option<Interval> {
         low: rate(costs.high),
         high: rate(costs.low),
     })
+<<<<<<< HEAD
 }
 
 /// Of what touching pages that are there costs.
@@ -121,3 +146,18 @@ fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
         _ => NONE.to_owned(),
     }
 }
+=======
+}
+
+/// Of what touching pages that are there costs.
+fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
+    let is_ceiling =
+        |other: &&&Row| other.role() == Role::Baseline && other.key.does_the_work_of(&row.key);
+    let ceiling = rows.iter().copied().find(|other| is_ceiling(&other));
+    figure::both(
+        pages_per_second(row),
+        ceiling.and_then(pages_per_second),
+        figure::share,
+    )
+}
+>>>>>>> h/render

@@ -2,10 +2,16 @@
 
 mod shares;
 
+<<<<<<< HEAD
 use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Role, Row, Toll};
 
 use super::{has_rates, in_order, is_own, unit};
+=======
+use pagetoll_bill::{Bill, Role, Row, Toll};
+
+use super::{axes, has_rates, in_order, is_own, unit};
+>>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::format::Detail;
@@ -69,6 +75,7 @@ fn is_telling(row: &Row, rows: &[&Row]) -> bool {
 
 fn table(rows: &[&Row], names: &[&str]) -> Table {
     let mut table = Table::default();
+<<<<<<< HEAD
     label(&mut table, rows);
     for name in names {
         let column = Column::right(*name).rank(rank(rows, names, name));
@@ -111,6 +118,20 @@ fn label(table: &mut Table, rows: &[&Row]) {
     });
 }
 
+=======
+    axes::label(&mut table, rows);
+    for name in names {
+        let column = Column::right(*name).rank(rank(rows, names, name));
+        table.each(rows, column, |row| item(row, name));
+    }
+    // Two tolls say more than their sum, which is the row's cost.
+    let rank = u8::try_from(names.len().saturating_sub(2)).unwrap_or(u8::MAX);
+    let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
+    table.each(rows, Column::right("sum").rank(rank), sum);
+    table
+}
+
+>>>>>>> h/render
 /// Tolls are left out from the smallest on.
 fn rank(rows: &[&Row], names: &[&str], name: &str) -> u8 {
     let most = |name: &str| {

@@ -7,6 +7,7 @@ use crate::table::{Column, Table};
 
 pub(super) fn table(changes: &[&Change]) -> Table {
     let mut table = Table::default();
+<<<<<<< HEAD
     let each = |cell: fn(&Change) -> String| {
         let cells = changes.iter().map(|change| cell(change));
         cells.collect::<Vec<_>>()
@@ -25,5 +26,20 @@ pub(super) fn table(changes: &[&Change]) -> Table {
     let percent = each(|change| figure::change(change.new, change.old, 1));
     table.column(Column::right("change"), percent);
     table.column(Column::right("p").rank(1), p);
+=======
+    let p = |change: &&Change| figure::optional(change.p_value.map(|p| figure::fixed(p, 4)));
+    let percent = |change: &&Change| figure::change(change.new, change.old, 1);
+    table.each(changes, Column::left("row").wrapping(), |change| {
+        change.key.to_string()
+    });
+    table.each(changes, Column::right("old"), |change| {
+        figure::cost(change.old)
+    });
+    table.each(changes, Column::right("new"), |change| {
+        figure::cost(change.new)
+    });
+    table.each(changes, Column::right("change"), percent);
+    table.each(changes, Column::right("p").rank(1), p);
+>>>>>>> h/render
     table
 }

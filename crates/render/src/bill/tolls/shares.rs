@@ -2,7 +2,11 @@
 
 use pagetoll_bill::{Row, Toll};
 
+<<<<<<< HEAD
 use super::label;
+=======
+use super::axes;
+>>>>>>> h/render
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
@@ -10,6 +14,7 @@ use crate::table::{Column, NONE, Table};
 const NAMED: usize = 4;
 
 /// Kinds of contention, by what names of tolls begin with.
+<<<<<<< HEAD
 const KINDS: [Kind; 3] = [
     Kind {
         title: "lines",
@@ -20,17 +25,37 @@ const KINDS: [Kind; 3] = [
         prefix: "lock ",
     },
     Kind {
+=======
+const KINDS: [Contention; 3] = [
+    Contention {
+        title: "lines",
+        prefix: "line ",
+    },
+    Contention {
+        title: "locks",
+        prefix: "lock ",
+    },
+    Contention {
+>>>>>>> h/render
         title: "queues",
         prefix: "queue ",
     },
 ];
 
+<<<<<<< HEAD
 struct Kind {
+=======
+struct Contention {
+>>>>>>> h/render
     title: &'static str,
     prefix: &'static str,
 }
 
+<<<<<<< HEAD
 impl Kind {
+=======
+impl Contention {
+>>>>>>> h/render
     /// Of the vCPU, and of the reader that serves it.
     fn includes(&self, toll: &Toll) -> bool {
         let name = toll.name.strip_prefix("reader ").unwrap_or(&toll.name);
@@ -40,6 +65,7 @@ impl Kind {
 
 pub(super) fn table(rows: &[&Row]) -> Table {
     let mut table = Table::default();
+<<<<<<< HEAD
     label(&mut table, rows);
     let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
     table.column(Column::right("sum").rank(2), rows.iter().map(sum));
@@ -56,6 +82,23 @@ pub(super) fn table(rows: &[&Row]) -> Table {
 }
 
 fn share(row: &Row, kind: &Kind) -> String {
+=======
+    axes::label(&mut table, rows);
+    let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
+    table.each(rows, Column::right("sum").rank(2), sum);
+    for kind in KINDS {
+        table.each(rows, Column::right(kind.title).rank(1), |row| {
+            share(row, &kind)
+        });
+    }
+    table.each(rows, Column::left("the largest").wrapping(), |row| {
+        largest(row)
+    });
+    table
+}
+
+fn share(row: &Row, kind: &Contention) -> String {
+>>>>>>> h/render
     let tolls = row.tolls().iter().filter(|toll| kind.includes(toll));
     let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
     if costs.is_empty() {
