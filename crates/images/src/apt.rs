@@ -21,6 +21,7 @@ use crate::error::Error;
 use index::Listed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
+use pagetoll_bill::spec::Wanted;
 use resolve::Index;
 use root::PrivateRoot;
 
@@ -32,6 +33,15 @@ pub enum Freshness {
     Cached,
     /// Ask the mirror what it offers today.
     Refresh,
+}
+
+impl From<Wanted> for Freshness {
+    fn from(refresh: Wanted) -> Self {
+        match refresh {
+            Wanted::Yes => Self::Refresh,
+            Wanted::No => Self::Cached,
+        }
+    }
 }
 
 /// One suite of Debian: what it offers, and the means to fetch it.
@@ -224,13 +234,19 @@ fn checked_name(suite: &str) -> Result<&str, Error> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
     fn suite_names_cannot_leave_the_cache() {
         assert!(checked_name("trixie-backports").is_ok());
         for bad in ["", "../x", "Trixie", "a b", "-x", "x\"y"] {
-            assert_eq!(checked_name(bad).unwrap_err().exit_code(), 2, "{bad}");
+            assert_eq!(
+                checked_name(bad).unwrap_err().class(),
+                Class::BadInput,
+                "{bad}"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! The one error type of this crate, and the exit code that each error means.
+//! The one error type of this crate.
 //!
 //! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order
 //! from being carried out, and who can do something about it.
@@ -8,7 +8,7 @@ mod process;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pagetoll_backend::Stopped;
+use pagetoll_backend::{Class, Classified, Stopped};
 
 #[cfg(test)]
 pub(crate) use process::QUOTED_LINES;
@@ -20,7 +20,7 @@ const ENOSPC_TEXT: &str = "No space left on device";
 /// Why the lab could not do what was ordered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something that the caller gave cannot be used. The caller is to blame: exit code 2.
+    /// Something that the caller gave cannot be used. The caller is to blame.
     #[error("{what} {value}: {problem}; expected {expected}")]
     BadInput {
         /// What was given, as the user knows it: `--kernel`, `--xen`, `suite`.
@@ -33,7 +33,7 @@ pub enum Error {
         expected: String,
     },
 
-    /// Programs that are not on the search path. Exit code 3.
+    /// Programs that are not on the search path.
     #[error("not installed: {}; to install: {install}", names(.tools))]
     MissingTools {
         /// All that are missing, not only the first.
@@ -42,7 +42,7 @@ pub enum Error {
         install: String,
     },
 
-    /// The machine lacks something that is not a program. Exit code 3.
+    /// The machine lacks something that is not a program.
     #[error("{what}; {remedy}")]
     Environment {
         /// What is lacking, or what failed because of it.
@@ -51,7 +51,7 @@ pub enum Error {
         remedy: String,
     },
 
-    /// A full file system. Exit code 3.
+    /// A full file system.
     #[error("no space left on device while trying to {operation} {}; free some space there, or point PAGETOLL_CACHE to a larger file system", .path.display())]
     NoSpace {
         /// What was being done.
@@ -60,7 +60,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The operating system refused an operation on a file. Exit code 3.
+    /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}: {source}", .path.display())]
     Io {
         /// What was being done, so that "cannot {operation} PATH" reads well.
@@ -71,11 +71,11 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A child process that did not end well. Exit code 3.
+    /// A child process that did not end well.
     #[error(transparent)]
     Process(#[from] Box<ProcessError>),
 
-    /// A stop was requested. Exit code 130, as a shell has it for SIGINT.
+    /// A stop was requested.
     #[error("interrupted")]
     Stopped,
 }
@@ -83,6 +83,20 @@ pub enum Error {
 impl From<Stopped> for Error {
     fn from(_: Stopped) -> Self {
         Self::Stopped
+    }
+}
+
+impl Classified for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::BadInput { .. } => Class::BadInput,
+            Self::Process(_)
+            | Self::MissingTools { .. }
+            | Self::Environment { .. }
+            | Self::NoSpace { .. }
+            | Self::Io { .. } => Class::Environment,
+            Self::Stopped => Class::Stopped,
+        }
     }
 }
 
@@ -133,20 +147,6 @@ impl Error {
             _ => self,
         }
     }
-
-    /// The exit code of `pagetoll` for this error.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::BadInput { .. } => 2,
-            Self::Process(_)
-            | Self::MissingTools { .. }
-            | Self::Environment { .. }
-            | Self::NoSpace { .. }
-            | Self::Io { .. } => 3,
-            Self::Stopped => 130,
-        }
-    }
 }
 
 /// A program or library that was looked for and not found.
@@ -174,7 +174,7 @@ mod tests {
     fn a_full_disk_is_told_apart_from_other_refusals() {
         let full = Error::io("write", "cache/x")(io::Error::from(io::ErrorKind::StorageFull));
         assert!(matches!(full, Error::NoSpace { .. }), "{full}");
-        assert_eq!(full.exit_code(), 3);
+        assert_eq!(full.class(), Class::Environment);
         let denied =
             Error::io("write", "cache/x")(io::Error::from(io::ErrorKind::PermissionDenied));
         assert_eq!(
@@ -190,6 +190,6 @@ mod tests {
             error.to_string(),
             "--kernel k: is empty; expected a bzImage"
         );
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.class(), Class::BadInput);
     }
 }

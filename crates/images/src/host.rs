@@ -60,6 +60,8 @@ pub fn qemu_version(stop: &Stop) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
@@ -74,6 +76,6 @@ mod tests {
         assert!(require_memory(1, "--pages").is_ok());
         let error = require_memory(u64::MAX, "--pages").unwrap_err();
         assert!(error.to_string().contains("--pages"), "{error}");
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), Class::Environment);
     }
 }

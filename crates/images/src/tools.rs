@@ -350,6 +350,8 @@ fn missing_tools(tools: Vec<MissingTool>, installer: Installer) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
@@ -383,7 +385,7 @@ mod tests {
             "not installed: qemu-system-x86_64, apt-get, apt-cache; \
              to install: sudo apt-get install apt qemu-system-x86"
         );
-        assert_eq!(error.exit_code(), 3);
+        assert_eq!(error.class(), Class::Environment);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Class, Classified, Stop};
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
@@ -124,7 +124,7 @@ fn a_version_that_nobody_has_is_told_with_what_there_is() {
         .suite()
         .to_owned();
     let error = bench.kernel(&format!("debian:{suite}/1.2")).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), Class::BadInput);
     assert!(
         error
             .to_string()
@@ -138,7 +138,7 @@ fn a_version_that_nobody_has_is_told_with_what_there_is() {
 fn a_suite_that_does_not_exist_is_named() {
     let Some(bench) = Bench::new() else { return };
     let error = bench.kernel("debian:bullworm").unwrap_err();
-    assert_eq!(error.exit_code(), 2, "{error}");
+    assert_eq!(error.class(), Class::BadInput, "{error}");
     assert!(error.to_string().starts_with("suite bullworm: "), "{error}");
 }
 
@@ -187,7 +187,7 @@ fn refreshes_without_a_network() {
     let Some(bench) = Bench::new() else { return };
     let error = Archive::open(&bench.cache, None, Freshness::Refresh, &Stop::new()).unwrap_err();
     eprintln!("{error}");
-    assert_eq!(error.exit_code(), 3);
+    assert_eq!(error.class(), Class::Environment);
     assert!(
         error
             .to_string()

@@ -5,6 +5,8 @@ mod encode;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::spec::LabSpec;
 use pagetoll_conformance::{Answer, Answered, Case, Frames};
 
 use crate::dom0::materials::{Materials, Sources};
@@ -12,6 +14,8 @@ use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{CaseRun, Report};
 use crate::guest::step::{self, Step};
+use crate::kernels::{self, check_folder};
+use crate::request;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Phase;
@@ -28,19 +32,44 @@ const CASES: &str = "conformance";
 /// The cases have a few pages each; the rest is for the kernel's own caches.
 const PAGES_MIB: u64 = 64;
 
-/// On what the cases are to be run.
+/// A guest that reports nothing for so long is given up; a case takes below a millisecond.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// On what the cases are run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The kernel of dom0.
-    pub kernel: KernelSource,
-    /// The hypervisor.
-    pub xen: XenSource,
-    /// Whether package look-ups that were made before will do.
-    pub freshness: Freshness,
+    kernel: KernelSource,
+    xen: XenSource,
+    freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
-    pub keep_logs: Option<PathBuf>,
+    keep_logs: Option<PathBuf>,
     /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
+    timeout: Duration,
+}
+
+impl Request {
+    /// Resolves the options of the lab.
+    ///
+    /// # Errors
+    /// An unknown kernel or Xen, several kernels or one that is built from a fix, a file in place of a folder.
+    pub fn new(lab: &LabSpec) -> Result<Self, BackendError> {
+        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
+        Ok(Self {
+            kernel: kernels::one(lab)?,
+            xen: request::xen(lab)?,
+            freshness: Freshness::from(lab.refresh),
+            keep_logs: lab.keep_logs.clone(),
+            timeout: lab.timeout.unwrap_or(TIMEOUT),
+        })
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            kernel: &self.kernel,
+            xen: &self.xen,
+            freshness: self.freshness,
+        }
+    }
 }
 
 /// What the real Xen answered.
@@ -52,16 +81,6 @@ pub struct Ran {
     pub linux: String,
     /// For each case, in order.
     pub answered: Vec<Answered>,
-}
-
-impl Request {
-    fn sources(&self) -> Sources<'_> {
-        Sources {
-            kernel: &self.kernel,
-            xen: &self.xen,
-            freshness: self.freshness,
-        }
-    }
 }
 
 /// Runs the cases.

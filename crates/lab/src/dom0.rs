@@ -1,5 +1,6 @@
 //! What the routes of a PV dom0 share: boots, orders, findings, rows.
 
+pub(crate) mod bill;
 pub(crate) mod collect;
 pub(crate) mod findings;
 pub(crate) mod materials;

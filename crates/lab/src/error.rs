@@ -1,10 +1,10 @@
-//! Why the lab could not do what was ordered, and the exit code that each error means.
+//! Why the lab could not do what was ordered.
 //!
 //! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order from being carried out.
 
 use std::path::PathBuf;
 
-use pagetoll_backend::Stopped;
+use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_images::Error;
 use thiserror::Error as ThisError;
 
@@ -15,7 +15,7 @@ pub enum LabError {
     #[error(transparent)]
     Images(#[from] Error),
 
-    /// A guest panicked, hung, or printed a malformed report. Exit code 3.
+    /// A guest panicked, hung, or printed a malformed report.
     #[error("the {boot} guest failed: {problem}; its console is in {}", .log.display())]
     Guest {
         /// Which boot.
@@ -26,7 +26,7 @@ pub enum LabError {
         log: PathBuf,
     },
 
-    /// A report that contradicts the order or itself. Exit code 3.
+    /// A report that contradicts the order or itself.
     #[error("malformed report from the {boot} guest: {problem}")]
     Malformed {
         /// Which boot.
@@ -42,19 +42,11 @@ impl From<Stopped> for LabError {
     }
 }
 
-impl LabError {
-    /// The exit code of `pagetoll` for this error.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
+impl Classified for LabError {
+    fn class(&self) -> Class {
         match self {
-            Self::Images(error) => error.exit_code(),
-            Self::Guest { .. } | Self::Malformed { .. } => 3,
+            Self::Images(error) => error.class(),
+            Self::Guest { .. } | Self::Malformed { .. } => Class::Environment,
         }
-    }
-
-    /// Whether the work was stopped from outside, as by Ctrl-C.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        matches!(self, Self::Images(Error::Stopped))
     }
 }

@@ -1,8 +1,9 @@
 //! Real Xen and Linux kernels in QEMU, billed in exact instruction counts.
 //!
-//! [`bill`] is the way in: it obtains images, builds what runs inside, boots, and turns what the guests report into
-//! a bill.
+//! [`Lab`] is the way in: it obtains images, builds what runs inside, boots, and turns what the guests report into
+//! a draft of a bill.
 
+mod backend;
 mod bill;
 pub mod checks;
 mod clock;
@@ -10,11 +11,11 @@ pub mod conformance;
 mod dom0;
 pub mod error;
 mod guest;
+mod kernels;
 pub mod request;
 pub mod routes;
 pub mod vm;
 
-pub use bill::bill;
+pub use backend::Lab;
 pub use error::LabError;
-pub use request::{Billed, DEFAULT_PAGES, LIMITS, Request};
-pub use routes::ROUTES;
+pub use kernels::KernelBuilder;

@@ -1,79 +1,146 @@
-//! Orders of the lab: a route, the images to run it on, and limits.
+//! Orders of the lab, resolved: a route's mechanisms on each of some kernels, and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagetoll_bill::{Bill, Limits, Order, Route};
-use pagetoll_units::Pages;
-
-use crate::dom0::materials::Sources;
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use pagetoll_backend::Error;
+use pagetoll_bill::spec::{LabSpec, Wanted};
+use pagetoll_bill::{Backend, Defaults, Limits, Order, Route, Spec};
+use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
+use pagetoll_units::Pages;
 
-/// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than are
-/// of use.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 18),
-    batch: 512,
-    runs: 100,
+use crate::dom0::materials::Sources;
+use crate::kernels::{self, Kernel, KernelBuilder, check_folder};
+use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+
+/// What a kind of bill takes, and what it takes where an order does not say.
+pub(crate) struct Terms {
+    pub(crate) defaults: Defaults,
+    pub(crate) limits: Limits,
+    /// CPU time without a report after which a guest with that many pages is given up.
+    pub(crate) timeout: fn(Pages) -> Duration,
+}
+
+/// The terms of routes on a dom0. Limits: 1 GiB of pages (a bill of some minutes), the entries of one table, and more
+/// runs than are of use. Defaults: 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries
+/// apart.
+pub(crate) const OF_DOM0: Terms = Terms {
+    defaults: Defaults {
+        pages: Pages(16_384),
+        batches: &[1, 8, 32, 128, 512],
+        runs: 1,
+    },
+    limits: Limits {
+        pages: Pages(1 << 18),
+        batch: 512,
+        runs: 100,
+    },
+    timeout,
 };
 
-/// Pages, or repetitions, of an order that does not say: 64 MiB, enough for 32 page tables.
-pub const DEFAULT_PAGES: Pages = Pages(16_384);
-
-/// CPU time without a report, for a guest with that many pages: a minute for what does not depend on them, and half a
-/// millisecond for each, at least four times what the longest step takes.
-#[must_use]
-pub fn timeout(pages: Pages) -> Duration {
+/// A minute for what does not depend on the pages, and half a millisecond for each, at least four times what the
+/// longest step takes.
+fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(60) + Duration::from_micros(500 * pages.get())
 }
 
-/// What is to be billed, and on what.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The route.
-    pub route: Route,
-    /// Pages, batches, mechanisms, runs.
-    pub order: Order,
-    /// The kernel, under Xen and without it.
-    pub kernel: KernelSource,
-    /// The hypervisor.
-    pub xen: XenSource,
-    /// Whether package look-ups that were made before will do.
-    pub freshness: Freshness,
+/// What is to be billed, on each of the kernels.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) route: Route,
+    pub(crate) order: Order,
+    pub(crate) kernels: Vec<Kernel>,
+    /// Of no use to routes without Xen.
+    pub(crate) xen: XenSource,
+    pub(crate) refresh: Wanted,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
-    pub keep_logs: Option<PathBuf>,
+    keep_logs: Option<PathBuf>,
     /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
-    pub timeout: Duration,
-    /// The command line, for the bill's provenance.
-    pub command: String,
+    pub(crate) timeout: Duration,
 }
 
 impl Request {
-    pub(crate) fn sources(&self) -> Sources<'_> {
-        Sources {
-            kernel: &self.kernel,
-            xen: &self.xen,
-            freshness: self.freshness,
-        }
+    /// Resolves an order.
+    ///
+    /// # Errors
+    /// A number out of range, an unknown mechanism, kernel or Xen, a file in place of a folder.
+    pub(crate) fn new(
+        spec: &Spec,
+        terms: &Terms,
+        builder: Option<&'static dyn KernelBuilder>,
+    ) -> Result<Self, Error> {
+        let order = spec.order(Backend::Lab, terms.defaults, terms.limits)?;
+        let lab = &spec.lab;
+        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
+        Ok(Self {
+            route: spec.route,
+            timeout: lab.timeout.unwrap_or((terms.timeout)(order.pages)),
+            order,
+            kernels: kernels::all(lab, builder)?,
+            xen: xen(lab)?,
+            refresh: lab.refresh,
+            keep_logs: lab.keep_logs.clone(),
+        })
+    }
+
+    /// The request on one of its kernels.
+    ///
+    /// # Errors
+    /// The kernel cannot be built.
+    pub(crate) fn on(
+        &self,
+        kernel: &Kernel,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Bench<'_>, Error> {
+        let folder = |logs: &PathBuf| match self.kernels.len() {
+            1 => logs.clone(),
+            _ => logs.join(kernel.folder()),
+        };
+        Ok(Bench {
+            request: self,
+            kernel: kernel.source(self.refresh, surroundings)?,
+            keep_logs: self.keep_logs.as_ref().map(folder),
+        })
     }
 }
 
-/// A bill, and where the time went.
-#[derive(Debug)]
-pub struct Billed {
-    /// The bill; whoever saves it knows the time and sets `provenance.when`.
-    pub bill: Bill,
-    /// Wall time of each phase, in the order in which they ended; boots overlap.
-    pub timings: Vec<(String, Duration)>,
+/// The hypervisor of an order.
+///
+/// # Errors
+/// The name is none.
+pub(crate) fn xen(lab: &LabSpec) -> Result<XenSource, Error> {
+    Ok(lab.xen.as_deref().unwrap_or("debian").parse()?)
+}
+
+/// A request on one kernel.
+pub(crate) struct Bench<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) kernel: KernelSource,
+    /// A folder of this kernel's own, where there are several.
+    pub(crate) keep_logs: Option<PathBuf>,
+}
+
+impl Bench<'_> {
+    pub(crate) fn freshness(&self) -> Freshness {
+        Freshness::from(self.request.refresh)
+    }
+
+    pub(crate) fn sources(&self) -> Sources<'_> {
+        Sources {
+            kernel: &self.kernel,
+            xen: &self.request.xen,
+            freshness: self.freshness(),
+        }
+    }
 }
 
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]
 pub fn default_memory_mib() -> u64 {
-    let pages_mib = pages_mib(DEFAULT_PAGES);
+    let pages_mib = pages_mib(OF_DOM0.defaults.pages);
     let of = |firmware| {
         Machine {
             mode: Mode::Counting,

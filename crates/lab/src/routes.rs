@@ -13,9 +13,8 @@ use pagetoll_bill::{Order, Route, Row};
 use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
-use pagetoll_images::Error;
 
-/// A route in the lab.
+/// A route on a dom0.
 pub(crate) struct Billing {
     /// The boots; the largest machines first.
     pub(crate) jobs: fn(&Order, Abilities) -> Vec<Job>,
@@ -27,43 +26,25 @@ pub(crate) struct Billing {
     pub(crate) counts_flushes: bool,
 }
 
-/// The routes that the lab bills.
-pub const ROUTES: [Route; 5] = [
-    Route::Unmap,
-    Route::Fault,
-    Route::Switch,
-    Route::Irq,
-    Route::Flush,
-];
-
-/// How `route` is billed.
-///
-/// # Errors
-/// [`Error::BadInput`] for a route that the lab does not bill.
-pub(crate) fn of(route: Route) -> Result<&'static Billing, Error> {
-    match route {
-        Route::Unmap => Ok(&unmap::BILLING),
-        Route::Fault => Ok(&fault::BILLING),
-        Route::Switch => Ok(&switch::BILLING),
-        Route::Irq => Ok(&irq::BILLING),
-        Route::Flush => Ok(&flush::BILLING),
-        Route::Pin | Route::Demand => Err(Error::BadInput {
-            what: "route",
-            value: route.to_string(),
-            problem: "is not billed in the lab".to_owned(),
-            expected: ROUTES.map(Route::name).join(", "),
-        }),
-    }
+/// What a route is billed on.
+pub(crate) enum Way {
+    /// A dom0, and the same kernel without Xen.
+    Dom0(&'static Billing),
+    /// A kernel that has a guest of KVM.
+    Demand,
+    /// A kernel with an IOMMU and a device behind it.
+    Pin,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_of_routes_is_the_table() {
-        for route in Route::ALL {
-            assert_eq!(ROUTES.contains(&route), of(route).is_ok(), "{route}");
-        }
+/// How `route` is billed.
+pub(crate) const fn of(route: Route) -> Way {
+    match route {
+        Route::Unmap => Way::Dom0(&unmap::BILLING),
+        Route::Fault => Way::Dom0(&fault::BILLING),
+        Route::Switch => Way::Dom0(&switch::BILLING),
+        Route::Irq => Way::Dom0(&irq::BILLING),
+        Route::Flush => Way::Dom0(&flush::BILLING),
+        Route::Pin => Way::Pin,
+        Route::Demand => Way::Demand,
     }
 }

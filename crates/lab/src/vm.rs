@@ -5,4 +5,5 @@ pub(crate) mod console;
 pub mod cores;
 pub(crate) mod counter;
 pub(crate) mod machine;
+pub(crate) mod side_by_side;
 mod watchdog;

@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_backend::{Class, Classified};
+
 use super::*;
 
 fn opened() -> (tempfile::TempDir, Cache) {
@@ -39,7 +41,7 @@ fn the_folder_is_chosen_by_three_variables_in_order() {
     assert_eq!(root(0).unwrap(), Path::new("/a"));
     assert_eq!(root(1).unwrap(), Path::new("/b/pagetoll"));
     assert_eq!(root(2).unwrap(), Path::new("/c/.cache/pagetoll"));
-    assert_eq!(root(3).unwrap_err().exit_code(), 3);
+    assert_eq!(root(3).unwrap_err().class(), Class::Environment);
 }
 
 #[test]
@@ -223,7 +225,7 @@ fn waiting_for_a_lock_can_be_stopped() {
 fn a_path_that_make_cannot_handle_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = Cache::open_at(&folder.path().join("my cache"), &Stop::new()).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), Class::BadInput);
     assert!(error.to_string().contains("my cache"), "{error}");
 }
 

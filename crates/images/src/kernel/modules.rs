@@ -216,6 +216,8 @@ fn depends(module: &[u8]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     #[test]
@@ -274,7 +276,7 @@ mod tests {
             root.path().join("lib/modules/6.18.0-other"),
         ] {
             let error = installed(&given, "6.18.0-own").unwrap_err();
-            assert_eq!(error.exit_code(), 2);
+            assert_eq!(error.class(), Class::BadInput);
             let text = error.to_string();
             assert!(
                 text.contains("--modules") && text.contains("of Linux 6.18.0-own"),

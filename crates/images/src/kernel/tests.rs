@@ -1,5 +1,7 @@
 //! Synthetic images, one for each refusal; real ones are in the crate's end-to-end tests.
 
+use pagetoll_backend::{Class, Classified};
+
 use super::*;
 
 struct Bench {
@@ -64,7 +66,7 @@ fn reads_sources() {
         "debian:trixie/new",
     ] {
         let error = read(bad).unwrap_err();
-        assert_eq!(error.exit_code(), 2, "{bad}");
+        assert_eq!(error.class(), Class::BadInput, "{bad}");
         assert!(
             error.to_string().contains("debian:SUITE/VERSION"),
             "{error}"
@@ -94,8 +96,8 @@ fn headers_and_modules_go_with_a_file_only() {
         debian(None, None)
             .with_headers("h".into())
             .unwrap_err()
-            .exit_code(),
-        2
+            .class(),
+        Class::BadInput
     );
 }
 
@@ -144,7 +146,7 @@ fn a_kernel_without_pv_is_refused_where_pv_is_required() {
             .unwrap()
             .require_pv(&bench.cache)
             .unwrap_err();
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.class(), Class::BadInput);
         assert!(error.to_string().contains(problem), "{error}");
         assert!(error.to_string().contains("CONFIG_XEN_PV"), "{error}");
     }
@@ -167,7 +169,7 @@ fn refusals_name_file_problem_and_expectation() {
             .obtain(bench.file("candidate", bytes), None)
             .unwrap_err();
         let text = error.to_string();
-        assert_eq!(error.exit_code(), 2, "{text}");
+        assert_eq!(error.class(), Class::BadInput, "{text}");
         assert!(
             text.contains("candidate") && text.contains(problem) && text.contains(EXPECTED),
             "{text}"
@@ -218,7 +220,7 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
     };
     assert_eq!(obtained(&tree).unwrap().modules, Some(place));
     let error = obtained(bench.folder.path()).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), Class::BadInput);
     assert!(
         error.to_string().contains("no modules of Linux 6.18.0-own"),
         "{error}"

@@ -2,6 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 
+use pagetoll_backend::{Class, Classified};
+
 use super::*;
 use crate::error::QUOTED_LINES;
 
@@ -32,7 +34,7 @@ fn tells_command_code_and_last_words() {
         error.to_string(),
         "sh -c 'echo bad luck >&2; exit 7': exited with code 7\n  bad luck"
     );
-    assert_eq!(error.exit_code(), 3);
+    assert_eq!(error.class(), Class::Environment);
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn tells_what_is_not_installed() {
             .starts_with("pagetoll-no-such-tool is not installed"),
         "{error}"
     );
-    assert_eq!(error.exit_code(), 3);
+    assert_eq!(error.class(), Class::Environment);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use pagetoll_backend::{Class, Classified};
+
 use super::*;
 
 /// A 32-bit x86 ELF file with one segment that covers all of it.
@@ -92,7 +94,7 @@ fn refusals_name_file_problem_and_expectation() {
     for (bytes, problem) in cases {
         let error = obtained(bytes).unwrap_err();
         let text = error.to_string();
-        assert_eq!(error.exit_code(), 2, "{text}");
+        assert_eq!(error.class(), Class::BadInput, "{text}");
         assert!(
             text.contains("xen.gz") && text.contains(problem) && text.contains(EXPECTED),
             "{text}"
@@ -106,7 +108,7 @@ fn a_missing_file_is_the_callers_mistake() {
     let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
     let source = XenSource::File(folder.path().join("none.gz"));
     let error = obtain(&source, &cache, Freshness::Cached, &Stop::new()).unwrap_err();
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.class(), Class::BadInput);
     assert!(
         error
             .to_string()
@@ -129,6 +131,12 @@ fn reads_sources() {
         "./xen.gz".parse::<XenSource>().unwrap(),
         XenSource::File("./xen.gz".into())
     );
-    assert_eq!("debian:".parse::<XenSource>().unwrap_err().exit_code(), 2);
-    assert_eq!("".parse::<XenSource>().unwrap_err().exit_code(), 2);
+    assert_eq!(
+        "debian:".parse::<XenSource>().unwrap_err().class(),
+        Class::BadInput
+    );
+    assert_eq!(
+        "".parse::<XenSource>().unwrap_err().class(),
+        Class::BadInput
+    );
 }

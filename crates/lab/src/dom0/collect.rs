@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
-use std::thread;
 
 use pagetoll_bill::Order;
 use pagetoll_traces::xentrace::{Crossings, Windows};
@@ -16,12 +14,13 @@ use crate::dom0::plan::{self, Abilities, Steps};
 use crate::dom0::pv32;
 use crate::error::LabError;
 use crate::guest::initramfs::{self, Member};
-use crate::guest::report::{Hello, Report};
+use crate::guest::report::{Hello, Race, Report};
 use crate::guest::step::{self, Step};
-use crate::request::{Request, pages_mib};
+use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -62,7 +61,7 @@ enum Kind {
 /// What boots are made from and where.
 #[derive(Clone, Copy)]
 pub(crate) struct Collect<'a> {
-    pub(crate) request: &'a Request,
+    pub(crate) bench: &'a Bench<'a>,
     pub(crate) materials: &'a Materials,
     pub(crate) surroundings: Surroundings<'a>,
     pub(crate) clock: &'a Clock,
@@ -74,72 +73,17 @@ impl Collect<'_> {
     /// # Errors
     /// Whatever a boot says first.
     pub(crate) fn all(self, jobs: &[Job]) -> Result<Collected, LabError> {
-        // A failed boot ends the others, without pretending that the user asked for it.
-        let others = Stop::new();
-        let first_error = Mutex::new(None);
-        let results = self.side_by_side(jobs, &others, &first_error);
-        self.surroundings.stop.check()?;
-        if let Some(error) = first_error
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            return Err(error);
-        }
-        let made = results.into_iter().flatten();
-        gather(jobs.iter().map(|job| job.kind).zip(made), self.materials)
-    }
-
-    /// What each boot brought; nothing of those that failed, the first of which is remembered.
-    fn side_by_side(
-        self,
-        jobs: &[Job],
-        stop: &Stop,
-        first_error: &Mutex<Option<LabError>>,
-    ) -> Vec<Option<Made>> {
         let cores = Cores::new(host::cpus());
-        thread::scope(|scope| {
-            let spawn = |job| {
-                let work = Work {
-                    all: self,
-                    cores: &cores,
-                    stop,
-                };
-                let remember = |error| remember(first_error, error, stop);
-                scope.spawn(move || work.make(job).map_err(remember).ok())
+        let make = |job: &Job, stop: &Stop| {
+            let work = Work {
+                all: self,
+                cores: &cores,
+                stop,
             };
-            let forward = scope.spawn(|| forward_stop(self.surroundings.stop, stop));
-            let threads: Vec<_> = jobs.iter().map(spawn).collect();
-            let joined = threads.into_iter().map(|thread| join(thread.join()));
-            let results = joined.collect();
-            stop.request();
-            join(forward.join());
-            results
-        })
-    }
-}
-
-/// A panic of a boot's thread goes on in this one, after every guest has been dropped.
-fn join<T>(result: thread::Result<T>) -> T {
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn remember(first: &Mutex<Option<LabError>>, error: LabError, stop: &Stop) {
-    let mut first = first
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if first.is_none() {
-        *first = Some(error);
-    }
-    stop.request();
-}
-
-/// Passes the user's wish to end on to the boots, until they have ended.
-fn forward_stop(from: &Stop, to: &Stop) {
-    while !to.requested() {
-        if from.requested() {
-            to.request();
-        }
-        thread::sleep(std::time::Duration::from_millis(20));
+            work.make(job)
+        };
+        let made = side_by_side(jobs, self.surroundings.stop, make)?;
+        gather(jobs.iter().map(|job| job.kind).zip(made), self.materials)
     }
 }
 
@@ -156,16 +100,20 @@ pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) 
     (1..=order.runs).flat_map(of_run).collect()
 }
 
+/// A mechanism that is Xen's choice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionsOfXen {
+    /// The mechanism's name.
+    pub(crate) name: &'static str,
+    pub(crate) options: XenOptions,
+}
+
 /// The counting boots of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
-pub(crate) fn dom0_jobs(
-    order: &Order,
-    steps: &[Step],
-    xen: &[(&'static str, XenOptions)],
-) -> Vec<Job> {
+pub(crate) fn dom0_jobs(order: &Order, steps: &[Step], xens: &[OptionsOfXen]) -> Vec<Job> {
     let of_run = |run| {
-        xen.iter().map(move |&(kind, options)| {
-            let mut job = Job::new(kind, order, run, Kind::Dom0, steps.to_vec());
-            job.machine.xen = options;
+        xens.iter().map(move |xen| {
+            let mut job = Job::new(xen.name, order, run, Kind::Dom0, steps.to_vec());
+            job.machine.xen = xen.options;
             job
         })
     };
@@ -233,8 +181,15 @@ impl Kind {
     }
 }
 
-/// A boot's greeting, what it counted, and its other reports; or why there is no such guest.
-type Made = Result<(Hello, Counted, Vec<Report>), String>;
+/// What a boot reported.
+struct Ran {
+    hello: Hello,
+    counted: Counted,
+    races: Vec<Race>,
+}
+
+/// What a boot reported, or why there is no such guest.
+type Made = Result<Ran, String>;
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -247,7 +202,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn make(self, job: &Job) -> Result<Made, LabError> {
         let Collect {
-            request,
+            bench,
             materials,
             surroundings,
             clock,
@@ -267,8 +222,8 @@ impl Work<'_> {
             linux,
             initramfs: &initramfs,
             counter: materials.counter.as_deref().ok(),
-            timeout: request.timeout,
-            keep_logs: request.keep_logs.as_deref(),
+            timeout: bench.request.timeout,
+            keep_logs: bench.keep_logs.as_deref(),
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
         match clock.time(&format!("boot {}", job.name), work) {
@@ -332,7 +287,7 @@ impl Work<'_> {
             ..Counted::default()
         };
         let mut hello = None;
-        let mut rest = Vec::new();
+        let mut races = Vec::new();
         for report in &harvest.reports {
             match report {
                 Report::Hello(greeting) => hello = Some(greeting.clone()),
@@ -345,16 +300,21 @@ impl Work<'_> {
                     counted.crossings =
                         crossings(&bytes).map_err(|problem| malformed(job, problem))?;
                 }
-                other => rest.push(other.clone()),
+                Report::Race(race) => races.push(race.clone()),
+                _ => {}
             }
         }
         let hello = hello.ok_or_else(|| malformed(job, "it never said hello".to_owned()))?;
         check_system(job, &hello)?;
-        Ok(Ok((hello, counted, rest)))
+        Ok(Ok(Ran {
+            hello,
+            counted,
+            races,
+        }))
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
-        let Some(folder) = &self.all.request.keep_logs else {
+        let Some(folder) = &self.all.bench.keep_logs else {
             return Ok(());
         };
         let path = folder.join(format!("{}.xentrace", job.name));
@@ -407,7 +367,7 @@ fn gather(
     };
     let (mut hello, mut hello_of_pv32) = (None, None);
     for (kind, made) in made {
-        let (greeting, counted, rest) = match made {
+        let ran = match made {
             Ok(ran) => ran,
             Err(reason) => {
                 findings.no_pv32 = Some(reason);
@@ -416,22 +376,15 @@ fn gather(
         };
         match kind {
             Kind::Dom0 => {
-                hello.get_or_insert(greeting);
-                findings.dom0.push(counted);
+                hello.get_or_insert(ran.hello);
+                findings.dom0.push(ran.counted);
             }
-            Kind::Native => findings.native.push(counted),
+            Kind::Native => findings.native.push(ran.counted),
             Kind::Pv32 => {
-                hello_of_pv32.get_or_insert(greeting);
-                findings.pv32.push(counted);
+                hello_of_pv32.get_or_insert(ran.hello);
+                findings.pv32.push(ran.counted);
             }
-            Kind::Race => {
-                findings
-                    .races
-                    .extend(rest.into_iter().filter_map(|report| match report {
-                        Report::Race(race) => Some(race),
-                        _ => None,
-                    }))
-            }
+            Kind::Race => findings.races.extend(ran.races),
         }
     }
     let hello = hello.ok_or(Error::Stopped)?;

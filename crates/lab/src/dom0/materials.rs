@@ -90,7 +90,7 @@ impl Sources<'_> {
             probe: guest::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
             pv32: None,
-            counter: Err("nobody asked".to_owned()),
+            counter: Err("not needed".to_owned()),
             xen,
             kernel,
         };

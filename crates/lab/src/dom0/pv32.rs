@@ -4,13 +4,17 @@
 //! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
 //! Source: xen/arch/x86/pv/dom0_build.c, `dom0_construct_pv`, and pv/domain.c, `switch_compat`, 4.17.
 
-use pagetoll_bill::{Order, Role, Route, Row, System, Toll, crossing};
-
+use pagetoll_bill::route::{Fault, Unmap};
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Figures, Mechanism, Order, Toll, crossing};
 use pagetoll_images::xen::pv32::NO_PV32;
 
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::traced;
 use crate::guest::step::Step;
+
+const LOWER: &str = "lower-half";
+const UPPER: &str = "upper-half";
 
 /// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
 const REFUSALS: [(&str, &str); 2] = [
@@ -21,22 +25,7 @@ const REFUSALS: [(&str, &str); 2] = [
     // -EOPNOTSUPP, of `opt_pv32` alone.
     (
         "Dom0 failed to switch to compat: -95",
-        "this Xen was told to start no 32-bit PV guest (pv=no-32)",
-    ),
-];
-
-/// Mechanisms that are two emulated instructions, the half of the entry that each goes for, in order, and the part
-/// that was counted by itself.
-const HALVES: [(&str, [&str; 2], &str); 2] = [
-    (
-        "emulate-2x32",
-        ["upper-half", "lower-half"],
-        "store-upper-half",
-    ),
-    (
-        "xchg-and-store",
-        ["lower-half", "upper-half"],
-        "xchg-lower-half",
+        "this Xen was booted to start no 32-bit PV guest (pv=no-32)",
     ),
 ];
 
@@ -44,11 +33,6 @@ const HALVES: [(&str, [&str; 2], &str); 2] = [
 pub(crate) fn refusal(last_words: &str) -> Option<&'static str> {
     let said = |(words, _): &&(&str, &str)| last_words.contains(words);
     REFUSALS.iter().find(said).map(|(_, reason)| *reason)
-}
-
-/// Whether the order asks for a 32-bit guest.
-pub(crate) fn is_ordered(route: Route, order: &Order) -> bool {
-    !order.mechanisms_on(route, System::XenPv32Dom0).is_empty()
 }
 
 /// Counts without the trace, which costs, then with it.
@@ -70,62 +54,31 @@ impl Findings {
     }
 }
 
-/// Says of rows that the 32-bit guest gave them, and takes the mechanisms apart that are two instructions.
-pub(crate) fn attributed(mut rows: Vec<Row>) -> Vec<Row> {
-    let baselines: Vec<_> = rows
-        .iter()
-        .filter(|row| row.role == Role::Baseline)
-        .cloned()
-        .collect();
-    for row in &mut rows {
-        row.system = System::XenPv32Dom0;
-        itemise_halves(row, &baselines);
-    }
-    rows
-}
-
-fn itemise_halves(row: &mut Row, baselines: &[Row]) {
-    let Some((_, [first, second], part)) = HALVES.iter().find(|(name, ..)| *name == row.mechanism)
-    else {
-        return;
+/// Tolls of a mechanism that is two emulated instructions, one for each half of the entry; `None` of all others, and
+/// where two traps were not what was counted. `cost` is that of a half by itself.
+pub(crate) fn halves(
+    mechanism: Mechanism,
+    whole: &Figures,
+    cost: impl Fn(Baseline) -> Option<f64>,
+) -> Option<Vec<Toll>> {
+    let (part, [first, second]) = match mechanism {
+        Mechanism::Fault(Fault::Emulate2x32) => (Baseline::StoreUpperHalf, [UPPER, LOWER]),
+        Mechanism::Unmap(Unmap::XchgAndStore) => (Baseline::XchgLowerHalf, [LOWER, UPPER]),
+        _ => return None,
     };
-    let part = baselines.iter().find(|other| other.mechanism == *part);
-    let (Some(whole), Some(part)) = (row.cost_per_page, part.and_then(|row| row.cost_per_page))
-    else {
-        return;
-    };
-    // Two traps: what is not what was ordered is not taken apart.
-    if row.crossings.get(crossing::PTWR) == Some(&2.0) {
-        row.tolls = vec![toll(first, part), toll(second, whole - part)];
-    }
-}
-
-fn toll(name: &str, cost_each: f64) -> Toll {
-    Toll {
-        name: name.to_owned(),
-        count_per_page: 1.0,
-        cost_each,
-    }
+    let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;
+    let part = cost(part)?;
+    let rest = whole.cost_per_page - part;
+    (*traps == 2.0).then(|| vec![Toll::once(first, part), Toll::once(second, rest)])
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use pagetoll_bill::Backend;
-    use pagetoll_units::Pages;
+    use pagetoll_bill::Crossings;
 
     use super::*;
-
-    fn order(mechanisms: &[&str]) -> Order {
-        let asked = Order {
-            pages: Pages(16_384),
-            batches: vec![1],
-            mechanisms: mechanisms.iter().map(|&name| name.to_owned()).collect(),
-            runs: 1,
-        };
-        Order::new((Route::Fault, Backend::Lab), asked, crate::LIMITS).unwrap()
-    }
 
     #[test]
     fn only_two_of_xens_last_words_are_a_reason() {
@@ -137,26 +90,22 @@ mod tests {
     }
 
     #[test]
-    fn a_32_bit_guest_is_not_started_for_what_others_can_say() {
-        assert!(!is_ordered(Route::Fault, &order(&["emulate", "hypercall"])));
-        assert!(is_ordered(Route::Fault, &order(&["emulate-2x32"])));
-        assert!(is_ordered(Route::Fault, &order(&[])));
-    }
-
-    #[test]
     fn two_halves_sum_to_the_whole() {
-        let mut baseline = Row::new("baseline", "store-upper-half", Role::Baseline, Pages(1));
-        baseline.set_runs(vec![1545.0]);
-        let mut row = Row::new("set", "emulate-2x32", Role::Before, Pages(1));
-        row.set_runs(vec![3205.0]);
-        row.crossings = BTreeMap::from([(crossing::PTWR.to_owned(), 2.0)]);
-        let rows = attributed(vec![baseline, row]);
-        assert!(rows.iter().all(|row| row.system == System::XenPv32Dom0));
-        let tolls: Vec<_> = rows[1]
-            .tolls
-            .iter()
-            .map(|toll| (toll.name.as_str(), toll.cost_each))
-            .collect();
-        assert_eq!(tolls, [("upper-half", 1545.0), ("lower-half", 1660.0)]);
+        let whole = |traps| Figures {
+            crossings: Some(Crossings {
+                per_page: traps,
+                by_kind: BTreeMap::from([(crossing::PTWR.to_owned(), traps)]),
+            }),
+            ..Figures::of_runs(vec![3205.0]).unwrap()
+        };
+        let cost = |part| (part == Baseline::StoreUpperHalf).then_some(1545.0);
+        let of = |mechanism: Fault, traps| halves(mechanism.into(), &whole(traps), cost);
+        let tolls = [
+            Toll::once("upper-half", 1545.0),
+            Toll::once("lower-half", 1660.0),
+        ];
+        assert_eq!(of(Fault::Emulate2x32, 2.0), Some(tolls.to_vec()));
+        assert_eq!(of(Fault::Emulate2x32, 1.0), None);
+        assert_eq!(of(Fault::Emulate, 2.0), None);
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Their plans and rows differ in nothing but the names.
 
+use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{
-    Check, Measured, Order, Role, Route, Row, System, Toll, crossing, itemise_calls,
+    Check, Crossings, Figures, Measured, Mechanism, Method, Operation, Order, RouteMechanism, Row,
+    RowKey, System, Toll, Unavailable, crossing, itemise_calls,
 };
 use pagetoll_units::Pages;
 
@@ -11,118 +13,131 @@ use crate::dom0::collect::{Job, counting_jobs, pv32_jobs};
 use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::plan::{Abilities, Steps};
 use crate::dom0::pv32;
-use crate::dom0::rows::{per, set_crossings, user_rows};
+use crate::dom0::rows::{Traced, crossings, per, user_rows};
 use crate::guest::report::Repeat;
-use crate::guest::step::Step;
+use crate::guest::step::{Cell, Step};
 
-/// The two baselines: an empty loop, and one of hypercalls that do nothing.
-const NOTHING: &str = "nothing";
-const EMPTY_HYPERCALL: &str = "empty-hypercall";
-const BASELINES: [&str; 2] = [NOTHING, EMPTY_HYPERCALL];
-/// The operation that they go by.
-const BASELINE: &str = "baseline";
+/// An empty loop, and one of hypercalls that do nothing.
+const BASELINES: [Baseline; 2] = [Baseline::Nothing, Baseline::EmptyHypercall];
 
-/// A route by the names of what is done.
+/// A route by what is done.
 pub(crate) struct Repeated {
-    pub(crate) route: Route,
     /// What the probe does by each mechanism.
-    pub(crate) operations: &'static [&'static str],
+    pub(crate) operations: &'static [Operation],
     /// What user space does.
-    pub(crate) observed: &'static [&'static str],
-    /// What a 32-bit guest does that the others have no part of, as baselines: steps and mechanisms.
-    pub(crate) pv32_parts: &'static [&'static str],
+    pub(crate) observed: &'static [Operation],
+    /// What a 32-bit guest does that the others have no part of.
+    pub(crate) pv32_parts: &'static [Baseline],
     /// What is left of a cost when the hypercalls' entries are taken away.
     pub(crate) work: &'static str,
     /// The step that does an operation by a mechanism.
-    pub(crate) step: fn(operation: &'static str, mechanism: &'static str) -> Step,
+    pub(crate) step: fn(Operation, Mechanism) -> Step,
     /// The step of user space for what is observed.
-    pub(crate) user_step: fn(&'static str) -> Step,
+    pub(crate) user_step: fn(Operation) -> Step,
     /// Precedes all steps of user space.
     pub(crate) warm_up: Option<Step>,
 }
 
+/// A row of a mechanism.
+#[derive(Clone, Copy)]
+struct Line {
+    operation: Operation,
+    mechanism: Mechanism,
+    system: System,
+}
+
 impl Repeated {
     /// The boots.
-    pub(crate) fn jobs(&self, order: &Order, abilities: Abilities) -> Vec<Job> {
-        let mut jobs = counting_jobs(order, abilities, &self.steps(order));
-        if pv32::is_ordered(self.route, order) {
-            jobs.extend(pv32_jobs(order, &self.pv32_steps(order)));
+    pub(crate) fn jobs<M: RouteMechanism>(&self, order: &Order, abilities: Abilities) -> Vec<Job> {
+        let mut jobs = counting_jobs(order, abilities, &self.steps::<M>(order));
+        if order.needs_pv32() {
+            jobs.extend(pv32_jobs(order, &self.pv32_steps::<M>(order)));
         }
         jobs
     }
 
-    fn pv32_steps(&self, order: &Order) -> Vec<Step> {
-        let mechanisms = self.mechanism_steps(order, System::XenPv32Dom0);
-        let parts = self.pv32_parts.iter().copied();
-        let baselines: Vec<_> = BASELINES
-            .into_iter()
-            .chain(parts)
-            .map(baseline_step)
-            .collect();
+    fn pv32_steps<M: RouteMechanism>(&self, order: &Order) -> Vec<Step> {
+        let parts = BASELINES.iter().chain(self.pv32_parts);
+        let baselines: Vec<_> = parts.copied().map(baseline_step).collect();
+        let mechanisms = self.mechanism_steps::<M>(order, System::XenPv32Dom0);
         pv32::counting(order, &baselines, &mechanisms)
     }
 
-    fn steps(&self, order: &Order) -> Steps {
+    fn steps<M: RouteMechanism>(&self, order: &Order) -> Steps {
         let observed = self.observed.iter();
         Steps {
             warm_up: self.warm_up.clone(),
             baselines: baseline_steps(),
-            mechanisms: self.mechanism_steps(order, System::XenPvDom0),
+            mechanisms: self.mechanism_steps::<M>(order, System::XenPvDom0),
             observed: observed.copied().map(self.user_step).collect(),
         }
     }
 
-    fn mechanism_steps(&self, order: &Order, system: System) -> Vec<Step> {
-        let cells = self.cells(order, system).into_iter();
-        cells
-            .map(|(operation, mechanism)| (self.step)(operation, mechanism))
+    fn mechanism_steps<M: RouteMechanism>(&self, order: &Order, system: System) -> Vec<Step> {
+        let lines = self.lines::<M>(order, system).into_iter();
+        lines
+            .map(|line| (self.step)(line.operation, line.mechanism))
             .collect()
     }
 
-    fn cells(&self, order: &Order, system: System) -> Vec<(&'static str, &'static str)> {
-        let mechanisms = order.mechanisms_on(self.route, system);
-        let names = || mechanisms.iter().map(|mechanism| mechanism.name);
-        let of_operation = |&operation| names().map(move |mechanism| (operation, mechanism));
+    fn lines<M: RouteMechanism>(&self, order: &Order, system: System) -> Vec<Line> {
+        let mechanisms = order.on_system::<M>(system);
+        let of_operation = |&operation| {
+            let all = mechanisms.iter().copied();
+            all.map(move |mechanism| Line {
+                operation,
+                mechanism: mechanism.into(),
+                system,
+            })
+        };
         self.operations.iter().flat_map(of_operation).collect()
     }
 
     /// What the boots found, as rows.
-    pub(crate) fn rows(&self, order: &Order, findings: &Findings) -> Vec<Row> {
-        let mut rows = baseline_rows(findings);
-        let cells = self.cells(order, System::XenPvDom0);
-        rows.extend(cells.iter().map(|cell| self.row(*cell, (order, findings))));
-        if pv32::is_ordered(self.route, order) {
-            rows.extend(self.pv32_rows(order, &findings.of_pv32()));
+    pub(crate) fn rows<M: RouteMechanism>(&self, order: &Order, findings: &Findings) -> Vec<Row> {
+        let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
+        let row = |line, findings: &_| self.row(line, order, findings);
+        let lines = self.lines::<M>(order, System::XenPvDom0).into_iter();
+        rows.extend(lines.map(|line| row(line, findings)));
+        if order.needs_pv32() {
+            let findings = findings.of_pv32();
+            let baselines = [&BASELINES, self.pv32_parts].concat();
+            rows.extend(baseline_rows(System::XenPv32Dom0, &baselines, &findings));
+            let lines = self.lines::<M>(order, System::XenPv32Dom0).into_iter();
+            rows.extend(lines.map(|line| row(line, &findings)));
         }
-        for operation in self.observed {
+        for &operation in self.observed {
             rows.extend(user_rows(operation, order, findings));
         }
         rows
     }
 
-    fn pv32_rows(&self, order: &Order, findings: &Findings) -> Vec<Row> {
-        let mut rows = baseline_rows(findings);
-        if findings.no_probe.is_none() {
-            let part = |&name| baseline_row(name, findings);
-            rows.extend(self.pv32_parts.iter().map(part));
-        }
-        let cells = self.cells(order, System::XenPv32Dom0);
-        rows.extend(cells.iter().map(|cell| self.row(*cell, (order, findings))));
-        pv32::attributed(rows)
+    fn row(&self, line: Line, order: &Order, findings: &Findings) -> Row {
+        let Line {
+            operation,
+            mechanism,
+            system,
+        } = line;
+        let cell = Cell::new(operation, mechanism);
+        let figures = figures(cell, findings).map(|figures| Figures {
+            tolls: self.tolls(mechanism, &figures, findings),
+            ..figures
+        });
+        let key = RowKey::new(operation, mechanism, system);
+        Row::new(key, order.pages, figures).with_checks(checks(cell, findings))
     }
 
-    fn row(&self, (operation, name): (&str, &str), (order, findings): (&Order, &Findings)) -> Row {
-        let role = self.route.mechanism(name);
-        let role = role.map_or(Role::Alternative, |mechanism| mechanism.role);
-        let mut row = Row::new(operation, name, role, order.pages);
-        fill(&mut row, (operation, name), findings);
-        let work = if row.crossings.contains_key(crossing::PTWR) {
-            "trap-and-emulate"
-        } else {
-            self.work
-        };
-        row.tolls = tolls(&row, work, findings);
-        row
+    fn tolls(&self, mechanism: Mechanism, figures: &Figures, findings: &Findings) -> Vec<Toll> {
+        let part = |part| cost(part, findings);
+        pv32::halves(mechanism, figures, part).unwrap_or_else(|| {
+            let is_trapped = |all: &Crossings| all.by_kind.contains_key(crossing::PTWR);
+            let work = if figures.crossings.as_ref().is_some_and(is_trapped) {
+                "trap-and-emulate"
+            } else {
+                self.work
+            };
+            tolls(figures, work, findings)
+        })
     }
 }
 
@@ -131,73 +146,79 @@ pub(crate) fn baseline_steps() -> Vec<Step> {
     BASELINES.map(baseline_step).to_vec()
 }
 
-fn baseline_step(mechanism: &'static str) -> Step {
-    Step::Repeat {
-        operation: BASELINE,
-        mechanism,
+fn baseline_step(baseline: Baseline) -> Step {
+    Step::Repeat(baseline_cell(baseline))
+}
+
+fn baseline_cell(baseline: Baseline) -> Cell {
+    Cell {
+        operation: Operation::Baseline,
+        mechanism: baseline.name(),
     }
 }
 
-/// The rows of the baselines; none without a probe.
-pub(crate) fn baseline_rows(findings: &Findings) -> Vec<Row> {
+/// The rows of the baselines of a 64-bit dom0.
+pub(crate) fn dom0_baselines(findings: &Findings) -> Vec<Row> {
+    baseline_rows(System::XenPvDom0, &BASELINES, findings)
+}
+
+/// The rows of baselines; none without a probe.
+fn baseline_rows(system: System, baselines: &[Baseline], findings: &Findings) -> Vec<Row> {
     if findings.no_probe.is_some() {
         return Vec::new();
     }
-    BASELINES.map(|name| baseline_row(name, findings)).to_vec()
+    let row = |&baseline| {
+        let mut repeats = untraced(baseline_cell(baseline), findings);
+        let count = repeats.next().map_or(0, |repeat| repeat.count);
+        let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
+        Row::new(key, Pages(count), baseline_figures(baseline, findings))
+    };
+    baselines.iter().map(row).collect()
 }
 
-fn baseline_row(name: &str, findings: &Findings) -> Row {
-    let repeats: Vec<_> = untraced(&findings.dom0, (BASELINE, name)).collect();
-    let count = repeats.first().map_or(0, |repeat| repeat.count);
-    let mut row = Row::new(BASELINE, name, Role::Baseline, Pages(count));
-    row.set_runs(repeats.into_iter().map(cost).collect());
-    row
+fn baseline_figures(baseline: Baseline, findings: &Findings) -> Result<Figures, Unavailable> {
+    let repeats = untraced(baseline_cell(baseline), findings);
+    Figures::of_runs(repeats.map(cost_of).collect())
 }
 
-/// Sets cost, crossings and checks of what the probe did by `cell`'s operation and mechanism.
-pub(crate) fn fill(row: &mut Row, cell: (&str, &str), findings: &Findings) {
+/// Without a probe no repeat was reported.
+fn cost(baseline: Baseline, findings: &Findings) -> Option<f64> {
+    let figures = baseline_figures(baseline, findings).ok()?;
+    Some(figures.cost_per_page)
+}
+
+/// Cost and crossings of what the probe repeated.
+pub(crate) fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     if let Some(reason) = &findings.no_probe {
-        row.unavailable = Some(reason.clone());
-        return;
+        return Err(Unavailable(reason.clone()));
     }
-    row.set_runs(untraced(&findings.dom0, cell).map(cost).collect());
-    let mut runs = findings.dom0.iter();
-    let traced = runs.find_map(|run| {
-        let (id, count) = traced(run, cell)?;
-        Some((run.crossings.get(&id)?, count))
-    });
-    set_crossings(row, traced);
-    row.checks = checks(untraced(&findings.dom0, cell));
+    let figures = Figures::of_runs(untraced(cell, findings).map(cost_of).collect())?;
+    Ok(Figures {
+        crossings: crossings(&findings.dom0, |run| traced(run, cell)),
+        ..figures
+    })
 }
 
-fn of_cell<'a>(
-    run: &'a Counted,
-    (operation, name): (&str, &str),
-) -> impl Iterator<Item = &'a Repeat> {
-    run.repeats
-        .iter()
-        .filter(move |repeat| repeat.operation == operation && repeat.mechanism == name)
+fn untraced(cell: Cell, findings: &Findings) -> impl Iterator<Item = &Repeat> {
+    let repeats = findings.dom0.iter().flat_map(|run| &run.repeats);
+    repeats.filter(move |repeat| repeat.mark < 0 && repeat.is_of(cell))
 }
 
-fn untraced<'a>(dom0: &'a [Counted], cell: (&'a str, &'a str)) -> impl Iterator<Item = &'a Repeat> {
-    dom0.iter()
-        .flat_map(move |run| of_cell(run, cell).filter(|repeat| repeat.mark < 0))
+/// The traced repetition.
+pub(crate) fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+    let mut repeats = run.repeats.iter();
+    let repeat = repeats.find(|repeat| repeat.mark >= 0 && repeat.is_of(cell))?;
+    Traced::new(repeat.mark, repeat.count)
 }
 
-/// The marks and the count of the traced repetition.
-pub(crate) fn traced(run: &Counted, cell: (&str, &str)) -> Option<(u16, u64)> {
-    let repeat = of_cell(run, cell).find(|repeat| repeat.mark >= 0)?;
-    Some((u16::try_from(repeat.mark).ok()?, repeat.count))
-}
-
-fn cost(repeat: &Repeat) -> f64 {
+fn cost_of(repeat: &Repeat) -> f64 {
     per(repeat.instructions, repeat.count)
 }
 
 /// What the probe compared with what it knew to be right.
-fn checks<'a>(repeats: impl Iterator<Item = &'a Repeat>) -> Vec<Check> {
+pub(crate) fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
-    for repeat in repeats {
+    for repeat in untraced(cell, findings) {
         for (name, &failed) in &repeat.failed {
             match checks.iter_mut().find(|check| check.name == *name) {
                 Some(check) => {
@@ -212,22 +233,14 @@ fn checks<'a>(repeats: impl Iterator<Item = &'a Repeat>) -> Vec<Check> {
 }
 
 /// Entering Xen, as often as it was entered by a hypercall, and the rest, which goes by `work`.
-pub(crate) fn tolls(row: &Row, work: &str, findings: &Findings) -> Vec<Toll> {
-    let baselines = baseline_rows(findings);
-    let of = |name: &str| {
-        baselines
-            .iter()
-            .find(|row| row.mechanism == name)?
-            .cost_per_page
-    };
-    let (Some(cost_per_page), Some(nothing), Some(call)) =
-        (row.cost_per_page, of(NOTHING), of(EMPTY_HYPERCALL))
-    else {
+pub(crate) fn tolls(figures: &Figures, work: &str, findings: &Findings) -> Vec<Toll> {
+    let of = |baseline| cost(baseline, findings);
+    let (Some(nothing), Some(call)) = (of(Baseline::Nothing), of(Baseline::EmptyHypercall)) else {
         return Vec::new();
     };
     let measured = Measured {
-        cost_per_page,
-        hypercalls_per_page: crate::dom0::rows::hypercalls_per_page(row),
+        cost_per_page: figures.cost_per_page,
+        hypercalls_per_page: figures.crossings.as_ref().map(Crossings::hypercalls),
     };
     itemise_calls(measured, call - nothing, work)
 }

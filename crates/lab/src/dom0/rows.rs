@@ -1,8 +1,10 @@
 //! What the rows of all routes have in common. Pure: no guest, no file.
 
 use pagetoll_bill::crossing;
-use pagetoll_bill::{Order, Role, Row, System, Toll};
-use pagetoll_traces::xentrace::Crossings;
+use pagetoll_bill::{
+    Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable,
+};
+use pagetoll_traces::xentrace;
 
 use crate::dom0::findings::{Counted, Findings};
 
@@ -15,23 +17,43 @@ pub(crate) fn per(count: u64, pages: u64) -> f64 {
     count as f64 / pages as f64
 }
 
-/// Sets the crossings as Xen counted them.
-///
+/// A step that ran between two marks.
+#[derive(Clone, Copy)]
+pub(crate) struct Traced {
+    /// The id of its marks.
+    pub(crate) id: u16,
+    /// How often it did what it does.
+    pub(crate) count: u64,
+}
+
+impl Traced {
+    /// `None` for the mark of a step that was not traced.
+    pub(crate) fn new(mark: i64, count: u64) -> Option<Self> {
+        let id = u16::try_from(mark).ok()?;
+        Some(Self { id, count })
+    }
+}
+
+/// The crossings of the first run that has them, as Xen counted them.
+pub(crate) fn crossings(
+    runs: &[Counted],
+    traced: impl Fn(&Counted) -> Option<Traced>,
+) -> Option<Crossings> {
+    runs.iter().find_map(|run| {
+        let Traced { id, count } = traced(run)?;
+        Some(crossings_of(run.crossings.get(&id)?, count))
+    })
+}
+
 /// A continuation is Xen's own re-entry of a hypercall that it had preempted to serve an interrupt. It is listed, but
 /// no crossing of the mechanism's.
-pub(crate) fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
-    let Some((crossings, pages)) = traced else {
-        return;
-    };
-    let pv = &crossings.pv;
+fn crossings_of(counted: &xentrace::Crossings, count: u64) -> Crossings {
+    let pv = &counted.pv;
     let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
-    row.crossings_per_page = Some(per(own, pages));
-    let traps = [
+    let others = pv.traps() - pv.ptwr - pv.page_fault;
+    let kinds = [
         (crossing::PTWR, pv.ptwr),
         (crossing::PAGE_FAULT, pv.page_fault),
-    ];
-    let others = pv.traps() - pv.ptwr - pv.page_fault;
-    let rest = [
         (crossing::OTHER_TRAP, others),
         (crossing::CONTINUATION, pv.continuations),
     ];
@@ -39,82 +61,63 @@ pub(crate) fn set_crossings(row: &mut Row, traced: Option<(&Crossings, u64)>) {
         .hypercalls
         .iter()
         .map(|(op, count)| (op.to_string(), count));
-    let named = traps
+    let kinds = kinds.map(|(kind, count)| (kind.to_owned(), count));
+    let occurred = kinds
         .into_iter()
-        .chain(rest)
-        .map(|(name, count)| (name.to_owned(), count));
-    row.crossings = named
         .chain(calls)
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| (name, per(count, pages)))
-        .collect();
-}
-
-/// The hypercalls among the crossings; empty where none were counted.
-pub(crate) fn hypercalls_per_page(row: &Row) -> Option<f64> {
-    let traps = row
-        .crossings
-        .iter()
-        .filter(|(kind, _)| crossing::is_trap(kind));
-    let trapped: f64 = traps.map(|(_, count)| count).sum();
-    row.crossings_per_page.map(|all| all - trapped)
+        .filter(|(_, count)| *count > 0);
+    Crossings {
+        per_page: per(own, count),
+        by_kind: occurred
+            .map(|(kind, total)| (kind, per(total, count)))
+            .collect(),
+    }
 }
 
 /// What user space sees of one operation: without Xen, and in a dom0, with what Xen adds.
-pub(crate) fn user_rows(operation: &str, order: &Order, findings: &Findings) -> [Row; 2] {
-    let native = user_row(operation, System::Native, order, &findings.native);
-    let mut dom0 = user_row(operation, System::XenPvDom0, order, &findings.dom0);
-    dom0.tolls = share_of_xen(&native, &dom0);
-    [native, dom0]
+pub(crate) fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
+    let row = |system, figures| {
+        let key = RowKey::new(operation, Method::Kernel, system);
+        Row::new(key, order.pages, figures)
+    };
+    let native = user_figures(operation, &findings.native);
+    let dom0 = user_figures(operation, &findings.dom0).map(|dom0| Figures {
+        tolls: share_of_xen(native.as_ref().ok(), &dom0),
+        ..dom0
+    });
+    [row(System::Native, native), row(System::XenPvDom0, dom0)]
 }
 
-fn user_row(operation: &str, system: System, order: &Order, runs: &[Counted]) -> Row {
-    let mut row = Row::new(operation, "kernel", Role::Observed, order.pages);
-    row.system = system;
-    fill_user(&mut row, operation, runs);
-    row
-}
-
-/// Sets cost and crossings of what user space did.
-pub(crate) fn fill_user(row: &mut Row, operation: &str, runs: &[Counted]) {
+/// Cost and crossings of what user space did.
+pub(crate) fn user_figures(operation: Operation, runs: &[Counted]) -> Result<Figures, Unavailable> {
     // The first of several was the warm-up.
     let untraced = |run: &Counted| {
-        let user = run
-            .users
-            .iter()
-            .rfind(|user| user.mark < 0 && user.operation == operation)?;
+        let mut users = run.users.iter();
+        let user = users.rfind(|user| user.mark < 0 && user.operation == operation)?;
         Some(per(user.instructions, user.pages))
     };
-    row.set_runs(runs.iter().filter_map(untraced).collect());
-    let crossings = |run: &'_ Counted| {
-        let (id, count) = traced_user(run, operation)?;
-        Some((*run.crossings.get(&id)?, count))
-    };
-    let traced = runs.iter().find_map(crossings);
-    set_crossings(
-        row,
-        traced
-            .as_ref()
-            .map(|(crossings, count)| (crossings, *count)),
-    );
+    let figures = Figures::of_runs(runs.iter().filter_map(untraced).collect())?;
+    Ok(Figures {
+        crossings: crossings(runs, |run| traced_user(run, operation)),
+        ..figures
+    })
 }
 
-/// The marks and the count of what user space did while it was traced.
-pub(crate) fn traced_user(run: &Counted, operation: &str) -> Option<(u16, u64)> {
+/// What user space did while it was traced.
+pub(crate) fn traced_user(run: &Counted, operation: Operation) -> Option<Traced> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
-    Some((u16::try_from(user.mark).ok()?, user.pages))
+    Traced::new(user.mark, user.pages)
 }
 
 /// What the operation costs without Xen, and what Xen adds.
-fn share_of_xen(native: &Row, dom0: &Row) -> Vec<Toll> {
-    let (Some(native), Some(dom0)) = (native.cost_per_page, dom0.cost_per_page) else {
-        return Vec::new();
+fn share_of_xen(native: Option<&Figures>, dom0: &Figures) -> Vec<Toll> {
+    let split = |native: &Figures| {
+        let added = dom0.cost_per_page - native.cost_per_page;
+        vec![
+            Toll::once("native", native.cost_per_page),
+            Toll::once("xen", added),
+        ]
     };
-    let toll = |name: &str, cost_each| Toll {
-        name: name.to_owned(),
-        count_per_page: 1.0,
-        cost_each,
-    };
-    vec![toll("native", native), toll("xen", dom0 - native)]
+    native.map(split).unwrap_or_default()
 }

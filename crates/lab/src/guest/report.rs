@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use pagetoll_bill::route::{self, RouteMechanism};
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::{Method, Operation, Route};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::guest::step::{Cell, Interface};
 
 /// One result line.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -61,6 +67,16 @@ pub(crate) struct Hello {
     pub(crate) cpus: u32,
 }
 
+impl Hello {
+    /// Debian's release says 6.1.0-56-amd64 of Linux 6.1.192; its banner has the version.
+    pub(crate) fn linux_version(&self) -> String {
+        let debian = self.version.split_once("Debian ").map(|(_, rest)| rest);
+        let version = debian.unwrap_or(&self.release);
+        let end = version.find(['-', ' ', '+', '~']).unwrap_or(version.len());
+        version[..end].to_owned()
+    }
+}
+
 /// How the waiting for a quiet guest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Settled {
@@ -84,7 +100,8 @@ pub(crate) struct Faults {
 /// Entries were cleared once.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Clear {
-    pub(crate) mechanism: String,
+    #[serde(rename = "mechanism", deserialize_with = "method_of_unmap")]
+    pub(crate) method: Method,
     pub(crate) batch: u32,
     pub(crate) pages: u64,
     /// The id of its marks in the trace, or -1.
@@ -98,7 +115,8 @@ pub(crate) struct Clear {
 /// Entries were cleared against a racing vCPU.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Race {
-    pub(crate) mechanism: String,
+    #[serde(deserialize_with = "mechanism")]
+    pub(crate) mechanism: route::Unmap,
     pub(crate) batch: u32,
     /// Pages that were written.
     pub(crate) dirtied: u64,
@@ -110,7 +128,8 @@ pub(crate) struct Race {
 /// The probe did something again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Repeat {
-    pub(crate) operation: String,
+    pub(crate) operation: Operation,
+    /// The probe's word for how it was done: [`Cell::mechanism`].
     pub(crate) mechanism: String,
     /// How often.
     pub(crate) count: u64,
@@ -121,10 +140,16 @@ pub(crate) struct Repeat {
     pub(crate) failed: BTreeMap<String, u64>,
 }
 
+impl Repeat {
+    pub(crate) fn is_of(&self, cell: Cell) -> bool {
+        self.operation == cell.operation && self.mechanism == cell.mechanism
+    }
+}
+
 /// User space did something: with its memory, by system calls, or with another process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct User {
-    pub(crate) operation: String,
+    pub(crate) operation: Operation,
     /// Pages, calls or switches.
     pub(crate) pages: u64,
     pub(crate) mark: i64,
@@ -163,8 +188,8 @@ pub(crate) struct KernelLog {
 /// Memory was mapped for a device and unmapped, several times.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Pin {
-    pub(crate) interface: String,
-    pub(crate) shape: String,
+    pub(crate) interface: Interface,
+    pub(crate) shape: Folio,
     pub(crate) pages: u64,
     /// Calls to map all of it.
     pub(crate) ioctls: u64,
@@ -188,8 +213,8 @@ pub(crate) struct Pin {
 /// Memory was mapped and unmapped under function_graph.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct PinTraced {
-    pub(crate) interface: String,
-    pub(crate) shape: String,
+    pub(crate) interface: Interface,
+    pub(crate) shape: Folio,
     pub(crate) pages: u64,
     pub(crate) map: u64,
     pub(crate) unmap: u64,
@@ -198,8 +223,8 @@ pub(crate) struct PinTraced {
 /// Why there is no such memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct PinUnavailable {
-    pub(crate) interface: String,
-    pub(crate) shape: String,
+    pub(crate) interface: Interface,
+    pub(crate) shape: Folio,
     pub(crate) reason: String,
 }
 
@@ -212,9 +237,10 @@ pub(crate) struct PinCase {
 }
 
 /// A guest of the guest's touched pages: see `struct travelled` of demand-probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Demand {
-    pub(crate) mechanism: String,
+    #[serde(deserialize_with = "mechanism")]
+    pub(crate) mechanism: route::Demand,
     pub(crate) pages: u64,
     pub(crate) instructions: u64,
     /// Of the vCPU, for whatever reason.
@@ -254,7 +280,8 @@ pub(crate) struct DemandParts {
 /// A mechanism that needs a capability that the kernel does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct DemandUnavailable {
-    pub(crate) mechanism: String,
+    #[serde(deserialize_with = "mechanism")]
+    pub(crate) mechanism: route::Demand,
     /// Its number.
     pub(crate) capability: u32,
 }
@@ -276,9 +303,42 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
+/// A mechanism by its name.
+fn mechanism<'de, M: RouteMechanism, D: Deserializer<'de>>(from: D) -> Result<M, D::Error> {
+    let name = String::deserialize(from)?;
+    let mut all = M::ALL.iter().copied();
+    all.find(|mechanism| mechanism.properties().name == name)
+        .ok_or_else(|| D::Error::custom(format!("unknown mechanism {name}")))
+}
+
+/// A mechanism of route `unmap`, or a baseline of it.
+fn method_of_unmap<'de, D: Deserializer<'de>>(from: D) -> Result<Method, D::Error> {
+    let name = String::deserialize(from)?;
+    Method::named(Route::Unmap, &name).map_err(D::Error::custom)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hello(version: &str, release: &str) -> Hello {
+        Hello {
+            version: version.into(),
+            release: release.into(),
+            xen: "4.17.7".into(),
+            cpus: 1,
+        }
+    }
+
+    #[test]
+    fn debians_version_is_found_and_others_have_their_release() {
+        let debian = hello(
+            "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)",
+            "6.1.0-56-amd64",
+        );
+        assert_eq!(debian.linux_version(), "6.1.192");
+        assert_eq!(hello("#3 SMP", "6.19.0-rc2+").linux_version(), "6.19.0");
+    }
 
     #[test]
     fn the_lines_of_a_real_guest_are_understood() {

@@ -5,11 +5,31 @@
 
 use std::fmt::{self, Display};
 
+use pagetoll_bill::route::{Demand, Unmap};
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::{Method, Operation};
 use pagetoll_units::Pages;
+use serde::Deserialize;
 
 /// Guest time that the kernel gets to finish its work after boot. Linux 7.2 takes 2 s; with `-icount sleep=off` idle
 /// time costs no time of the host.
 const SETTLE_SECONDS: u32 = 60;
+
+/// What the probe repeats: an operation, and the probe's word for how it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) operation: Operation,
+    pub(crate) mechanism: &'static str,
+}
+
+impl Cell {
+    pub(crate) fn new(operation: Operation, method: impl Into<Method>) -> Self {
+        Self {
+            operation,
+            mechanism: method.into().name(),
+        }
+    }
+}
 
 /// A step of `guests/init`. `guests/pv32-probe` knows those that need neither modules nor user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,25 +41,22 @@ pub(crate) enum Step {
     /// Pages, or repetitions, of the steps that follow.
     Pages(Pages),
     /// Clears entries by a mechanism of the probe.
-    Clear { mechanism: &'static str, batch: u32 },
+    Clear { method: Method, batch: u32 },
     /// Clears entries on one vCPU while the other dirties pages, until so many were dirtied or the time is over.
     Race {
-        mechanism: &'static str,
+        mechanism: Unmap,
         batch: u32,
         dirtied: u64,
         limit_ms: u32,
     },
     /// Times what user space does with its memory.
-    User(&'static str),
+    User(Operation),
     /// Sets empty entries by a mechanism of the probe.
-    Set(&'static str),
+    Set(Method),
     /// Repeats an operation of the probe.
-    Repeat {
-        operation: &'static str,
-        mechanism: &'static str,
-    },
+    Repeat(Cell),
     /// Times a system call or a switch between processes.
-    Call(&'static str),
+    Call(Operation),
     /// Runs the conformance cases in a file.
     Conformance(&'static str),
     /// Runs a check to its end.
@@ -67,19 +84,19 @@ impl Display for Step {
             Self::Module(path) => write!(f, "module /{path}"),
             Self::Settle => write!(f, "settle {SETTLE_SECONDS}"),
             Self::Pages(pages) => write!(f, "pages {}", pages.get()),
-            Self::Clear { mechanism, batch } => write!(f, "clear {mechanism} {batch}"),
+            Self::Clear { method, batch } => write!(f, "clear {method} {batch}"),
             Self::Race {
                 mechanism,
                 batch,
                 dirtied,
                 limit_ms,
-            } => write!(f, "race {mechanism} {batch} {dirtied} {limit_ms}"),
+            } => {
+                let mechanism = Method::from(*mechanism);
+                write!(f, "race {mechanism} {batch} {dirtied} {limit_ms}")
+            }
             Self::User(operation) => write!(f, "user {operation}"),
-            Self::Set(mechanism) => write!(f, "set {mechanism}"),
-            Self::Repeat {
-                operation,
-                mechanism,
-            } => write!(f, "repeat {operation} {mechanism}"),
+            Self::Set(method) => write!(f, "set {method}"),
+            Self::Repeat(cell) => write!(f, "repeat {} {}", cell.operation, cell.mechanism),
             Self::Call(operation) => write!(f, "call {operation}"),
             Self::Conformance(file) => write!(f, "conformance /{file}"),
             Self::Check { name, pages } => write!(f, "check {name} {pages}"),
@@ -93,6 +110,25 @@ impl Display for Step {
     }
 }
 
+/// How `guests/pin-probe` maps memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Interface {
+    /// A container of VFIO type1.
+    Type1,
+    /// An I/O address space of iommufd.
+    Iommufd,
+}
+
+impl Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Type1 => "type1",
+            Self::Iommufd => "iommufd",
+        })
+    }
+}
+
 /// A step of `guests/pin-probe`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PinStep {
@@ -100,15 +136,15 @@ pub(crate) enum PinStep {
     Device(&'static str),
     /// Maps and unmaps memory of a shape through an interface, and times each.
     Bill {
-        interface: &'static str,
-        shape: &'static str,
+        interface: Interface,
+        shape: Folio,
         pages: Pages,
         repeats: u32,
     },
     /// Maps and unmaps once with function_graph on.
     Trace {
-        interface: &'static str,
-        shape: &'static str,
+        interface: Interface,
+        shape: Folio,
         pages: Pages,
     },
     /// Runs the conformance cases in a file.
@@ -142,7 +178,7 @@ pub(crate) enum DemandStep {
     Parts { repeats: u32 },
     /// Times a mechanism.
     Bill {
-        mechanism: String,
+        mechanism: Demand,
         pages: Pages,
         repeats: u32,
     },
@@ -158,7 +194,10 @@ impl Display for DemandStep {
                 mechanism,
                 pages,
                 repeats,
-            } => write!(f, "bill {mechanism} {} {repeats}", pages.get()),
+            } => {
+                let mechanism = Method::from(*mechanism);
+                write!(f, "bill {mechanism} {} {repeats}", pages.get())
+            }
             Self::Check { name, pages } => write!(f, "check {name} {pages}"),
         }
     }
@@ -199,15 +238,12 @@ mod tests {
     }
 
     fn of_init_and_pv32() -> Vec<Step> {
-        let (mechanism, batch) = ("set-pte", 1);
+        let method = Method::from(Unmap::SetPte);
         vec![
             Step::Pages(Pages(1)),
-            Step::Clear { mechanism, batch },
-            Step::Set(mechanism),
-            Step::Repeat {
-                operation: "baseline",
-                mechanism,
-            },
+            Step::Clear { method, batch: 1 },
+            Step::Set(method),
+            Step::Repeat(Cell::new(Operation::Baseline, method)),
             Step::TraceBegin { buffer_pages: 1 },
             Step::TraceEnd,
         ]
@@ -219,13 +255,13 @@ mod tests {
             Step::Module("m.ko".to_owned()),
             Step::Settle,
             Step::Race {
-                mechanism: "set-pte",
+                mechanism: Unmap::SetPte,
                 batch: 1,
                 dirtied: 2,
                 limit_ms: 3,
             },
-            Step::User("fork"),
-            Step::Call("getppid"),
+            Step::User(Operation::Fork),
+            Step::Call(Operation::Getppid),
             Step::Conformance("cases"),
             Step::Check {
                 name: name.clone(),
@@ -251,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_probes_of_pin_and_demand_know_these_verbs_and_no_others() {
-        let (interface, shape, pages) = ("type1", "4K", Pages(1));
+        let interface = Interface::Type1;
+        let (shape, pages) = (Folio::Pages4k, Pages(1));
         let pin = [
             PinStep::Device("0000:00:05.0"),
             PinStep::Bill {
@@ -271,7 +308,7 @@ mod tests {
         let demand = [
             DemandStep::Parts { repeats: 1 },
             DemandStep::Bill {
-                mechanism: "uffd".to_owned(),
+                mechanism: Demand::Uffd,
                 pages,
                 repeats: 1,
             },

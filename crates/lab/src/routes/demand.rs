@@ -8,40 +8,45 @@ mod check;
 mod guest;
 mod rows;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pagetoll_bill::{Backend, Bill, Evidence, Image, Limits, Provenance, Route, Schema, Unit};
+use pagetoll_backend::Billed;
+use pagetoll_bill::{Backend, Defaults, Draft, Evidence, Inputs, Limits, Route, Unit};
 use pagetoll_units::Pages;
 
-use crate::bill::linux_version;
+use crate::bill::image;
+use crate::clock::Clock;
 use crate::error::LabError;
-use crate::request::{Billed, Request, pages_mib};
+use crate::request::{Bench, Terms, pages_mib};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
+use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::tools::{self, Images};
-use pagetoll_images::{digest, host};
 
 pub use check::check;
 use guest::{Found, Kernel, Programs};
 
-/// What the lab can take: 1 GiB of pages, and more runs than are of use.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 18),
-    batch: 1,
-    runs: 100,
+/// Limits: 1 GiB of pages, and more runs than are of use. Default: 16 MiB, of which each page costs tens of thousands of
+/// instructions several times.
+pub(crate) const TERMS: Terms = Terms {
+    defaults: Defaults {
+        pages: Pages(4096),
+        batches: &[1],
+        runs: 1,
+    },
+    limits: Limits {
+        pages: Pages(1 << 18),
+        batch: 1,
+        runs: 100,
+    },
+    timeout,
 };
 
-/// Pages of an order that does not say: 16 MiB, of which each costs tens of thousands of instructions several times.
-pub const DEFAULT_PAGES: Pages = Pages(4096);
-
-/// CPU time without a report, for a guest with that many pages: three minutes for what does not depend on them, and five
-/// milliseconds for each, at least four times what the longest step takes.
-#[must_use]
-pub fn timeout(pages: Pages) -> Duration {
+/// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
+/// longest step takes.
+fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
 }
 
@@ -67,24 +72,35 @@ fn machine(pages: Pages) -> Machine {
 ///
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
-pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
-    check_tools(&request.kernel)?;
-    host::require_memory(machine(request.order.pages).memory_mib(), "--pages")?;
-    let began = Instant::now();
-    let programs = guest::programs(*surroundings)?;
-    let kernel = guest::kernel(&request.kernel, request.freshness, *surroundings)?;
-    let obtained = began.elapsed();
-    let run = |run| guest::run(request, &programs, &kernel, run, *surroundings);
-    let found = (1..=request.order.runs)
-        .map(run)
-        .collect::<Result<Vec<_>, LabError>>()?;
+pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
+    let order = &bench.request.order;
+    check_tools(&bench.kernel)?;
+    host::require_memory(machine(order.pages).memory_mib(), "--pages")?;
+    let clock = Clock::default();
+    let materials = clock.time("images and builds", || materials(bench, *surroundings))?;
+    let found = clock.time("boots", || {
+        let run = |run| guest::run(bench, &materials, run, *surroundings);
+        (1..=order.runs)
+            .map(run)
+            .collect::<Result<Vec<_>, LabError>>()
+    })?;
     let qemu = host::qemu_version(surroundings.stop)?;
     Ok(Billed {
-        bill: assemble(request, (&programs, &kernel), (&found, qemu))?,
-        timings: vec![
-            ("images and builds".to_owned(), obtained),
-            ("boots".to_owned(), began.elapsed() - obtained),
-        ],
+        draft: draft(bench, &materials, &found, qemu)?,
+        timings: clock.timings(),
+    })
+}
+
+/// What boots are made from.
+struct Materials {
+    programs: Programs,
+    kernel: Kernel,
+}
+
+fn materials(bench: &Bench<'_>, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
+    Ok(Materials {
+        programs: guest::programs(surroundings)?,
+        kernel: guest::kernel(&bench.kernel, bench.freshness(), surroundings)?,
     })
 }
 
@@ -97,61 +113,47 @@ fn check_tools(kernel: &KernelSource) -> Result<(), Error> {
     })
 }
 
-fn assemble(
-    request: &Request,
-    (programs, kernel): (&Programs, &Kernel),
-    (found, qemu): (&[Found], String),
-) -> Result<Bill, LabError> {
+fn draft(
+    bench: &Bench<'_>,
+    materials: &Materials,
+    found: &[Found],
+    qemu: String,
+) -> Result<Draft, LabError> {
+    let order = &bench.request.order;
+    let image = &materials.kernel.image;
     let hello = found.first().map(|found| &found.hello);
+    let linux = hello.map(|hello| hello.linux_version()).unwrap_or_default();
     let stack = [
-        ("linux", hello.map(linux_version).unwrap_or_default()),
-        ("linux-release", kernel.image.release.clone()),
+        ("linux", linux),
+        ("linux-release", image.release.clone()),
         ("qemu", qemu),
+        ("guest-ram", machine(order.pages).ram()),
     ];
-    Ok(Bill {
-        schema: Schema::V1,
+    Ok(Draft {
         route: Route::Demand,
         backend: Backend::Lab,
-        backend_reason: String::new(),
         unit: Unit::Instructions,
         evidence: Evidence::Exact,
         stack: stack
-            .map(|(name, version)| (name.to_owned(), version))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
-        rows: rows::rows(&request.order, found),
+            .map(|(part, version)| (part.to_owned(), version))
+            .into(),
+        rows: rows::rows(order, found),
         notes: NOTES.map(str::to_owned).to_vec(),
-        order: request.order.clone(),
-        provenance: provenance(request, programs, kernel)?,
+        order: order.clone(),
+        inputs: inputs(order.pages, materials)?,
     })
 }
 
-fn provenance(
-    request: &Request,
-    programs: &Programs,
-    kernel: &Kernel,
-) -> Result<Provenance, LabError> {
-    let image = |(name, path): (&str, &PathBuf)| {
-        let sha256 = digest::sha256_of_file(path)?;
-        Ok(Image {
-            name: name.to_owned(),
-            sha256,
-        })
-    };
-    let files = [
-        ("linux", &kernel.image.image),
-        ("init", &programs.init),
-        ("demand-probe", &programs.probe),
-    ];
-    Ok(Provenance {
-        when: String::new(),
-        command: request.command.clone(),
-        pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-        boots: vec![machine(request.order.pages).command().to_string()],
+fn inputs(pages: Pages, materials: &Materials) -> Result<Inputs, LabError> {
+    let Materials { programs, kernel } = materials;
+    Ok(Inputs {
+        boots: vec![machine(pages).command().to_string()],
         packages: kernel.image.packages.clone(),
-        images: files
-            .into_iter()
-            .map(image)
-            .collect::<Result<_, LabError>>()?,
+        images: vec![
+            image("linux", &kernel.image.image)?,
+            image("init", &programs.init)?,
+            image("demand-probe", &programs.probe)?,
+        ],
+        host_load: None,
     })
 }

@@ -3,7 +3,9 @@
 //! The probe sets the entries of pages that are there, so what else a fault costs is not in its figures; what user
 //! space sees has all of it.
 
-use pagetoll_bill::{Order, Route, Row};
+use pagetoll_bill::route::Fault;
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Operation, Order, Row};
 
 use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
@@ -24,20 +26,19 @@ pub(crate) const BILLING: Billing = Billing {
 };
 
 const REPEATED: Repeated = Repeated {
-    route: Route::Fault,
-    operations: &["set"],
-    observed: &["touch-written", "touch-zero"],
-    pv32_parts: &["store-upper-half", "store-lower-half"],
+    operations: &[Operation::Set],
+    observed: &[Operation::TouchWritten, Operation::TouchZero],
+    pv32_parts: &[Baseline::StoreUpperHalf, Baseline::StoreLowerHalf],
     work: "update",
-    step: |_set, mechanism| Step::Set(mechanism),
+    step: |_set, mechanism| Step::Set(mechanism.into()),
     user_step: Step::User,
-    warm_up: Some(Step::User("touch-written")),
+    warm_up: Some(Step::User(Operation::TouchWritten)),
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
-    REPEATED.jobs(order, abilities)
+    REPEATED.jobs::<Fault>(order, abilities)
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows(order, findings)
+    REPEATED.rows::<Fault>(order, findings)
 }

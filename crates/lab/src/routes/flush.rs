@@ -5,14 +5,15 @@
 //! for, translations that survive, is not to be seen here: TCG keeps none across a write of CR3. Nor is what a trapped
 //! write of CR4 costs a Xen that is a guest itself.
 
-use pagetoll_bill::{Check, Order, Role, Route, Row, Toll};
+use pagetoll_bill::route::{Flush, RouteMechanism};
+use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
 
-use crate::dom0::collect::{Job, dom0_jobs};
+use crate::dom0::collect::{Job, OptionsOfXen, dom0_jobs};
 use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::plan::{self, Abilities, Steps};
-use crate::dom0::repeated::{self, baseline_rows, baseline_steps};
-use crate::dom0::rows::{fill_user, per, traced_user};
-use crate::guest::step::Step;
+use crate::dom0::repeated::{self, baseline_steps, dom0_baselines};
+use crate::dom0::rows::{Traced, per, traced_user, user_figures};
+use crate::guest::step::{Cell, Step};
 use crate::routes::Billing;
 use crate::vm::counter::Flushes;
 use crate::vm::machine::XenOptions;
@@ -34,34 +35,38 @@ pub(crate) const BILLING: Billing = Billing {
     counts_flushes: true,
 };
 
-/// By the probe, and whether everything has to be forgotten.
-const OPERATIONS: [(&str, Flush); 4] = [
-    ("flush-local", Flush::Everything),
-    ("flush-all", Flush::Everything),
-    ("new-baseptr", Flush::Everything),
-    ("invlpg-local", Flush::OneAddress),
+/// By the probe, those that forget everything first.
+const OPERATIONS: [Operation; 4] = [
+    Operation::FlushLocal,
+    Operation::FlushAll,
+    Operation::NewBaseptr,
+    ONE_ADDRESS,
 ];
+/// The operation that forgets one address alone.
+const ONE_ADDRESS: Operation = Operation::InvlpgLocal;
 /// What the probe's steps are called beside the operation.
 const CALL: &str = "mmuext_op";
 /// By user space: a switch between two processes, and a system call, where a PV guest's two page tables are switched.
-const OBSERVED: [&str; 2] = ["context-switch", "getppid"];
-/// The mechanisms, and what makes Xen use them.
-const MECHANISMS: [(&str, XenOptions); 2] = [
-    ("global-pages", XenOptions::GlobalPages),
-    ("no-global-pages", XenOptions::NoGlobalPages),
-];
+const OBSERVED: [Operation; 2] = [Operation::ContextSwitch, Operation::Getppid];
 /// `do_tlb_flush` and `switch_cr3_cr4` clear CR4.PGE and set it again (Xen 4.17, `xen/arch/x86/flushtlb.c`).
 const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flush {
-    Everything,
-    OneAddress,
+/// What makes Xen use a mechanism.
+fn options(mechanism: Flush) -> OptionsOfXen {
+    OptionsOfXen {
+        name: mechanism.properties().name,
+        options: match mechanism {
+            Flush::GlobalPages => XenOptions::GlobalPages,
+            Flush::NoGlobalPages => XenOptions::NoGlobalPages,
+        },
+    }
 }
 
-fn ordered(order: &Order) -> Vec<(&'static str, XenOptions)> {
-    let wanted = |(name, _): &(&str, XenOptions)| order.mechanisms.iter().any(|n| n == name);
-    MECHANISMS.into_iter().filter(wanted).collect()
+fn cell(operation: Operation) -> Cell {
+    Cell {
+        operation,
+        mechanism: CALL,
+    }
 }
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
@@ -69,99 +74,119 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
         warm_up: None,
         baselines: baseline_steps(),
         mechanisms: OPERATIONS
-            .map(|(operation, _)| Step::Repeat {
-                operation,
-                mechanism: CALL,
-            })
+            .map(|operation| Step::Repeat(cell(operation)))
             .to_vec(),
         observed: OBSERVED.map(Step::Call).to_vec(),
     };
     let steps = plan::counting(order, abilities, &steps);
-    dom0_jobs(order, &steps, &ordered(order))
+    let xens: Vec<_> = order.of().into_iter().map(options).collect();
+    dom0_jobs(order, &steps, &xens)
+}
+
+/// A mechanism, and what was found under the Xen that uses it.
+struct Column {
+    mechanism: Flush,
+    findings: Findings,
+}
+
+impl Column {
+    fn new(mechanism: Flush, all: &Findings) -> Self {
+        let options = options(mechanism).options;
+        let dom0 = all.dom0.iter().filter(|run| run.xen == options);
+        let findings = Findings {
+            dom0: dom0.cloned().collect(),
+            ..all.clone()
+        };
+        Self {
+            mechanism,
+            findings,
+        }
+    }
+
+    fn probe_row(&self, operation: Operation, order: &Order) -> Row {
+        let (cell, findings) = (cell(operation), &self.findings);
+        let mut figures = repeated::figures(cell, findings);
+        let mut checks = repeated::checks(cell, findings);
+        let flushed = self.flushed(|run| repeated::traced(run, cell));
+        if let Ok(figures) = &mut figures {
+            figures.tolls = repeated::tolls(figures, "flush", findings);
+            if let Some(flushed) = flushed {
+                itemise_flushes(&mut figures.tolls, flushed);
+            }
+        }
+        if let Some(flushed) = flushed.filter(|_| operation != ONE_ADDRESS) {
+            checks.push(cr4_check(self.mechanism, flushed));
+        }
+        self.row(operation, order, figures).with_checks(checks)
+    }
+
+    fn user_row(&self, operation: Operation, order: &Order) -> Row {
+        let mut figures = user_figures(operation, &self.findings.dom0);
+        if let Ok(figures) = &mut figures {
+            figures.tolls = vec![Toll::once("kernel-and-xen", figures.cost_per_page)];
+            if let Some(flushed) = self.flushed(|run| traced_user(run, operation)) {
+                itemise_flushes(&mut figures.tolls, flushed);
+            }
+        }
+        self.row(operation, order, figures)
+    }
+
+    fn row(
+        &self,
+        operation: Operation,
+        order: &Order,
+        figures: Result<Figures, Unavailable>,
+    ) -> Row {
+        let key = RowKey::new(operation, self.mechanism, System::XenPvDom0);
+        Row::new(key, order.pages, figures)
+    }
+
+    /// What QEMU counted in a traced step.
+    fn flushed(&self, traced: impl Fn(&Counted) -> Option<Traced>) -> Option<Flushed> {
+        self.findings.dom0.iter().find_map(|run| {
+            let Traced { id, count } = traced(run)?;
+            let flushes = *run.flushes.get(&id)?;
+            Some(Flushed { flushes, count })
+        })
+    }
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    let mechanisms: Vec<_> = ordered(order)
-        .into_iter()
-        .map(|(name, xen)| (name, of(findings, xen)))
-        .collect();
+    let mechanisms = order.of().into_iter();
+    let columns: Vec<_> = mechanisms.map(|one| Column::new(one, findings)).collect();
     // A hypercall that does nothing costs the same under each.
-    let first = mechanisms.first().map(|(_, findings)| findings);
-    let mut rows = first.map(baseline_rows).unwrap_or_default();
-    for (operation, flush) in OPERATIONS {
-        let row = |(name, findings): &(&str, Findings)| {
-            probe_row((operation, flush), name, (order, findings))
-        };
-        rows.extend(mechanisms.iter().map(row));
+    let first = columns
+        .first()
+        .map(|column| dom0_baselines(&column.findings));
+    let mut rows = first.unwrap_or_default();
+    for operation in OPERATIONS {
+        rows.extend(
+            columns
+                .iter()
+                .map(|column| column.probe_row(operation, order)),
+        );
     }
     for operation in OBSERVED {
-        let row =
-            |(name, findings): &(&str, Findings)| user_row(operation, name, (order, findings));
-        rows.extend(mechanisms.iter().map(row));
+        rows.extend(
+            columns
+                .iter()
+                .map(|column| column.user_row(operation, order)),
+        );
     }
     rows
 }
 
-/// What was found under a Xen with these options.
-fn of(findings: &Findings, xen: XenOptions) -> Findings {
-    let dom0 = findings.dom0.iter().filter(|run| run.xen == xen);
-    Findings {
-        dom0: dom0.cloned().collect(),
-        ..findings.clone()
-    }
-}
-
-fn new_row(operation: &str, name: &str, order: &Order) -> Row {
-    let mechanism = Route::Flush.mechanism(name);
-    let role = mechanism.map_or(Role::Alternative, |mechanism| mechanism.role);
-    Row::new(operation, name, role, order.pages)
-}
-
-fn probe_row(
-    (operation, flush): (&str, Flush),
-    name: &str,
-    (order, findings): (&Order, &Findings),
-) -> Row {
-    let mut row = new_row(operation, name, order);
-    let cell = (operation, CALL);
-    repeated::fill(&mut row, cell, findings);
-    row.tolls = repeated::tolls(&row, "flush", findings);
-    let mut runs = findings.dom0.iter();
-    let flushes = runs.find_map(|run| flushes(run, repeated::traced(run, cell)));
-    if let Some((flushes, count)) = flushes {
-        itemise_flushes(&mut row.tolls, flushes, count);
-        if flush == Flush::Everything {
-            row.checks.push(cr4_check(name, flushes, count));
-        }
-    }
-    row
-}
-
-fn user_row(operation: &str, name: &str, (order, findings): (&Order, &Findings)) -> Row {
-    let mut row = new_row(operation, name, order);
-    fill_user(&mut row, operation, &findings.dom0);
-    row.tolls = row
-        .cost_per_page
-        .map(|cost| toll("kernel-and-xen", 1.0, cost))
-        .into_iter()
-        .collect();
-    let mut runs = findings.dom0.iter();
-    let flushes = runs.find_map(|run| flushes(run, traced_user(run, operation)));
-    if let Some((flushes, count)) = flushes {
-        itemise_flushes(&mut row.tolls, flushes, count);
-    }
-    row
-}
-
-/// What QEMU counted in a traced step, and of how many items.
-fn flushes(run: &Counted, traced: Option<(u16, u64)>) -> Option<(Flushes, u64)> {
-    let (id, count) = traced?;
-    Some((*run.flushes.get(&id)?, count))
+/// The instructions that flushed in so many repetitions.
+#[derive(Clone, Copy)]
+struct Flushed {
+    flushes: Flushes,
+    count: u64,
 }
 
 /// Takes the instructions that flush out of the last toll. Each is one instruction.
-fn itemise_flushes(tolls: &mut Vec<Toll>, flushes: Flushes, count: u64) {
+fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
     let Some(mut rest) = tolls.pop() else { return };
+    let Flushed { flushes, count } = flushed;
     let parts = [
         ("cr3-write", flushes.cr3),
         ("cr4-write", flushes.cr4),
@@ -169,27 +194,19 @@ fn itemise_flushes(tolls: &mut Vec<Toll>, flushes: Flushes, count: u64) {
         ("invpcid", flushes.invpcid),
     ];
     for (name, executed) in parts.into_iter().filter(|(_, executed)| *executed > 0) {
-        let each = toll(name, per(executed, count), 1.0);
+        let each = Toll::new(name, per(executed, count), 1.0);
         rest.cost_each -= each.cost_per_page();
         tolls.push(each);
     }
     tolls.push(rest);
 }
 
-fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
-    Toll {
-        name: name.to_owned(),
-        count_per_page,
-        cost_each,
-    }
-}
-
 /// Whether Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
-fn cr4_check(name: &str, flushes: Flushes, count: u64) -> Check {
-    let expected = if name == MECHANISMS[0].0 {
-        CR4_WRITES_OF_A_FLUSH * count
-    } else {
-        0
+fn cr4_check(mechanism: Flush, flushed: Flushed) -> Check {
+    let Flushed { flushes, count } = flushed;
+    let expected = match mechanism {
+        Flush::GlobalPages => CR4_WRITES_OF_A_FLUSH * count,
+        Flush::NoGlobalPages => 0,
     };
     Check::against_known("cr4-writes", count, flushes.cr4.abs_diff(expected))
 }
@@ -198,46 +215,50 @@ fn cr4_check(name: &str, flushes: Flushes, count: u64) -> Check {
 mod tests {
     use std::collections::BTreeMap;
 
-    use pagetoll_bill::{Backend, Verdict};
+    use pagetoll_bill::Verdict;
+    use pagetoll_bill::row::Baseline;
     use pagetoll_units::Pages;
 
     use super::*;
     use crate::guest::report::Repeat;
 
     fn order() -> Order {
-        let asked = Order {
+        Order {
             pages: Pages(8),
             batches: vec![1],
-            mechanisms: Vec::new(),
+            mechanisms: vec![Flush::GlobalPages.into(), Flush::NoGlobalPages.into()],
             runs: 1,
-        };
-        Order::new((Route::Flush, Backend::Lab), asked, crate::LIMITS).unwrap()
-    }
-
-    fn repeat((operation, mechanism): (&str, &str), mark: i64, cost: u64) -> Repeat {
-        Repeat {
-            operation: operation.to_owned(),
-            mechanism: mechanism.to_owned(),
-            count: 8,
-            mark,
-            instructions: 8 * cost,
-            failed: BTreeMap::from([("accepted".to_owned(), 0)]),
         }
     }
 
-    /// A dom0 whose local flushes write CR4 so often, in all.
-    fn counted(xen: XenOptions, cost: u64, (cr3, cr4): (u64, u64)) -> Counted {
-        let cell = ("flush-local", CALL);
-        let flushes = Flushes {
-            cr3,
-            cr4,
-            ..Flushes::default()
+    fn repeat(cell: Cell, mark: i64, cost: u64) -> Repeat {
+        let failed = BTreeMap::from([("accepted".to_owned(), 0)]);
+        Repeat {
+            operation: cell.operation,
+            mechanism: cell.mechanism.to_owned(),
+            count: 8,
+            mark,
+            instructions: 8 * cost,
+            failed,
+        }
+    }
+
+    fn baseline(baseline: Baseline, cost: u64) -> Repeat {
+        let cell = Cell {
+            operation: Operation::Baseline,
+            mechanism: baseline.name(),
         };
+        repeat(cell, -1, cost)
+    }
+
+    /// A dom0 whose local flushes write CR3 and CR4 so often, in all.
+    fn counted(xen: XenOptions, cost: u64, flushes: Flushes) -> Counted {
+        let cell = cell(Operation::FlushLocal);
         Counted {
             xen,
             repeats: vec![
-                repeat(("baseline", "nothing"), -1, 3),
-                repeat(("baseline", "empty-hypercall"), -1, 344),
+                baseline(Baseline::Nothing, 3),
+                baseline(Baseline::EmptyHypercall, 344),
                 repeat(cell, -1, cost),
                 repeat(cell, 7, 2 * cost),
             ],
@@ -246,7 +267,15 @@ mod tests {
         }
     }
 
-    fn local_rows(global: (u64, u64), none: (u64, u64)) -> Vec<Row> {
+    fn writes(cr3: u64, cr4: u64) -> Flushes {
+        Flushes {
+            cr3,
+            cr4,
+            ..Flushes::default()
+        }
+    }
+
+    fn local_rows(global: Flushes, none: Flushes) -> Vec<Row> {
         let findings = Findings {
             dom0: vec![
                 counted(XenOptions::GlobalPages, 570, global),
@@ -255,25 +284,25 @@ mod tests {
             ..Findings::default()
         };
         let mut rows = rows(&order(), &findings);
-        rows.retain(|row| row.operation == "flush-local");
+        rows.retain(|row| row.key.operation == Operation::FlushLocal);
         rows
     }
 
     #[test]
-    fn each_boot_is_told_its_mechanism_and_gives_its_rows() {
-        let told = jobs(&order(), Abilities::ALL);
-        let told: Vec<_> = told.iter().map(|job| job.machine.xen).collect();
-        assert_eq!(told, [XenOptions::GlobalPages, XenOptions::NoGlobalPages]);
-        let rows = local_rows((0, 16), (8, 0));
-        let costs: Vec<_> = rows.iter().map(|row| row.cost_per_page).collect();
+    fn each_boot_has_one_mechanism_and_gives_its_rows() {
+        let jobs = jobs(&order(), Abilities::ALL);
+        let xens: Vec<_> = jobs.iter().map(|job| job.machine.xen).collect();
+        assert_eq!(xens, [XenOptions::GlobalPages, XenOptions::NoGlobalPages]);
+        let rows = local_rows(writes(0, 16), writes(8, 0));
+        let costs: Vec<_> = rows.iter().map(Row::cost).collect();
         assert_eq!(costs, [Some(570.0), Some(559.0)]);
     }
 
     #[test]
     fn writes_are_tolls_of_one_instruction_and_the_sum_stays() {
-        let rows = local_rows((0, 16), (8, 0));
+        let rows = local_rows(writes(0, 16), writes(8, 0));
         let of = |row: &Row, name: &str| {
-            let toll = row.tolls.iter().find(|toll| toll.name == name);
+            let toll = row.tolls().iter().find(|toll| toll.name == name);
             toll.map_or(0.0, |toll| toll.count_per_page)
         };
         assert_eq!(
@@ -285,20 +314,19 @@ mod tests {
             (1.0, 0.0)
         );
         for row in &rows {
-            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
-            assert!((sum - row.cost_per_page.unwrap()).abs() < 1e-9);
+            assert!((Toll::sum(row.tolls()) - row.cost().unwrap()).abs() < 1e-9);
         }
     }
 
     #[test]
-    fn a_xen_that_does_not_do_as_told_fails_the_check() {
+    fn a_xen_that_flushes_by_the_other_mechanism_fails_the_check() {
         let verdicts = |rows: Vec<Row>| -> Vec<_> {
             let check = |row: &Row| row.checks.iter().find(|c| c.name == "cr4-writes").cloned();
             rows.iter().filter_map(check).map(|c| c.verdict).collect()
         };
-        let pass = verdicts(local_rows((0, 16), (8, 0)));
+        let pass = verdicts(local_rows(writes(0, 16), writes(8, 0)));
         assert_eq!(pass, [Verdict::Pass, Verdict::Pass]);
-        let fail = verdicts(local_rows((8, 0), (0, 16)));
+        let fail = verdicts(local_rows(writes(8, 0), writes(0, 16)));
         assert_eq!(fail, [Verdict::Fail, Verdict::Fail]);
     }
 }

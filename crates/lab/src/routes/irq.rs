@@ -3,13 +3,14 @@
 //! The pending event is an IPI of the vCPU to itself with a handler that counts, so the figures of `one-pending` hold
 //! its delivery and the handler too.
 
-use pagetoll_bill::{Order, Route, Row};
+use pagetoll_bill::route::Irq;
+use pagetoll_bill::{Operation, Order, Row};
 
 use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
-use crate::guest::step::Step;
+use crate::guest::step::{Cell, Step};
 use crate::routes::Billing;
 
 /// How the lab bills the route.
@@ -25,23 +26,19 @@ pub(crate) const BILLING: Billing = Billing {
 };
 
 const REPEATED: Repeated = Repeated {
-    route: Route::Irq,
-    operations: &["none-pending", "one-pending"],
-    observed: &["getppid", "pipe-byte"],
+    operations: &[Operation::NonePending, Operation::OnePending],
+    observed: &[Operation::Getppid, Operation::PipeByte],
     pv32_parts: &[],
     work: "unmask-and-deliver",
-    step: |operation, mechanism| Step::Repeat {
-        operation,
-        mechanism,
-    },
+    step: |operation, mechanism| Step::Repeat(Cell::new(operation, mechanism)),
     user_step: Step::Call,
     warm_up: None,
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
-    REPEATED.jobs(order, abilities)
+    REPEATED.jobs::<Irq>(order, abilities)
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows(order, findings)
+    REPEATED.rows::<Irq>(order, findings)
 }

@@ -11,101 +11,145 @@ mod materials;
 mod plan;
 mod rows;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_bill::route::Pin;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::spec::{AddressWidth, Wanted};
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Image, Limits, Order, Provenance, Route, Row, Schema, Unit,
+    Backend, Defaults, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec, Unit,
 };
 use pagetoll_units::Pages;
 
-use crate::bill::linux_version;
+use crate::bill::image;
+use crate::clock::Clock;
 use crate::error::LabError;
-use crate::request::Billed;
+use crate::guest::step::Interface;
+use crate::kernels::{self, check_folder};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
+use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::tools::{self, Images};
-use pagetoll_images::{digest, host};
 
 use collect::{OfKernel, Work};
 use materials::{Kernel, Programs};
 
-pub use crate::vm::machine::AddressWidth;
-pub use plan::{SHAPES, Shape};
-
 /// What the lab can take: pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB
-/// page; more runs than anybody waits for.
-pub const LIMITS: Limits = Limits {
+/// page; more runs than are of use.
+const LIMITS: Limits = Limits {
     pages: Pages(1 << 17),
     batch: 1,
     runs: 100,
 };
 
-/// Pages of an order that does not say: 256 MiB.
-pub const DEFAULT_PAGES: Pages = Pages(65_536);
+/// 256 MiB. No mechanism of the route takes a batch.
+const DEFAULTS: Defaults = Defaults {
+    pages: Pages(65_536),
+    batches: &[1],
+    runs: 1,
+};
 
 /// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
-pub const TIMEOUT: Duration = Duration::from_secs(180);
-
-/// Whether functions are traced, in boots of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracing {
-    /// No.
-    Off,
-    /// function_graph of the ioctls and what they call.
-    FunctionGraph,
-}
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Memory to pin, and the kernels to pin it on.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// Pages, mechanisms, runs.
-    pub order: Order,
-    /// The shapes of memory.
-    pub shapes: Vec<Shape>,
-    /// The kernels, each a column.
-    pub kernels: Vec<KernelSource>,
-    /// What the machine's IOMMU translates.
-    pub width: AddressWidth,
-    /// Whether functions are traced.
-    pub tracing: Tracing,
-    /// Whether package look-ups that were made before will do.
-    pub freshness: Freshness,
+pub(crate) struct Request {
+    order: Order,
+    shapes: Vec<Folio>,
+    /// Each a column, by its version: what `kernel` does depends on it, and a name such as `debian` does not say it.
+    kernels: Vec<KernelSource>,
+    width: AddressWidth,
+    /// Whether functions are traced, in boots of their own.
+    trace: Wanted,
+    freshness: Freshness,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
-    pub keep_logs: Option<PathBuf>,
+    keep_logs: Option<PathBuf>,
     /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
-    /// The command line, for the bill's provenance.
-    pub command: String,
+    timeout: Duration,
 }
 
-/// Bills the route.
+impl Request {
+    /// Resolves an order.
+    ///
+    /// # Errors
+    /// A number out of range, an unknown mechanism or kernel, a file in place of a folder.
+    pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
+        let lab = &spec.lab;
+        let order = spec.order(Backend::Lab, DEFAULTS, LIMITS)?;
+        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
+        Ok(Self {
+            order,
+            shapes: shapes(&spec.folios),
+            kernels: kernels::sources(lab)?,
+            width: lab.address_width.unwrap_or(AddressWidth::Bits39),
+            trace: lab.trace,
+            freshness: Freshness::from(lab.refresh),
+            keep_logs: lab.keep_logs.clone(),
+            timeout: lab.timeout.unwrap_or(TIMEOUT),
+        })
+    }
+
+    fn interfaces(&self) -> Vec<Interface> {
+        self.order.of().into_iter().filter_map(interface).collect()
+    }
+}
+
+/// How the probe maps by a mechanism. The others are loops and models, not kernels.
+const fn interface(mechanism: Pin) -> Option<Interface> {
+    match mechanism {
+        Pin::Kernel => Some(Interface::Type1),
+        Pin::Iommufd => Some(Interface::Iommufd),
+        Pin::PerPage | Pin::PerBatch | Pin::PerFolio | Pin::Range => None,
+    }
+}
+
+/// The shapes that were ordered, in the order in which they are listed; of none, all that are not for calibration.
+fn shapes(ordered: &[Folio]) -> Vec<Folio> {
+    let wanted = |shape: &Folio| match ordered {
+        [] => !plan::is_for_calibration(*shape),
+        ordered => ordered.contains(shape),
+    };
+    Folio::ALL.iter().copied().filter(wanted).collect()
+}
+
+/// Bills the route. Boots of all kernels run side by side.
 ///
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
-pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
+pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     check_host(request)?;
-    let began = Instant::now();
-    let programs = materials::programs(*surroundings)?;
-    let kernels = materials::kernels(&request.kernels, request.freshness, *surroundings)?;
-    let obtained = began.elapsed();
+    let clock = Clock::default();
+    let materials = clock.time("images and builds", || materials(request, *surroundings))?;
     let work = Work {
         request,
-        programs: &programs,
+        programs: &materials.programs,
         surroundings: *surroundings,
     };
-    let found = collect::collect(work, &kernels)?;
+    let collect = || collect::collect(work, &materials.kernels);
+    let found = clock.time("boots", collect)?;
     let qemu = host::qemu_version(surroundings.stop)?;
     Ok(Billed {
-        bill: assemble(request, (&programs, &kernels), &found, qemu)?,
-        timings: vec![
-            ("images and builds".to_owned(), obtained),
-            ("boots".to_owned(), began.elapsed() - obtained),
-        ],
+        draft: draft(request, &materials, &found, qemu)?,
+        timings: clock.timings(),
+    })
+}
+
+/// What boots are made from.
+struct Materials {
+    programs: Programs,
+    kernels: Vec<Kernel>,
+}
+
+fn materials(request: &Request, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
+    Ok(Materials {
+        programs: materials::programs(surroundings)?,
+        kernels: materials::kernels(&request.kernels, request.freshness, surroundings)?,
     })
 }
 
@@ -136,50 +180,42 @@ fn machine(request: &Request) -> Machine {
     }
 }
 
-fn assemble(
+fn draft(
     request: &Request,
-    (programs, kernels): (&Programs, &[Kernel]),
+    materials: &Materials,
     found: &[OfKernel],
     qemu: String,
-) -> Result<Bill, LabError> {
-    let versions: Vec<_> = found.iter().map(|of| linux_version(&of.hello)).collect();
-    let columns = |version| rows::Columns {
-        version,
-        shapes: &request.shapes,
-        mechanisms: &request.order.mechanisms,
-        pages: request.order.pages,
-    };
-    let pairs = versions.iter().zip(found);
-    let rows: Vec<_> = pairs
-        .flat_map(|(version, of)| rows::rows(&columns(version), of))
+) -> Result<Draft, LabError> {
+    let rows: Vec<_> = found
+        .iter()
+        .flat_map(|of| rows::rows(request, of))
         .collect();
     require_a_figure(&rows)?;
+    let versions = found.iter().map(|of| of.hello.linux_version());
     let stack = [
-        ("linux", versions.join(", ")),
+        ("linux", versions.collect::<Vec<_>>().join(", ")),
         ("qemu", qemu),
-        ("iommu", format!("VT-d, {} bits", request.width.bits())),
+        ("iommu", format!("VT-d, {} bits", request.width)),
+        ("guest-ram", machine(request).ram()),
     ];
-    Ok(Bill {
-        schema: Schema::V1,
+    Ok(Draft {
         route: Route::Pin,
         backend: Backend::Lab,
-        backend_reason: String::new(),
         unit: Unit::Instructions,
         evidence: Evidence::Exact,
         stack: stack
-            .map(|(name, version)| (name.to_owned(), version))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
+            .map(|(part, version)| (part.to_owned(), version))
+            .into(),
         rows,
-        notes: notes(request, versions.iter().zip(found)),
+        notes: notes(request, found),
         order: request.order.clone(),
-        provenance: provenance(request, programs, kernels)?,
+        inputs: inputs(request, materials)?,
     })
 }
 
 /// A bill in which nothing has a figure is none.
 fn require_a_figure(rows: &[Row]) -> Result<(), Error> {
-    let reasons: Option<Vec<_>> = rows.iter().map(|row| row.unavailable.as_ref()).collect();
+    let reasons: Option<Vec<_>> = rows.iter().map(Row::why_unavailable).collect();
     match reasons.as_deref() {
         Some([first, ..]) => Err(Error::Environment {
             what: format!("nothing could be billed: {first}"),
@@ -190,25 +226,23 @@ fn require_a_figure(rows: &[Row]) -> Result<(), Error> {
     }
 }
 
-fn notes<'a>(
-    request: &Request,
-    kernels: impl Iterator<Item = (&'a String, &'a OfKernel)>,
-) -> Vec<String> {
+fn notes(request: &Request, found: &[OfKernel]) -> Vec<String> {
     let mut notes = vec![
         "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures"
             .to_owned(),
         "map and unmap: the median of three, after two to warm up; first-map: the first".to_owned(),
         "4K, 64K and file follow the physical contiguity of the boot: see the runs".to_owned(),
     ];
-    let asked = request
-        .order
-        .mechanisms
-        .iter()
-        .any(|name| name == "iommufd");
-    for (version, _) in kernels.filter(|(_, of)| asked && !of.has("iommufd")) {
-        notes.push(format!("iommufd: Linux {version} was built without it"));
+    let iommufd = Interface::Iommufd;
+    if request.interfaces().contains(&iommufd) {
+        let without = found.iter().filter(|of| !of.has(iommufd));
+        let note = |of: &OfKernel| {
+            let version = of.hello.linux_version();
+            format!("iommufd: Linux {version} was built without it")
+        };
+        notes.extend(without.map(note));
     }
-    if request.tracing == Tracing::FunctionGraph {
+    if request.trace == Wanted::Yes {
         notes.push(
             "tolls by function: their parts are from a boot under function_graph, scaled to the cost without it"
                 .to_owned(),
@@ -217,55 +251,50 @@ fn notes<'a>(
     notes
 }
 
-fn provenance(
-    request: &Request,
-    programs: &Programs,
-    kernels: &[Kernel],
-) -> Result<Provenance, LabError> {
-    let image = |name: String, path: &PathBuf| {
-        let sha256 = digest::sha256_of_file(path)?;
-        Ok(Image { name, sha256 })
+fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> {
+    let Materials { programs, kernels } = materials;
+    let of_kernel = |Kernel { image: linux, .. }: &Kernel| {
+        image(format!("linux-{}", linux.release), &linux.image)
     };
-    let of_kernel = |kernel: &Kernel| {
-        image(
-            format!("linux-{}", kernel.image.release),
-            &kernel.image.image,
-        )
-    };
-    let mut images: Vec<_> = kernels
-        .iter()
-        .map(of_kernel)
-        .collect::<Result<_, LabError>>()?;
-    images.push(image("init".to_owned(), &programs.init)?);
-    images.push(image("pin-probe".to_owned(), &programs.probe)?);
+    let mut images: Vec<_> = kernels.iter().map(of_kernel).collect::<Result<_, _>>()?;
+    images.push(image("init", &programs.init)?);
+    images.push(image("pin-probe", &programs.probe)?);
     let packages = kernels.iter().flat_map(|kernel| &kernel.image.packages);
-    let boot = machine(request).command();
-    Ok(Provenance {
-        when: String::new(),
-        command: request.command.clone(),
-        pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-        boots: vec![boot.to_string()],
+    Ok(Inputs {
+        boots: vec![machine(request).command().to_string()],
         packages: packages.cloned().collect(),
         images,
+        host_load: None,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+    use pagetoll_bill::{Figures, Operation, RowKey, System, Unavailable};
+
     use super::*;
-    use pagetoll_bill::Role;
 
     #[test]
     fn a_bill_without_a_figure_is_refused_with_the_reason() {
-        let row = |unavailable: Option<&str>| {
-            let mut row = Row::new("map", "kernel", Role::Observed, Pages(1));
-            row.unavailable = unavailable.map(str::to_owned);
-            row
+        let key = || RowKey::new(Operation::Map, Pin::Kernel, System::Native);
+        let none = || {
+            let reason = Unavailable("no free hugepages of 2 MiB".to_owned());
+            Row::new(key(), Pages(1), Err(reason))
         };
-        let none = Some("no free hugepages of 2 MiB");
-        assert!(require_a_figure(&[row(none), row(None)]).is_ok());
-        let error = require_a_figure(&[row(none), row(none)]).unwrap_err();
-        assert_eq!(error.exit_code(), 3);
+        let some = Row::new(key(), Pages(1), Figures::of_runs(vec![1.0]));
+        assert!(require_a_figure(&[none(), some]).is_ok());
+        let error = require_a_figure(&[none(), none()]).unwrap_err();
+        assert_eq!(error.class(), Class::Environment);
         assert!(error.to_string().contains("no free hugepages of 2 MiB"));
+    }
+
+    #[test]
+    fn shapes_come_as_listed_and_those_of_calibration_on_request() {
+        assert_eq!(
+            shapes(&[Folio::Apart2m, Folio::Pages4k]),
+            [Folio::Pages4k, Folio::Apart2m]
+        );
+        assert_eq!(shapes(&[]).len(), 10);
     }
 }

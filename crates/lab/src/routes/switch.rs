@@ -2,13 +2,14 @@
 //!
 //! The probe updates real entries of the CPU's GDT; the rest of a context switch is in what user space sees only.
 
-use pagetoll_bill::{Order, Route, Row};
+use pagetoll_bill::route::Switch;
+use pagetoll_bill::{Operation, Order, Row};
 
 use crate::dom0::collect::Job;
 use crate::dom0::findings::Findings;
 use crate::dom0::plan::Abilities;
 use crate::dom0::repeated::Repeated;
-use crate::guest::step::Step;
+use crate::guest::step::{Cell, Step};
 use crate::routes::Billing;
 
 /// How the lab bills the route.
@@ -23,23 +24,23 @@ pub(crate) const BILLING: Billing = Billing {
 };
 
 const REPEATED: Repeated = Repeated {
-    route: Route::Switch,
-    operations: &["none-changed", "one-changed", "all-changed"],
-    observed: &["context-switch"],
+    operations: &[
+        Operation::NoneChanged,
+        Operation::OneChanged,
+        Operation::AllChanged,
+    ],
+    observed: &[Operation::ContextSwitch],
     pv32_parts: &[],
     work: "load-descriptors",
-    step: |operation, mechanism| Step::Repeat {
-        operation,
-        mechanism,
-    },
+    step: |operation, mechanism| Step::Repeat(Cell::new(operation, mechanism)),
     user_step: Step::Call,
     warm_up: None,
 };
 
 fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
-    REPEATED.jobs(order, abilities)
+    REPEATED.jobs::<Switch>(order, abilities)
 }
 
 fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows(order, findings)
+    REPEATED.rows::<Switch>(order, findings)
 }

@@ -6,11 +6,10 @@
 mod plan;
 mod rows;
 
-use pagetoll_bill::{Order, Route};
+use pagetoll_bill::Order;
 
 use crate::dom0::collect::{Job, counting_jobs, pv32_jobs, race_job};
 use crate::dom0::plan::Abilities;
-use crate::dom0::pv32;
 use crate::routes::Billing;
 
 /// How the lab bills the route.
@@ -26,7 +25,7 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
     if abilities.probe {
         jobs.push(race_job(order, plan::race(order)));
     }
-    if pv32::is_ordered(Route::Unmap, order) {
+    if order.needs_pv32() {
         jobs.extend(pv32_jobs(order, &plan::pv32(order)));
     }
     jobs

@@ -19,6 +19,7 @@ use crate::vm::machine::{self, Machine};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
+use pagetoll_bill::Method;
 use pagetoll_images::Error;
 use pagetoll_images::cache::{Cache, Scratch, read_if_there};
 use pagetoll_images::process::Child;
@@ -246,19 +247,19 @@ fn next_after(report: &Report) -> String {
     match report {
         Report::Hello(_) => "up".to_owned(),
         Report::Settled(_) => "settled".to_owned(),
-        Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
-        Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
+        Report::Clear(clear) => format!("{} {}", clear.method, clear.batch),
+        Report::Race(race) => format!("race {} {}", Method::from(race.mechanism), race.batch),
         Report::Repeat(repeat) => format!("{} {}", repeat.operation, repeat.mechanism),
-        Report::User(user) => user.operation.clone(),
+        Report::User(user) => user.operation.to_string(),
         Report::Case(case) => format!("case {}", case.index),
         Report::Check(check) => check.name.clone(),
         Report::KernelLog(_) => "kernel log".to_owned(),
-        Report::Demand(demand) => demand.mechanism.clone(),
+        Report::Demand(demand) => Method::from(demand.mechanism).to_string(),
         Report::DemandParts(_) => "parts".to_owned(),
-        Report::DemandUnavailable(one) => one.mechanism.clone(),
-        Report::Pin(pin) => pin.shape.clone(),
+        Report::DemandUnavailable(one) => Method::from(one.mechanism).to_string(),
+        Report::Pin(pin) => pin.shape.to_string(),
         Report::PinTraced(traced) => format!("trace {}", traced.shape),
-        Report::PinUnavailable(shape) => shape.shape.clone(),
+        Report::PinUnavailable(shape) => shape.shape.to_string(),
         Report::PinCase(case) => format!("case {}", case.index),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),

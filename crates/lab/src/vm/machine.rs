@@ -6,6 +6,7 @@
 //!
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
+use pagetoll_bill::spec::AddressWidth;
 use pagetoll_images::process::Run;
 use pagetoll_images::tools::Tool;
 
@@ -52,31 +53,11 @@ pub(crate) enum Firmware {
     LinuxWithSvm,
 }
 
-/// What the IOMMU translates: QEMU's `aw-bits`. Nine bits more are one table more on the way down to an entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AddressWidth {
-    /// 39 bits, three tables down to a page of 4 KiB. QEMU's own default until 9.1.
-    #[default]
-    Bits39,
-    /// 48 bits, four tables.
-    Bits48,
-}
-
-impl AddressWidth {
-    /// In bits.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        match self {
-            Self::Bits39 => 39,
-            Self::Bits48 => 48,
-        }
-    }
-
-    const fn device(self) -> &'static str {
-        match self {
-            Self::Bits39 => "intel-iommu,aw-bits=39",
-            Self::Bits48 => "intel-iommu,aw-bits=48",
-        }
+/// The IOMMU, and what it translates: `aw-bits`.
+const fn iommu(width: AddressWidth) -> &'static str {
+    match width {
+        AddressWidth::Bits39 => "intel-iommu,aw-bits=39",
+        AddressWidth::Bits48 => "intel-iommu,aw-bits=48",
     }
 }
 
@@ -139,6 +120,17 @@ impl Machine {
         GUEST_BASE_MIB + self.pages_mib
     }
 
+    /// Memory of the Linux that is counted, as bills have it: under Xen, dom0's.
+    pub(crate) fn ram(self) -> String {
+        let mib = match self.firmware {
+            Firmware::Xen => self.guest_mib(),
+            Firmware::Linux | Firmware::LinuxWithSvm | Firmware::LinuxWithIommu(..) => {
+                self.memory_mib()
+            }
+        };
+        format!("{mib} MiB")
+    }
+
     /// Memory of the whole machine in MiB.
     pub(crate) const fn memory_mib(self) -> u64 {
         match self.firmware {
@@ -196,7 +188,7 @@ impl Machine {
                 "-cpu",
                 "Nehalem,+pdpe1gb",
                 "-device",
-                width.device(),
+                iommu(width),
                 "-device",
                 "edu,addr=5,dma_mask=0xffffffffffffffff",
             ],

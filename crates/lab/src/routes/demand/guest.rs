@@ -4,14 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use pagetoll_bill::Order;
+use pagetoll_bill::route::Demand as Mechanism;
 
-use super::machine;
+use super::{Materials, machine};
 use crate::error::LabError;
 use crate::guest::build as guest;
 use crate::guest::initramfs::{self, Member};
 use crate::guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
 use crate::guest::step::{self, DemandStep, Step};
-use crate::request::Request;
+use crate::request::Bench;
 use crate::vm::boot::{self, Boot};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -26,12 +27,12 @@ const REPEATS: u32 = 3;
 /// How often each part is repeated.
 const PARTS: u32 = 1000;
 /// The mechanism that is checked beyond what it bills, and how: what the vCPU's thread and others do about the same page.
-pub(super) const CHECKED: &str = "exit-on-missing";
+pub(super) const CHECKED: Mechanism = Mechanism::ExitOnMissing;
 const CHECKS: [&str; 4] = ["present", "race", "outside", "flag-absent"];
 /// Pages of each check.
 const CHECK_PAGES: u32 = 512;
 /// The mechanism that all others are itemised with.
-pub(super) const BASELINE: &str = "populated";
+pub(super) const BASELINE: Mechanism = Mechanism::Populated;
 
 /// The programs that run inside.
 pub(super) struct Programs {
@@ -147,14 +148,14 @@ fn steps_of_init(modules: &[String], last: &[Step]) -> Vec<Step> {
 
 /// The steps of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
 fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
-    let asked = order.mechanisms.iter().map(String::as_str);
-    let others = asked.filter(|name| *name != BASELINE);
-    let bill = |mechanism: &str| DemandStep::Bill {
-        mechanism: mechanism.to_owned(),
+    let ordered = order.of::<Mechanism>();
+    let is_checked = ordered.contains(&CHECKED);
+    let others = ordered.into_iter().filter(|one| *one != BASELINE);
+    let bill = |mechanism| DemandStep::Bill {
+        mechanism,
         pages: order.pages,
         repeats: REPEATS,
     };
-    let is_checked = order.mechanisms.iter().any(|name| name == CHECKED);
     let checks = CHECKS.iter().filter(|_| is_checked);
     let check = |name: &&str| DemandStep::Check {
         name: (*name).to_owned(),
@@ -172,30 +173,31 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
 /// # Errors
 /// Those of [`boot::run`]; [`LabError::Malformed`] for a guest that never said hello.
 pub(super) fn run(
-    request: &Request,
-    programs: &Programs,
-    kernel: &Kernel,
+    bench: &Bench<'_>,
+    materials: &Materials,
     run: u32,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
+    let Materials { programs, kernel } = materials;
+    let order = &bench.request.order;
     let release = &kernel.image.release;
-    let name = match request.order.runs {
+    let name = match order.runs {
         1 => format!("demand-{release}"),
         _ => format!("demand-{release}-{run}"),
     };
-    let steps = steps_of_probe(&request.order);
+    let steps = steps_of_probe(order);
     let initramfs = initramfs(programs, kernel, &steps, &[], surroundings)?;
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);
     let boot = Boot {
         name: &name,
-        machine: machine(request.order.pages),
+        machine: machine(order.pages),
         xen: None,
         counter: None,
         linux: &kernel.image.image,
         initramfs: &initramfs,
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
+        timeout: bench.request.timeout,
+        keep_logs: bench.keep_logs.as_deref(),
     };
     let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
     understood(harvest.reports).ok_or_else(|| LabError::Malformed {
@@ -235,7 +237,7 @@ mod tests {
         let order = Order {
             pages: Pages(8),
             batches: vec![1],
-            mechanisms: vec!["uffd".into()],
+            mechanisms: vec![Mechanism::Uffd.into()],
             runs: 1,
         };
         assert_eq!(
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_says_nothing_of_the_parts_makes_no_sense() {
+    fn a_guest_that_reports_no_parts_is_malformed() {
         assert!(understood(vec![Report::Hello(Hello::default())]).is_none());
         assert!(understood(vec![Report::DemandParts(DemandParts::default())]).is_none());
     }

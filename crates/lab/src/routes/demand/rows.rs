@@ -3,78 +3,89 @@
 //! The cost is that of touching a page, with everything that happens until the guest goes on. It is taken apart by what
 //! the parts cost by themselves in the same boot; what is left has the name of what nothing else accounts for.
 
-use pagetoll_bill::{Check, Order, Role, Route, Row, System, Toll};
+use pagetoll_bill::route::Demand as Mechanism;
+use pagetoll_bill::{
+    Check, Crossings, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable,
+};
 
 use super::guest::{BASELINE, CHECKED, Found};
 use crate::dom0::rows::per;
 use crate::guest::report::{Demand, DemandParts};
 
-const OPERATION: &str = "page-in";
-
 /// One row for each mechanism of the order.
 pub(super) fn rows(order: &Order, found: &[Found]) -> Vec<Row> {
-    let row = |name: &String| {
-        let role = Route::Demand
-            .mechanism(name)
-            .map_or(Role::Alternative, |known| known.role);
-        let mut row = Row::new(OPERATION, name, role, order.pages);
-        row.system = System::KvmGuest;
-        row.vcpus = Some(1);
-        row.readers = (name == "uffd").then_some(1);
-        row.ring = Some(0);
-        fill(&mut row, found);
-        row
+    let row = |mechanism| {
+        let figures = figures(mechanism, found);
+        let checks = match figures {
+            Ok(_) => checks(mechanism, found),
+            Err(_) => Vec::new(),
+        };
+        Row::new(key(mechanism), order.pages, figures).with_checks(checks)
     };
-    order.mechanisms.iter().map(row).collect()
+    order.of().into_iter().map(row).collect()
 }
 
-fn fill(row: &mut Row, found: &[Found]) {
-    let medians: Vec<_> = found
-        .iter()
-        .filter_map(|found| median(found, &row.mechanism))
-        .collect();
-    let Some(first) = medians.first() else {
-        row.unavailable = Some(why_not(row, found));
-        return;
+fn key(mechanism: Mechanism) -> RowKey {
+    RowKey {
+        vcpus: Some(1),
+        readers: (mechanism == Mechanism::Uffd).then_some(1),
+        ring: Some(0),
+        ..RowKey::new(Operation::PageIn, mechanism, System::KvmGuest)
+    }
+}
+
+fn figures(mechanism: Mechanism, found: &[Found]) -> Result<Figures, Unavailable> {
+    let medians = found.iter().filter_map(|run| median(run, mechanism));
+    let medians: Vec<_> = medians.collect();
+    let (Some(run), Some(first)) = (found.first(), medians.first()) else {
+        return Err(Unavailable(why_not(mechanism, found)));
     };
-    row.set_runs(medians.iter().map(|demand| cost(demand)).collect());
-    row.crossings_per_page = Some(per(first.exits, first.pages));
+    let figures = Figures::of_runs(medians.iter().map(|demand| cost(demand)).collect())?;
+    Ok(Figures {
+        crossings: Some(crossings(first)),
+        tolls: tolls(figures.cost_per_page, first, run),
+        ..figures
+    })
+}
+
+fn crossings(demand: &Demand) -> Crossings {
     let kinds = [
-        ("vm-exit", first.exits),
-        ("kvm-run", first.entries),
-        ("exit-reported", first.missing),
-        ("uffd-message", first.faults),
-        ("thread-switch", first.switches),
+        ("vm-exit", demand.exits),
+        ("kvm-run", demand.entries),
+        ("exit-reported", demand.missing),
+        ("uffd-message", demand.faults),
+        ("thread-switch", demand.switches),
     ];
     let occurred = kinds.into_iter().filter(|(_, count)| *count > 0);
-    row.crossings = occurred
-        .map(|(kind, count)| (kind.to_owned(), per(count, first.pages)))
-        .collect();
-    row.checks = checks(row, found);
-    row.tolls = tolls(row, (first, &found[0]));
+    Crossings {
+        per_page: per(demand.exits, demand.pages),
+        by_kind: occurred
+            .map(|(kind, count)| (kind.to_owned(), per(count, demand.pages)))
+            .collect(),
+    }
 }
 
-fn why_not(row: &Row, found: &[Found]) -> String {
-    let told = found.iter().flat_map(|found| &found.unavailable);
-    let mut told = told.filter(|told| told.mechanism == row.mechanism);
-    told.next().map_or_else(
+fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
+    let reports = found.iter().flat_map(|found| &found.unavailable);
+    let mut reports = reports.filter(|report| report.mechanism == mechanism);
+    reports.next().map_or_else(
         || "the guest did not bill it".to_owned(),
-        |told| {
+        |report| {
             format!(
                 "the kernel does not have capability {}, KVM_CAP_EXIT_ON_MISSING; to bill it: --kernel \
                  fix:kvm-exit-on-missing",
-                told.capability
+                report.capability
             )
         },
     )
 }
 
-fn of<'a>(found: &'a Found, mechanism: &str) -> impl Iterator<Item = &'a Demand> {
+fn of(found: &Found, mechanism: Mechanism) -> impl Iterator<Item = &Demand> {
     let of = move |demand: &&Demand| demand.mechanism == mechanism;
     found.demands.iter().filter(of)
 }
 
-fn median<'a>(found: &'a Found, mechanism: &str) -> Option<&'a Demand> {
+fn median(found: &Found, mechanism: Mechanism) -> Option<&Demand> {
     let mut repeats: Vec<_> = of(found, mechanism).collect();
     repeats.sort_by_key(|demand| demand.instructions);
     repeats.get(repeats.len() / 2).copied()
@@ -109,11 +120,11 @@ impl Prices {
 }
 
 /// All but the last are priced by themselves; the last is the rest, so that they sum to the cost.
-fn tolls(row: &Row, (demand, found): (&Demand, &Found)) -> Vec<Toll> {
+fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
     let prices = Prices::of(&found.parts);
     let exits = per(demand.exits, demand.pages);
-    let mut tolls = vec![toll("vm-exit", exits, prices.exit)];
-    let rest = if row.mechanism == BASELINE {
+    let mut tolls = vec![Toll::new("vm-exit", exits, prices.exit)];
+    let rest = if demand.mechanism == BASELINE {
         "stage-2-map"
     } else {
         tolls.extend(mapping(found, prices.exit));
@@ -125,9 +136,8 @@ fn tolls(row: &Row, (demand, found): (&Demand, &Found)) -> Vec<Toll> {
             "userfaultfd"
         }
     };
-    let priced: f64 = tolls.iter().map(Toll::cost_per_page).sum();
-    let all = row.cost_per_page.unwrap_or_default();
-    tolls.push(toll(rest, 1.0, all - priced));
+    let priced = Toll::sum(&tolls);
+    tolls.push(Toll::once(rest, cost_per_page - priced));
     tolls
 }
 
@@ -135,15 +145,15 @@ fn tolls(row: &Row, (demand, found): (&Demand, &Found)) -> Vec<Toll> {
 fn mapping(found: &Found, exit: f64) -> Option<Toll> {
     let baseline = median(found, BASELINE)?;
     let exits = per(baseline.exits, baseline.pages) * exit;
-    Some(toll("stage-2-map", 1.0, cost(baseline) - exits))
+    Some(Toll::once("stage-2-map", cost(baseline) - exits))
 }
 
 /// The copies were counted where they were made.
 fn of_exits(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     let entries = per(demand.entries, demand.pages);
     [
-        toll("kvm-run", entries, prices.kvm_run),
-        toll(
+        Toll::new("kvm-run", entries, prices.kvm_run),
+        Toll::new(
             "uffdio-copy",
             per(demand.missing, demand.pages),
             per(demand.copying, demand.missing),
@@ -154,33 +164,25 @@ fn of_exits(demand: &Demand, prices: &Prices) -> [Toll; 2] {
 fn of_userfaultfd(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     let switches = per(demand.switches, demand.pages);
     [
-        toll("uffdio-copy", per(demand.faults, demand.pages), prices.copy),
-        toll("sleep-and-wake", switches, prices.sleep_and_wake),
+        Toll::new("uffdio-copy", per(demand.faults, demand.pages), prices.copy),
+        Toll::new("sleep-and-wake", switches, prices.sleep_and_wake),
     ]
 }
 
-fn toll(name: &str, count_per_page: f64, cost_each: f64) -> Toll {
-    Toll {
-        name: name.to_owned(),
-        count_per_page,
-        cost_each,
-    }
-}
-
 /// Every repeat's: what pages hold, and that faults came the way that the mechanism says.
-fn checks(row: &Row, found: &[Found]) -> Vec<Check> {
-    let demands = || found.iter().flat_map(|found| of(found, &row.mechanism));
+fn checks(mechanism: Mechanism, found: &[Found]) -> Vec<Check> {
+    let demands = || found.iter().flat_map(|found| of(found, mechanism));
     let sum = |of: fn(&Demand) -> u64| demands().map(of).sum::<u64>();
     let pages = sum(|demand| demand.pages);
-    let (messages, exits) = match row.mechanism.as_str() {
-        "uffd" => (pages, 0),
-        "exit-on-missing" => (0, pages),
-        _ => (0, 0),
+    let (messages, exits) = match mechanism {
+        Mechanism::Uffd => (pages, 0),
+        Mechanism::ExitOnMissing | Mechanism::Exit | Mechanism::ExitGmem => (0, pages),
+        Mechanism::Populated | Mechanism::Kernel => (0, 0),
     };
     let against = Check::against_known;
     let further = found.iter().flat_map(|found| &found.checks);
     let further = further
-        .filter(|_| row.mechanism == CHECKED)
+        .filter(|_| mechanism == CHECKED)
         .map(|check| against(&check.name, check.tried, check.failed));
     let mut checks = vec![
         against("content", pages, sum(|demand| demand.wrong)),
@@ -204,14 +206,19 @@ mod tests {
     use super::*;
     use crate::guest::report::{CheckRun, DemandUnavailable};
 
-    fn demand(mechanism: &str, instructions: u64) -> Demand {
+    fn demand(mechanism: Mechanism, instructions: u64) -> Demand {
         Demand {
-            mechanism: mechanism.into(),
+            mechanism,
             pages: 10,
             instructions,
             exits: 10,
             entries: 1,
-            ..Demand::default()
+            missing: 0,
+            faults: 0,
+            copying: 0,
+            switches: 0,
+            misnamed: 0,
+            wrong: 0,
         }
     }
 
@@ -226,29 +233,29 @@ mod tests {
                 wakes: 6000,
             },
             demands: vec![
-                demand("populated", 3000),
+                demand(Mechanism::Populated, 3000),
                 Demand {
                     faults: 10,
                     switches: 20,
-                    ..demand("uffd", 25_000)
+                    ..demand(Mechanism::Uffd, 25_000)
                 },
                 Demand {
                     exits: 20,
                     entries: 11,
                     missing: 10,
                     copying: 4500,
-                    ..demand("exit-on-missing", 12_000)
+                    ..demand(Mechanism::ExitOnMissing, 12_000)
                 },
             ],
             ..Found::default()
         }
     }
 
-    fn order(mechanisms: &[&str]) -> Order {
+    fn order(mechanisms: &[Mechanism]) -> Order {
         Order {
             pages: Pages(10),
             batches: vec![1],
-            mechanisms: mechanisms.iter().map(|&name| name.to_owned()).collect(),
+            mechanisms: mechanisms.iter().map(|&one| one.into()).collect(),
             runs: 1,
         }
     }
@@ -256,32 +263,38 @@ mod tests {
     #[test]
     fn tolls_sum_to_the_cost_and_what_is_left_has_a_name() {
         let rows = rows(
-            &order(&["populated", "uffd", "exit-on-missing"]),
+            &order(&[
+                Mechanism::Populated,
+                Mechanism::Uffd,
+                Mechanism::ExitOnMissing,
+            ]),
             &[found()],
         );
         for row in &rows {
-            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
-            assert!((sum - row.cost_per_page.unwrap()).abs() < 1e-9, "{row:?}");
+            assert!(
+                (Toll::sum(row.tolls()) - row.cost().unwrap()).abs() < 1e-9,
+                "{row:?}"
+            );
         }
         let last = |row: &Row| {
-            row.tolls
+            row.tolls()
                 .last()
                 .map(|toll| (toll.name.clone(), toll.cost_each))
         };
         assert_eq!(last(&rows[0]), Some(("stage-2-map".into(), 200.0)));
         assert_eq!(last(&rows[1]), Some(("userfaultfd".into(), 1400.0)));
         assert_eq!(last(&rows[2]), Some(("look-up-in-vain".into(), 317.0)));
-        assert_eq!(rows[2].crossings_per_page, Some(2.0));
-        assert_eq!(rows[1].readers, Some(1));
+        assert_eq!(rows[2].crossings().map(|all| all.per_page), Some(2.0));
+        assert_eq!(rows[1].key.readers, Some(1));
     }
 
     #[test]
     fn the_median_of_the_repeats_counts() {
         let mut found = found();
-        found.demands.push(demand("populated", 9000));
-        found.demands.push(demand("populated", 3100));
-        let rows = rows(&order(&["populated"]), &[found]);
-        assert_eq!(rows[0].cost_per_page, Some(310.0));
+        found.demands.push(demand(Mechanism::Populated, 9000));
+        found.demands.push(demand(Mechanism::Populated, 3100));
+        let rows = rows(&order(&[Mechanism::Populated]), &[found]);
+        assert_eq!(rows[0].cost(), Some(310.0));
     }
 
     #[test]
@@ -294,7 +307,7 @@ mod tests {
             tried: 8,
             failed: 1,
         }];
-        let rows = rows(&order(&["exit-on-missing"]), &[found]);
+        let rows = rows(&order(&[Mechanism::ExitOnMissing]), &[found]);
         let failed: Vec<_> = rows[0]
             .checks
             .iter()
@@ -309,13 +322,16 @@ mod tests {
         let mut found = found();
         found.demands.truncate(2);
         found.unavailable = vec![DemandUnavailable {
-            mechanism: "exit-on-missing".into(),
+            mechanism: Mechanism::ExitOnMissing,
             capability: 252,
         }];
-        let rows = rows(&order(&["uffd", "exit-on-missing"]), &[found]);
-        assert!(rows[0].unavailable.is_none());
-        let reason = rows[1].unavailable.clone().unwrap();
+        let rows = rows(
+            &order(&[Mechanism::Uffd, Mechanism::ExitOnMissing]),
+            &[found],
+        );
+        assert!(rows[0].why_unavailable().is_none());
+        let reason = rows[1].why_unavailable().unwrap();
         assert!(reason.contains("capability 252"), "{reason}");
-        assert_eq!(rows[1].cost_per_page, None);
+        assert_eq!(rows[1].cost(), None);
     }
 }

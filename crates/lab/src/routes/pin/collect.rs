@@ -1,16 +1,17 @@
-//! Runs the boots of an order, as many at once as the host has CPUs, and gathers what they report.
+//! Runs the boots of an order, of all its kernels side by side, and gathers what they report.
 
 use std::fs;
-use std::sync::Mutex;
-use std::thread;
-use std::time::Duration;
+
+use pagetoll_bill::spec::Wanted;
 
 use super::guest::{self, Job, Manner};
 use super::materials::{Kernel, Programs};
 use super::{Request, machine, plan};
 use crate::error::LabError;
 use crate::guest::report::{Hello, Pin, PinTraced, PinUnavailable, Report};
+use crate::guest::step::Interface;
 use crate::vm::cores::Cores;
+use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -36,7 +37,7 @@ pub(super) struct OfKernel {
 
 impl OfKernel {
     /// Whether memory was mapped through an interface.
-    pub(super) fn has(&self, interface: &str) -> bool {
+    pub(super) fn has(&self, interface: Interface) -> bool {
         let mut pins = self.runs.iter().flat_map(|run| &run.pins);
         pins.any(|pin| pin.interface == interface)
     }
@@ -50,36 +51,39 @@ pub(super) struct Work<'a> {
     pub(super) surroundings: Surroundings<'a>,
 }
 
-/// Makes all boots; the first error ends the others.
+/// Makes all boots, as many at once as the host has CPUs.
 ///
 /// # Errors
 /// Whatever a boot says first.
 pub(super) fn collect(work: Work<'_>, kernels: &[Kernel]) -> Result<Vec<OfKernel>, LabError> {
-    let jobs: Vec<_> = kernels
+    let of_kernels: Vec<Vec<Job<'_>>> = kernels
         .iter()
-        .enumerate()
-        .flat_map(|(index, kernel)| jobs(work.request, kernel).map(move |job| (index, job)))
+        .map(|kernel| jobs(work.request, kernel))
         .collect();
-    let found = side_by_side(&jobs, work)?;
-    let mut all: Vec<_> = kernels.iter().map(|_| Vec::new()).collect();
-    for ((index, job), found) in jobs.iter().zip(found) {
-        all[*index].push((job, found));
-    }
-    all.into_iter().map(of_kernel).collect()
+    let all: Vec<&Job<'_>> = of_kernels.iter().flatten().collect();
+    let cores = Cores::new(host::cpus());
+    let make = |job: &&Job<'_>, stop: &Stop| one(job, work, &cores, stop);
+    let mut found = side_by_side(&all, work.surroundings.stop, make)?.into_iter();
+    of_kernels
+        .iter()
+        .map(|jobs| of_kernel(jobs, &mut found))
+        .collect()
 }
 
-fn of_kernel(found: Vec<(&Job<'_>, Found)>) -> Result<OfKernel, LabError> {
+fn of_kernel(
+    jobs: &[Job<'_>],
+    found: &mut impl Iterator<Item = Found>,
+) -> Result<OfKernel, LabError> {
     let mut of = OfKernel {
         hello: Hello::default(),
         runs: Vec::new(),
         traced: None,
     };
-    for (job, found) in found {
-        let hello = found.hello.clone().ok_or_else(|| LabError::Malformed {
+    for (job, found) in jobs.iter().zip(found) {
+        of.hello = found.hello.clone().ok_or_else(|| LabError::Malformed {
             boot: job.name.clone(),
             problem: "it never said hello".to_owned(),
         })?;
-        of.hello = hello;
         if found.graph.is_some() {
             of.traced = Some(found);
         } else {
@@ -89,15 +93,13 @@ fn of_kernel(found: Vec<(&Job<'_>, Found)>) -> Result<OfKernel, LabError> {
     Ok(of)
 }
 
-fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'a>> {
-    let mut interfaces = Vec::new();
-    let asked = |name: &str| request.order.mechanisms.iter().any(|other| other == name);
-    if asked("kernel") {
-        interfaces.push("type1");
-    }
-    if asked("iommufd") && kernel.may_have_iommufd() {
-        interfaces.push("iommufd");
-    }
+fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
+    let interfaces = request.interfaces();
+    let has = |interface: &Interface| match interface {
+        Interface::Type1 => true,
+        Interface::Iommufd => kernel.may_have_iommufd(),
+    };
+    let interfaces: Vec<_> = interfaces.into_iter().filter(has).collect();
     let release = &kernel.image.release;
     let job = |name, steps| Job {
         name,
@@ -106,56 +108,19 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> impl Iterator<Item = Job<'
         steps,
         file: None,
     };
-    let bill = plan::bill(&request.shapes, request.order.pages, &interfaces);
-    let name = |run| match request.order.runs {
+    let order = &request.order;
+    let bill = plan::bill(&request.shapes, order.pages, &interfaces);
+    let name = |run| match order.runs {
         1 => format!("pin-{release}"),
         _ => format!("pin-{release}-{run}"),
     };
-    let runs = 1..=request.order.runs;
+    let runs = 1..=order.runs;
     let mut jobs: Vec<_> = runs.map(|run| job(name(run), bill.clone())).collect();
-    if request.tracing == super::Tracing::FunctionGraph {
-        let steps = plan::trace(&request.shapes, request.order.pages);
+    if request.trace == Wanted::Yes {
+        let steps = plan::trace(&request.shapes, order.pages);
         jobs.push(job(format!("pin-{release}-trace"), steps));
     }
-    jobs.into_iter()
-}
-
-fn side_by_side(jobs: &[(usize, Job<'_>)], work: Work<'_>) -> Result<Vec<Found>, LabError> {
-    let cores = Cores::new(host::cpus());
-    // A failed boot ends the others, without pretending that the user asked for it.
-    let others = Stop::new();
-    let first_error = Mutex::new(None);
-    let found: Vec<_> = thread::scope(|scope| {
-        let spawn = |job| {
-            let (cores, others, first_error) = (&cores, &others, &first_error);
-            scope.spawn(move || {
-                one(job, work, cores, others).map_err(|error| {
-                    let mut first = first_error
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    first.get_or_insert(error);
-                    others.request();
-                })
-            })
-        };
-        let threads: Vec<_> = jobs.iter().map(|(_, job)| spawn(job)).collect();
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            if work.surroundings.stop.requested() {
-                others.request();
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        joined
-            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    work.surroundings.stop.check()?;
-    let first = first_error.into_inner();
-    match first.unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(found.into_iter().filter_map(Result::ok).collect()),
-    }
+    jobs
 }
 
 fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Found, LabError> {

@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagetoll_backend::Error;
+use pagetoll_bill::spec::{AddressWidth, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
 use super::guest::{self, Job, Manner};
 use super::{check_tools, materials, plan};
-use crate::bill::linux_version;
+use crate::conformance::TIMEOUT;
 use crate::error::LabError;
 use crate::guest::report::{PinCase, Report};
-use crate::vm::machine::{AddressWidth, Firmware, HugePages, Machine, Mode, XenOptions};
+use crate::kernels::{self, check_folder};
+use crate::vm::machine::{Firmware, HugePages, Machine, Mode, XenOptions};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
@@ -19,17 +22,31 @@ use pagetoll_images::kernel::KernelSource;
 const NAME: &str = "conformance";
 const CASES: &str = "cases";
 
-/// On what the cases are to be run.
+/// On what the cases are run.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The kernel.
-    pub kernel: KernelSource,
-    /// Whether package look-ups that were made before will do.
-    pub freshness: Freshness,
+    kernel: KernelSource,
+    freshness: Freshness,
     /// Where the console is kept; `None` keeps it only when something fails.
-    pub keep_logs: Option<PathBuf>,
+    keep_logs: Option<PathBuf>,
     /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
+    timeout: Duration,
+}
+
+impl Request {
+    /// Resolves the options of the lab.
+    ///
+    /// # Errors
+    /// An unknown kernel, several kernels or one that is built from a fix, a file in place of a folder.
+    pub fn new(lab: &LabSpec) -> Result<Self, Error> {
+        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
+        Ok(Self {
+            kernel: kernels::one(lab)?,
+            freshness: Freshness::from(lab.refresh),
+            keep_logs: lab.keep_logs.clone(),
+            timeout: lab.timeout.unwrap_or(TIMEOUT),
+        })
+    }
 }
 
 /// What the kernel answered.
@@ -55,10 +72,10 @@ pub fn run(
     host::require_memory(machine.memory_mib(), NAME)?;
     let programs = materials::programs(*surroundings)?;
     let sources = std::slice::from_ref(&request.kernel);
-    let kernels = materials::kernels(sources, request.freshness, *surroundings)?;
+    let found = materials::kernels(sources, request.freshness, *surroundings)?;
     let job = Job {
         name: NAME.to_owned(),
-        kernel: &kernels[0],
+        kernel: &found[0],
         machine,
         steps: plan::conformance(CASES),
         file: Some((CASES, encoded(cases))),
@@ -86,7 +103,7 @@ fn machine(cases: &[Case]) -> Machine {
                 two_mib: cases.iter().map(pages).max().unwrap_or(0),
                 one_gib: 0,
             },
-            AddressWidth::default(),
+            AddressWidth::Bits39,
         ),
         pages_mib: 0,
         xen: XenOptions::Default,
@@ -150,7 +167,7 @@ fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
     };
     for report in reports {
         match report {
-            Report::Hello(hello) => ran.linux = linux_version(hello),
+            Report::Hello(hello) => ran.linux = hello.linux_version(),
             Report::PinCase(case) => ran
                 .answered
                 .push(answered(cases, case, ran.answered.len())?),

@@ -7,15 +7,30 @@
 use std::collections::BTreeMap;
 
 use pagetoll_bill::Toll;
+use pagetoll_bill::row::Folio;
 use pagetoll_traces::ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
 use super::collect::Found;
 
 /// What `guests/pin-probe/graph.c` writes before each trace.
 const SHAPE: &str = "# shape: ";
-/// A call that maps calls a function whose name begins so, and one that unmaps the other: drivers/iommu/iommu.c.
-const OF_MAP: &str = "iommu_map";
-const OF_UNMAP: &str = "iommu_unmap";
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Direction {
+    Map,
+    Unmap,
+}
+
+impl Direction {
+    /// A call of this direction calls a function whose name begins so: drivers/iommu/iommu.c.
+    const fn callee(self) -> &'static str {
+        match self {
+            Self::Map => "iommu_map",
+            Self::Unmap => "iommu_unmap",
+        }
+    }
+}
 
 /// What one function took of all calls that map, or of all that unmap.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,13 +42,24 @@ pub(super) struct Share {
     shortest: u64,
 }
 
-/// The functions of each shape, by `map` and `unmap`.
-pub(super) fn shares(found: &Found) -> BTreeMap<(String, &'static str), Vec<Share>> {
+/// The functions of each shape, by direction.
+#[derive(Debug, Default)]
+pub(super) struct Shares(BTreeMap<(Folio, Direction), Vec<Share>>);
+
+impl Shares {
+    pub(super) fn of(&self, shape: Folio, direction: Direction) -> Option<&[Share]> {
+        self.0.get(&(shape, direction)).map(Vec::as_slice)
+    }
+}
+
+/// What each function took of each shape that was traced.
+pub(super) fn shares(found: &Found) -> Shares {
     let mut all = BTreeMap::new();
     let text = found.graph.as_deref().unwrap_or_default();
     for part in text.split(SHAPE).skip(1) {
         let (shape, trace) = part.split_once('\n').unwrap_or((part, ""));
-        let traced = found.traced.iter().find(|traced| traced.shape == shape);
+        let mut traced = found.traced.iter();
+        let traced = traced.find(|traced| traced.shape.name() == shape);
         let (Some(traced), Ok(graph)) = (traced, FunctionGraph::read(trace)) else {
             continue;
         };
@@ -41,13 +67,14 @@ pub(super) fn shares(found: &Found) -> BTreeMap<(String, &'static str), Vec<Shar
         if graph.without_entry > 0 {
             continue;
         }
-        for (operation, prefix) in [("map", OF_MAP), ("unmap", OF_UNMAP)] {
-            let calls = graph.calls.iter().filter(|call| calls(call, prefix));
+        for direction in [Direction::Map, Direction::Unmap] {
+            let all_calls = graph.calls.iter();
+            let calls = all_calls.filter(|call| calls(call, direction.callee()));
             let shares = summed(calls, traced.pages);
-            all.insert((shape.to_owned(), operation), shares);
+            all.insert((traced.shape, direction), shares);
         }
     }
-    all
+    Shares(all)
 }
 
 fn calls(call: &RootCall, prefix: &str) -> bool {
@@ -96,17 +123,10 @@ pub(super) fn tolls(shares: &[Share], total: f64) -> Vec<Toll> {
         }
         named += cost;
         let count_per_page = share.costs.calls as f64 / share.pages as f64;
-        tolls.push(Toll {
-            name: share.function.clone(),
-            count_per_page,
-            cost_each: cost / count_per_page,
-        });
+        let each = cost / count_per_page;
+        tolls.push(Toll::new(&share.function, count_per_page, each));
     }
-    tolls.push(Toll {
-        name: "other".to_owned(),
-        count_per_page: 1.0,
-        cost_each: total - named,
-    });
+    tolls.push(Toll::once("other", total - named));
     tolls
 }
 
@@ -135,6 +155,7 @@ fn corrected(shares: &[Share], total: f64) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::guest::report::PinTraced;
+    use crate::guest::step::Interface;
 
     fn found() -> Found {
         let trace = "# shape: 2M
@@ -149,8 +170,8 @@ mod tests {
         Found {
             graph: Some(trace.to_owned()),
             traced: vec![PinTraced {
-                interface: "type1".to_owned(),
-                shape: "2M".to_owned(),
+                interface: Interface::Type1,
+                shape: Folio::Pages2m,
                 pages: 10,
                 map: 0,
                 unmap: 0,
@@ -162,9 +183,9 @@ mod tests {
     #[test]
     fn tolls_sum_to_the_cost_that_was_counted_without_the_trace() {
         let all = shares(&found());
-        let tolls = tolls(&all[&("2M".to_owned(), "map")], 900.0);
-        let sum: f64 = tolls.iter().map(Toll::cost_per_page).sum();
-        assert!((sum - 900.0).abs() < 1e-9, "{tolls:?}");
+        let of_map = all.of(Folio::Pages2m, Direction::Map).unwrap();
+        let tolls = tolls(of_map, 900.0);
+        assert!((Toll::sum(&tolls) - 900.0).abs() < 1e-9, "{tolls:?}");
         let cost = |name: &str| {
             let toll = tolls.iter().find(|toll| toll.name == name);
             toll.map_or(0.0, Toll::cost_per_page)
@@ -174,18 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_unmap_are_told_from_those_that_map() {
+    fn calls_that_unmap_are_not_those_that_map() {
         let all = shares(&found());
-        let names = |operation| -> Vec<_> {
-            all[&("2M".to_owned(), operation)]
-                .iter()
-                .map(|share| share.function.as_str())
-                .collect()
+        let names = |direction| -> Vec<_> {
+            let shares = all.of(Folio::Pages2m, direction).unwrap();
+            shares.iter().map(|share| share.function.as_str()).collect()
         };
         assert_eq!(
-            names("unmap"),
+            names(Direction::Unmap),
             ["iommu_unmap_fast", "vfio_iommu_type1_ioctl"]
         );
-        assert_eq!(names("map").len(), 3);
+        assert_eq!(names(Direction::Map).len(), 3);
     }
 }

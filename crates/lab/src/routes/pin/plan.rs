@@ -1,8 +1,9 @@
 //! Orders for `guests/init` and `guests/pin-probe`, and the shapes of memory that they name.
 
+use pagetoll_bill::row::Folio;
 use pagetoll_units::Pages;
 
-use crate::guest::step::{PinStep, Step};
+use crate::guest::step::{Interface, PinStep, Step};
 use crate::vm::machine::{DMA_DEVICE, HugePages};
 
 /// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
@@ -20,147 +21,53 @@ const PAIRED_PAGES: u64 = 2 * FIRST_PAGES;
 /// Each page leaves about 200 bytes of text for each function.
 const TRACED_PAGES: u64 = 4096;
 
-/// A shape of memory: `guests/pin-probe/bill.c`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub summary: &'static str,
-    most_pages: Option<u64>,
-    whole_gigabytes: bool,
-    /// Whether it is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
-    pub is_for_calibration: bool,
+/// Whether a shape is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
+pub(super) const fn is_for_calibration(shape: Folio) -> bool {
+    matches!(
+        shape,
+        Folio::Shifted2m
+            | Folio::First2m
+            | Folio::Pairs2m
+            | Folio::Straddle2m
+            | Folio::Apart2m
+            | Folio::Each2m
+    )
 }
 
-const fn shape(name: &'static str, summary: &'static str) -> Shape {
-    Shape {
-        name,
-        summary,
-        most_pages: None,
-        whole_gigabytes: false,
-        is_for_calibration: false,
-    }
-}
-
-const fn awkward(name: &'static str, summary: &'static str) -> Shape {
-    Shape {
-        most_pages: Some(AWKWARD_PAGES),
-        ..shape(name, summary)
-    }
-}
-
-const fn calibrating(name: &'static str, most_pages: u64, summary: &'static str) -> Shape {
-    Shape {
-        most_pages: Some(most_pages),
-        is_for_calibration: true,
-        ..shape(name, summary)
-    }
-}
-
-/// All shapes, the plain ones first.
-pub const SHAPES: [Shape; 16] = [
-    shape("4K", "anonymous pages of 4 KiB"),
-    shape("THP", "anonymous memory in transparent large pages"),
-    shape("2M", "hugetlb pages of 2 MiB"),
-    Shape {
-        whole_gigabytes: true,
-        ..shape("1G", "hugetlb pages of 1 GiB")
-    },
-    // Before any shape that takes large pages out of turn, so that these are contiguous.
-    calibrating(
-        "2M-shifted",
-        AWKWARD_PAGES,
-        "contiguous 2 MiB pages, mapped from the middle of the first on: the IOMMU needs entries of 4 KiB",
-    ),
-    calibrating(
-        "2M-first",
-        FIRST_PAGES,
-        "the first page of each 2 MiB page, by an ioctl each",
-    ),
-    calibrating(
-        "2M-pairs",
-        PAIRED_PAGES,
-        "the first two pages of each 2 MiB page, by an ioctl each",
-    ),
-    calibrating(
-        "2M-straddle",
-        PAIRED_PAGES,
-        "the last page of each 2 MiB page and the first of the next, by an ioctl each",
-    ),
-    awkward("64K", "anonymous folios of 64 KiB"),
-    awkward(
-        "2M-halves",
-        "half of a 2 MiB page and half of the next, which is not contiguous with it, by each ioctl",
-    ),
-    awkward(
-        "2M-again",
-        "2 MiB pages of which half is mapped at another address already",
-    ),
-    awkward(
-        "2M-entries",
-        "2 MiB folios, each mapped into the process by 512 entries",
-    ),
-    Shape {
-        most_pages: Some(SINGLE_PAGES),
-        ..shape("2M-single", "pages of a 2 MiB page, one by each ioctl")
-    },
-    awkward("file", "a shared mapping of a file in memory"),
-    calibrating(
-        "2M-apart",
-        AWKWARD_PAGES,
-        "2 MiB pages of which none is contiguous with the next, by one ioctl",
-    ),
-    calibrating(
-        "2M-each",
-        AWKWARD_PAGES,
-        "2 MiB pages of which none is contiguous with the next, by an ioctl each",
-    ),
-];
-
-impl Shape {
-    /// The shape of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        SHAPES.iter().find(|shape| shape.name == name)
-    }
-
-    /// How many pages of it are billed when so many are ordered.
-    #[must_use]
-    pub fn pages(self, ordered: Pages) -> Pages {
-        let pages = ordered.get();
-        Pages(if self.whole_gigabytes {
-            GIGABYTE
-        } else {
-            match self.most_pages {
-                // Of each large page of the order.
-                Some(FIRST_PAGES) => pages.div_ceil(512).min(FIRST_PAGES),
-                Some(PAIRED_PAGES) => (pages.div_ceil(512) * 2).min(PAIRED_PAGES),
-                most => most.map_or(pages, |most| pages.min(most)),
-            }
-        })
-    }
-
-    /// The pages that a trace is taken of; those of one gigabyte are as cheap to trace as few.
-    fn traced_pages(self, ordered: Pages) -> Pages {
-        Pages(if self.whole_gigabytes {
-            GIGABYTE
-        } else {
-            self.pages(ordered).get().min(TRACED_PAGES)
-        })
-    }
+/// How many pages of a shape are billed when so many are ordered: `guests/pin-probe/bill.c`.
+pub(super) fn pages(shape: Folio, ordered: Pages) -> Pages {
+    let ordered = ordered.get();
+    Pages(match shape {
+        Folio::Pages4k | Folio::Thp | Folio::Pages2m => ordered,
+        Folio::Pages1g => GIGABYTE,
+        // Of each large page of the order.
+        Folio::First2m => ordered.div_ceil(512).min(FIRST_PAGES),
+        Folio::Pairs2m | Folio::Straddle2m => (ordered.div_ceil(512) * 2).min(PAIRED_PAGES),
+        Folio::Single2m => ordered.min(SINGLE_PAGES),
+        Folio::Shifted2m
+        | Folio::Pages64k
+        | Folio::Halves2m
+        | Folio::Again2m
+        | Folio::Entries2m
+        | Folio::File
+        | Folio::Apart2m
+        | Folio::Each2m => ordered.min(AWKWARD_PAGES),
+    })
 }
 
 /// Pages that the kernel must set aside for these shapes. Two more of 2 MiB than are mapped: their halves.
-pub(super) fn huge_pages(shapes: &[Shape], ordered: Pages) -> HugePages {
-    let is = |name: &str| shapes.iter().any(|shape| shape.name.starts_with(name));
+pub(super) fn huge_pages(shapes: &[Folio], ordered: Pages) -> HugePages {
+    let is_of_2m = |shape: &Folio| {
+        use Folio::{File, Pages1g, Pages4k, Pages64k, Thp};
+        !matches!(shape, Pages4k | Thp | Pages1g | Pages64k | File)
+    };
     HugePages {
-        two_mib: if is("2M") {
+        two_mib: if shapes.iter().any(is_of_2m) {
             ordered.get().div_ceil(512) + 4
         } else {
             0
         },
-        one_gib: u64::from(is("1G")),
+        one_gib: u64::from(shapes.contains(&Folio::Pages1g)),
     }
 }
 
@@ -179,13 +86,13 @@ pub(super) fn init<'a>(modules: impl Iterator<Item = &'a str>) -> Vec<Step> {
 }
 
 /// The steps of the probe: every shape, by every interface.
-pub(super) fn bill(shapes: &[Shape], ordered: Pages, interfaces: &[&'static str]) -> Vec<PinStep> {
+pub(super) fn bill(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<PinStep> {
     let mut steps = vec![PinStep::Device(DMA_DEVICE)];
     for &interface in interfaces {
-        steps.extend(shapes.iter().map(|shape| PinStep::Bill {
+        steps.extend(shapes.iter().map(|&shape| PinStep::Bill {
             interface,
-            shape: shape.name,
-            pages: shape.pages(ordered),
+            shape,
+            pages: pages(shape, ordered),
             repeats: REPEATS,
         }));
     }
@@ -193,12 +100,12 @@ pub(super) fn bill(shapes: &[Shape], ordered: Pages, interfaces: &[&'static str]
 }
 
 /// The steps of the probe when function_graph is on: type1 only, whose functions are traced.
-pub(super) fn trace(shapes: &[Shape], ordered: Pages) -> Vec<PinStep> {
-    let traced = shapes.iter().filter(|shape| shape.name != "1G");
-    let trace = traced.map(|shape| PinStep::Trace {
-        interface: "type1",
-        shape: shape.name,
-        pages: shape.traced_pages(ordered),
+pub(super) fn trace(shapes: &[Folio], ordered: Pages) -> Vec<PinStep> {
+    let traced = shapes.iter().filter(|shape| **shape != Folio::Pages1g);
+    let trace = traced.map(|&shape| PinStep::Trace {
+        interface: Interface::Type1,
+        shape,
+        pages: pages(shape, ordered).min(Pages(TRACED_PAGES)),
     });
     [PinStep::Device(DMA_DEVICE)]
         .into_iter()
@@ -217,25 +124,29 @@ mod tests {
 
     #[test]
     fn a_gigabyte_is_whole_and_awkward_shapes_are_small() {
-        let of = |name: &str, ordered| Shape::named(name).unwrap().pages(Pages(ordered)).get();
-        let pages = |name: &str| of(name, 65_536);
-        assert_eq!((pages("2M-pairs"), of("2M-pairs", 2048)), (64, 8));
-        assert_eq!((pages("2M-first"), of("2M-first", 2048)), (32, 4));
-        assert_eq!((pages("2M"), pages("1G")), (65_536, 262_144));
-        assert_eq!((pages("2M-halves"), pages("2M-single")), (8192, 512));
-        assert!(Shape::named("3M").is_none());
+        let of = |shape, ordered| pages(shape, Pages(ordered)).get();
+        let pages = |shape| of(shape, 65_536);
+        let pairs = Folio::Pairs2m;
+        assert_eq!((pages(pairs), of(pairs, 2048)), (64, 8));
+        let first = Folio::First2m;
+        assert_eq!((pages(first), of(first, 2048)), (32, 4));
+        assert_eq!(
+            (pages(Folio::Pages2m), pages(Folio::Pages1g)),
+            (65_536, 262_144)
+        );
+        assert_eq!(
+            (pages(Folio::Halves2m), pages(Folio::Single2m)),
+            (8192, 512)
+        );
     }
 
     #[test]
     fn only_what_is_billed_is_set_aside() {
-        let of = |names: &[&str]| {
-            let shapes: Vec<_> = names
-                .iter()
-                .map(|name| *Shape::named(name).unwrap())
-                .collect();
-            huge_pages(&shapes, Pages(1024))
-        };
-        assert_eq!((of(&["4K"]).two_mib, of(&["4K"]).one_gib), (0, 0));
-        assert_eq!((of(&["2M", "1G"]).two_mib, of(&["1G"]).one_gib), (6, 1));
+        let of = |shapes: &[Folio]| huge_pages(shapes, Pages(1024));
+        let small = of(&[Folio::Pages4k, Folio::Pages64k]);
+        assert_eq!((small.two_mib, small.one_gib), (0, 0));
+        let large = of(&[Folio::Pages2m, Folio::Pages1g]);
+        assert_eq!((large.two_mib, large.one_gib), (6, 1));
+        assert_eq!(of(&[Folio::Pages1g]).two_mib, 0);
     }
 }

@@ -1,124 +1,130 @@
 //! From what guests report to rows. Pure.
 
-use std::collections::BTreeMap;
-
-use pagetoll_bill::{Check, Layout, Role, Row, System, Toll};
-use pagetoll_units::Pages;
+use pagetoll_bill::row::{Folio, Layout};
+use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 
 use super::collect::{Found, OfKernel};
-use super::graph::{self, Share};
-use super::plan::Shape;
+use super::graph::{self, Direction, Shares};
+use super::{Request, interface, plan};
+use crate::dom0::rows::per;
 use crate::guest::report::Pin;
+use crate::guest::step::Interface;
 
 /// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
-const OPERATIONS: [&str; 3] = ["map", "unmap", "first-map"];
-/// What the probe calls the interfaces, and the bill the mechanisms.
-const MECHANISMS: [(&str, &str); 2] = [("type1", "kernel"), ("iommufd", "iommufd")];
-
-/// What is to be billed of one kernel.
-pub(super) struct Columns<'a> {
-    pub(super) version: &'a str,
-    pub(super) shapes: &'a [Shape],
-    pub(super) mechanisms: &'a [String],
-    pub(super) pages: Pages,
-}
+const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
 
 /// The rows of one kernel.
-pub(super) fn rows(columns: &Columns<'_>, of: &OfKernel) -> Vec<Row> {
+pub(super) fn rows(request: &Request, of: &OfKernel) -> Vec<Row> {
     let shares = of.traced.as_ref().map(graph::shares).unwrap_or_default();
+    let kernel = of.hello.linux_version();
     let mut rows = Vec::new();
-    for (interface, mechanism) in MECHANISMS {
-        if !columns.mechanisms.iter().any(|name| name == mechanism) {
+    let mechanisms = request.order.of();
+    for &mechanism in &mechanisms {
+        let Some(interface) = interface(mechanism) else {
             continue;
-        }
-        // A column without a figure says no more than its absence, which a note tells.
-        if columns.mechanisms.len() > 1 && interface != "type1" && !of.has(interface) {
+        };
+        // A column without a figure says no more than its absence, which a note states.
+        if mechanisms.len() > 1 && interface == Interface::Iommufd && !of.has(interface) {
             continue;
         }
         for operation in OPERATIONS {
-            for shape in columns.shapes {
-                let mut row = Row::new(
+            rows.extend(request.shapes.iter().map(|&shape| {
+                let cell = Cell {
                     operation,
-                    mechanism,
-                    Role::Observed,
-                    shape.pages(columns.pages),
-                );
-                row.system = System::Native;
-                row.kernel = Some(columns.version.to_owned());
-                row.folio = Some(shape.name.to_owned());
-                fill(&mut row, (interface, shape), (of, &shares));
-                rows.push(row);
-            }
+                    interface,
+                    shape,
+                };
+                let key = RowKey {
+                    kernel: Some(kernel.clone()),
+                    folio: Some(shape),
+                    ..RowKey::new(operation, mechanism, System::Native)
+                };
+                row(key, cell, request, of, &shares)
+            }));
         }
     }
     rows
 }
 
-type Shares = BTreeMap<(String, &'static str), Vec<Share>>;
+/// What was done, through which interface, with memory of which shape.
+#[derive(Clone, Copy)]
+struct Cell {
+    operation: Operation,
+    interface: Interface,
+    shape: Folio,
+}
 
-fn fill(row: &mut Row, (interface, shape): (&str, &Shape), (of, shares): (&OfKernel, &Shares)) {
-    let of_shape = |found: &&Pin| found.shape == shape.name && found.interface == interface;
-    let pins: Vec<_> = of
+fn row(key: RowKey, cell: Cell, request: &Request, of: &OfKernel, shares: &Shares) -> Row {
+    let Cell {
+        interface, shape, ..
+    } = cell;
+    let pages = plan::pages(shape, request.order.pages);
+    let is_of_cell = |pin: &&Pin| pin.shape == shape && pin.interface == interface;
+    let pins = of
         .runs
         .iter()
-        .filter_map(|run| run.pins.iter().find(of_shape))
-        .collect();
+        .filter_map(|run| run.pins.iter().find(is_of_cell));
+    let pins: Vec<_> = pins.collect();
     let Some(first) = pins.first() else {
-        row.unavailable = Some(why_not(&of.runs, shape.name, interface));
-        return;
+        return Row::unavailable(key, pages, why_not(&of.runs, cell));
     };
-    let per_page = |pin: &&Pin| cost(pin, &row.operation);
-    let costs = pins.iter().map(per_page).collect();
-    row.set_runs(costs);
-    row.layout = Some(Layout {
+    let layout = Layout {
         runs: first.runs,
         folios: first.folios,
         largest_folio: first.largest,
-    });
-    row.checks = checks(&pins);
-    let total = row.cost_per_page.unwrap_or_default();
-    let traced = shares.get(&(shape.name.to_owned(), of_operation(&row.operation)));
-    row.tolls = match traced.filter(|_| row.operation != "first-map" && interface == "type1") {
-        Some(shares) => graph::tolls(shares, total),
-        None => vec![ioctl_toll(first, total)],
     };
+    Row {
+        layout: Some(layout),
+        checks: checks(&pins),
+        ..Row::new(key, pages, figures(&pins, first, cell, shares))
+    }
 }
 
-fn of_operation(operation: &str) -> &'static str {
-    if operation == "unmap" { "unmap" } else { "map" }
+fn figures(
+    pins: &[&Pin],
+    first: &Pin,
+    cell: Cell,
+    shares: &Shares,
+) -> Result<Figures, Unavailable> {
+    let costs = pins.iter().map(|pin| cost(pin, cell.operation));
+    let figures = Figures::of_runs(costs.collect())?;
+    let total = figures.cost_per_page;
+    let traced = match (cell.operation, cell.interface) {
+        (Operation::Map, Interface::Type1) => shares.of(cell.shape, Direction::Map),
+        (Operation::Unmap, Interface::Type1) => shares.of(cell.shape, Direction::Unmap),
+        _ => None,
+    };
+    let tolls = traced.map_or_else(
+        || vec![ioctl_toll(first, total)],
+        |shares| graph::tolls(shares, total),
+    );
+    Ok(Figures { tolls, ..figures })
 }
 
-fn why_not(runs: &[Found], shape: &str, interface: &str) -> String {
-    let told = runs.iter().flat_map(|run| &run.unavailable);
-    let mut told = told.filter(|one| one.shape == shape && one.interface == interface);
-    told.next().map_or_else(
+fn why_not(runs: &[Found], cell: Cell) -> String {
+    let mut reports = runs.iter().flat_map(|run| &run.unavailable);
+    let report = reports.find(|one| one.shape == cell.shape && one.interface == cell.interface);
+    report.map_or_else(
         || "the kernel was built without iommufd".to_owned(),
-        |one| one.reason.clone(),
+        |report| report.reason.clone(),
     )
 }
 
 /// Instructions for each page; the median of the repeats.
-#[allow(clippy::cast_precision_loss)]
-fn cost(pin: &Pin, operation: &str) -> f64 {
-    let repeats = match operation {
-        "map" => pin.map.clone(),
-        "unmap" => pin.unmap.clone(),
+fn cost(pin: &Pin, operation: Operation) -> f64 {
+    let mut repeats = match operation {
+        Operation::Map => pin.map.clone(),
+        Operation::Unmap => pin.unmap.clone(),
         _ => vec![pin.first_map],
     };
-    let mut repeats = repeats;
     repeats.sort_unstable();
     let median = repeats.get(repeats.len() / 2).copied().unwrap_or_default();
-    median as f64 / pin.pages as f64
+    per(median, pin.pages)
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn ioctl_toll(pin: &Pin, cost_per_page: f64) -> Toll {
-    let count_per_page = pin.ioctls as f64 / pin.pages as f64;
-    Toll {
-        name: "ioctl".to_owned(),
-        count_per_page,
-        cost_each: cost_per_page / count_per_page,
-    }
+    let count_per_page = per(pin.ioctls, pin.pages);
+    Toll::new("ioctl", count_per_page, cost_per_page / count_per_page)
 }
 
 /// Every run's: pages locked while mapped and none after, and what the device finds.
@@ -138,13 +144,17 @@ fn checks(pins: &[&Pin]) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::spec::{LabSpec, Wanted};
+    use pagetoll_bill::{Route, Spec};
+    use pagetoll_units::Pages;
+
     use super::*;
     use crate::guest::report::PinUnavailable;
 
-    fn pin(shape: &str) -> Pin {
+    fn pin(shape: Folio) -> Pin {
         Pin {
-            interface: "type1".to_owned(),
-            shape: shape.to_owned(),
+            interface: Interface::Type1,
+            shape,
             pages: 512,
             ioctls: 1,
             first_map: 51_200,
@@ -161,39 +171,42 @@ mod tests {
     }
 
     fn rows_of(found: Found) -> Vec<Row> {
-        let named = |name| *Shape::named(name).unwrap();
-        let columns = Columns {
-            version: "6.18.15",
-            shapes: &[named("2M"), named("1G")],
-            mechanisms: &["kernel".to_owned()],
-            pages: Pages(512),
-        };
+        let request = Request::new(&Spec {
+            folios: vec![Folio::Pages2m, Folio::Pages1g],
+            mechanisms: vec!["kernel".to_owned()],
+            pages: Some(Pages(512)),
+            lab: LabSpec {
+                trace: Wanted::No,
+                ..LabSpec::default()
+            },
+            ..Spec::new(Route::Pin)
+        });
         let of = OfKernel {
             hello: crate::guest::report::Hello::default(),
             runs: vec![found],
             traced: None,
         };
-        rows(&columns, &of)
+        rows(&request.unwrap(), &of)
     }
 
     #[test]
     fn what_the_guest_had_no_pages_for_says_why_and_has_no_figure() {
         let why = "no free hugepages of 1 GiB: the guest has too little contiguous memory";
         let found = Found {
-            pins: vec![pin("2M")],
+            pins: vec![pin(Folio::Pages2m)],
             unavailable: vec![PinUnavailable {
-                interface: "type1".to_owned(),
-                shape: "1G".to_owned(),
+                interface: Interface::Type1,
+                shape: Folio::Pages1g,
                 reason: why.to_owned(),
             }],
             ..Found::default()
         };
         for row in rows_of(found) {
-            if row.folio.as_deref() == Some("1G") {
-                assert_eq!(row.unavailable.as_deref(), Some(why));
-                assert_eq!((row.cost_per_page, row.checks.len()), (None, 0));
+            if row.key.folio == Some(Folio::Pages1g) {
+                assert_eq!(row.why_unavailable(), Some(why));
+                assert_eq!((row.cost(), row.checks.len()), (None, 0));
             } else {
-                assert_eq!(row.unavailable, None);
+                assert_eq!(row.why_unavailable(), None);
             }
         }
     }
@@ -201,18 +214,16 @@ mod tests {
     #[test]
     fn the_median_of_the_repeats_is_billed() {
         let found = Found {
-            pins: vec![pin("2M"), pin("1G")],
+            pins: vec![pin(Folio::Pages2m), pin(Folio::Pages1g)],
             ..Found::default()
         };
         let rows = rows_of(found);
         let cost = |operation| {
-            let mut of = rows.iter().filter(|row| row.operation == operation);
-            of.next().and_then(|row| row.cost_per_page)
+            let mut of = rows.iter().filter(|row| row.key.operation == operation);
+            of.next().and_then(Row::cost)
         };
-        assert_eq!(cost("map"), Some(10_241.0 / 512.0));
-        assert_eq!(
-            (cost("unmap"), cost("first-map")),
-            (Some(10.0), Some(100.0))
-        );
+        assert_eq!(cost(Operation::Map), Some(10_241.0 / 512.0));
+        assert_eq!(cost(Operation::Unmap), Some(10.0));
+        assert_eq!(cost(Operation::FirstMap), Some(100.0));
     }
 }

@@ -1,27 +1,32 @@
 //! What the guests do to bill the unmap route.
 
-use pagetoll_bill::{Mechanism, Order, Route, System};
+use pagetoll_bill::route::{RouteMechanism, Unmap};
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Method, Operation, Order, System};
 
 use crate::dom0::plan::{PROBE_MODULE, Steps};
 use crate::dom0::pv32;
 use crate::guest::step::Step;
 
 /// What user space does with its memory: `guests/init/user_steps.c`.
-pub(super) const OPERATIONS: [&str; 6] = [
-    "touch-written",
-    "touch-zero",
-    "munmap-written",
-    "munmap-zero",
-    "dontneed-written",
-    "fork",
+pub(super) const OPERATIONS: [Operation; 6] = [
+    Operation::TouchWritten,
+    Operation::TouchZero,
+    Operation::MunmapWritten,
+    Operation::MunmapZero,
+    Operation::DontneedWritten,
+    Operation::Fork,
 ];
 /// The first use of much memory after boot costs more than all that follow.
-const WARM_UP: Step = Step::User("touch-written");
-/// The two baselines: reading an entry, and reading it and making a hypercall that does nothing.
-pub(super) const READ: &str = "read";
-pub(super) const EMPTY_HYPERCALL: &str = "empty-hypercall";
-/// Parts of a 32-bit guest's mechanisms.
-pub(super) const PV32_PARTS: [&str; 1] = ["xchg-lower-half"];
+const WARM_UP: Step = Step::User(Operation::TouchWritten);
+/// Reading an entry, and reading it and making a hypercall that does nothing.
+pub(super) const BASELINES: [Baseline; 2] = [Baseline::Read, Baseline::EmptyHypercall];
+/// Those of a 32-bit guest, with the parts of its mechanisms.
+pub(super) const PV32_BASELINES: [Baseline; 3] = [
+    Baseline::Read,
+    Baseline::EmptyHypercall,
+    Baseline::XchgLowerHalf,
+];
 /// The baselines take whole tables.
 const BASELINE_BATCH: u32 = 512;
 /// Pages to be dirtied in each race.
@@ -29,22 +34,32 @@ pub(super) const RACE_DIRTIED: u64 = 50_000;
 /// A race ends after this time whatever was dirtied; it takes below a second on an idle machine.
 const RACE_LIMIT_MS: u32 = 60_000;
 /// Controls that race even when no mechanism of the order is one.
-const CONTROLS: [(&str, u32); 2] = [("mmu-update", 32), ("set-pte", 1)];
+const CONTROLS: [Cell; 2] = [
+    Cell {
+        mechanism: Unmap::MmuUpdate,
+        batch: 32,
+    },
+    Cell {
+        mechanism: Unmap::SetPte,
+        batch: 1,
+    },
+];
+
+/// A mechanism at a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) mechanism: Unmap,
+    pub(super) batch: u32,
+}
 
 /// The cells of the bill on a system: each mechanism that it has, at each batch that it takes.
-pub(super) fn cells(order: &Order, system: System) -> Vec<(&'static Mechanism, u32)> {
-    order
-        .mechanisms_on(Route::Unmap, system)
-        .into_iter()
-        .flat_map(|mechanism| {
-            let batches = if mechanism.batched {
-                order.batches.as_slice()
-            } else {
-                &[1]
-            };
-            batches.iter().map(move |&batch| (mechanism, batch))
-        })
-        .collect()
+pub(super) fn cells(order: &Order, system: System) -> Vec<Cell> {
+    let at_batches = |mechanism| {
+        let batches = order.batches_of(mechanism).iter();
+        batches.map(move |&batch| Cell { mechanism, batch })
+    };
+    let mechanisms = order.on_system::<Unmap>(system).into_iter();
+    mechanisms.flat_map(at_batches).collect()
 }
 
 /// What a counting dom0 does, and a native kernel what it can of it.
@@ -58,58 +73,58 @@ pub(super) fn steps(order: &Order) -> Steps {
 }
 
 fn baselines() -> Vec<Step> {
-    [READ, EMPTY_HYPERCALL]
-        .map(|mechanism| Step::Clear {
-            mechanism,
-            batch: BASELINE_BATCH,
-        })
-        .to_vec()
+    BASELINES.map(baseline_step).to_vec()
+}
+
+fn baseline_step(baseline: Baseline) -> Step {
+    let batch = match baseline {
+        Baseline::Read | Baseline::EmptyHypercall => BASELINE_BATCH,
+        _ => 1,
+    };
+    Step::Clear {
+        method: Method::Baseline(baseline),
+        batch,
+    }
 }
 
 fn mechanisms(order: &Order, system: System) -> Vec<Step> {
-    let cells = cells(order, system).into_iter();
-    cells
-        .map(|(mechanism, batch)| Step::Clear {
-            mechanism: mechanism.name,
-            batch,
-        })
-        .collect()
+    let step = |cell: Cell| Step::Clear {
+        method: cell.mechanism.into(),
+        batch: cell.batch,
+    };
+    cells(order, system).into_iter().map(step).collect()
 }
 
 /// What a 32-bit dom0 does.
 pub(super) fn pv32(order: &Order) -> Vec<Step> {
-    let mut baselines = baselines();
-    baselines.extend(PV32_PARTS.map(|mechanism| Step::Clear {
-        mechanism,
-        batch: 1,
-    }));
+    let baselines = PV32_BASELINES.map(baseline_step);
     pv32::counting(order, &baselines, &mechanisms(order, System::XenPv32Dom0))
 }
 
 /// Races each cell, and at least the controls.
 pub(super) fn race(order: &Order) -> Vec<Step> {
-    let mut steps = vec![Step::Module(PROBE_MODULE.to_owned())];
-    let cells = cells(order, System::XenPvDom0);
-    let mut raced: Vec<_> = cells
+    let mut raced = cells(order, System::XenPvDom0);
+    if raced
         .iter()
-        .map(|(mechanism, batch)| (mechanism.name, *batch))
-        .collect();
-    if cells.iter().all(|(mechanism, _)| mechanism.smp_safe) {
+        .all(|cell| cell.mechanism.properties().smp_safe)
+    {
         raced.extend(CONTROLS);
     }
-    let step = |(mechanism, batch)| Step::Race {
-        mechanism,
-        batch,
+    let step = |cell: Cell| Step::Race {
+        mechanism: cell.mechanism,
+        batch: cell.batch,
         dirtied: RACE_DIRTIED,
         limit_ms: RACE_LIMIT_MS,
     };
-    steps.extend(raced.into_iter().map(step));
-    steps
+    let module = Step::Module(PROBE_MODULE.to_owned());
+    [module]
+        .into_iter()
+        .chain(raced.into_iter().map(step))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_bill::Backend;
     use pagetoll_units::Pages;
 
     use super::*;
@@ -123,33 +138,30 @@ mod tests {
         steps.iter().map(Step::to_string).collect()
     }
 
-    fn order(mechanisms: &[&str]) -> Order {
-        let asked = Order {
+    fn order(mechanisms: &[Unmap]) -> Order {
+        Order {
             pages: Pages(16_384),
             batches: vec![1, 32],
-            mechanisms: mechanisms.iter().map(|&name| name.to_owned()).collect(),
+            mechanisms: mechanisms.iter().map(|&one| one.into()).collect(),
             runs: 1,
-        };
-        Order::new((Route::Unmap, Backend::Lab), asked, crate::LIMITS).unwrap()
+        }
     }
 
     #[test]
     fn only_batched_mechanisms_come_in_batches() {
-        let order = order(&["emulate", "preserve-ad", "cmpxchg8b"]);
-        let cells = cells(&order, System::XenPvDom0);
-        let cells: Vec<_> = cells
-            .iter()
-            .map(|(mechanism, batch)| (mechanism.name, *batch))
-            .collect();
-        assert_eq!(
-            cells,
-            [("emulate", 1), ("preserve-ad", 1), ("preserve-ad", 32)]
-        );
+        let order = order(&[Unmap::Emulate, Unmap::PreserveAd, Unmap::Cmpxchg8b]);
+        let cell = |mechanism, batch| Cell { mechanism, batch };
+        let expected = [
+            cell(Unmap::Emulate, 1),
+            cell(Unmap::PreserveAd, 1),
+            cell(Unmap::PreserveAd, 32),
+        ];
+        assert_eq!(cells(&order, System::XenPvDom0), expected);
     }
 
     #[test]
     fn costs_are_counted_before_the_trace_begins() {
-        let steps = counting_of(&order(&["emulate"]), Abilities::ALL);
+        let steps = counting_of(&order(&[Unmap::Emulate]), Abilities::ALL);
         let at = |wanted: &str| {
             steps
                 .iter()
@@ -192,14 +204,14 @@ mod tests {
 
     #[test]
     fn a_race_always_has_a_negative_control() {
-        let steps = lines(&race(&order(&["preserve-ad"])));
+        let steps = lines(&race(&order(&[Unmap::PreserveAd])));
         assert!(
             steps
                 .iter()
                 .any(|step| step.starts_with("race mmu-update 32")),
             "{steps:?}"
         );
-        let own = race(&order(&["lazy"]));
+        let own = race(&order(&[Unmap::Lazy]));
         assert_eq!(own.len(), 3, "{own:?}");
     }
 }

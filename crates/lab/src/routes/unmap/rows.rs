@@ -1,26 +1,31 @@
 //! From what the guests reported to the rows of the bill. Pure: no guest, no file.
 
+use pagetoll_bill::route::RouteMechanism;
+use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{
-    Baselines, Check, Measured, Mechanism, Order, Role, Route, Row, System, itemise,
+    Baselines, Check, Crossings, Figures, Measured, Method, Operation, Order, Row, RowKey, System,
+    Unavailable, itemise,
 };
-use pagetoll_traces::xentrace::Crossings;
 use pagetoll_units::Pages;
 
-use super::plan::{EMPTY_HYPERCALL, OPERATIONS, PV32_PARTS, READ, cells};
+use super::plan::{BASELINES, Cell, OPERATIONS, PV32_BASELINES, cells};
 use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::pv32;
-use crate::dom0::rows::{hypercalls_per_page, per, set_crossings, user_rows};
+use crate::dom0::rows::{Traced, crossings, per, user_rows};
 use crate::guest::report::{Clear, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    let mut rows = baseline_rows(&[], findings);
-    rows.extend(clear_rows(order, System::XenPvDom0, findings));
-    if pv32::is_ordered(Route::Unmap, order) {
+    let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
+    rows.extend(clear_rows(System::XenPvDom0, order, findings));
+    if order.needs_pv32() {
         let findings = findings.of_pv32();
-        let mut of_pv32 = baseline_rows(&PV32_PARTS, &findings);
-        of_pv32.extend(clear_rows(order, System::XenPv32Dom0, &findings));
-        rows.extend(pv32::attributed(of_pv32));
+        rows.extend(baseline_rows(
+            System::XenPv32Dom0,
+            &PV32_BASELINES,
+            &findings,
+        ));
+        rows.extend(clear_rows(System::XenPv32Dom0, order, &findings));
     }
     for operation in OPERATIONS {
         rows.extend(user_rows(operation, order, findings));
@@ -29,123 +34,139 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
 }
 
 /// The baselines, and parts of mechanisms; none without a probe.
-fn baseline_rows(parts: &[&str], findings: &Findings) -> Vec<Row> {
+fn baseline_rows(system: System, baselines: &[Baseline], findings: &Findings) -> Vec<Row> {
     if findings.no_probe.is_some() {
         return Vec::new();
     }
-    let names = [READ, EMPTY_HYPERCALL]
-        .into_iter()
-        .chain(parts.iter().copied());
-    names.map(|name| baseline_row(name, findings)).collect()
+    let row = |&baseline| baseline_row(system, baseline, findings);
+    baselines.iter().map(row).collect()
 }
 
-fn clear_rows(order: &Order, system: System, findings: &Findings) -> Vec<Row> {
-    let clear = |(mechanism, batch)| clear_row(mechanism, batch, order, findings);
-    let mut cleared: Vec<_> = cells(order, system).into_iter().map(clear).collect();
-    if let Some(baselines) = baselines(findings) {
-        itemise_all(&mut cleared, baselines);
-    }
-    cleared
+fn baseline_row(system: System, baseline: Baseline, findings: &Findings) -> Row {
+    let first = untraced_baseline(baseline, findings).next();
+    let pages = first.map_or(0, |clear| clear.pages);
+    let batch = first.map_or(1, |clear| clear.batch);
+    let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
+    let figures = baseline_figures(baseline, findings);
+    Row::new(key.at_batch(batch), Pages(pages), figures)
 }
 
-fn untraced<'a>(
-    dom0: &'a [Counted],
-    mechanism: &'a str,
-    batch: Option<u32>,
-) -> impl Iterator<Item = &'a Clear> {
-    let wanted = move |clear: &&Clear| {
-        clear.mark < 0
-            && clear.mechanism == mechanism
-            && batch.is_none_or(|batch| clear.batch == batch)
-    };
-    dom0.iter()
-        .flat_map(move |run| run.clears.iter().filter(wanted))
+fn untraced(findings: &Findings) -> impl Iterator<Item = &Clear> {
+    let clears = findings.dom0.iter().flat_map(|run| &run.clears);
+    clears.filter(|clear| clear.mark < 0)
 }
 
-fn baseline_row(name: &str, findings: &Findings) -> Row {
-    let clears: Vec<_> = untraced(&findings.dom0, name, None).collect();
-    let pages = clears.first().map_or(0, |clear| clear.pages);
-    let batch = clears.first().map_or(1, |clear| clear.batch);
-    let mut row = Row::new("baseline", name, Role::Baseline, Pages(pages));
-    row.batch = batch;
-    row.set_runs(
-        clears
-            .iter()
-            .map(|clear| per(clear.instructions, clear.pages))
-            .collect(),
-    );
-    row
+fn untraced_baseline(baseline: Baseline, findings: &Findings) -> impl Iterator<Item = &Clear> {
+    untraced(findings).filter(move |clear| clear.method == Method::Baseline(baseline))
+}
+
+fn baseline_figures(baseline: Baseline, findings: &Findings) -> Result<Figures, Unavailable> {
+    Figures::of_runs(untraced_baseline(baseline, findings).map(cost).collect())
+}
+
+fn cost(clear: &Clear) -> f64 {
+    per(clear.instructions, clear.pages)
+}
+
+fn baseline_cost(baseline: Baseline, findings: &Findings) -> Option<f64> {
+    let figures = baseline_figures(baseline, findings).ok()?;
+    Some(figures.cost_per_page)
 }
 
 fn baselines(findings: &Findings) -> Option<Baselines> {
-    let mean = |name| baseline_row(name, findings).cost_per_page;
+    let cost = |baseline| baseline_cost(baseline, findings);
     Some(Baselines {
-        read: mean(READ)?,
-        read_and_empty_hypercall: mean(EMPTY_HYPERCALL)?,
+        read: cost(Baseline::Read)?,
+        read_and_empty_hypercall: cost(Baseline::EmptyHypercall)?,
     })
 }
 
-fn clear_row(mechanism: &Mechanism, batch: u32, order: &Order, findings: &Findings) -> Row {
-    let mut row = Row::new("clear", mechanism.name, mechanism.role, order.pages);
-    row.batch = batch;
-    if let Some(reason) = &findings.no_probe {
-        row.unavailable = Some(reason.clone());
-        return row;
-    }
-    let clears: Vec<_> = untraced(&findings.dom0, mechanism.name, Some(batch)).collect();
-    row.set_runs(
-        clears
-            .iter()
-            .map(|clear| per(clear.instructions, clear.pages))
-            .collect(),
-    );
-    let traced = findings
-        .dom0
-        .iter()
-        .find_map(|run| traced_clear(run, mechanism, batch));
-    set_crossings(&mut row, traced);
-    row.checks = single_checks(&clears, race_of(findings, mechanism, batch));
-    if let Some(race) = race_of(findings, mechanism, batch) {
-        row.checks
-            .extend(race_checks(race, mechanism, &findings.races));
-        row.smp_safe = smp_verdict(&row.checks);
-    }
-    row
+/// A cell, and what it cost before that is itemised.
+struct Cleared {
+    cell: Cell,
+    figures: Result<Figures, Unavailable>,
 }
 
-fn traced_clear<'a>(
-    run: &'a Counted,
-    mechanism: &Mechanism,
-    batch: u32,
-) -> Option<(&'a Crossings, u64)> {
-    let mut traced = run.clears.iter().filter(|clear| clear.mark >= 0);
-    let clear = traced.find(|clear| clear.mechanism == mechanism.name && clear.batch == batch)?;
-    let id = u16::try_from(clear.mark).ok()?;
-    Some((run.crossings.get(&id)?, clear.pages))
-}
-
-/// Takes the cost of each row apart. Needs all rows, because a call's cost is a difference between batches.
-fn itemise_all(rows: &mut [Row], baselines: Baselines) {
-    let measured = |row: &Row| {
-        let measured = Measured {
-            cost_per_page: row.cost_per_page?,
-            hypercalls_per_page: hypercalls_per_page(row),
-        };
-        Some((row.mechanism.clone(), measured))
+fn clear_rows(system: System, order: &Order, findings: &Findings) -> Vec<Row> {
+    let cleared = |cell| Cleared {
+        cell,
+        figures: figures(cell, findings),
     };
-    let all: Vec<_> = rows.iter().filter_map(measured).collect();
-    for row in rows {
-        let own = all.iter().filter(|(name, _)| *name == row.mechanism);
+    let cells = cells(order, system).into_iter();
+    let mut all: Vec<_> = cells.map(cleared).collect();
+    if let Some(baselines) = baselines(findings) {
+        itemise_all(&mut all, baselines, findings);
+    }
+    let row = |Cleared { cell, figures }| {
+        let key = RowKey::new(Operation::Clear, cell.mechanism, system).at_batch(cell.batch);
+        Row::new(key, order.pages, figures).with_checks(checks(cell, findings))
+    };
+    all.into_iter().map(row).collect()
+}
+
+fn is_of(clear: &Clear, cell: Cell) -> bool {
+    clear.method == cell.mechanism.into() && clear.batch == cell.batch
+}
+
+fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
+    if let Some(reason) = &findings.no_probe {
+        return Err(Unavailable(reason.clone()));
+    }
+    let clears = untraced(findings).filter(|clear| is_of(clear, cell));
+    let figures = Figures::of_runs(clears.map(cost).collect())?;
+    Ok(Figures {
+        crossings: crossings(&findings.dom0, |run| traced(run, cell)),
+        ..figures
+    })
+}
+
+fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+    let mut clears = run.clears.iter();
+    let clear = clears.find(|clear| clear.mark >= 0 && is_of(clear, cell))?;
+    Traced::new(clear.mark, clear.pages)
+}
+
+/// Takes the cost of each cell apart. Needs all of them, because a call's cost is a difference between batches.
+fn itemise_all(all: &mut [Cleared], baselines: Baselines, findings: &Findings) {
+    let measured = |cleared: &Cleared| {
+        let figures = cleared.figures.as_ref().ok()?;
+        let measured = Measured {
+            cost_per_page: figures.cost_per_page,
+            hypercalls_per_page: figures.crossings.as_ref().map(Crossings::hypercalls),
+        };
+        Some((cleared.cell.mechanism, measured))
+    };
+    let costs: Vec<_> = all.iter().filter_map(measured).collect();
+    for cleared in all {
+        let Some((mechanism, this)) = measured(cleared) else {
+            continue;
+        };
+        let own = costs.iter().filter(|(other, _)| *other == mechanism);
         let others: Vec<_> = own.map(|(_, measured)| *measured).collect();
-        if let Some((_, this)) = measured(row) {
-            row.tolls = itemise(this, baselines, &others);
+        if let Ok(figures) = &mut cleared.figures {
+            let part = |part| baseline_cost(part, findings);
+            figures.tolls = pv32::halves(mechanism.into(), figures, part)
+                .unwrap_or_else(|| itemise(this, baselines, &others));
         }
     }
 }
 
-fn race_of<'a>(findings: &'a Findings, mechanism: &Mechanism, batch: u32) -> Option<&'a Race> {
+/// None without a probe.
+fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
+    if findings.no_probe.is_some() {
+        return Vec::new();
+    }
+    let clears: Vec<_> = untraced(findings)
+        .filter(|clear| is_of(clear, cell))
+        .collect();
     let mut races = findings.races.iter();
-    races.find(|race| race.mechanism == mechanism.name && race.batch == batch)
+    let race = races.find(|race| race.mechanism == cell.mechanism && race.batch == cell.batch);
+    let mut checks = single_checks(&clears, race);
+    checks.extend(
+        race.into_iter()
+            .flat_map(|race| race_checks(race, &findings.races)),
+    );
+    checks
 }
 
 /// What every entry is compared with: frame, flags, A and D as they were, and nothing left behind.
@@ -154,16 +175,9 @@ fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     let faults = || clears.iter().map(|clear| clear.faults);
     let with_race = pages + race.map_or(0, |race| race.dirtied);
     let raced = race.map(|race| race.faults).unwrap_or_default();
-    let wrong_classes = clears
-        .iter()
-        .filter(|clear| clear.classes != classes(clear.pages))
-        .count();
+    let misplaced = clears.iter().map(|clear| in_wrong_class(clear)).sum();
     vec![
-        Check::against_known(
-            "classes-set",
-            pages,
-            u64::try_from(wrong_classes).unwrap_or(u64::MAX),
-        ),
+        Check::against_known("classes-set", pages, misplaced),
         Check::against_known(
             "frame",
             with_race,
@@ -198,15 +212,22 @@ fn classes(pages: u64) -> [u64; 4] {
     [of(0), of(1), of(3), of(2)]
 }
 
-fn race_checks(race: &Race, mechanism: &Mechanism, all: &[Race]) -> [Check; 2] {
+/// Pages that a class lacks, which are as many as others have too many: at least so many are in a wrong class.
+fn in_wrong_class(clear: &Clear) -> u64 {
+    let classes = classes(clear.pages).into_iter().zip(clear.classes);
+    classes
+        .map(|(expected, found)| expected.saturating_sub(found))
+        .sum()
+}
+
+fn race_checks(race: &Race, all: &[Race]) -> [Check; 2] {
     type Count = fn(&Race) -> u64;
     let check = |name, tried, lost: Count| {
-        if mechanism.smp_safe {
-            let controls = all.iter().filter(|race| is_control(race)).map(lost).sum();
-            Check::against_control(name, tried, lost(race), controls)
-        } else {
-            Check::of_control(name, tried, lost(race))
+        if is_control(race) {
+            return Check::of_control(name, tried, lost(race));
         }
+        let controls = all.iter().filter(|race| is_control(race)).map(lost).sum();
+        Check::against_control(name, tried, lost(race), controls)
     };
     [
         check("smp-lost-dirty", race.dirtied, |race| {
@@ -219,20 +240,7 @@ fn race_checks(race: &Race, mechanism: &Mechanism, all: &[Race]) -> [Check; 2] {
 }
 
 fn is_control(race: &Race) -> bool {
-    pagetoll_bill::Route::Unmap
-        .mechanism(&race.mechanism)
-        .is_ok_and(|mechanism| !mechanism.smp_safe)
-}
-
-fn smp_verdict(checks: &[Check]) -> Option<bool> {
-    use pagetoll_bill::Verdict;
-    let races = || checks.iter().filter(|check| check.is_race());
-    if races().any(|check| check.verdict == Verdict::Fail) {
-        return Some(false);
-    }
-    races()
-        .all(|check| check.verdict == Verdict::Pass)
-        .then_some(true)
+    !race.mechanism.properties().smp_safe
 }
 
 #[cfg(test)]

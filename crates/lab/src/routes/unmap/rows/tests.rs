@@ -1,24 +1,24 @@
-use pagetoll_bill::{Backend, Route, System, Toll, Verdict};
+use pagetoll_bill::route::Unmap;
+use pagetoll_bill::{Toll, Verdict};
+use pagetoll_traces::xentrace;
 
 use super::*;
 use crate::guest::report::Faults;
 use crate::guest::report::User;
 
 fn order() -> Order {
-    let asked = Order {
+    let mechanisms = [Unmap::Emulate, Unmap::MmuUpdate, Unmap::PreserveAd];
+    Order {
         pages: Pages(16),
         batches: vec![1, 8],
-        mechanisms: ["emulate", "mmu-update", "preserve-ad"]
-            .map(str::to_owned)
-            .to_vec(),
+        mechanisms: mechanisms.map(Into::into).to_vec(),
         runs: 1,
-    };
-    Order::new((Route::Unmap, Backend::Lab), asked, crate::LIMITS).unwrap()
+    }
 }
 
-fn clear(mechanism: &str, batch: u32, cost: u64) -> Clear {
+fn clear(method: impl Into<Method>, batch: u32, cost: u64) -> Clear {
     Clear {
-        mechanism: mechanism.to_owned(),
+        method: method.into(),
         batch,
         pages: 16,
         mark: -1,
@@ -28,14 +28,14 @@ fn clear(mechanism: &str, batch: u32, cost: u64) -> Clear {
     }
 }
 
-fn race(mechanism: &str, batch: u32, lost: u64) -> Race {
+fn race(mechanism: Unmap, batch: u32, lost: u64) -> Race {
     let faults = Faults {
         lost_dirty: lost,
         lost_accessed: lost,
         ..Faults::default()
     };
     Race {
-        mechanism: mechanism.to_owned(),
+        mechanism,
         batch,
         dirtied: 50_000,
         accessed: 60_000,
@@ -44,20 +44,17 @@ fn race(mechanism: &str, batch: u32, lost: u64) -> Race {
 }
 
 fn findings() -> Findings {
-    let clears = [
-        ("read", 512, 6),
-        ("empty-hypercall", 512, 350),
-        ("emulate", 1, 1836),
-        ("mmu-update", 1, 980),
-        ("mmu-update", 8, 540),
-        ("preserve-ad", 1, 994),
-        ("preserve-ad", 8, 558),
+    let clears = vec![
+        clear(Method::Baseline(Baseline::Read), 512, 6),
+        clear(Method::Baseline(Baseline::EmptyHypercall), 512, 350),
+        clear(Unmap::Emulate, 1, 1836),
+        clear(Unmap::MmuUpdate, 1, 980),
+        clear(Unmap::MmuUpdate, 8, 540),
+        clear(Unmap::PreserveAd, 1, 994),
+        clear(Unmap::PreserveAd, 8, 558),
     ];
-    let clears = clears
-        .map(|(name, batch, cost)| clear(name, batch, cost))
-        .to_vec();
     let user = |cost: u64| User {
-        operation: "munmap-written".to_owned(),
+        operation: Operation::MunmapWritten,
         pages: 16,
         mark: -1,
         instructions: 16 * cost,
@@ -73,21 +70,19 @@ fn findings() -> Findings {
             ..Counted::default()
         }],
         races: vec![
-            race("emulate", 1, 0),
-            race("mmu-update", 1, 5),
-            race("mmu-update", 8, 700),
-            race("preserve-ad", 1, 0),
-            race("preserve-ad", 8, 0),
+            race(Unmap::Emulate, 1, 0),
+            race(Unmap::MmuUpdate, 1, 5),
+            race(Unmap::MmuUpdate, 8, 700),
+            race(Unmap::PreserveAd, 1, 0),
+            race(Unmap::PreserveAd, 8, 0),
         ],
         ..Findings::default()
     }
 }
 
-fn row<'a>(rows: &'a [Row], mechanism: &str, batch: u32) -> &'a Row {
-    let mut found = rows.iter().filter(|row| row.operation == "clear");
-    found
-        .find(|row| row.mechanism == mechanism && row.batch == batch)
-        .unwrap()
+fn row(rows: &[Row], mechanism: Unmap, batch: u32) -> &Row {
+    let key = RowKey::new(Operation::Clear, mechanism, System::XenPvDom0).at_batch(batch);
+    rows.iter().find(|row| row.key == key).unwrap()
 }
 
 fn failed(row: &Row) -> Vec<&str> {
@@ -101,9 +96,9 @@ fn failed(row: &Row) -> Vec<&str> {
 #[test]
 fn a_row_has_cost_tolls_and_verdict() {
     let rows = rows(&order(), &findings());
-    let preserve = row(&rows, "preserve-ad", 8);
-    assert_eq!(preserve.cost_per_page, Some(558.0));
-    assert_eq!(preserve.smp_safe, Some(true));
+    let preserve = row(&rows, Unmap::PreserveAd, 8);
+    assert_eq!(preserve.cost(), Some(558.0));
+    assert_eq!(preserve.smp_safe(), Some(true));
     let lost = preserve
         .checks
         .iter()
@@ -113,15 +108,15 @@ fn a_row_has_cost_tolls_and_verdict() {
         (lost.tried, lost.failed, lost.control_failed),
         (50_000, 0, Some(705))
     );
-    let tolls: f64 = preserve.tolls.iter().map(Toll::cost_per_page).sum();
+    let tolls = Toll::sum(preserve.tolls());
     assert!((tolls - 558.0).abs() < 1e-9);
 }
 
 #[test]
 fn a_control_that_loses_bits_is_unsafe_but_the_bill_has_not_failed() {
     let rows = rows(&order(), &findings());
-    let control = row(&rows, "mmu-update", 8);
-    assert_eq!(control.smp_safe, Some(false));
+    let control = row(&rows, Unmap::MmuUpdate, 8);
+    assert_eq!(control.smp_safe(), Some(false));
     let race = control.checks.iter().find(|check| check.is_race());
     assert_eq!(race.map(|check| check.verdict), Some(Verdict::Fail));
 }
@@ -134,8 +129,8 @@ fn without_a_losing_control_nothing_is_proved() {
         .iter_mut()
         .for_each(|race| race.faults = Faults::default());
     let rows = rows(&order(), &findings);
-    let preserve = row(&rows, "preserve-ad", 8);
-    assert_eq!(preserve.smp_safe, None);
+    let preserve = row(&rows, Unmap::PreserveAd, 8);
+    assert_eq!(preserve.smp_safe(), None);
     assert!(
         preserve
             .checks
@@ -150,8 +145,8 @@ fn a_lost_bit_of_a_safe_mechanism_fails_the_bill() {
     let mut findings = findings();
     findings.races[3].faults.lost_dirty = 1;
     let rows = rows(&order(), &findings);
-    let preserve = row(&rows, "preserve-ad", 1);
-    assert_eq!(preserve.smp_safe, Some(false));
+    let preserve = row(&rows, Unmap::PreserveAd, 1);
+    assert_eq!(preserve.smp_safe(), Some(false));
     assert_eq!(failed(preserve), ["smp-lost-dirty"]);
 }
 
@@ -160,7 +155,9 @@ fn a_missing_class_of_entries_fails_the_check() {
     let mut findings = findings();
     findings.dom0[0].clears[2].classes = [8, 8, 0, 0];
     let rows = rows(&order(), &findings);
-    assert_eq!(failed(row(&rows, "emulate", 1)), ["classes-set"]);
+    let emulate = row(&rows, Unmap::Emulate, 1);
+    assert_eq!(failed(emulate), ["classes-set"]);
+    assert_eq!((emulate.checks[0].tried, emulate.checks[0].failed), (16, 8));
 }
 
 #[test]
@@ -177,12 +174,12 @@ fn classes_are_dealt_in_turn() {
 #[test]
 fn user_space_pays_the_difference_to_native() {
     let rows = rows(&order(), &findings());
-    let dom0 = rows
-        .iter()
-        .find(|r| r.operation == "munmap-written" && r.system == System::XenPvDom0);
+    let dom0 = rows.iter().find(|r| {
+        r.key == RowKey::new(Operation::MunmapWritten, Method::Kernel, System::XenPvDom0)
+    });
     let tolls: Vec<_> = dom0
         .unwrap()
-        .tolls
+        .tolls()
         .iter()
         .map(|t| (t.name.as_str(), t.cost_each))
         .collect();
@@ -196,33 +193,34 @@ fn without_a_probe_the_rows_say_why() {
         ..findings()
     };
     let rows = rows(&order(), &findings);
-    let emulate = row(&rows, "emulate", 1);
-    assert_eq!(emulate.unavailable.as_deref(), Some("it does not build"));
-    assert_eq!(emulate.cost_per_page, None);
+    let emulate = row(&rows, Unmap::Emulate, 1);
+    assert_eq!(emulate.why_unavailable(), Some("it does not build"));
+    assert_eq!(emulate.cost(), None);
     assert!(
         rows.iter()
-            .any(|row| row.operation == "munmap-written" && row.cost_per_page.is_some())
+            .any(|row| row.key.operation == Operation::MunmapWritten && row.cost().is_some())
     );
 }
 
 #[test]
 fn crossings_are_those_that_xen_counted() {
     let mut findings = findings();
-    let mut crossings = Crossings::default();
+    let mut crossings = xentrace::Crossings::default();
     crossings.pv.ptwr = 16;
     findings.dom0[0].crossings.insert(7, crossings);
     findings.dom0[0].clears.push(Clear {
         mark: 7,
-        ..clear("emulate", 1, 2250)
+        ..clear(Unmap::Emulate, 1, 2250)
     });
     let rows = rows(&order(), &findings);
-    let emulate = row(&rows, "emulate", 1);
-    assert_eq!(emulate.crossings_per_page, Some(1.0));
+    let emulate = row(&rows, Unmap::Emulate, 1);
+    let crossed = emulate.crossings().unwrap();
+    assert_eq!(crossed.per_page, 1.0);
     assert_eq!(
-        emulate.cost_per_page,
+        emulate.cost(),
         Some(1836.0),
         "a traced step has no say in the cost"
     );
-    assert_eq!(emulate.crossings.get("ptwr"), Some(&1.0));
-    assert_eq!(emulate.tolls[1].name, "trap-and-emulate");
+    assert_eq!(crossed.by_kind.get("ptwr"), Some(&1.0));
+    assert_eq!(emulate.tolls()[1].name, "trap-and-emulate");
 }

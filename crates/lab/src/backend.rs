@@ -1,0 +1,82 @@
+//! The lab as a backend.
+
+use pagetoll_backend::{Backend, Billed, Context, Error};
+use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
+use pagetoll_images::Surroundings;
+use pagetoll_images::cache::Cache;
+use pagetoll_images::tools::{self, Images};
+
+use crate::bill::on_kernels;
+use crate::dom0;
+use crate::kernels::KernelBuilder;
+use crate::request::{OF_DOM0, Request};
+use crate::routes::{self, Way, demand, pin};
+
+/// Real Xen and Linux in QEMU.
+#[derive(Clone, Copy, Default)]
+pub struct Lab {
+    builder: Option<&'static dyn KernelBuilder>,
+}
+
+impl Lab {
+    /// A lab that boots no kernel that is built from a fix.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { builder: None }
+    }
+
+    /// A lab that also boots what `builder` builds.
+    #[must_use]
+    pub const fn with_kernels(builder: &'static dyn KernelBuilder) -> Self {
+        Self {
+            builder: Some(builder),
+        }
+    }
+}
+
+impl Backend for Lab {
+    fn kind(&self) -> Kind {
+        Kind::Lab
+    }
+
+    fn lacks(&self, _route: Route) -> &'static str {
+        "there is no probe for it in this version"
+    }
+
+    fn support_here(&self, route: Route) -> Support {
+        match (self.support(route), tools::check_lab(Images::Debian)) {
+            (Support::Yes, Err(missing)) => Support::No(missing.to_string()),
+            (support, _) => support,
+        }
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Error> {
+        match routes::of(spec.route) {
+            Way::Dom0(_) => Request::new(spec, &OF_DOM0, self.builder).map(drop),
+            Way::Demand => Request::new(spec, &demand::TERMS, self.builder).map(drop),
+            Way::Pin => pin::Request::new(spec).map(drop),
+        }
+    }
+
+    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
+        let cache = Cache::open(context.stop)?;
+        let surroundings = Surroundings {
+            cache: &cache,
+            stop: context.stop,
+            progress: context.progress,
+        };
+        match routes::of(spec.route) {
+            Way::Dom0(billing) => {
+                let request = Request::new(spec, &OF_DOM0, self.builder)?;
+                on_kernels(&request, &surroundings, |bench, surroundings| {
+                    dom0::bill::bill(billing, bench, surroundings)
+                })
+            }
+            Way::Demand => {
+                let request = Request::new(spec, &demand::TERMS, self.builder)?;
+                on_kernels(&request, &surroundings, demand::bill)
+            }
+            Way::Pin => Ok(pin::bill(&pin::Request::new(spec)?, &surroundings)?),
+        }
+    }
+}

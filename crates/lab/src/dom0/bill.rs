@@ -1,0 +1,193 @@
+//! From a request to a draft for the routes of a dom0: images, boots, rows, and what exactly was run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pagetoll_backend::{Billed, Stop};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Unit};
+use pagetoll_images::kernel::dom0::Part;
+use pagetoll_images::xen::XenImage;
+use pagetoll_images::{Surroundings, host};
+
+use crate::bill::image;
+use crate::clock::Clock;
+use crate::dom0::collect::{Collect, Collected, Job};
+use crate::dom0::findings::Findings;
+use crate::dom0::materials::Materials;
+use crate::dom0::plan;
+use crate::error::LabError;
+use crate::request::Bench;
+use crate::routes::Billing;
+use crate::vm::counter;
+
+/// Bills a route on one kernel.
+///
+/// # Errors
+/// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
+pub(crate) fn bill(
+    billing: &Billing,
+    bench: &Bench<'_>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Billed, LabError> {
+    check_host(bench, billing)?;
+    let order = &bench.request.order;
+    let clock = Clock::default();
+    let materials = obtain(billing, bench, &clock, surroundings)?;
+    let jobs = (billing.jobs)(order, plan::abilities(&materials));
+    let collect = Collect {
+        bench,
+        materials: &materials,
+        surroundings: *surroundings,
+        clock: &clock,
+    };
+    let harvest = collect.all(&jobs)?;
+    let draft = Draft {
+        backend: Backend::Lab,
+        route: bench.request.route,
+        unit: Unit::Instructions,
+        evidence: Evidence::Exact,
+        stack: stack(&harvest, &jobs, surroundings.stop)?,
+        rows: (billing.rows)(order, &harvest.findings),
+        notes: notes(bench, &materials, &harvest.findings, billing),
+        order: order.clone(),
+        inputs: inputs(&materials, &jobs)?,
+    };
+    Ok(Billed {
+        draft,
+        timings: clock.timings(),
+    })
+}
+
+fn check_host(bench: &Bench<'_>, billing: &Billing) -> Result<(), LabError> {
+    bench.sources().check_tools()?;
+    // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
+    let jobs = (billing.jobs)(&bench.request.order, plan::Abilities::ALL);
+    let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
+    Ok(host::require_memory(largest.sum(), "--pages")?)
+}
+
+fn obtain(
+    billing: &Billing,
+    bench: &Bench<'_>,
+    clock: &Clock,
+    surroundings: &Surroundings<'_>,
+) -> Result<Materials, LabError> {
+    let obtain = || bench.sources().obtain(*surroundings);
+    let mut materials = clock.time("images and builds", obtain)?;
+    if billing.counts_flushes {
+        materials.counter = counter::obtain(surroundings.cache, surroundings.stop)?;
+    }
+    if bench.request.order.needs_pv32() {
+        let obtain = || bench.sources().obtain_pv32(&materials.xen, *surroundings);
+        materials.pv32 = Some(clock.time("32-bit dom0's Xen and kernel", obtain)?);
+    }
+    Ok(materials)
+}
+
+fn stack(
+    found: &Collected,
+    jobs: &[Job],
+    stop: &Stop,
+) -> Result<BTreeMap<String, String>, LabError> {
+    let hello = &found.hello;
+    let of_pv32 = found.hello_of_pv32.as_ref();
+    // dom0 and the kernel without Xen have the same.
+    let ram = jobs.first().map(|job| job.machine.ram());
+    let parts = [
+        ("xen", Some(hello.xen.clone())),
+        ("xen-pv32", of_pv32.map(|hello| hello.xen.clone())),
+        ("linux", Some(hello.linux_version())),
+        ("linux-release", Some(hello.release.clone())),
+        ("qemu", Some(host::qemu_version(stop)?)),
+        ("guest-ram", ram),
+    ];
+    let known = parts
+        .into_iter()
+        .filter_map(|(name, version)| Some((name.to_owned(), version?)));
+    Ok(known.collect())
+}
+
+fn notes(
+    bench: &Bench<'_>,
+    materials: &Materials,
+    findings: &Findings,
+    billing: &Billing,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Part::Missing(reason) = &materials.privcmd {
+        notes.push(format!("crossings were not counted: {reason}"));
+    } else {
+        let request = bench.request;
+        let traced = request.order.pages.get().min(plan::TRACED_PAGES);
+        let items = request.route.item().many;
+        notes.push(format!(
+            "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
+        ));
+    }
+    if let Some(Err(reason)) = billing.counts_flushes.then_some(&materials.counter) {
+        notes.push(format!("writes of CR3 and CR4 were not counted: {reason}"));
+    }
+    notes.extend(findings.no_probe.iter().cloned());
+    let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
+    notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));
+    notes.extend(built_xen(materials).map(origin).map(of_pv32));
+    notes.extend(billing.notes.iter().map(|&note| note.to_owned()));
+    notes
+}
+
+/// The Xen that was built for a 32-bit guest alone.
+fn built_xen(materials: &Materials) -> Option<&XenImage> {
+    let pv32 = materials.pv32.as_ref()?.xen.as_ref().ok()?;
+    (pv32.elf != materials.xen.elf).then_some(pv32)
+}
+
+fn origin(xen: &XenImage) -> String {
+    let sources = xen.packages.iter();
+    let sources: Vec<_> = sources
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    format!(
+        "on a Xen built with CONFIG_PV32 from the source package {}: Debian's starts no 32-bit guest",
+        sources.join(", ")
+    )
+}
+
+fn inputs(materials: &Materials, jobs: &[Job]) -> Result<Inputs, LabError> {
+    let headers = materials.kernel.headers.as_ref().ok();
+    let packages = [&materials.xen.packages, &materials.kernel.packages]
+        .into_iter()
+        .chain(headers.map(|headers| &headers.packages))
+        .chain(built_xen(materials).map(|xen| &xen.packages));
+    let pv32 = materials.pv32.as_ref().map(|pv32| &pv32.kernel);
+    let files = [
+        ("xen", Some(&materials.xen.elf)),
+        ("linux", Some(&materials.kernel.image)),
+        ("init", Some(&materials.init)),
+        ("xen-probe", materials.probe.as_ref().ok()),
+        ("pv32-probe", pv32),
+        ("xen-pv32", built_xen(materials).map(|xen| &xen.elf)),
+        ("counter", materials.counter.as_ref().ok()),
+    ];
+    let image = |(name, path): (&str, Option<&PathBuf>)| path.map(|path| image(name, path));
+    Ok(Inputs {
+        boots: commands(jobs),
+        packages: packages.flatten().cloned().collect(),
+        images: files
+            .into_iter()
+            .filter_map(image)
+            .collect::<Result<_, _>>()?,
+        host_load: None,
+    })
+}
+
+/// How the machines were started, each kind once.
+fn commands(jobs: &[Job]) -> Vec<String> {
+    let mut commands = Vec::new();
+    for job in jobs {
+        let command = job.machine.command().to_string();
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    commands
+}

@@ -1,0 +1,275 @@
+//! The kernels of an order: as they were named, and where they come from.
+
+use std::path::Path;
+
+use pagetoll_backend::Error;
+use pagetoll_bill::Draft;
+use pagetoll_bill::spec::{LabSpec, Wanted};
+use pagetoll_images::Surroundings;
+use pagetoll_images::kernel::{KernelImage, KernelSource};
+
+/// What a kernel's name begins with that is built from a fix.
+const BUILT: &str = "fix:";
+/// The kernel of an order that names none.
+const DEFAULT: &str = "debian";
+
+/// Builds kernels for the lab.
+pub trait KernelBuilder: Sync {
+    /// Whether there is such a kernel. `name` begins with `fix:`.
+    ///
+    /// # Errors
+    /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
+    fn check(&self, name: &str) -> Result<(), Error>;
+
+    /// Builds it, or finds it in the cache.
+    ///
+    /// # Errors
+    /// A source that cannot be had or does not build, a machine that lacks something.
+    fn build(
+        &self,
+        name: &str,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<KernelImage, Error>;
+}
+
+/// A kernel by the name that the order has for it.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    origin: Origin,
+}
+
+#[derive(Clone)]
+enum Origin {
+    Images(KernelSource),
+    Built(&'static dyn KernelBuilder),
+}
+
+impl Kernel {
+    /// Where the kernel comes from, once it was built where that is needed.
+    ///
+    /// # Errors
+    /// Those of [`KernelBuilder::build`].
+    pub(crate) fn source(
+        &self,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<KernelSource, Error> {
+        match &self.origin {
+            Origin::Images(source) => Ok(source.clone()),
+            Origin::Built(builder) => {
+                let built = builder.build(&self.name, refresh, surroundings)?;
+                Ok(KernelSource::Built(Box::new(built)))
+            }
+        }
+    }
+
+    /// A draft that was billed on this kernel alone. Rows name only kernels that were built.
+    pub(crate) fn alone(&self, draft: Draft) -> Draft {
+        match self.origin {
+            Origin::Images(_) => draft,
+            Origin::Built(_) => draft.on_kernel(&self.name),
+        }
+    }
+
+    /// The name as that of a folder.
+    pub(crate) fn folder(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+        self.name.replace(|c| !plain(c), "_")
+    }
+}
+
+/// The kernels, in the order in which they were named; at least one.
+///
+/// # Errors
+/// A name that is none, or is there twice; folders for a kernel that brings its own.
+pub(crate) fn all(
+    lab: &LabSpec,
+    builder: Option<&'static dyn KernelBuilder>,
+) -> Result<Vec<Kernel>, Error> {
+    let names = names(lab);
+    let mut numbered = names.iter().enumerate();
+    if let Some((_, name)) = numbered.find(|(index, name)| names[..*index].contains(name)) {
+        let problem = format!("--kernel {name}: was named before; expected each kernel once");
+        return Err(Error::bad_input(problem));
+    }
+    names.iter().map(|name| named(name, lab, builder)).collect()
+}
+
+/// The kernels of what boots none that is built from a fix: those are for a dom0 alone (`fixes/kernel.config`).
+///
+/// # Errors
+/// Those of [`all`]; a kernel that is built from a fix.
+pub(crate) fn sources(lab: &LabSpec) -> Result<Vec<KernelSource>, Error> {
+    let names = names(lab);
+    if let Some(name) = names.iter().find(|name| name.starts_with(BUILT)) {
+        return Err(Error::bad_input(format!(
+            "--kernel {name}: is built for a dom0 and cannot be used here; expected one of Debian or a file"
+        )));
+    }
+    let images = |kernel: Kernel| match kernel.origin {
+        Origin::Images(source) => Some(source),
+        Origin::Built(_) => None,
+    };
+    Ok(all(lab, None)?.into_iter().filter_map(images).collect())
+}
+
+/// The kernel of what takes no other beside it.
+///
+/// # Errors
+/// Those of [`sources`]; several kernels.
+pub(crate) fn one(lab: &LabSpec) -> Result<KernelSource, Error> {
+    let several = || {
+        let given = lab.kernels.join(", ");
+        Error::bad_input(format!("--kernel {given}: expected one kernel here"))
+    };
+    let [kernel] = <[KernelSource; 1]>::try_from(sources(lab)?).map_err(|_| several())?;
+    Ok(kernel)
+}
+
+fn names(lab: &LabSpec) -> Vec<String> {
+    match lab.kernels.as_slice() {
+        [] => vec![DEFAULT.to_owned()],
+        names => names.to_vec(),
+    }
+}
+
+fn named(
+    name: &str,
+    lab: &LabSpec,
+    builder: Option<&'static dyn KernelBuilder>,
+) -> Result<Kernel, Error> {
+    let origin = if name.starts_with(BUILT) {
+        Origin::Built(built(name, lab, builder)?)
+    } else {
+        Origin::Images(source(name, lab)?)
+    };
+    Ok(Kernel {
+        name: name.to_owned(),
+        origin,
+    })
+}
+
+fn built(
+    name: &str,
+    lab: &LabSpec,
+    builder: Option<&'static dyn KernelBuilder>,
+) -> Result<&'static dyn KernelBuilder, Error> {
+    for (option, folder) in [("--headers", &lab.headers), ("--modules", &lab.modules)] {
+        if let Some(folder) = folder {
+            return Err(Error::bad_input(format!(
+                "{option} {}: there are none for a kernel that pagetoll builds; expected --kernel FILE beside it",
+                folder.display()
+            )));
+        }
+    }
+    let none = || {
+        let expected = "expected one of Debian or a file";
+        Error::bad_input(format!(
+            "--kernel {name}: there is nothing to build it with; {expected}"
+        ))
+    };
+    let builder = builder.ok_or_else(none)?;
+    builder.check(name)?;
+    Ok(builder)
+}
+
+fn source(name: &str, lab: &LabSpec) -> Result<KernelSource, Error> {
+    let mut source = name.parse::<KernelSource>()?;
+    if let Some(folder) = &lab.headers {
+        source = source.with_headers(folder.clone())?;
+    }
+    if let Some(folder) = &lab.modules {
+        source = source.with_modules(folder.clone())?;
+    }
+    Ok(source)
+}
+
+/// Refuses a file where a folder is made or written to.
+///
+/// # Errors
+/// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
+pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Error> {
+    match folder {
+        Some(path) if path.exists() && !path.is_dir() => Err(Error::bad_input(format!(
+            "{flag} {}: is a file; expected a folder",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has one kernel and builds none.
+    struct OneFix;
+
+    impl KernelBuilder for OneFix {
+        fn check(&self, name: &str) -> Result<(), Error> {
+            match name {
+                "fix:none" => Ok(()),
+                _ => Err(Error::bad_input(format!("{name}: unknown"))),
+            }
+        }
+
+        fn build(&self, name: &str, _: Wanted, _: &Surroundings<'_>) -> Result<KernelImage, Error> {
+            Err(Error::bad_input(format!("{name}: not built in this test")))
+        }
+    }
+
+    fn of(names: &[&str]) -> LabSpec {
+        LabSpec {
+            kernels: names.iter().map(|&name| name.to_owned()).collect(),
+            ..LabSpec::default()
+        }
+    }
+
+    fn refusal<T>(result: Result<T, Error>) -> String {
+        result.map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn kernels_keep_their_order_and_fixes_are_built() {
+        let kernels = all(&of(&["fix:none", "debian"]), Some(&OneFix)).unwrap();
+        assert!(matches!(kernels[0].origin, Origin::Built(_)));
+        assert!(matches!(kernels[1].origin, Origin::Images(_)));
+        assert_eq!(
+            [kernels[0].folder(), kernels[1].folder()],
+            ["fix_none", "debian"]
+        );
+        assert_eq!(all(&of(&[]), None).unwrap()[0].name, "debian");
+    }
+
+    #[test]
+    fn what_cannot_be_combined_is_refused_with_the_kernels_name() {
+        let twice = refusal(all(&of(&["debian", "debian"]), None));
+        assert!(
+            twice.starts_with("--kernel debian: was named before"),
+            "{twice}"
+        );
+        let with_headers = LabSpec {
+            headers: Some("h".into()),
+            ..of(&["fix:none"])
+        };
+        let headers = refusal(all(&with_headers, Some(&OneFix)));
+        assert!(headers.starts_with("--headers h: "), "{headers}");
+        let fix = refusal(sources(&of(&["fix:none"])));
+        assert!(
+            fix.starts_with("--kernel fix:none: is built for a dom0"),
+            "{fix}"
+        );
+        let two = refusal(one(&of(&["debian", "debian:trixie"])));
+        assert_eq!(
+            two,
+            "--kernel debian, debian:trixie: expected one kernel here"
+        );
+        assert_eq!(
+            refusal(all(&of(&["fix:x"]), Some(&OneFix))),
+            "fix:x: unknown"
+        );
+        assert!(refusal(all(&of(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
+    }
+}
