@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::cost::CostTable;
 use pagetoll_sim::contention::demand::{Mechanism, Scenario, calibrate, run};
 
@@ -23,9 +24,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for vcpus in VCPUS {
             let begun = Instant::now();
             let scenario = Scenario::new(mechanism, vcpus);
-            let ran = run((topology, &prices), calibration.of(mechanism), &scenario)?;
+            let ran = run(topology, &prices, calibration.of(mechanism), &scenario)?;
             let rate = ran.pages_per_second;
-            let name = mechanism.name();
+            let name = mechanism.models().properties().name;
             println!(
                 "{name:<16} {vcpus:>5} {rate:>10.0} pages/s, {:?}",
                 begun.elapsed()

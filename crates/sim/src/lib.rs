@@ -6,10 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+mod backend;
 pub mod calibrate;
 pub mod contention;
+pub mod costs;
+mod error;
 pub mod routes;
 pub mod search;
 mod sensitivity;
-pub mod timeline;
+mod timeline;
 pub mod validate;
+
+pub use backend::Sim;
+pub use error::{BillingError, RequestError};

@@ -1,11 +1,10 @@
-//! The simulator as a backend: from an order and a cost table to a bill.
+//! The routes: a request made from an order, its rows, the tariff of each mechanism, and what calibrates the figures.
 //!
-//! A mechanism is travelled once, for real, on the simulated system ([`Walked`](pagetoll_models::linux::Walked): what was crossed and
-//! done, counted and checked). Prices are attached afterwards, once for each sample of the cost table, so that a spread costs no
-//! second run. The same order, table and seed give the same bill, byte for byte.
+//! A mechanism runs once, for real, on the simulated system ([`Walked`](pagetoll_models::linux::Walked): what was
+//! crossed and done, counted and checked). Prices are attached afterwards, once for each sample of the cost table, so
+//! that a spread costs no second run. The same order, table and seed give the same bill, byte for byte.
 
-pub(crate) mod cells;
-mod crossings;
+pub(crate) mod counted;
 pub mod demand;
 pub(crate) mod derived;
 pub(crate) mod fault;
@@ -20,91 +19,17 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostError, CostTable, Prices};
-use pagetoll_bill::{
-    Backend, Bill, Evidence, Limits, Order, Provenance, Route, Row, Schema, System,
-    UnknownMechanism,
-};
-use pagetoll_units::Pages;
-use rayon::prelude::*;
-use thiserror::Error;
+use pagetoll_bill::cost::{CostTable, Prices};
+use pagetoll_bill::{Backend, Defaults, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec};
 
-use self::cells::Cell;
-use crate::contention::demand::DemandError;
-use crate::contention::flush_lock::FlushError;
-use crate::timeline::Timeline;
-use pagetoll_models::Error;
-
-pub use crate::contention::flush_lock::WaitsWith;
-
-/// What the simulator can take: 1 TiB of pages, the entries of one table. It has no noise to be averaged out, so one run.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 28),
-    batch: 512,
-    runs: 1,
-};
+use crate::costs;
+use crate::error::RequestError;
 
 /// Samples of the cost table, when the order does not say.
 pub const DEFAULT_SAMPLES: u32 = 200;
 
-/// Why no bill came of it.
-#[derive(Debug, Error)]
-pub enum BillingError {
-    /// The table lacks a figure that the route needs.
-    #[error(transparent)]
-    Costs(#[from] CostError),
-    /// The order names a mechanism that the simulator does not have.
-    #[error(transparent)]
-    Mechanism(#[from] UnknownMechanism),
-    /// vCPUs that flush each other cannot be run, or wait for each other for ever.
-    #[error(transparent)]
-    Flush(#[from] FlushError),
-    /// A route without virtual time.
-    #[error(
-        "route {0} has no timeline: what its mechanisms do is counted and priced; expected route flush"
-    )]
-    NoTimeline(Route),
-    /// Demand paging cannot be run.
-    #[error(transparent)]
-    Demand(#[from] DemandError),
-    /// The simulated system cannot do what was ordered.
-    #[error(transparent)]
-    System(#[from] Error),
-}
-
-impl BillingError {
-    /// The exit code that it means: 1 for a simulation that did not come to its end, 2 for what cannot be simulated.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Flush(FlushError::Run(_)) => 1,
-            Self::Demand(DemandError::Run(_)) => 1,
-            Self::Costs(_)
-            | Self::Mechanism(_)
-            | Self::NoTimeline(_)
-            | Self::System(_)
-            | Self::Flush(_)
-            | Self::Demand(_) => 2,
-        }
-    }
-}
-
-/// What is to be billed, and by which prices.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The route.
-    pub route: Route,
-    /// Pages, batches, mechanisms.
-    pub order: Order,
-    /// What things cost.
-    pub costs: CostTable,
-    /// How often the table is sampled.
-    pub samples: Samples,
-    /// How `flush_lock` is waited for.
-    pub waits: WaitsWith,
-    /// The command line, for the bill's provenance.
-    pub command: String,
-}
+/// The most samples of a cost table.
+pub const MOST_SAMPLES: u32 = 100_000;
 
 /// A seeded sequence of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +41,17 @@ pub struct Samples {
 }
 
 impl Samples {
+    fn ordered(spec: &Spec, default: u32) -> Result<Self, RequestError> {
+        let count = spec.sim.samples.unwrap_or(default);
+        if !(1..=MOST_SAMPLES).contains(&count) {
+            return Err(RequestError::Samples { given: count });
+        }
+        Ok(Self {
+            count,
+            seed: spec.seed.unwrap_or(1),
+        })
+    }
+
     /// The prices of sample number `index`. A single sample is the table's own values.
     pub(crate) fn prices(self, costs: &CostTable, index: u64) -> Prices<'_> {
         if self.count == 1 {
@@ -131,100 +67,56 @@ impl Samples {
     }
 }
 
-/// Bills the route.
-///
-/// # Errors
-/// [`BillingError::Costs`] before anything is simulated when the table lacks a figure; a deadlock of the simulated CPUs.
-pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let (rows, profiles) = match request.route {
-        Route::Flush => flush::rows(request)?,
-        _ => (rows(request)?, Vec::new()),
-    };
-    Ok(Bill {
-        schema: Schema::V1,
-        route: request.route,
-        backend: Backend::Sim,
-        backend_reason: String::new(),
-        unit: request.costs.unit,
-        evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
-        rows,
-        order: request.order.clone(),
-        notes: notes(request).into_iter().chain(profiles).collect(),
-        provenance: Provenance {
-            command: request.command.clone(),
-            pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Provenance::default()
-        },
-    })
+/// What a route takes, and what it takes where an order does not say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) defaults: Defaults,
+    pub(crate) limits: Limits,
+    pub(crate) samples: u32,
 }
 
-/// Who paid what, and when: one run of a mechanism with the table's own values.
-///
-/// # Errors
-///
-/// As [`bill`]; [`BillingError::NoTimeline`] for a route whose mechanisms are counted, and not run in virtual time.
-pub fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
-    match request.route {
-        Route::Flush => flush::timeline(request, mechanism),
-        other => Err(BillingError::NoTimeline(other)),
+/// What all routes have of an order: what is run, and what prices it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ordered {
+    pub(crate) route: Route,
+    pub(crate) order: Order,
+    pub(crate) costs: CostTable,
+    pub(crate) samples: Samples,
+}
+
+impl Ordered {
+    pub(crate) fn new(spec: &Spec, range: Range) -> Result<Self, RequestError> {
+        Ok(Self {
+            route: spec.route,
+            order: spec.order(Backend::Sim, range.defaults, range.limits)?,
+            costs: costs::find(spec.sim.costs.as_deref(), spec.route)?,
+            samples: Samples::ordered(spec, range.samples)?,
+        })
     }
-}
 
-fn rows(request: &Request) -> Result<Vec<Row>, BillingError> {
-    let cells = cells::cells(request.route, &request.order)?;
-    let rows = cells.into_par_iter().map(|cell| row(request, cell));
-    rows.collect()
-}
-
-fn row(request: &Request, cell: Cell) -> Result<Row, BillingError> {
-    let tariff = cell.operation.tariff(cells::width(cell.system));
-    let items = request.order.pages;
-    let name = cell.operation.name();
-    let mut row = Row::new(name, cell.mechanism.name, cell.mechanism.role, items);
-    row.batch = cell.batch;
-    row.system = cell.system;
-    // Checked before a terabyte is walked.
-    if let Err(lacking) = price::check(&tariff, &request.costs) {
-        if cell.system == System::XenPv32Dom0 && is_ordered_beside_others(request, cell) {
-            row.unavailable = Some(lacking.to_string());
-            return Ok(row);
+    pub(crate) fn draft(&self, rows: Vec<Row>, notes: Vec<String>) -> Draft {
+        Draft {
+            backend: Backend::Sim,
+            route: self.route,
+            unit: self.costs.unit,
+            evidence: Evidence::Modelled,
+            stack: BTreeMap::from([("costs".to_owned(), self.costs.name.clone())]),
+            order: self.order.clone(),
+            rows,
+            notes,
+            inputs: Inputs::default(),
         }
-        return Err(lacking.into());
     }
-    let walked = cell.run(items)?;
-    row.crossings = crossings::by_kind(&walked);
-    row.crossings_per_page = Some(row.crossings.values().fold(0.0, |sum, count| sum + count));
-    row.checks = cell.operation.checks(&walked.checked);
-    let priced = (tariff.as_slice(), &(&walked).into());
-    price::set(&mut row, priced, (&request.costs, request.samples))?;
-    Ok(row)
-}
 
-/// Whether the order has mechanisms that a 64-bit dom0 has too: a table of such a dom0 prices those, and rows of a
-/// 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
-fn is_ordered_beside_others(request: &Request, cell: Cell) -> bool {
-    let on = |system| request.order.mechanisms_on(request.route, system);
-    let only = on(cell.system);
-    on(System::XenPvDom0)
-        .iter()
-        .any(|other| only.iter().all(|one| one.name != other.name))
-}
-
-fn notes(request: &Request) -> Vec<String> {
-    let spread = match request.samples.count {
-        1 => "costs: the cost table's values as they are".to_owned(),
-        count => format!(
-            "costs: the machine in the middle of {count} drawn from the cost table's spread (seed {}); in brackets \
-             where 90 % of them lie",
-            request.samples.seed
-        ),
-    };
-    let mut notes = vec![
-        spread,
-        "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does"
-            .to_owned(),
-    ];
-    notes.extend(versions::of_xen_pv(&request.costs));
-    notes
+    /// How the costs were drawn from the table.
+    pub(crate) fn spread(&self) -> String {
+        match self.samples.count {
+            1 => "costs: the cost table's values as they are".to_owned(),
+            count => format!(
+                "costs: the machine in the middle of {count} drawn from the cost table's spread (seed {}); in brackets \
+                 where 90 % of them lie",
+                self.samples.seed
+            ),
+        }
+    }
 }

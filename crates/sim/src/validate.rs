@@ -1,22 +1,23 @@
 //! Published figures beside what the model makes of them.
 //!
-//! A comparison names the table that prices it and computes one number from mechanisms that were travelled on the
+//! A comparison names the table that prices it and computes one number from mechanisms that were run on the
 //! simulated system. A figure that its table was fitted to is shown, but is no prediction.
 
 mod expressions;
 pub mod live;
 
-use pagetoll_bill::Interval;
 use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
 use pagetoll_bill::cost::{CostKey, CostTable, Prices};
+use pagetoll_bill::row::Interval;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::routes::{BillingError, Samples};
+use crate::costs;
+use crate::error::BillingError;
+use crate::routes::Samples;
 use crate::sensitivity::dominating;
 
 pub use crate::sensitivity::Sensitivity;
-pub use expressions::TABLES;
 
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
@@ -40,14 +41,12 @@ pub struct Comparison {
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// Compares all published figures that the model can express with it, in the order of `published`. `costs` finds a table
-/// by its name, one of [`TABLES`].
+/// Compares all published figures that the model can express with it, in the order of `published`.
 ///
 /// # Errors
 /// A table lacks a figure.
-pub fn validate<'a>(
+pub fn validate(
     published: &[Published],
-    costs: impl Fn(&str) -> &'a CostTable + Sync,
     samples: Samples,
 ) -> Result<Vec<Comparison>, BillingError> {
     let known = published
@@ -55,8 +54,8 @@ pub fn validate<'a>(
         .filter_map(|figure| Some((figure, expressions::named(&figure.id)?)));
     known
         .map(|(figure, expression)| {
-            let model = (expression.prepare)()?;
-            compare(figure, (costs(expression.costs), &model), samples)
+            let costs = costs::named(expression.costs)?;
+            compare(figure, &costs, &(expression.prepare)()?, samples)
         })
         .collect()
 }
@@ -71,7 +70,8 @@ pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> 
 
 fn compare(
     published: &Published,
-    (costs, model): (&CostTable, &expressions::Model),
+    costs: &CostTable,
+    model: &expressions::Model,
     samples: Samples,
 ) -> Result<Comparison, BillingError> {
     let drawn = (0..u64::from(samples.count)).into_par_iter();

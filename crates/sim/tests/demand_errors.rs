@@ -6,51 +6,40 @@
 use std::fmt::Write;
 
 use expect_test::expect_file;
-use pagetoll_bill::Order;
-use pagetoll_bill::cost::CostTable;
-use pagetoll_bill::cost::published::Published;
-use pagetoll_sim::contention::demand::{Pinning, WhatIf};
-use pagetoll_sim::routes::Samples;
-use pagetoll_sim::routes::demand::{
-    DEFAULT_PAGES, DEFAULT_SAMPLES, Errors, Readers, Report, Request, bill, summary,
-};
+use pagetoll_backend::{Backend, Context, Quiet, Stop};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::{Draft, Route, RouteMechanism, Spec};
+use pagetoll_sim::Sim;
+use pagetoll_sim::routes::demand::{DEFAULT_SAMPLES, Errors, summary};
 
-const TABLES: [(&str, &str, &str); 2] = [
-    (
-        "1 vCPU",
-        "x86-256-core",
-        include_str!("../../../costs/x86-256-core.toml"),
-    ),
-    (
-        "1 and 4 vCPUs",
-        "x86-256-core-1-4",
-        include_str!("../../../costs/x86-256-core-1-4.toml"),
-    ),
+/// A cost table, and what it is calibrated to.
+struct Table {
+    calibrated_to: &'static str,
+    name: &'static str,
+}
+
+const TABLES: [Table; 2] = [
+    Table {
+        calibrated_to: "1 vCPU",
+        name: "x86-256-core",
+    },
+    Table {
+        calibrated_to: "1 and 4 vCPUs",
+        name: "x86-256-core-1-4",
+    },
 ];
-const MECHANISMS: [&str; 2] = ["uffd", "exit-on-missing"];
+const MECHANISMS: [Demand; 2] = [Demand::Uffd, Demand::ExitOnMissing];
 const SEED: u64 = 1;
 
-fn request(name: &str, text: &str) -> Request {
-    Request {
-        order: Order {
-            pages: DEFAULT_PAGES,
-            batches: vec![1],
-            mechanisms: MECHANISMS.map(str::to_owned).to_vec(),
-            runs: 1,
-        },
-        vcpus: (0..9).map(|power| 1 << power).collect(),
-        readers: Readers::AsVcpus,
-        pinning: Pinning::Apart,
-        what_if: WhatIf::Real,
-        costs: CostTable::parse(name, text).unwrap(),
-        samples: Samples {
-            count: DEFAULT_SAMPLES,
-            seed: SEED,
-        },
-        published: Published::built_in().to_vec(),
-        report: Report::Rows,
-        command: String::new(),
-    }
+fn billed(table: &str) -> Draft {
+    let mut spec = Spec::new(Route::Demand);
+    spec.seed = Some(SEED);
+    spec.mechanisms = MECHANISMS
+        .map(|one| one.properties().name.to_owned())
+        .to_vec();
+    spec.sim.costs = Some(table.to_owned());
+    let (stop, progress) = (&Stop::new(), &Quiet);
+    Sim.bill(&spec, &Context { stop, progress }).unwrap().draft
 }
 
 fn line(calibrated_to: &str, row: &str, Errors { median, worst }: Errors, inside: &str) -> String {
@@ -62,14 +51,16 @@ fn line(calibrated_to: &str, row: &str, Errors { median, worst }: Errors, inside
 fn the_errors_in_the_documents_are_those_of_the_model() {
     let mut models = String::new();
     let mut laws = String::new();
-    for (calibrated_to, name, text) in TABLES {
-        let bill = bill(&request(name, text)).unwrap();
+    for table in TABLES {
+        let draft = billed(table.name);
+        let calibrated_to = table.calibrated_to;
         for mechanism in MECHANISMS {
-            let all = summary(&bill.rows, mechanism).unwrap();
+            let all = summary(&draft.rows, mechanism).unwrap();
+            let name = mechanism.properties().name;
             let inside = format!("{} of {}", all.inside, all.compared);
-            models += &line(calibrated_to, mechanism, all.errors, &inside);
+            models += &line(calibrated_to, name, all.errors, &inside);
             if let Some(errors) = all.by_law {
-                let law = format!("{mechanism}, universal scalability law");
+                let law = format!("{name}, universal scalability law");
                 laws += &line(calibrated_to, &law, errors, "");
             }
         }

@@ -18,6 +18,9 @@ mod shared;
 mod tolls;
 mod vcpu;
 
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::spec::{Placement, WhatIf};
+
 pub use calibrate::{Calibration, Miss, calibrate};
 pub use costs::Factors;
 pub use run::{DemandError, Ran, Spent, run};
@@ -41,67 +44,28 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All.
-    pub const ALL: [Self; 5] = [
-        Self::Populated,
-        Self::Kernel,
-        Self::Uffd,
-        Self::Exit,
-        Self::ExitOnMissing,
-    ];
-
-    /// Its name in orders and bills.
+    /// The model of a mechanism; `None` where it is not modelled.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Populated => "populated",
-            Self::Kernel => "kernel",
-            Self::Uffd => "uffd",
-            Self::Exit => "exit",
-            Self::ExitOnMissing => "exit-on-missing",
+    pub const fn of(mechanism: Demand) -> Option<Self> {
+        match mechanism {
+            Demand::Populated => Some(Self::Populated),
+            Demand::Kernel => Some(Self::Kernel),
+            Demand::Uffd => Some(Self::Uffd),
+            Demand::Exit => Some(Self::Exit),
+            Demand::ExitOnMissing => Some(Self::ExitOnMissing),
+            Demand::ExitGmem => None,
         }
     }
 
-    /// Whether it takes several pages at once.
+    /// The mechanism that it models.
     #[must_use]
-    pub const fn is_batched(self) -> bool {
-        !matches!(self, Self::Populated | Self::Kernel)
-    }
-}
-
-/// Where readers are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pinning {
-    /// On the CPUs after those of the vCPUs, as long as there are any.
-    #[default]
-    Apart,
-    /// On the CPUs of the vCPUs.
-    Together,
-}
-
-/// One thing in which a system differs from the real one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhatIf {
-    /// None.
-    #[default]
-    Real,
-    /// Looking at an entry of a wait queue costs nothing.
-    NoWalks,
-    /// The line of `mm_users` and `mmap_lock` is everywhere at once.
-    MmUsersFree,
-    /// Contended lines go to who has waited for longest.
-    FifoLines,
-}
-
-impl WhatIf {
-    /// Its name in orders.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn models(self) -> Demand {
         match self {
-            Self::Real => "real",
-            Self::NoWalks => "no-walks",
-            Self::MmUsersFree => "mm-users-free",
-            Self::FifoLines => "fifo-lines",
+            Self::Populated => Demand::Populated,
+            Self::Kernel => Demand::Kernel,
+            Self::Uffd => Demand::Uffd,
+            Self::Exit => Demand::Exit,
+            Self::ExitOnMissing => Demand::ExitOnMissing,
         }
     }
 }
@@ -119,10 +83,10 @@ pub struct Scenario {
     pub batch: u32,
     /// Pages that each vCPU brings in on average while it is counted; a few hundred in all at least.
     pub pages: u64,
-    /// Where readers are.
-    pub pinning: Pinning,
-    /// What is different.
-    pub what_if: WhatIf,
+    /// Where readers are: on the CPUs of the vCPUs, or else on those after them, as long as there are any.
+    pub placement: Placement,
+    /// What differs from the real system; what other routes have does nothing here.
+    pub what_if: Option<WhatIf>,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -137,8 +101,8 @@ impl Scenario {
             readers: vcpus,
             batch: 1,
             pages: 6,
-            pinning: Pinning::Apart,
-            what_if: WhatIf::Real,
+            placement: Placement::Apart,
+            what_if: None,
             seed: 1,
         }
     }
@@ -155,7 +119,10 @@ impl Scenario {
         let threads = 1..=MOST_VCPUS;
         let has_readers = self.mechanism != Mechanism::Uffd || threads.contains(&self.readers);
         if !threads.contains(&self.vcpus) || !has_readers {
-            return Err(DemandError::Threads(self.vcpus, self.readers));
+            return Err(DemandError::Threads {
+                vcpus: self.vcpus,
+                readers: self.readers,
+            });
         }
         if self.batch == 0 {
             return Err(DemandError::NoBatch);

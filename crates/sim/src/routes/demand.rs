@@ -1,146 +1,164 @@
-//! The demand route on the simulator: every mechanism, number of vCPUs and batch, run once for each sample of a host
-//! table.
+//! The demand route: every mechanism, number of vCPUs and batch, run once for each sample of a cost table.
 //!
 //! A row shows the sample in the middle, with its own tolls: what a page took of its vCPU's thread, and, where the
-//! thread slept, what it took of the reader that served it; what is left is waiting in queues and coming round.
+//! thread slept, what it took of the reader that served it; what is left is waiting in queues and for a CPU.
 
 mod compare;
 mod usl;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::cost::{CostKey, CostTable, Prices, Topology};
+use pagetoll_backend::Stop;
+use pagetoll_bill::cost::{CostKey, Prices, Topology};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::row::Rate;
+use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Backend, Bill, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System, Toll,
+    Defaults, Draft, Figures, Limits, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System,
+    Toll,
 };
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use crate::contention::demand::{Mechanism, Miss, Pinning, Ran, Scenario, WhatIf, calibrate, run};
-use crate::routes::{BillingError, Samples};
+use super::{Ordered, Range, Samples};
+use crate::contention::demand::{MOST_VCPUS, Mechanism, Miss, Ran, Scenario, calibrate, run};
+use crate::error::{BillingError, RequestError};
 use crate::sensitivity::{Sensitivity, dominating};
 
 pub use compare::{Errors, Summary, summary};
 
-/// What the model can take. Rates are those of the steady state, so pages are few.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 12),
-    batch: 512,
-    runs: 1,
+/// Rates are those of the steady state, so pages are few.
+const RANGE: Range = Range {
+    defaults: Defaults {
+        // Pages that each vCPU brings in while it is counted; a few hundred in all at least.
+        pages: Pages(6),
+        batches: &[1],
+        runs: 1,
+    },
+    limits: Limits {
+        pages: Pages(1 << 12),
+        batch: 512,
+        runs: 1,
+    },
+    // Two beyond either end of the interval.
+    samples: DEFAULT_SAMPLES,
 };
 
-/// Pages that each vCPU brings in while it is counted, when the order does not say; a few hundred in all at least.
-pub const DEFAULT_PAGES: Pages = Pages(6);
-
-/// Samples of the cost table, when the order does not say: two beyond either end of the interval.
+/// Samples of the cost table, when the order does not say.
 pub const DEFAULT_SAMPLES: u32 = 40;
 
-/// How many readers there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readers {
-    /// As many as vCPUs.
-    AsVcpus,
-    /// So many.
-    Count(u32),
-}
+/// As many as were published.
+const VCPUS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// What is told beside the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// Nothing.
-    Rows,
-    /// Which figures of the table dominate each row.
-    Sensitivity,
-}
-
-/// What is to be billed, and by which prices.
+/// What pages memory in, and by which prices.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// Mechanisms, batches, and the pages of each vCPU.
-    pub order: Order,
-    /// Numbers of vCPUs.
-    pub vcpus: Vec<u32>,
-    /// Readers of the userfaultfd.
-    pub readers: Readers,
-    /// Where they are.
-    pub pinning: Pinning,
-    /// What the system does otherwise than the real one.
-    pub what_if: WhatIf,
-    /// What things cost.
-    pub costs: CostTable,
-    /// How often the table is sampled.
-    pub samples: Samples,
-    /// What others measured; compared with if the table is calibrated to any of it.
-    pub published: Vec<Published>,
-    /// What is told beside the rows.
-    pub report: Report,
-    /// The command line, for the bill's provenance.
-    pub command: String,
+pub(crate) struct Request {
+    pub(crate) ordered: Ordered,
+    /// Ascending, each once.
+    vcpus: Vec<u32>,
+    /// Readers of the userfaultfd; `None`: as many as vCPUs.
+    readers: Option<u32>,
+    placement: Placement,
+    what_if: Option<WhatIf>,
+    /// Whether the figures that dominate each row are named.
+    sensitivity: Wanted,
+}
+
+impl Request {
+    pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
+        let said = &spec.demand;
+        let readers = said.readers.map(|count| threads(Opt::Readers, count));
+        Ok(Self {
+            ordered: Ordered::new(spec, RANGE)?,
+            vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
+            readers: readers.transpose()?,
+            placement: said.placement.unwrap_or(Placement::Apart),
+            what_if: what_if(spec)?,
+            sensitivity: spec.sim.sensitivity,
+        })
+    }
+}
+
+fn vcpus(said: &[u32]) -> Result<Vec<u32>, RequestError> {
+    let counts = said.iter().map(|&count| threads(Opt::Vcpus, count));
+    let mut vcpus = counts.collect::<Result<Vec<_>, _>>()?;
+    vcpus.sort_unstable();
+    vcpus.dedup();
+    Ok(vcpus)
+}
+
+fn threads(option: Opt, given: u32) -> Result<u32, RequestError> {
+    let most = MOST_VCPUS;
+    if (1..=most).contains(&given) {
+        Ok(given)
+    } else {
+        Err(RequestError::Threads {
+            option,
+            given,
+            most,
+        })
+    }
+}
+
+fn what_if(spec: &Spec) -> Result<Option<WhatIf>, RequestError> {
+    match spec.sim.what_if {
+        Some(given @ WhatIf::InterruptsOff) => Err(RequestError::WhatIf {
+            given,
+            route: spec.route,
+            expected: "no-walks, mm-users-free or fifo-lines, or it with route flush",
+        }),
+        what_if @ (None | Some(WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines)) => {
+            Ok(what_if)
+        }
+    }
 }
 
 /// Bills the route.
 ///
 /// # Errors
-/// The table lacks a figure or the topology; more vCPUs than the model takes.
-pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let topology = request.costs.topology()?;
+/// The table lacks a figure or the topology; threads that wait for each other for ever.
+pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
+    let Ordered { costs, samples, .. } = &request.ordered;
+    let topology = costs.topology()?;
     let scenarios = scenarios(request);
-    let indices = (0..u64::from(request.samples.count)).into_par_iter();
-    let machines: Vec<_> = indices
-        .map(|index| machine((request, topology), &scenarios, index))
-        .collect::<Result<_, _>>()?;
+    let indices = (0..u64::from(samples.count)).into_par_iter();
+    let machines = indices.map(|index| {
+        stop.check()?;
+        let prices = samples.prices(costs, index);
+        let seed = samples.seed.wrapping_add(index);
+        Bench { topology, seed }.machine(&prices, &scenarios)
+    });
+    let machines: Vec<_> = machines.collect::<Result<_, BillingError>>()?;
     let rows = scenarios.iter().enumerate();
     let mut rows: Vec<Row> = rows
         .map(|(cell, scenario)| row(scenario, machines.iter().map(|one| &one.runs[cell])))
         .collect();
     let mut notes = notes(request);
     notes.extend(missed(&machines));
-    notes.extend(compare::with_published(&mut rows, request));
-    if request.report == Report::Sensitivity {
-        notes.extend(sensitivities((request, topology), &scenarios)?);
+    notes.extend(compare::with_published(&mut rows, costs));
+    if request.sensitivity == Wanted::Yes {
+        notes.extend(sensitivities(request, topology, &scenarios, stop)?);
     }
-    Ok(Bill {
-        schema: Schema::V1,
-        route: Route::Demand,
-        backend: Backend::Sim,
-        backend_reason: String::new(),
-        unit: request.costs.unit,
-        evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
-        rows,
-        order: request.order.clone(),
-        notes,
-        provenance: Provenance {
-            command: request.command.clone(),
-            pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Provenance::default()
-        },
-    })
+    Ok(request.ordered.draft(rows, notes))
 }
 
 /// Every row's scenario, in the order of the bill.
 fn scenarios(request: &Request) -> Vec<Scenario> {
-    let ordered = |m: &Mechanism| request.order.mechanisms.iter().any(|n| n == m.name());
+    let order = &request.ordered.order;
     let mut scenarios = Vec::new();
-    for mechanism in Mechanism::ALL.into_iter().filter(ordered) {
+    for mechanism in order.of::<Demand>() {
+        let Some(model) = Mechanism::of(mechanism) else {
+            continue;
+        };
         for &vcpus in &request.vcpus {
-            let batches: &[u32] = if mechanism.is_batched() {
-                &request.order.batches
-            } else {
-                &[1]
-            };
-            scenarios.extend(batches.iter().map(|&batch| Scenario {
-                readers: match request.readers {
-                    Readers::AsVcpus => vcpus,
-                    Readers::Count(count) => count,
-                },
+            let batches = order.batches_of(mechanism).iter();
+            scenarios.extend(batches.map(|&batch| Scenario {
+                readers: request.readers.unwrap_or(vcpus),
                 batch,
-                pages: request.order.pages.get(),
-                pinning: request.pinning,
+                pages: order.pages.get(),
+                placement: request.placement,
                 what_if: request.what_if,
-                seed: request.samples.seed,
-                ..Scenario::new(mechanism, vcpus)
+                ..Scenario::new(model, vcpus)
             }));
         }
     }
@@ -154,35 +172,27 @@ struct Machine {
     misses: Vec<Miss>,
 }
 
-/// All rows on sample number `index`.
-fn machine(
-    (request, topology): (&Request, Topology),
-    scenarios: &[Scenario],
-    index: u64,
-) -> Result<Machine, BillingError> {
-    let prices = request.samples.prices(&request.costs, index);
-    let seed = request.samples.seed.wrapping_add(index);
-    on_prices((topology, &prices), scenarios, seed)
+/// A host, and the seed of the runs on it.
+#[derive(Clone, Copy)]
+struct Bench {
+    topology: Topology,
+    seed: u64,
 }
 
-fn on_prices(
-    (topology, prices): (Topology, &Prices<'_>),
-    scenarios: &[Scenario],
-    seed: u64,
-) -> Result<Machine, BillingError> {
-    let calibration = calibrate(topology, prices, seed)?;
-    let ran = scenarios.iter().map(|scenario| {
-        let scenario = Scenario { seed, ..*scenario };
-        run(
-            (topology, prices),
-            calibration.of(scenario.mechanism),
-            &scenario,
-        )
-    });
-    Ok(Machine {
-        runs: ran.collect::<Result<_, _>>()?,
-        misses: calibration.misses,
-    })
+impl Bench {
+    fn machine(self, prices: &Prices<'_>, scenarios: &[Scenario]) -> Result<Machine, BillingError> {
+        let Self { topology, seed } = self;
+        let calibration = calibrate(topology, prices, seed)?;
+        let ran = scenarios.iter().map(|scenario| {
+            let scenario = Scenario { seed, ..*scenario };
+            let factors = calibration.of(scenario.mechanism);
+            run(topology, prices, factors, &scenario)
+        });
+        Ok(Machine {
+            runs: ran.collect::<Result<_, _>>()?,
+            misses: calibration.misses,
+        })
+    }
 }
 
 /// One line for each calibration point that samples do not meet: how many, and the one that is furthest off.
@@ -206,22 +216,26 @@ fn missed(machines: &[Machine]) -> Vec<String> {
 }
 
 fn row<'a>(scenario: &Scenario, runs: impl Iterator<Item = &'a Ran>) -> Row {
-    let name = scenario.mechanism.name();
-    let known = Route::Demand.mechanism(name);
-    let role = known.map_or(Role::Alternative, |known| known.role);
     let runs: Vec<&Ran> = runs.collect();
     let pages = runs.first().map_or(0, |ran| ran.pages);
-    let mut row = Row {
+    let key = RowKey {
         batch: scenario.batch,
-        system: System::KvmGuest,
         vcpus: Some(scenario.vcpus),
         readers: Some(scenario.readers()).filter(|readers| *readers > 0),
-        ..Row::new("page-in", name, role, Pages(pages))
+        ..RowKey::new(
+            Operation::PageIn,
+            scenario.mechanism.models(),
+            System::KvmGuest,
+        )
     };
-    row.set_samples(runs.iter().map(|ran| tolls(scenario, ran)).collect());
-    let rate = row.cost_per_page.map(|cost| rate(scenario.vcpus, cost));
-    row.pages_per_second = rate;
-    row
+    let mut figures = Figures::of_samples(runs.iter().map(|ran| tolls(scenario, ran)).collect());
+    if let Ok(figures) = &mut figures {
+        figures.rate = Some(Rate {
+            pages_per_second: rate(scenario.vcpus, figures.cost_per_page),
+            stddev: None,
+        });
+    }
+    Row::new(key, Pages(pages), figures)
 }
 
 /// Pages of all vCPUs in a second, of what a page takes each.
@@ -256,16 +270,12 @@ fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
     if rest > NOTHING * cost {
         items.push((waits_for.to_owned(), rest));
     }
-    let toll = |(name, cost_each)| Toll {
-        name,
-        count_per_page: 1.0,
-        cost_each,
-    };
-    items.into_iter().map(toll).collect()
+    let items = items.into_iter();
+    items.map(|(name, cost)| Toll::once(name, cost)).collect()
 }
 
 fn notes(request: &Request) -> Vec<String> {
-    let Samples { count, seed } = request.samples;
+    let Samples { count, seed } = request.ordered.samples;
     let spread = match count {
         1 => format!("rates: the cost table's values as they are (seed {seed})"),
         _ => format!(
@@ -277,25 +287,29 @@ fn notes(request: &Request) -> Vec<String> {
         spread,
         "modelled in virtual time: threads, contended cache lines, locks, wait queues; steady state".to_owned(),
     ];
-    if request.what_if != WhatIf::Real {
-        notes.push(format!("what if: {}", request.what_if.name()));
-    }
+    notes.extend(request.what_if.map(|what_if| format!("what if: {what_if}")));
     notes
 }
 
 /// What dominates each row: rates with one figure of the table at its low and at its high, calibrated anew.
 fn sensitivities(
-    (request, topology): (&Request, Topology),
+    request: &Request,
+    topology: Topology,
     scenarios: &[Scenario],
+    stop: &Stop,
 ) -> Result<Vec<String>, BillingError> {
+    let Ordered { costs, samples, .. } = &request.ordered;
+    let bench = Bench {
+        topology,
+        seed: samples.seed,
+    };
     let rates = |key: CostKey, value: f64| -> Result<Vec<f64>, BillingError> {
-        let prices = request.costs.prices_with(key, value);
-        let ran = on_prices((topology, &prices), scenarios, request.samples.seed)?;
+        stop.check()?;
+        let ran = bench.machine(&costs.prices_with(key, value), scenarios)?;
         Ok(ran.runs.iter().map(|ran| ran.pages_per_second).collect())
     };
-    let prices = request.costs.prices();
-    let given = on_prices((topology, &prices), scenarios, request.samples.seed)?.runs;
-    let figures: Vec<_> = request.costs.figures().collect();
+    let given = bench.machine(&costs.prices(), scenarios)?.runs;
+    let figures: Vec<_> = costs.figures().collect();
     let ends: Vec<(CostKey, Vec<f64>, Vec<f64>)> = figures
         .into_par_iter()
         .map(|(key, figure)| Ok((key, rates(key, figure.low)?, rates(key, figure.high)?)))
@@ -310,7 +324,7 @@ fn sensitivities(
         let named: Vec<String> = dominating(all.collect()).iter().map(words).collect();
         format!(
             "sensitivity of {} at {} vCPUs, batch {}, thousand pages/s at a figure's low, value and high: {}",
-            scenario.mechanism.name(),
+            scenario.mechanism.models().properties().name,
             scenario.vcpus,
             scenario.batch,
             named.join("; ")
@@ -329,3 +343,6 @@ fn words(one: &Sensitivity) -> String {
         thousand(one.at_high)
     )
 }
+
+#[cfg(test)]
+mod tests;

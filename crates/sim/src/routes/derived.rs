@@ -1,7 +1,8 @@
 //! What the routes' calibrations share: figures derived from rows that the lab counted.
 
 use pagetoll_bill::cost::{CostKey, Kind};
-use pagetoll_bill::{Bill, Row, System};
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 
 /// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
 const SPREAD: f64 = 0.001;
@@ -39,14 +40,14 @@ pub(crate) fn of_32_bits(bill: Rows<'_>) -> String {
 }
 
 pub(crate) fn measured(key: CostKey, value: f64, source: &str) -> Derived {
-    derived((key, Kind::Measured), value, SPREAD, source)
+    derived(key, Kind::Measured, value, SPREAD, source)
 }
 
 pub(crate) fn assumed(key: CostKey, value: f64, source: &str) -> Derived {
-    derived((key, Kind::Assumed), value, ASSUMED_SPREAD, source)
+    derived(key, Kind::Assumed, value, ASSUMED_SPREAD, source)
 }
 
-fn derived((key, kind): (CostKey, Kind), value: f64, spread: f64, source: &str) -> Derived {
+fn derived(key: CostKey, kind: Kind, value: f64, spread: f64, source: &str) -> Derived {
     Derived {
         key,
         value,
@@ -62,18 +63,28 @@ pub(crate) fn value(figures: &[Derived], key: CostKey) -> Option<f64> {
     found.map(|figure| figure.value)
 }
 
-/// The cost of a mechanism that is billed at one batch.
-pub(crate) fn only(bill: Rows<'_>, mechanism: &str) -> Option<f64> {
-    rows(bill, mechanism).find_map(|row| row.cost_per_page)
+/// The cost of a part that is billed by itself.
+pub(crate) fn part(bill: Rows<'_>, baseline: Baseline) -> Option<f64> {
+    only(bill, Method::Baseline(baseline))
 }
 
-pub(crate) fn rows<'a>(of: Rows<'a>, mechanism: &'a str) -> impl Iterator<Item = &'a Row> {
-    let is_wanted = move |row: &&Row| row.system == of.system && row.mechanism == mechanism;
+/// The cost of a method that is billed at one batch.
+pub(crate) fn only(bill: Rows<'_>, method: impl Into<Method>) -> Option<f64> {
+    rows(bill, method.into()).find_map(Row::cost)
+}
+
+pub(crate) fn rows(of: Rows<'_>, method: Method) -> impl Iterator<Item = &Row> {
+    let is_wanted = move |row: &&Row| row.key.system == of.system && row.key.method == method;
     of.bill.rows.iter().filter(is_wanted)
 }
 
 /// The cost of an operation by a mechanism that is billed at one batch.
-pub(crate) fn of(bill: Rows<'_>, operation: &str, mechanism: &str) -> Option<f64> {
-    let mut rows = rows(bill, mechanism).filter(|row| row.operation == operation);
-    rows.find_map(|row| row.cost_per_page)
+pub(crate) fn of(
+    bill: Rows<'_>,
+    operation: Operation,
+    mechanism: impl Into<Mechanism>,
+) -> Option<f64> {
+    let method = Method::Mechanism(mechanism.into());
+    let mut rows = rows(bill, method).filter(|row| row.key.operation == operation);
+    rows.find_map(Row::cost)
 }

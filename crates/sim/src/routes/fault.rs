@@ -3,8 +3,29 @@
 pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
-use pagetoll_bill::Check;
-use pagetoll_models::linux::Checked;
+use pagetoll_bill::route::Fault;
+use pagetoll_bill::{Check, Operation, Order, System};
+use pagetoll_models::linux::{Checked, SetPte};
+
+use super::counted::cells::{self, Cell, Step, Work};
+
+/// The cells of an order on a system.
+pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
+    let set = Step {
+        operation: Operation::Set,
+        work: Work::Set,
+    };
+    cells::of(&[set], order, system)
+}
+
+/// What the model does for a mechanism.
+pub(crate) const fn model(mechanism: Fault) -> SetPte {
+    match mechanism {
+        Fault::Emulate => SetPte::Emulate,
+        Fault::Emulate2x32 => SetPte::Emulate2x32,
+        Fault::Hypercall => SetPte::Hypercall,
+    }
+}
 
 /// What the entries hold, under the lab's names.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {

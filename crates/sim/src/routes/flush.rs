@@ -1,18 +1,37 @@
 //! The flush route: vCPUs that flush each other under `flush_lock`, run in virtual time once for each sample.
 //!
 //! A flush costs the caller the time that it holds the lock and the time that it waits for it. Neither is a count times a
-//! price: the wait comes out of the run ([`flush_area`](crate::contention::flush_lock)).
+//! price: the wait comes out of the run ([`flush_lock`]).
 
+mod timeline;
+
+use pagetoll_backend::Stop;
 use pagetoll_bill::cost::{CostKey, Prices};
-use pagetoll_bill::{Backend, Mechanism, Order, Route, Row, Toll};
-use pagetoll_units::{Nanos, Pages};
+use pagetoll_bill::route::Flush;
+use pagetoll_bill::spec::WhatIf;
+use pagetoll_bill::{
+    Defaults, Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
+};
+use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_units::Nanos;
 use rayon::prelude::*;
 
-use super::{BillingError, Request, Samples};
+use self::timeline::TimelineFile;
+use super::counted::{COUNTED, DEFAULT_PAGES, LIMITS};
+use super::{DEFAULT_SAMPLES, Ordered, Range, versions};
 use crate::contention::flush_lock::lock_profile::LockProfile;
 use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
-use crate::timeline::Timeline;
-use pagetoll_models::xen::cr4::FullFlush;
+use crate::error::{BillingError, RequestError};
+
+const RANGE: Range = Range {
+    defaults: Defaults {
+        pages: DEFAULT_PAGES,
+        batches: &[1],
+        runs: 1,
+    },
+    limits: LIMITS,
+    samples: DEFAULT_SAMPLES,
+};
 
 /// vCPUs of the machine that was published.
 const VCPUS: u32 = 32;
@@ -25,34 +44,76 @@ const KEYS: [CostKey; 5] = [
     CostKey::FLUSH_HOLD_VARIATION,
 ];
 
-/// All rows, and the lock profiles of the table's own values in Xen's format.
-pub(crate) fn rows(request: &Request) -> Result<(Vec<Row>, Vec<String>), BillingError> {
-    KEYS.into_iter()
-        .try_for_each(|key| request.costs.figure(key).map(drop))?;
-    let mut rows = Vec::new();
-    let mut profiles = Vec::new();
-    for mechanism in mechanisms(&request.order) {
-        rows.push(row(request, mechanism)?);
-        let prices = request.costs.prices();
-        let profile = profile(&prices, setting(request, mechanism), request.samples.seed)?;
-        profiles.push(told(mechanism, &profile));
+/// vCPUs that flush, and by which prices.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    ordered: Ordered,
+    waits: WaitsWith,
+    timeline: Option<TimelineFile>,
+}
+
+impl Request {
+    pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
+        let ordered = Ordered::new(spec, RANGE)?;
+        let file = spec.sim.timeline.as_deref();
+        let timeline = file.map(|file| TimelineFile::new(file, &ordered.order));
+        Ok(Self {
+            waits: waits(spec)?,
+            timeline: timeline.transpose()?,
+            ordered,
+        })
     }
-    Ok((rows, profiles))
+
+    fn mechanisms(&self) -> Vec<Flush> {
+        self.ordered.order.of()
+    }
 }
 
-fn mechanisms(order: &Order) -> impl Iterator<Item = &'static Mechanism> {
-    let names = order.mechanisms.iter();
-    names.filter_map(|name| Route::Flush.mechanism_on(Backend::Sim, name).ok())
+/// How `flush_lock` is waited for.
+fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
+    match spec.sim.what_if {
+        None => Ok(WaitsWith::InterruptsOn),
+        Some(WhatIf::InterruptsOff) => Ok(WaitsWith::InterruptsOff),
+        Some(given @ (WhatIf::NoWalks | WhatIf::MmUsersFree | WhatIf::FifoLines)) => {
+            Err(RequestError::WhatIf {
+                given,
+                route: spec.route,
+                expected: "interrupts-off, or it with route demand",
+            })
+        }
+    }
 }
 
-/// One line: the profile as `xl debug-keys l` prints it, its line end aside.
-fn told(mechanism: &Mechanism, profile: &LockProfile) -> String {
-    let lines: Vec<_> = profile
-        .to_string()
-        .lines()
-        .map(|l| l.trim().to_owned())
-        .collect();
-    format!("{}: {}", mechanism.name, lines.join(" "))
+/// Bills the route. Notes hold the lock profiles of the table's own values in Xen's format.
+///
+/// # Errors
+/// The table lacks a figure; a deadlock of the simulated vCPUs; a timeline that cannot be written.
+pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
+    let Ordered { costs, samples, .. } = &request.ordered;
+    KEYS.into_iter()
+        .try_for_each(|key| costs.figure(key).map(drop))?;
+    let mut notes = vec![request.ordered.spread(), COUNTED.to_owned()];
+    notes.extend(versions::of_xen_pv(costs));
+    if request.waits == WaitsWith::InterruptsOff {
+        notes.push(format!("what if: {}", WhatIf::InterruptsOff));
+    }
+    if let Some(timeline) = &request.timeline {
+        notes.extend(timeline.write(request)?);
+    }
+    let mut rows = Vec::new();
+    for mechanism in request.mechanisms() {
+        rows.push(row(request, mechanism, stop)?);
+        let profile = profile(&costs.prices(), setting(request, mechanism), samples.seed)?;
+        notes.push(one_line(mechanism, &profile));
+    }
+    Ok(request.ordered.draft(rows, notes))
+}
+
+/// The profile as `xl debug-keys l` prints it, without its line end.
+fn one_line(mechanism: Flush, profile: &LockProfile) -> String {
+    let text = profile.to_string();
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    format!("{}: {}", mechanism.properties().name, lines.join(" "))
 }
 
 /// What is run, whatever it costs.
@@ -65,49 +126,47 @@ pub(crate) struct Setting {
     pub(crate) waits: WaitsWith,
 }
 
-fn setting(request: &Request, mechanism: &Mechanism) -> Setting {
+fn setting(request: &Request, mechanism: Flush) -> Setting {
     Setting {
-        flush: kind_of(mechanism),
+        flush: model(mechanism),
         hold_pge_off: CostKey::FLUSH_HOLD_PGE_OFF,
-        flushes: request.order.pages.get(),
+        flushes: request.ordered.order.pages.get(),
         waits: request.waits,
     }
 }
 
 /// What a full flush is with and without global pages.
-fn kind_of(mechanism: &Mechanism) -> FullFlush {
-    match mechanism.name {
-        "global-pages" => FullFlush::Cr4Toggle,
-        _ => FullFlush::Cr3Write,
+const fn model(mechanism: Flush) -> FullFlush {
+    match mechanism {
+        Flush::GlobalPages => FullFlush::Cr4Toggle,
+        Flush::NoGlobalPages => FullFlush::Cr3Write,
     }
 }
 
-fn row(request: &Request, mechanism: &Mechanism) -> Result<Row, BillingError> {
-    let Samples { count, seed } = request.samples;
-    let drawn = (0..u64::from(count)).into_par_iter().map(|index| {
-        let prices = request.samples.prices(&request.costs, index);
-        Ok(tolls(&profile(
-            &prices,
-            setting(request, mechanism),
-            seed ^ index,
-        )?))
+fn row(request: &Request, mechanism: Flush, stop: &Stop) -> Result<Row, BillingError> {
+    let Ordered {
+        order,
+        costs,
+        samples,
+        ..
+    } = &request.ordered;
+    let indices = (0..u64::from(samples.count)).into_par_iter();
+    let drawn = indices.map(|index| {
+        stop.check()?;
+        let prices = samples.prices(costs, index);
+        let setting = setting(request, mechanism);
+        Ok(tolls(&profile(&prices, setting, samples.seed ^ index)?))
     });
-    let flushes: Pages = request.order.pages;
-    let mut row = Row::new("flush-all", mechanism.name, mechanism.role, flushes);
-    row.set_samples(drawn.collect::<Result<_, BillingError>>()?);
-    Ok(row)
+    let drawn = drawn.collect::<Result<_, BillingError>>()?;
+    let key = RowKey::new(Operation::FlushAll, mechanism, System::XenPvDom0);
+    Ok(Row::new(key, order.pages, Figures::of_samples(drawn)))
 }
 
 /// What a flush pays: holding the lock, and waiting for it.
 fn tolls(profile: &LockProfile) -> Vec<Toll> {
-    let toll = |name: &str, count_per_page, cost_each| Toll {
-        name: name.to_owned(),
-        count_per_page,
-        cost_each,
-    };
     vec![
-        toll("hold", 1.0, profile.lock.mean()),
-        toll("wait", profile.share_blocked(), profile.block.mean()),
+        Toll::once("hold", profile.lock.mean()),
+        Toll::new("wait", profile.share_blocked(), profile.block.mean()),
     ]
 }
 
@@ -117,36 +176,30 @@ pub(crate) fn profile(
     setting: Setting,
     seed: u64,
 ) -> Result<LockProfile, BillingError> {
-    let (costs, setup) = run_of(prices, setting)?;
-    Ok(flush_lock::run(costs, setup, seed)?)
+    let costs = costs(prices, setting)?;
+    Ok(flush_lock::run(costs, setup(prices, setting)?, seed)?)
 }
 
-/// Runs one mechanism with the table's own values, and tells who paid what and when.
-pub(crate) fn timeline(request: &Request, mechanism: &str) -> Result<Timeline, BillingError> {
-    let mechanism = Route::Flush.mechanism_on(Backend::Sim, mechanism)?;
-    let (costs, setup) = run_of(&request.costs.prices(), setting(request, mechanism))?;
-    Ok(flush_lock::record(costs, setup, request.samples.seed)?)
-}
-
-/// What a setting is on one machine.
-fn run_of(prices: &Prices<'_>, setting: Setting) -> Result<(FlushCosts, FlushSetup), BillingError> {
+fn costs(prices: &Prices<'_>, setting: Setting) -> Result<FlushCosts, BillingError> {
     let nanos = |key| prices.of(key).map(nanos);
-    let costs = FlushCosts {
+    Ok(FlushCosts {
         hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
         hold_pge_off: nanos(setting.hold_pge_off)?,
         handle_cr3: nanos(CostKey::FLUSH_HANDLE_CR3)?,
-    };
-    let setup = FlushSetup {
+    })
+}
+
+fn setup(prices: &Prices<'_>, setting: Setting) -> Result<FlushSetup, BillingError> {
+    Ok(FlushSetup {
         vcpus: VCPUS,
         flushes: setting.flushes,
         flush: setting.flush,
         demand: FlushDemand {
-            compute: nanos(CostKey::FLUSH_COMPUTE)?,
+            compute: nanos(prices.of(CostKey::FLUSH_COMPUTE)?),
             hold_variation: prices.of(CostKey::FLUSH_HOLD_VARIATION)?,
         },
         waits: setting.waits,
-    };
-    Ok((costs, setup))
+    })
 }
 
 /// To the nearest nanosecond: tables hold times far below 2^53.

@@ -1,10 +1,45 @@
-//! The irq route: events are unmasked.
+//! The irq route: event channels are unmasked.
 
 pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
-use pagetoll_bill::Check;
-use pagetoll_models::linux::Checked;
+use std::num::NonZeroU64;
+
+use pagetoll_bill::route::Irq;
+use pagetoll_bill::{Check, Operation, Order, System};
+use pagetoll_models::linux::{Checked, EnableEvents};
+
+use super::counted::cells::{self, Cell, Step, Work};
+
+const STEPS: [Step<Irq>; 2] = [
+    Step {
+        operation: Operation::NonePending,
+        work: |mechanism| Work::Unmask {
+            mechanism,
+            pending_every: None,
+        },
+    },
+    Step {
+        operation: Operation::OnePending,
+        work: |mechanism| Work::Unmask {
+            mechanism,
+            pending_every: Some(NonZeroU64::MIN),
+        },
+    },
+];
+
+/// The cells of an order on a system.
+pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
+    cells::of(&STEPS, order, system)
+}
+
+/// What the model does for a mechanism.
+pub(crate) const fn model(mechanism: Irq) -> EnableEvents {
+    match mechanism {
+        Irq::Always => EnableEvents::Always,
+        Irq::IfPending => EnableEvents::IfPending,
+    }
+}
 
 /// Which events were delivered, under the lab's name.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {

@@ -1,4 +1,5 @@
-//! The model as a backend: memory of each shape is mapped and unmapped on it, and a cost table prices what was done.
+//! The pin route: memory of each shape is mapped and unmapped on the model of VFIO, and a cost table prices what was
+//! done.
 //!
 //! Nothing is computed from the order: counts are those of the model's own loops ([`Tolls`]).
 
@@ -6,194 +7,180 @@ pub mod calibrate;
 mod shape;
 mod tariff;
 
-use std::collections::BTreeMap;
-
-use pagetoll_bill::cost::CostTable;
-use pagetoll_bill::{
-    Backend, Bill, Check, Evidence, Limits, Order, Provenance, Role, Route, Row, Schema, System,
-};
+use pagetoll_backend::Stop;
+use pagetoll_bill::route::Pin;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::{Check, Defaults, Draft, Limits, Row, RowKey, Spec, System};
+use pagetoll_models::vfio::{Mechanism, Tolls};
 use pagetoll_units::Pages;
 
-use self::shape::{Extent, Travelled, travel};
-use self::tariff::{OPERATIONS, Operation};
-use crate::routes::price::{self, Counted, Item};
-use crate::routes::{BillingError, Samples, versions};
-use pagetoll_models::vfio::{Mechanism, Tolls};
+use self::shape::{Extent, Ran, SHAPES, Shape, run};
+use self::tariff::{IOCTLS, Ioctl};
+use super::price::{self, Counted, Item};
+use super::{DEFAULT_SAMPLES, Ordered, Range, versions};
+use crate::error::{BillingError, RequestError};
 
-pub use self::shape::{FOLIOS, Shape};
-
-/// What the model can take: 64 GiB. It has no noise to be averaged out, so one run.
-pub const LIMITS: Limits = Limits {
-    pages: Pages(1 << 24),
-    batch: 1,
-    runs: 1,
+/// 64 GiB. A model has no noise to be averaged out, so one run.
+const RANGE: Range = Range {
+    defaults: Defaults {
+        pages: Pages(1 << 16),
+        batches: &[1],
+        runs: 1,
+    },
+    limits: Limits {
+        pages: Pages(1 << 24),
+        batch: 1,
+        runs: 1,
+    },
+    samples: DEFAULT_SAMPLES,
 };
 
-/// What is to be billed, and by which prices.
+/// Shapes that are mapped, and by which prices.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// Pages and mechanisms.
-    pub order: Order,
-    /// Names of the shapes, of [`FOLIOS`].
-    pub folios: Vec<String>,
-    /// What things cost.
-    pub costs: CostTable,
-    /// How often the table is sampled.
-    pub samples: Samples,
-    /// The command line, for the bill's provenance.
-    pub command: String,
+pub(crate) struct Request {
+    ordered: Ordered,
+    shapes: Vec<Shape>,
+}
+
+impl Request {
+    pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
+        let is_unknown = |folio: &&Folio| Shape::of(**folio).is_none();
+        if let Some(&given) = spec.folios.iter().find(is_unknown) {
+            let expected = SHAPES.map(|shape| shape.folio.name()).join(", ");
+            return Err(RequestError::Folio { given, expected });
+        }
+        let is_ordered =
+            |shape: &Shape| spec.folios.is_empty() || spec.folios.contains(&shape.folio);
+        Ok(Self {
+            ordered: Ordered::new(spec, RANGE)?,
+            shapes: SHAPES.into_iter().filter(is_ordered).collect(),
+        })
+    }
+}
+
+/// What the model does for a mechanism; it has no kernel of its own.
+const fn model(mechanism: Pin) -> Option<Mechanism> {
+    match mechanism {
+        Pin::Kernel | Pin::Iommufd => None,
+        Pin::PerPage => Some(Mechanism::PerPage),
+        Pin::PerBatch => Some(Mechanism::PerBatch),
+        Pin::PerFolio => Some(Mechanism::PerFolio),
+        Pin::Range => Some(Mechanism::Range),
+    }
 }
 
 /// Bills the route.
 ///
 /// # Errors
 /// [`BillingError::Costs`] when the table lacks a figure.
-pub fn bill(request: &Request) -> Result<Bill, BillingError> {
-    let mechanisms: Vec<_> = Mechanism::ALL
-        .into_iter()
-        .filter(|m| request.order.mechanisms.iter().any(|n| n == m.name()))
-        .collect();
-    let shapes: Vec<_> = FOLIOS
-        .into_iter()
-        .filter(|shape| request.folios.iter().any(|name| name == shape.name))
-        .collect();
-    let control = contiguity(Mechanism::PerBatch);
+pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
+    let ordered = &request.ordered;
     let mut rows = Vec::new();
-    for mechanism in mechanisms {
-        let check = contiguity_check(mechanism, control);
-        for shape in &shapes {
-            let extent = Extent::of(shape.pages(request.order.pages));
-            let travelled = travel(mechanism, *shape, extent);
-            for operation in OPERATIONS {
-                let mut row = row(request, (mechanism, *shape), operation, &travelled)?;
-                row.checks.push(check.clone());
-                rows.push(row);
+    let mut notes = vec![ordered.spread()];
+    for mechanism in ordered.order.of::<Pin>() {
+        let Some(model) = model(mechanism) else {
+            continue;
+        };
+        let contiguity = contiguity_check(model);
+        for shape in &request.shapes {
+            stop.check()?;
+            let ran = run(model, *shape, Extent::of(shape.pages(ordered.order.pages)));
+            let checks = checks(model, &ran, &contiguity);
+            for ioctl in IOCTLS {
+                let key = RowKey {
+                    folio: Some(shape.folio),
+                    ..RowKey::new(ioctl.operation, mechanism, System::Native)
+                };
+                rows.push(row(ordered, key, ioctl, &ran)?.with_checks(checks.clone()));
             }
         }
+        notes.extend(versions::of_pin(&ordered.costs, mechanism));
     }
-    Ok(Bill {
-        schema: Schema::V1,
-        route: Route::Pin,
-        backend: Backend::Sim,
-        backend_reason: String::new(),
-        unit: request.costs.unit,
-        evidence: Evidence::Modelled,
-        stack: BTreeMap::from([("costs".to_owned(), request.costs.name.clone())]),
-        rows,
-        order: request.order.clone(),
-        notes: request
-            .order
-            .mechanisms
-            .iter()
-            .filter_map(|mechanism| versions::of_pin(&request.costs, mechanism))
-            .chain([
-            "contiguity: half of a 2 MiB page and half of the next, which lies elsewhere; per-batch takes them for one"
-                .to_owned(),
-        ]).collect(),
-        provenance: Provenance {
-            command: request.command.clone(),
-            pagetoll: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Provenance::default()
-        },
-    })
+    notes.push(CONTIGUITY.to_owned());
+    Ok(ordered.draft(rows, notes))
 }
+
+const CONTIGUITY: &str = "contiguity: half of a 2 MiB page and half of the next, which lies elsewhere; per-batch takes them for one";
 
 /// Pages of the failing case: a call of 512, in the middle of two folios.
 const TRIED: u64 = 512;
 
 /// How many of them the device finds elsewhere.
-fn contiguity(mechanism: Mechanism) -> u64 {
-    let halves = Shape::named("2M-halves");
+fn misplaced(mechanism: Mechanism) -> u64 {
+    let halves = Shape::of(Folio::Halves2m);
     halves.map_or(0, |shape| {
-        travel(mechanism, shape, Extent::of(TRIED)).misplaced
+        run(mechanism, shape, Extent::of(TRIED)).misplaced
     })
 }
 
-fn contiguity_check(mechanism: Mechanism, control: u64) -> Check {
-    let failed = contiguity(mechanism);
+fn contiguity_check(mechanism: Mechanism) -> Check {
+    let failed = misplaced(mechanism);
     match mechanism {
         Mechanism::PerBatch => Check::of_control(Check::CONTIGUITY, TRIED, failed),
-        _ => Check::against_control(Check::CONTIGUITY, TRIED, failed, control),
+        Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => {
+            let control = misplaced(Mechanism::PerBatch);
+            Check::against_control(Check::CONTIGUITY, TRIED, failed, control)
+        }
     }
 }
 
-fn row(
-    request: &Request,
-    (mechanism, shape): (Mechanism, Shape),
-    operation: Operation,
-    travelled: &Travelled,
-) -> Result<Row, BillingError> {
-    let role = Route::Pin
-        .mechanism(mechanism.name())
-        .map_or(Role::Alternative, |known| known.role);
-    let pages = Pages(travelled.pages);
-    let mut row = Row::new(operation.name, mechanism.name(), role, pages);
-    row.system = System::Native;
-    row.folio = Some(shape.name.to_owned());
-    row.layout = Some(travelled.layout);
-    row.smp_safe = None;
-    let counts = (operation.tolls)(travelled);
+/// What per-batch does wrong is in the check that it is the control of.
+fn checks(mechanism: Mechanism, ran: &Ran, contiguity: &Check) -> Vec<Check> {
+    let check = |name, failed| Check::against_known(name, ran.pages, failed);
+    let own = match mechanism {
+        Mechanism::PerBatch => Vec::new(),
+        Mechanism::PerPage | Mechanism::PerFolio | Mechanism::Range => vec![
+            check("locked", ran.pages.abs_diff(ran.locked)),
+            check("unlocked", ran.left),
+            check("device-reads", ran.misplaced),
+        ],
+    };
+    own.into_iter().chain([contiguity.clone()]).collect()
+}
+
+fn row(ordered: &Ordered, key: RowKey, ioctl: Ioctl, ran: &Ran) -> Result<Row, BillingError> {
+    let counts = (ioctl.tolls)(ran);
     // Tolls that did not occur are left out, and need no figure.
     let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
-    let tariff: Vec<_> = operation.tariff.iter().filter(occurred).copied().collect();
+    let tariff: Vec<_> = ioctl.tariff.iter().filter(occurred).copied().collect();
     let counted = Counted {
         counts: &counts,
-        items: travelled.pages,
+        items: ran.pages,
     };
-    let priced = (tariff.as_slice(), &counted);
-    price::set(&mut row, priced, (&request.costs, request.samples))?;
-    // What per-batch does wrong stands in the check that it is the control of.
-    if mechanism != Mechanism::PerBatch {
-        row.checks = vec![
-            Check::against_known(
-                "locked",
-                pages.get(),
-                pages.get().abs_diff(travelled.locked),
-            ),
-            Check::against_known("unlocked", pages.get(), travelled.left),
-            Check::against_known("device-reads", pages.get(), travelled.misplaced),
-        ];
-    }
-    Ok(row)
+    let figures = price::figures(&tariff, &counted, &ordered.costs, ordered.samples)?;
+    Ok(Row {
+        layout: Some(ran.layout),
+        ..Row::new(key, Pages(ran.pages), figures)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagetoll_bill::Toll;
+    use pagetoll_bill::{Route, Toll, Verdict};
 
-    const TABLE: &str = include_str!("../../../../costs/lab-vfio-6.18.toml");
-
-    fn request(mechanisms: &[Mechanism]) -> Request {
-        Request {
-            order: Order {
-                pages: Pages(2048),
-                batches: vec![1],
-                mechanisms: mechanisms.iter().map(|m| m.name().to_owned()).collect(),
-                runs: 1,
-            },
-            folios: FOLIOS.iter().map(|shape| shape.name.to_owned()).collect(),
-            costs: CostTable::parse("lab-vfio-6.18", TABLE).unwrap(),
-            samples: Samples { count: 20, seed: 1 },
-            command: String::new(),
-        }
+    fn billed(mechanisms: &[&str]) -> Draft {
+        let mut spec = Spec::new(Route::Pin);
+        spec.pages = Some(Pages(2048));
+        spec.mechanisms = mechanisms.iter().map(|&name| name.to_owned()).collect();
+        spec.sim.samples = Some(20);
+        bill(&Request::new(&spec).unwrap(), &Stop::new()).unwrap()
     }
 
     #[test]
     fn every_check_passes_but_that_of_the_mechanism_which_is_wrong() {
-        use pagetoll_bill::Verdict;
-        let bill = bill(&request(&Mechanism::ALL)).unwrap();
-        assert_eq!(bill.checks_with(Verdict::Fail).count(), 0);
-        assert_eq!(bill.checks_with(Verdict::Inconclusive).count(), 0);
-        for row in &bill.rows {
-            let check = row.checks.last().unwrap();
-            let expected = if row.mechanism == "per-batch" {
+        let draft = billed(&[]);
+        assert_eq!(draft.order.mechanisms.len(), 4);
+        for row in &draft.rows {
+            let (contiguity, others) = row.checks.split_last().unwrap();
+            assert!(others.iter().all(|check| check.verdict == Verdict::Pass));
+            let expected = if row.key.method == Pin::PerBatch.into() {
                 Verdict::Fail
             } else {
                 Verdict::Pass
             };
             assert_eq!(
-                (check.name.as_str(), check.verdict),
+                (contiguity.name.as_str(), contiguity.verdict),
                 (Check::CONTIGUITY, expected)
             );
         }
@@ -201,12 +188,21 @@ mod tests {
 
     #[test]
     fn tolls_sum_to_the_cost_and_the_same_order_gives_the_same_bill() {
-        let request = request(&[Mechanism::PerFolio]);
-        let first = bill(&request).unwrap();
+        let first = billed(&["per-folio"]);
         for row in &first.rows {
-            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
-            assert!((sum - row.cost_per_page.unwrap()).abs() < 1e-9);
+            assert!((Toll::sum(row.tolls()) - row.cost().unwrap()).abs() < 1e-9);
         }
-        assert_eq!(bill(&request).unwrap(), first);
+        assert_eq!(billed(&["per-folio"]), first);
+    }
+
+    #[test]
+    fn a_shape_that_is_not_modelled_is_refused_with_those_that_are() {
+        let mut spec = Spec::new(Route::Pin);
+        spec.folios = vec![Folio::Thp, Folio::File];
+        let refused = Request::new(&spec).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--folio file: not modelled; expected one of 4K, THP, 2M, 1G"),
+            "{refused}"
+        );
     }
 }

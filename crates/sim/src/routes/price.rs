@@ -1,7 +1,7 @@
 //! Attaches prices to what was counted: once for each sample of the cost table.
 
 use pagetoll_bill::cost::{CostError, CostKey, CostTable, Prices};
-use pagetoll_bill::{Row, Toll};
+use pagetoll_bill::{Figures, Toll, Unavailable};
 
 use super::Samples;
 use pagetoll_models::linux::Walked;
@@ -41,16 +41,19 @@ pub(crate) fn check(tariff: &[Item], costs: &CostTable) -> Result<(), CostError>
     keys.try_for_each(|key| costs.figure(key).map(drop))
 }
 
-/// Sets cost, interval and tolls of a row.
-pub(crate) fn set<C>(
-    row: &mut Row,
-    (tariff, counted): (&[Item<C>], &Counted<'_, C>),
-    (costs, samples): (&CostTable, Samples),
-) -> Result<(), CostError> {
+/// What the counts cost on each sample of a table: the figures of a row.
+///
+/// # Errors
+/// The table lacks a figure of the tariff.
+pub(crate) fn figures<C>(
+    tariff: &[Item<C>],
+    counted: &Counted<'_, C>,
+    costs: &CostTable,
+    samples: Samples,
+) -> Result<Result<Figures, Unavailable>, CostError> {
     let drawn = samples.machines(costs);
     let priced = drawn.map(|prices| tolls(tariff, counted, &prices));
-    row.set_samples(priced.collect::<Result<_, _>>()?);
-    Ok(())
+    Ok(Figures::of_samples(priced.collect::<Result<_, _>>()?))
 }
 
 fn tolls<C>(
@@ -59,11 +62,8 @@ fn tolls<C>(
     prices: &Prices<'_>,
 ) -> Result<Vec<Toll>, CostError> {
     let toll = |item: &Item<C>| {
-        Ok(Toll {
-            name: item.toll.to_owned(),
-            count_per_page: per_item((item.count)(counted.counts), counted.items),
-            cost_each: prices.of(item.key)?,
-        })
+        let count = per_item((item.count)(counted.counts), counted.items);
+        Ok(Toll::new(item.toll, count, prices.of(item.key)?))
     };
     tariff.iter().map(toll).collect()
 }
@@ -75,7 +75,7 @@ pub(crate) fn cost_of(
     prices: &Prices<'_>,
 ) -> Result<f64, CostError> {
     let tolls = tolls(tariff, &walked.into(), prices)?;
-    Ok(tolls.iter().map(Toll::cost_per_page).sum())
+    Ok(Toll::sum(&tolls))
 }
 
 /// A count for each item; both are far below 2^53.

@@ -3,8 +3,48 @@
 pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
-use pagetoll_bill::Check;
-use pagetoll_models::linux::Checked;
+use pagetoll_bill::route::Switch;
+use pagetoll_bill::{Check, Operation, Order, System};
+use pagetoll_models::linux::{Checked, LoadTls, TLS_ENTRIES};
+
+use super::counted::cells::{self, Cell, Step, Work};
+
+const STEPS: [Step<Switch>; 3] = [
+    Step {
+        operation: Operation::NoneChanged,
+        work: |mechanism| Work::Switch {
+            mechanism,
+            changed: 0,
+        },
+    },
+    Step {
+        operation: Operation::OneChanged,
+        work: |mechanism| Work::Switch {
+            mechanism,
+            changed: 1,
+        },
+    },
+    Step {
+        operation: Operation::AllChanged,
+        work: |mechanism| Work::Switch {
+            mechanism,
+            changed: TLS_ENTRIES,
+        },
+    },
+];
+
+/// The cells of an order on a system.
+pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
+    cells::of(&STEPS, order, system)
+}
+
+/// What the model does for a mechanism.
+pub(crate) const fn model(mechanism: Switch) -> LoadTls {
+    match mechanism {
+        Switch::Always => LoadTls::Always,
+        Switch::IfChanged => LoadTls::IfChanged,
+    }
+}
 
 /// What the descriptor table holds, under the lab's name.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {

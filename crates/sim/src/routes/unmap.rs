@@ -1,10 +1,37 @@
-//! The unmap route: entries of the page table are got and cleared.
+//! The unmap route: entries of the page table are read and cleared.
 
 pub(crate) mod calibrate;
 pub(crate) mod tariff;
 
-use pagetoll_bill::Check;
-use pagetoll_models::linux::Checked;
+use pagetoll_bill::route::Unmap;
+use pagetoll_bill::{Check, Operation, Order, System};
+use pagetoll_models::linux::{Checked, GetAndClear};
+
+use super::counted::cells::{self, Cell, Step, Work};
+
+/// The cells of an order on a system.
+pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
+    let clear = Step {
+        operation: Operation::Clear,
+        work: Work::Clear,
+    };
+    cells::of(&[clear], order, system)
+}
+
+/// What the model does for a mechanism.
+pub(crate) const fn model(mechanism: Unmap) -> GetAndClear {
+    match mechanism {
+        Unmap::Emulate => GetAndClear::Emulate,
+        Unmap::SetPte => GetAndClear::SetPte,
+        Unmap::UpdateVa => GetAndClear::UpdateVa,
+        Unmap::Lazy => GetAndClear::Lazy,
+        Unmap::MmuUpdate => GetAndClear::MmuUpdate,
+        Unmap::PreserveAd => GetAndClear::PreserveAd,
+        Unmap::Xchg => GetAndClear::Xchg,
+        Unmap::XchgAndStore => GetAndClear::XchgAndStore,
+        Unmap::Cmpxchg8b => GetAndClear::Cmpxchg8b,
+    }
+}
 
 /// What became of pages and entries, under the lab's names.
 pub(crate) fn checks(checked: &Checked) -> Vec<Check> {

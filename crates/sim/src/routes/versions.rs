@@ -2,7 +2,9 @@
 //!
 //! A model does what one version does; a table of another version prices steps that its kernel may not take.
 
+use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::cost::CostTable;
+use pagetoll_bill::route::Pin;
 
 /// The Linux whose lazy MMU mode, `set_pte` and context switch the models are of.
 const LINUX: &str = "6.1";
@@ -35,21 +37,25 @@ pub(crate) fn of_xen_pv(costs: &CostTable) -> Vec<String> {
 const PER_FOLIO: (u32, u32) = (6, 18);
 
 /// A warning where a mechanism of the order is not what the table's kernel does.
-pub(crate) fn of_pin(costs: &CostTable, mechanism: &str) -> Option<String> {
+pub(crate) fn of_pin(costs: &CostTable, mechanism: Pin) -> Option<String> {
     let counted = costs.stack.get("linux")?;
-    let (takes, since) = if release(counted)? < PER_FOLIO {
-        ("per-page", "before")
+    let release = release(counted)?;
+    let (by_page, since) = if release < PER_FOLIO {
+        (true, "before")
     } else {
-        ("per-folio", "from")
+        (false, "from")
     };
-    let other = ["per-page", "per-folio"].contains(&mechanism) && mechanism != takes;
-    other.then(|| {
-        format!(
-            "warning: cost table {} was counted on Linux {counted}, which pins {takes} (as all {since} 6.18): row \
-             {mechanism} is priced by steps of that kernel and by figures that it assumes",
-            costs.name
-        )
-    })
+    let takes = match mechanism {
+        Pin::PerFolio if by_page => "per-page",
+        Pin::PerPage if !by_page => "per-folio",
+        _ => return None,
+    };
+    Some(format!(
+        "warning: cost table {} was counted on Linux {counted}, which pins {takes} (as all {since} 6.18): row {} is \
+         priced by steps of that kernel and by figures that it assumes",
+        costs.name,
+        mechanism.properties().name
+    ))
 }
 
 /// Whether a version is of a release: `6.1.192` of `6.1`, `6.18.15` not.
@@ -86,8 +92,8 @@ mod tests {
     #[test]
     fn a_mechanism_that_the_tables_kernel_lacks_is_warned_of() {
         let warned = |linux, mechanism| of_pin(&table(linux), mechanism).is_some();
-        assert!(warned("6.18.15", "per-page") && warned("6.17.13", "per-folio"));
-        assert!(!warned("6.18.15", "per-folio") && !warned("6.17.13", "per-page"));
-        assert!(!warned("6.18.15", "per-batch"), "no kernel does that");
+        assert!(warned("6.18.15", Pin::PerPage) && warned("6.17.13", Pin::PerFolio));
+        assert!(!warned("6.18.15", Pin::PerFolio) && !warned("6.17.13", Pin::PerPage));
+        assert!(!warned("6.18.15", Pin::PerBatch), "no kernel does that");
     }
 }

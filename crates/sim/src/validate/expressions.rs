@@ -3,27 +3,25 @@
 use std::num::NonZeroU64;
 
 use pagetoll_bill::cost::{CostError, CostKey, Prices};
+use pagetoll_bill::route::{Fault, Irq, Switch};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;
 use crate::contention::flush_lock::lock_profile::LockProfile;
+use crate::error::BillingError;
 use crate::routes::price;
 use crate::routes::price::Item;
 use crate::routes::tariff::item;
-use crate::routes::{BillingError, fault, flush, irq, switch};
-use pagetoll_models::linux::{
-    self, EnableEvents, ForeignMap, ForeignMapped, GetAndClear, Irq, LoadTls, SetPte, Walked, Zap,
-};
+use crate::routes::{fault, flush, irq, switch};
+use pagetoll_models::linux::{self, ForeignMap, ForeignMapped, GetAndClear, Walked, Zap};
 use pagetoll_models::xen::Width;
 use pagetoll_models::xen::cr4::FullFlush;
 
 /// The tables that price comparisons.
-pub const TABLES: [&str; 2] = [PV_DOM0, PV_SHIM];
-
 const PV_DOM0: &str = "xen-pv-dom0";
 const PV_SHIM: &str = "amd-pv-shim-32";
 
-/// Pages, switches or enables that a comparison travels: enough that no table or batch is cut.
+/// Pages, switches or enables that a comparison runs: enough that no table or batch is cut.
 const ITEMS: u64 = 4096;
 /// Entries that Linux gathers in lazy MMU mode while it unmaps a page table (mm/memory.c, `zap_pte_range`).
 const LAZY_BATCH: u32 = 512;
@@ -36,7 +34,7 @@ pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
     pub(crate) costs: &'static str,
-    /// Travels what is to be priced.
+    /// Runs what is to be priced.
     pub(crate) prepare: fn() -> Result<Model, BillingError>,
 }
 
@@ -92,7 +90,7 @@ pub(crate) fn named(id: &str) -> Option<&'static Expression> {
     EXPRESSIONS.iter().find(|expression| expression.id == id)
 }
 
-/// A mechanism that was travelled, ready to be priced.
+/// A mechanism that was run, ready to be priced.
 struct Priced {
     tariff: Vec<Item>,
     walked: Walked,
@@ -201,12 +199,13 @@ fn mmapbatch() -> Result<Model, BillingError> {
 
 /// What a switch between tasks with the same TLS descriptors saves.
 fn tls_descriptors() -> Result<Model, BillingError> {
-    let switched = |how: LoadTls| -> Result<Priced, BillingError> {
-        let walked = linux::switch(ITEMS, how, 0)?;
-        let tariff = switch::tariff::of(how);
-        Ok(Priced { tariff, walked })
+    let switched = |how: Switch| -> Result<Priced, BillingError> {
+        Ok(Priced {
+            tariff: switch::tariff::of(how),
+            walked: linux::switch(ITEMS, switch::model(how), 0)?,
+        })
     };
-    let (before, after) = (switched(LoadTls::Always)?, switched(LoadTls::IfChanged)?);
+    let (before, after) = (switched(Switch::Always)?, switched(Switch::IfChanged)?);
     Ok(Box::new(move |prices, _| {
         Ok(before.cost(prices)? - after.cost(prices)?)
     }))
@@ -214,36 +213,42 @@ fn tls_descriptors() -> Result<Model, BillingError> {
 
 /// A 32-bit guest's page fault: the entry, and all that is paid beside it.
 fn fault_32bit() -> Result<Model, BillingError> {
-    let set = |how: SetPte| -> Result<Priced, BillingError> {
-        let walked = linux::fault(Pages(ITEMS), how, Width::Pae32)?;
-        let tariff = fault::tariff::of(how, Width::Pae32);
-        Ok(Priced { tariff, walked })
+    let set = |how: Fault| -> Result<Priced, BillingError> {
+        Ok(Priced {
+            tariff: fault::tariff::of(how, Width::Pae32),
+            walked: linux::fault(Pages(ITEMS), fault::model(how), Width::Pae32)?,
+        })
     };
-    let (before, after) = (set(SetPte::Emulate2x32)?, set(SetPte::Hypercall)?);
-    Ok(Box::new(move |prices, _| {
-        let rest = prices.of(CostKey::FAULT_REST)?;
-        Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
-    }))
+    ratio_beside(
+        CostKey::FAULT_REST,
+        set(Fault::Emulate2x32)?,
+        set(Fault::Hypercall)?,
+    )
 }
 
-/// A kernel operation that enables events once, none pending but once in a thousand times.
+/// A kernel operation that unmasks events once, none pending but once in a thousand times.
 fn xen_version() -> Result<Model, BillingError> {
-    let enabled = |mechanism: EnableEvents| -> Result<Priced, BillingError> {
-        let pending_every = NonZeroU64::new(1024);
-        let walked = linux::irq(
-            ITEMS,
-            Irq {
-                mechanism,
-                pending_every,
-            },
-        )?;
-        let tariff = irq::tariff::of(mechanism);
-        Ok(Priced { tariff, walked })
+    let unmasked = |how: Irq| -> Result<Priced, BillingError> {
+        let unmasking = linux::Irq {
+            mechanism: irq::model(how),
+            pending_every: NonZeroU64::new(1024),
+        };
+        Ok(Priced {
+            tariff: irq::tariff::of(how),
+            walked: linux::irq(ITEMS, unmasking)?,
+        })
     };
-    let before = enabled(EnableEvents::Always)?;
-    let after = enabled(EnableEvents::IfPending)?;
+    ratio_beside(
+        CostKey::IRQ_REST,
+        unmasked(Irq::Always)?,
+        unmasked(Irq::IfPending)?,
+    )
+}
+
+/// Before over after, each with what is paid beside it either way.
+fn ratio_beside(rest: CostKey, before: Priced, after: Priced) -> Result<Model, BillingError> {
     Ok(Box::new(move |prices, _| {
-        let rest = prices.of(CostKey::IRQ_REST)?;
+        let rest = prices.of(rest)?;
         Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
     }))
 }
@@ -252,29 +257,42 @@ fn xen_version() -> Result<Model, BillingError> {
 const FLUSHES: u64 = 8192;
 
 /// What a full flush is, and how long the lock is held for one without global pages.
-type Profiled = (FullFlush, CostKey);
+#[derive(Clone, Copy)]
+struct Profiled {
+    flush: FullFlush,
+    hold_pge_off: CostKey,
+}
 
-const PGE_ON: Profiled = (FullFlush::Cr4Toggle, CostKey::FLUSH_HOLD_PGE_OFF);
-const PGE_OFF: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_PGE_OFF);
-const NO_SHORTHAND: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_NO_SHORTHAND);
-const SHORTHAND: Profiled = (FullFlush::Cr3Write, CostKey::FLUSH_HOLD_SHORTHAND);
+const PGE_ON: Profiled = Profiled {
+    flush: FullFlush::Cr4Toggle,
+    hold_pge_off: CostKey::FLUSH_HOLD_PGE_OFF,
+};
+const PGE_OFF: Profiled = Profiled {
+    flush: FullFlush::Cr3Write,
+    ..PGE_ON
+};
+const NO_SHORTHAND: Profiled = Profiled {
+    hold_pge_off: CostKey::FLUSH_HOLD_NO_SHORTHAND,
+    ..PGE_OFF
+};
+const SHORTHAND: Profiled = Profiled {
+    hold_pge_off: CostKey::FLUSH_HOLD_SHORTHAND,
+    ..PGE_OFF
+};
 
 fn mean_block(profile: &LockProfile) -> f64 {
     profile.block.mean()
 }
 
-/// Something that the profile of `flush_lock` says.
-fn flush_lock(
-    (flush, hold_pge_off): Profiled,
-    says: fn(&LockProfile) -> f64,
-) -> Result<Model, BillingError> {
+/// A figure of the profile of `flush_lock`.
+fn flush_lock(profiled: Profiled, figure: fn(&LockProfile) -> f64) -> Result<Model, BillingError> {
     let setting = flush::Setting {
-        flush,
-        hold_pge_off,
+        flush: profiled.flush,
+        hold_pge_off: profiled.hold_pge_off,
         flushes: FLUSHES,
         waits: WaitsWith::InterruptsOn,
     };
     Ok(Box::new(move |prices, seed| {
-        Ok(says(&flush::profile(prices, setting, seed)?))
+        Ok(figure(&flush::profile(prices, setting, seed)?))
     }))
 }

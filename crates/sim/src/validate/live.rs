@@ -10,11 +10,14 @@
 
 use pagetoll_bill::cost::published::error_of;
 use pagetoll_bill::cost::{CostTable, Prices};
-use pagetoll_bill::{Bill, Interval, Row};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::row::Interval;
+use pagetoll_bill::spec::Placement;
+use pagetoll_bill::{Draft, Row};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::contention::demand::{DemandError, Factors, Mechanism, Pinning, Scenario, run};
+use crate::contention::demand::{DemandError, Factors, Mechanism, Scenario, run};
 use crate::routes::Samples;
 use crate::validate::middle;
 
@@ -22,7 +25,7 @@ use crate::validate::middle;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// How pages were brought in.
-    pub mechanism: String,
+    pub mechanism: pagetoll_bill::Mechanism,
     /// By how many vCPUs.
     pub vcpus: u32,
     /// Pages brought in for a fault.
@@ -41,23 +44,21 @@ pub struct Point {
     pub calibrates: bool,
 }
 
-/// Compares every row of a live bill of demand that the model has a mechanism for. Readers were where `pinning` says.
+/// Compares every row of a live bill of demand that the model has a mechanism for. Readers were where `placement` says.
 ///
 /// # Errors
 /// The table lacks a figure or its topology.
 pub fn compare(
-    bill: &Bill,
+    draft: &Draft,
     costs: &CostTable,
-    (pinning, samples): (Pinning, Samples),
+    placement: Placement,
+    samples: Samples,
 ) -> Result<Vec<Point>, DemandError> {
-    let rows: Vec<_> = bill
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, scenario(row, pinning, samples.seed)?)))
-        .collect();
-    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (costs, samples));
-    let points: Result<Vec<Option<Point>>, DemandError> = rows.par_iter().map(point).collect();
-    Ok(points?.into_iter().flatten().collect())
+    let compared = draft.rows.par_iter().filter_map(|row| {
+        let scenario = scenario(row, placement, samples.seed)?;
+        Some(point(measured(row)?, &scenario, costs, samples))
+    });
+    compared.collect()
 }
 
 /// The median error of the points that are predictions; `None` where there are none.
@@ -68,57 +69,65 @@ pub fn median_error(points: &[Point]) -> Option<f64> {
 }
 
 /// What the model runs for a row; `None` where it has no such mechanism.
-fn scenario(row: &Row, pinning: Pinning, seed: u64) -> Option<Scenario> {
-    let mechanism = Mechanism::ALL
-        .into_iter()
-        .find(|mechanism| mechanism.name() == row.mechanism)?;
+fn scenario(row: &Row, placement: Placement, seed: u64) -> Option<Scenario> {
+    let mechanism = Demand::try_from(row.key.method.mechanism()?).ok()?;
     Some(Scenario {
-        readers: row.readers.unwrap_or(1),
-        batch: row.batch,
-        pinning,
+        readers: row.key.readers.unwrap_or(1),
+        batch: row.key.batch,
+        placement,
         seed,
-        ..Scenario::new(mechanism, row.vcpus?)
+        ..Scenario::new(Mechanism::of(mechanism)?, row.key.vcpus?)
+    })
+}
+
+/// What was measured, in pages of all vCPUs together for each second.
+struct Measured {
+    median: f64,
+    runs: Interval,
+}
+
+/// The rates of a row's runs; `None` where it has none.
+fn measured(row: &Row) -> Option<Measured> {
+    let vcpus = f64::from(row.key.vcpus?);
+    let runs = row.figures()?.runs.iter();
+    let mut rates: Vec<f64> = runs.map(|cost| vcpus * 1e9 / cost).collect();
+    rates.sort_by(f64::total_cmp);
+    let runs = Interval {
+        low: *rates.first()?,
+        high: *rates.last()?,
+    };
+    Some(Measured {
+        median: median(rates)?,
+        runs,
     })
 }
 
 fn point(
-    row: &Row,
+    measured: Measured,
     scenario: &Scenario,
-    (costs, samples): (&CostTable, Samples),
-) -> Result<Option<Point>, DemandError> {
-    let mut rates: Vec<f64> = row
-        .runs
-        .iter()
-        .map(|cost| f64::from(scenario.vcpus) * 1e9 / cost)
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    let (Some(&low), Some(&high), Some(measured)) =
-        (rates.first(), rates.last(), median(rates.clone()))
-    else {
-        return Ok(None);
-    };
+    costs: &CostTable,
+    samples: Samples,
+) -> Result<Point, DemandError> {
     let topology = costs.topology()?;
     let rate = |prices: &Prices<'_>| {
-        let ran = run((topology, prices), Factors::NONE, scenario)?;
+        let ran = run(topology, prices, Factors::NONE, scenario)?;
         Ok(ran.pages_per_second * evenness(scenario, topology.cpus()))
     };
     let sampled = samples.machines(costs).map(|prices| rate(&prices));
     let mut sampled = sampled.collect::<Result<Vec<f64>, DemandError>>()?;
     let interval = Interval::of_middle(&mut sampled);
-    let Some(modelled) = middle(sampled) else {
-        return Ok(None);
-    };
-    Ok(Some(Point {
-        mechanism: row.mechanism.clone(),
+    let modelled = middle(sampled).unwrap_or(f64::NAN);
+    Ok(Point {
+        mechanism: scenario.mechanism.models().into(),
         vcpus: scenario.vcpus,
-        batch: row.batch,
-        measured,
-        runs: Interval { low, high },
+        batch: scenario.batch,
+        measured: measured.median,
+        runs: measured.runs,
         modelled,
         interval,
-        error: error_of(modelled, measured),
+        error: error_of(modelled, measured.median),
         calibrates: calibrates(scenario),
-    }))
+    })
 }
 
 /// Whether figures of a table of this host are taken from such a run: `demand.touch`, `demand.zero-fill`, and of a fault
@@ -154,17 +163,17 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_bill::{Backend, Evidence, Order, Provenance, Role, Route, Schema, Unit};
+    use pagetoll_bill::{
+        Backend, Evidence, Figures, Inputs, Operation, Order, Route, RowKey, System, Unit,
+    };
     use pagetoll_units::Pages;
 
     use super::*;
 
-    fn bill(rows: Vec<Row>) -> Bill {
-        Bill {
-            schema: Schema::V1,
+    fn draft(rows: Vec<Row>) -> Draft {
+        Draft {
             route: Route::Demand,
             backend: Backend::Live,
-            backend_reason: String::new(),
             unit: Unit::Nanoseconds,
             evidence: Evidence::Measured,
             stack: std::collections::BTreeMap::new(),
@@ -176,17 +185,16 @@ mod tests {
             },
             rows,
             notes: vec![],
-            provenance: Provenance::default(),
+            inputs: Inputs::default(),
         }
     }
 
-    fn row(mechanism: &str, vcpus: u32, runs: Vec<f64>) -> Row {
-        let mut row = Row {
+    fn row(mechanism: Demand, vcpus: u32, runs: Vec<f64>) -> Row {
+        let key = RowKey {
             vcpus: Some(vcpus),
-            ..Row::new("page-in", mechanism, Role::Alternative, Pages(100))
+            ..RowKey::new(Operation::PageIn, mechanism, System::KvmGuest)
         };
-        row.set_runs(runs);
-        row
+        Row::new(key, Pages(100), Figures::of_runs(runs))
     }
 
     fn costs() -> CostTable {
@@ -198,15 +206,14 @@ mod tests {
 
     #[test]
     fn rows_that_the_model_has_are_compared_and_the_others_left_out() {
-        let unavailable = row("exit", 1, vec![]);
+        let unavailable = row(Demand::Exit, 1, vec![]);
         let rows = vec![
-            row("populated", 1, vec![900.0, 1000.0, 5000.0]),
-            row("exit", 2, vec![4000.0]),
-            row("exit-gmem", 1, vec![4000.0]),
+            row(Demand::Populated, 1, vec![900.0, 1000.0, 5000.0]),
+            row(Demand::Exit, 2, vec![4000.0]),
+            row(Demand::ExitGmem, 1, vec![4000.0]),
             unavailable,
         ];
-        let order = (Pinning::Together, SAMPLES);
-        let points = compare(&bill(rows), &costs(), order).unwrap();
+        let points = compare(&draft(rows), &costs(), Placement::Together, SAMPLES).unwrap();
         assert_eq!(points.len(), 2);
         assert_eq!((points[0].measured, points[0].calibrates), (1e6, true));
         assert_eq!(
@@ -242,8 +249,8 @@ mod tests {
     fn a_table_without_topology_is_refused() {
         let text = include_str!("../../../../costs/xen-pv-dom0.toml");
         let other = CostTable::parse("xen-pv-dom0", text).unwrap();
-        let rows = bill(vec![row("exit", 2, vec![4000.0])]);
-        let compared = compare(&rows, &other, (Pinning::Together, SAMPLES));
+        let rows = draft(vec![row(Demand::Exit, 2, vec![4000.0])]);
+        let compared = compare(&rows, &other, Placement::Together, SAMPLES);
         assert!(matches!(compared, Err(DemandError::Costs(_))));
     }
 }

@@ -142,7 +142,7 @@ impl Bench<'_> {
             seed: self.seed,
             ..Scenario::new(mechanism, vcpus)
         };
-        let ran = run((self.topology, self.prices), factors, &scenario)?;
+        let ran = run(self.topology, self.prices, factors, &scenario)?;
         Ok(f64::from(vcpus) * 1e9 / ran.pages_per_second)
     }
 }

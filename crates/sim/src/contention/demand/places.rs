@@ -6,9 +6,8 @@
 //! stay where they are: no load balancing, and no pulling of the woken thread towards its waker.
 
 use pagetoll_bill::cost::Topology;
+use pagetoll_bill::spec::Placement;
 use pagetoll_engine::CoreId;
-
-use super::Pinning;
 
 /// Where vCPU threads and readers are.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +15,7 @@ pub(crate) struct Places {
     topology: Topology,
     sockets: u32,
     vcpus: u32,
-    pinning: Pinning,
+    placement: Placement,
 }
 
 impl Places {
@@ -24,14 +23,14 @@ impl Places {
     pub(crate) fn new(
         (topology, node_threads): (Topology, f64),
         (vcpus, readers): (u32, u32),
-        pinning: Pinning,
+        placement: Placement,
     ) -> Self {
         let few = f64::from(vcpus) + f64::from(readers) <= node_threads;
         Self {
             topology,
             sockets: if few { 1 } else { topology.sockets },
             vcpus,
-            pinning,
+            placement,
         }
     }
 
@@ -40,12 +39,12 @@ impl Places {
     }
 
     pub(crate) fn reader(&self, reader: u32) -> CoreId {
-        match self.pinning {
-            Pinning::Apart => CoreId(
+        match self.placement {
+            Placement::Anywhere | Placement::Vcpus | Placement::Apart => CoreId(
                 self.topology
                     .spread(self.vcpus.saturating_add(reader), self.sockets),
             ),
-            Pinning::Together => self.vcpu(reader % self.vcpus),
+            Placement::Together => self.vcpu(reader % self.vcpus),
         }
     }
 }

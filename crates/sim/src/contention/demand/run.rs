@@ -22,8 +22,16 @@ pub enum DemandError {
     #[error(transparent)]
     Costs(#[from] CostError),
     /// No vCPU or reader, or more than the model takes.
-    #[error("{0} vCPUs and {1} readers: expected 1 to {most} of either", most = super::MOST_VCPUS)]
-    Threads(u32, u32),
+    #[error(
+        "{vcpus} vCPUs and {readers} readers: expected 1 to {} of either",
+        super::MOST_VCPUS
+    )]
+    Threads {
+        /// vCPUs of the scenario.
+        vcpus: u32,
+        /// Its readers.
+        readers: u32,
+    },
     /// No page at once.
     #[error("a batch of 0 pages: expected at least 1")]
     NoBatch,
@@ -72,9 +80,10 @@ const LEAST_COUNTED: u64 = 400;
 /// Runs a scenario; the same for the same arguments.
 ///
 /// # Errors
-/// The table lacks a figure; the scenario makes no sense; a deadlock, with who waits for whom.
+/// The table lacks a figure; a scenario without vCPUs, readers or pages; a deadlock, with who waits for whom.
 pub fn run(
-    (topology, prices): (Topology, &Prices<'_>),
+    topology: Topology,
+    prices: &Prices<'_>,
     factors: Factors,
     scenario: &Scenario,
 ) -> Result<Ran, DemandError> {
@@ -93,7 +102,7 @@ pub fn run(
     let places = Places::new(
         (topology, costs.node_threads),
         (scenario.vcpus, readers),
-        scenario.pinning,
+        scenario.placement,
     );
     let line = mean_transfer(&costs, &places, (scenario.vcpus, readers));
     let shared = Shared::new(&engine, (costs, tolls), scenario.what_if, line);

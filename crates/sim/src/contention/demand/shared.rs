@@ -20,12 +20,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use pagetoll_bill::cost::Topology;
+use pagetoll_bill::spec::WhatIf;
 use pagetoll_engine::{
     Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
     Toll, WaitQueue, WalkCosts,
 };
 
-use super::WhatIf;
 use super::costs::{Costs, Lines, ticks};
 use super::places::Places;
 use super::tolls::DemandTolls;
@@ -74,7 +74,7 @@ impl Shared {
     pub(crate) fn new(
         engine: &Engine,
         (costs, tolls): (Costs, DemandTolls),
-        what_if: WhatIf,
+        what_if: Option<WhatIf>,
         walked_line: f64,
     ) -> Self {
         let make = Maker {
@@ -85,7 +85,7 @@ impl Shared {
         Self {
             costs,
             tolls,
-            mm: (what_if != WhatIf::MmUsersFree).then(|| make.line("mm", tolls.line_mm)),
+            mm: (what_if != Some(WhatIf::MmUsersFree)).then(|| make.line("mm", tolls.line_mm)),
             file: make.line("file", tolls.line_file),
             stat: make.line("stat", tolls.line_stat),
             mmu_lock: make.line("mmu_lock", tolls.line_mmu_lock),
@@ -187,13 +187,13 @@ pub(crate) fn mean_transfer(costs: &Costs, places: &Places, (vcpus, readers): (u
 struct Maker<'a> {
     engine: &'a Engine,
     costs: Costs,
-    what_if: WhatIf,
+    what_if: Option<WhatIf>,
 }
 
 impl Maker<'_> {
     fn line(&self, name: &str, toll: Toll) -> CacheLine {
         let arbitration = match self.what_if {
-            WhatIf::FifoLines => Arbitration::Fifo,
+            Some(WhatIf::FifoLines) => Arbitration::Fifo,
             _ => Arbitration::NearFirst {
                 bound: self.costs.lines.near_grants,
             },
@@ -221,7 +221,7 @@ impl Maker<'_> {
         let wake = self.costs.wake;
         let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
         let visit = |nanos| match self.what_if {
-            WhatIf::NoWalks => Ticks::ZERO,
+            Some(WhatIf::NoWalks) => Ticks::ZERO,
             _ => ticks(nanos),
         };
         let costs = WalkCosts {

@@ -1,13 +1,8 @@
 //! What the model must show, on the tables that come along.
 
 use pagetoll_bill::cost::CostTable;
-use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::{Order, Toll};
-use pagetoll_units::Pages;
 
 use super::*;
-use crate::routes::Samples;
-use crate::routes::demand::{self as billing, Readers, Report, Request};
 
 const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
 const TABLE_1_4: &str = include_str!("../../../../../costs/x86-256-core-1-4.toml");
@@ -22,11 +17,11 @@ fn rate(scenario: Scenario) -> f64 {
     let (topology, prices) = (costs.topology().unwrap(), costs.prices());
     let calibration = calibrate(topology, &prices, 1).unwrap();
     let factors = calibration.of(scenario.mechanism);
-    let ran = run((topology, &prices), factors, &scenario).unwrap();
+    let ran = run(topology, &prices, factors, &scenario).unwrap();
     ran.pages_per_second
 }
 
-fn rate_if(mechanism: Mechanism, vcpus: u32, what_if: WhatIf) -> f64 {
+fn rate_if(mechanism: Mechanism, vcpus: u32, what_if: Option<WhatIf>) -> f64 {
     rate(Scenario {
         what_if,
         ..Scenario::new(mechanism, vcpus)
@@ -36,8 +31,11 @@ fn rate_if(mechanism: Mechanism, vcpus: u32, what_if: WhatIf) -> f64 {
 #[test]
 fn the_row_of_uffd_falls_for_its_walks_and_is_flat_without_them() {
     let of = |vcpus, what_if| rate_if(Mechanism::Uffd, vcpus, what_if);
-    assert!(of(256, WhatIf::Real) < of(16, WhatIf::Real) / 3.0);
-    let (few, many) = (of(16, WhatIf::NoWalks), of(256, WhatIf::NoWalks));
+    assert!(of(256, None) < of(16, None) / 3.0);
+    let (few, many) = (
+        of(16, Some(WhatIf::NoWalks)),
+        of(256, Some(WhatIf::NoWalks)),
+    );
     assert!((0.67..1.5).contains(&(many / few)), "{few} {many}");
 }
 
@@ -52,13 +50,13 @@ fn the_row_of_uffd_peaks_between_2_and_8_and_falls_from_there() {
 #[test]
 fn exits_rise_when_the_line_of_mm_users_is_free() {
     let of = |what_if| rate_if(Mechanism::ExitOnMissing, 256, what_if);
-    assert!(of(WhatIf::MmUsersFree) > 1.5 * of(WhatIf::Real));
+    assert!(of(Some(WhatIf::MmUsersFree)) > 1.5 * of(None));
 }
 
 #[test]
 fn exits_saturate_lower_when_lines_go_to_the_oldest_first() {
     let of = |what_if| rate_if(Mechanism::ExitOnMissing, 256, what_if);
-    assert!(of(WhatIf::FifoLines) < 0.8 * of(WhatIf::Real));
+    assert!(of(Some(WhatIf::FifoLines)) < 0.8 * of(None));
 }
 
 #[test]
@@ -78,7 +76,7 @@ fn the_calibration_points_are_met_on_every_sample() {
                 seed: 5,
                 ..Scenario::new(mechanism, vcpus)
             };
-            let ran = run((topology, &prices), calibration.of(mechanism), &scenario).unwrap();
+            let ran = run(topology, &prices, calibration.of(mechanism), &scenario).unwrap();
             let off = (ran.pages_per_second / goal - 1.0).abs();
             assert!(off < 0.05, "{mechanism:?} {vcpus}: {off}");
         }
@@ -120,7 +118,7 @@ fn more_threads_than_cpus_take_turns() {
     let ran = |scenario: Scenario| {
         let topology = costs.topology().unwrap();
         let factors = Factors::NONE;
-        run((topology, &costs.prices()), factors, &scenario).unwrap()
+        run(topology, &costs.prices(), factors, &scenario).unwrap()
     };
     let populated = |vcpus| ran(Scenario::new(Mechanism::Populated, vcpus)).pages_per_second;
     let scaled = populated(8) / populated(2);
@@ -130,7 +128,7 @@ fn more_threads_than_cpus_take_turns() {
     );
     let together = Scenario {
         readers: 1,
-        pinning: Pinning::Together,
+        placement: Placement::Together,
         ..Scenario::new(Mechanism::Uffd, 4)
     };
     assert!(ran(together).pages_per_second > 0.0);
@@ -145,7 +143,7 @@ fn the_same_seed_gives_the_same_run_and_another_does_not() {
             ..Scenario::new(Mechanism::Uffd, 8)
         };
         let topology = costs.topology().unwrap();
-        run((topology, &costs.prices()), Factors::NONE, &scenario).unwrap()
+        run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap()
     };
     assert_eq!(ran(1), ran(1));
     assert_ne!(ran(1), ran(2));
@@ -155,155 +153,33 @@ fn the_same_seed_gives_the_same_run_and_another_does_not() {
 fn what_cannot_be_run_is_refused() {
     let costs = costs(TABLE);
     let topology = costs.topology().unwrap();
-    let refused = |scenario: Scenario| {
-        run((topology, &costs.prices()), Factors::NONE, &scenario).unwrap_err()
-    };
+    let refused =
+        |scenario: Scenario| run(topology, &costs.prices(), Factors::NONE, &scenario).unwrap_err();
     let uffd = Scenario::new(Mechanism::Uffd, 2);
     assert_eq!(
         refused(Scenario { vcpus: 0, ..uffd }),
-        DemandError::Threads(0, 2)
+        DemandError::Threads {
+            vcpus: 0,
+            readers: 2
+        }
     );
     assert_eq!(
         refused(Scenario { readers: 0, ..uffd }),
-        DemandError::Threads(2, 0)
+        DemandError::Threads {
+            vcpus: 2,
+            readers: 0
+        }
     );
     assert!(matches!(
         refused(Scenario {
             vcpus: MOST_VCPUS + 1,
             ..uffd
         }),
-        DemandError::Threads(..)
+        DemandError::Threads { .. }
     ));
     assert_eq!(refused(Scenario { batch: 0, ..uffd }), DemandError::NoBatch);
     let without = TABLE.replace("demand.queue.entry", "demand.page.uffd.4");
     let lacking = CostTable::parse("t", &without).unwrap();
-    let told = run((topology, &lacking.prices()), Factors::NONE, &uffd).unwrap_err();
+    let told = run(topology, &lacking.prices(), Factors::NONE, &uffd).unwrap_err();
     assert!(told.to_string().contains("demand.queue.entry"), "{told}");
-}
-
-fn request(table: &str, samples: u32) -> Request {
-    Request {
-        order: Order {
-            pages: billing::DEFAULT_PAGES,
-            batches: vec![1],
-            mechanisms: vec!["uffd".into(), "exit-on-missing".into()],
-            runs: 1,
-        },
-        vcpus: vec![1, 2, 4, 8],
-        readers: Readers::AsVcpus,
-        pinning: Pinning::Apart,
-        what_if: WhatIf::Real,
-        costs: costs(table),
-        samples: Samples {
-            count: samples,
-            seed: 1,
-        },
-        published: Published::built_in().to_vec(),
-        report: Report::Rows,
-        command: String::new(),
-    }
-}
-
-#[test]
-fn the_same_order_gives_the_same_bill_and_tolls_sum_to_the_cost() {
-    let request = request(TABLE, 4);
-    let bill = billing::bill(&request).unwrap();
-    assert_eq!(billing::bill(&request).unwrap(), bill);
-    for row in &bill.rows {
-        let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
-        let cost = row.cost_per_page.unwrap();
-        assert!((sum - cost).abs() < 1e-6 * cost);
-        let rate = f64::from(row.vcpus.unwrap()) * 1e9 / cost;
-        assert!((rate / row.pages_per_second.unwrap() - 1.0).abs() < 1e-9);
-        assert!(row.pages > Pages(0) && row.interval.is_some());
-    }
-}
-
-#[test]
-fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them() {
-    let bill = billing::bill(&request(TABLE_1_4, 1)).unwrap();
-    let fitted = |row: &&pagetoll_bill::Row| row.published.is_some_and(|p| p.fitted);
-    let fitted: Vec<_> = bill
-        .rows
-        .iter()
-        .filter(fitted)
-        .map(|row| row.vcpus)
-        .collect();
-    assert_eq!(fitted, [Some(1), Some(4), Some(1), Some(4)]);
-    let with_law = |row: &pagetoll_bill::Row| row.published.and_then(|p| p.scalability).is_some();
-    assert!(bill.rows.iter().all(with_law));
-    let told = bill
-        .notes
-        .iter()
-        .filter(|note| note.contains("calibration points left out"));
-    assert_eq!(told.count(), 2);
-    let alone = billing::bill(&request(TABLE, 1)).unwrap();
-    assert!(!alone.rows.iter().any(with_law));
-}
-
-#[test]
-fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
-    let table = TABLE.replace(
-        "[figure.\"demand.page.uffd.1\"]",
-        "[figure.\"demand.page.uffd.4\"]",
-    );
-    let at = table.find("[figure.\"demand.page.uffd.4\"]").unwrap();
-    let (before, after) = table.split_at(at);
-    let figure = after
-        .lines()
-        .map(|line| match line.split_once(" = ") {
-            Some(("value" | "low" | "high", _)) => {
-                format!("{} = 1.0", line.split(' ').next().unwrap())
-            }
-            _ => line.to_owned(),
-        })
-        .collect::<Vec<_>>();
-    let impossible = format!("{before}{}\n", figure.join("\n"));
-    let bill = billing::bill(&request(&impossible, 2)).unwrap();
-    let warned = bill.notes.iter().find(|note| note.starts_with("warning: "));
-    let warned = warned.unwrap();
-    assert!(
-        warned.contains("calibration misses demand.page.uffd.4 on 2 of 2 machines"),
-        "{warned}"
-    );
-    assert!(warned.ends_with("factor locked ends at 0.05"), "{warned}");
-    let met = billing::bill(&request(TABLE, 2)).unwrap();
-    assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
-}
-
-#[test]
-fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
-    let fitted = TABLE.replace(
-        "fitted-to = [\"demand.uffd.1\"]",
-        "fitted-to = [\"demand.uffd.8\"]",
-    );
-    let bill = billing::bill(&request(&fitted, 1)).unwrap();
-    let uffd = bill.rows.iter().filter(|row| row.mechanism == "uffd");
-    let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
-    assert_eq!(fitted, [true, false, false, true]);
-}
-
-#[test]
-fn a_table_of_another_machine_is_not_compared() {
-    let end = TABLE.find("\n[figure.\"demand.page.").unwrap();
-    let bill = billing::bill(&request(&TABLE[..end], 1)).unwrap();
-    assert!(bill.rows.iter().all(|row| row.published.is_none()));
-}
-
-#[test]
-fn sensitivity_names_figures_for_every_row() {
-    let mut request = request(TABLE, 1);
-    request.vcpus = vec![2];
-    request.report = Report::Sensitivity;
-    let bill = billing::bill(&request).unwrap();
-    let named = bill
-        .notes
-        .iter()
-        .filter(|note| note.starts_with("sensitivity of"));
-    let named: Vec<_> = named.collect();
-    assert_eq!(named.len(), 2);
-    assert!(
-        named.iter().all(|note| note.matches(" .. ").count() > 1),
-        "{named:?}"
-    );
 }

@@ -214,7 +214,7 @@ fn records_become_a_trace() {
     let setup = setup(FullFlush::Cr4Toggle, 200);
     let timeline = record(FlushCosts::amd_pv_shim_32(), setup, 1).unwrap();
     let (legend, spans) = (timeline.legend().unwrap(), timeline.spans.iter().copied());
-    write_perfetto(Vec::new(), ("flush", &legend), spans.clone()).unwrap();
+    write_perfetto(Vec::new(), "flush", &legend, spans.clone()).unwrap();
     let mut folded = Vec::new();
     write_folded(&mut folded, &legend, spans).unwrap();
     let folded = String::from_utf8(folded).unwrap();

@@ -3,79 +3,85 @@
 use std::fmt;
 
 use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
-use pagetoll_bill::{Interval, PublishedRate, Row};
+use pagetoll_bill::route::Demand;
+use pagetoll_bill::row::{Interval, PublishedRate};
+use pagetoll_bill::{RouteMechanism, Row};
 
+use super::rate;
 use super::usl::{Point, Scalability, median};
-use super::{Request, rate};
 
 /// Sets what was published beside each row that is the published scenario, and sums up how far the model is off.
 /// Nothing where the table is of another machine: one that is not calibrated to any of the published rates.
-pub(crate) fn with_published(rows: &mut [Row], request: &Request) -> Vec<String> {
-    let rates = request.published.iter();
-    let rates: Vec<&Published> = rates
-        .filter(|figure| figure.unit == PublishedUnit::PagesPerSecond)
-        .collect();
-    if !rates
-        .iter()
-        .any(|figure| request.costs.is_fitted_to(&figure.id))
-    {
+pub(crate) fn with_published(rows: &mut [Row], costs: &CostTable) -> Vec<String> {
+    let is_rate = |figure: &&Published| figure.unit == PublishedUnit::PagesPerSecond;
+    let mut rates = Published::built_in().iter().filter(is_rate);
+    if !rates.any(|figure| costs.is_fitted_to(&figure.id)) {
         return Vec::new();
     }
-    let mut notes = Vec::new();
-    let mut mechanisms: Vec<String> = rows.iter().map(|row| row.mechanism.clone()).collect();
-    mechanisms.dedup();
-    for mechanism in mechanisms {
-        let of = |n: u32| {
-            let id = format!("demand.{mechanism}.{n}");
-            rates.iter().copied().find(|figure| figure.id == id)
+    let compared = Demand::ALL.iter().filter_map(|&mechanism| {
+        let points = set_published(rows, mechanism, costs);
+        set_scalability(rows, mechanism, &points);
+        summary(rows, mechanism)
+    });
+    compared.map(|all| all.to_string()).collect()
+}
+
+/// Sets the published rates of one mechanism, and gives them by vCPUs.
+fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<Point> {
+    let name = mechanism.properties().name;
+    let mut points = Vec::new();
+    let alike = |row: &&mut Row| is_of(row, mechanism) && is_published_scenario(row);
+    for row in rows.iter_mut().filter(alike) {
+        let published = row.key.vcpus.and_then(|vcpus| {
+            let id = format!("demand.{name}.{vcpus}");
+            let mut all = Published::built_in().iter();
+            Some((vcpus, all.find(|figure| figure.id == id)?))
+        });
+        let Some((vcpus, figure)) = published else {
+            continue;
         };
-        let mut all: Vec<Point> = Vec::new();
-        let alike = |row: &&mut Row| row.mechanism == mechanism && is_published_scenario(row);
-        for row in rows.iter_mut().filter(alike) {
-            let Some((vcpus, figure)) = row.vcpus.and_then(|n| Some((n, of(n)?))) else {
-                continue;
-            };
-            all.push((vcpus, figure.value));
-            row.published = Some(PublishedRate {
-                pages_per_second: figure.value,
-                fitted: request.costs.is_fitted_to(&figure.id)
-                    || is_calibration_point(request, &mechanism, vcpus),
-                scalability: None,
-            });
-        }
-        set_scalability(rows, &mechanism, &all);
-        notes.extend(summary(rows, &mechanism).map(|all| all.to_string()));
+        points.push((vcpus, figure.value));
+        row.published = Some(PublishedRate {
+            pages_per_second: figure.value,
+            fitted: costs.is_fitted_to(&figure.id) || is_calibration_point(costs, name, vcpus),
+            scalability: None,
+        });
     }
-    notes
+    points
 }
 
 /// Whether the table says what this row costs: then a factor was chosen to meet it, whatever it was fitted to.
-fn is_calibration_point(request: &Request, mechanism: &str, vcpus: u32) -> bool {
+fn is_calibration_point(costs: &CostTable, mechanism: &str, vcpus: u32) -> bool {
     let key = CostKey::named(&format!("demand.page.{mechanism}.{vcpus}"));
-    key.is_some_and(|key| request.costs.figure(key).is_ok())
+    key.is_some_and(|key| costs.figure(key).is_ok())
+}
+
+fn is_of(row: &Row, mechanism: Demand) -> bool {
+    row.key.method == mechanism.into()
 }
 
 /// A page at a time, and a reader for each vCPU where there are readers.
 fn is_published_scenario(row: &Row) -> bool {
-    row.batch == 1 && row.readers.is_none_or(|readers| Some(readers) == row.vcpus)
+    row.key.batch == 1
+        && row
+            .key
+            .readers
+            .is_none_or(|readers| Some(readers) == row.key.vcpus)
 }
 
-fn compared<'a>(
-    rows: &'a [Row],
-    mechanism: &'a str,
-) -> impl Iterator<Item = (&'a Row, PublishedRate)> {
-    let alike = move |row: &&Row| row.mechanism == mechanism;
+fn compared(rows: &[Row], mechanism: Demand) -> impl Iterator<Item = (&Row, PublishedRate)> {
     rows.iter()
-        .filter(alike)
+        .filter(move |row| is_of(row, mechanism))
         .filter_map(|row| Some((row, row.published?)))
 }
 
 /// Lays the universal scalability law through the calibration points, if there are two.
-fn set_scalability(rows: &mut [Row], mechanism: &str, all: &[Point]) {
+fn set_scalability(rows: &mut [Row], mechanism: Demand, all: &[Point]) {
     let fitted = compared(rows, mechanism).filter(|(_, published)| published.fitted);
     let points: Vec<Point> = fitted
-        .filter_map(|(row, published)| Some((row.vcpus?, published.pages_per_second)))
+        .filter_map(|(row, published)| Some((row.key.vcpus?, published.pages_per_second)))
         .collect();
     let [first, second] = points.as_slice() else {
         return;
@@ -83,8 +89,8 @@ fn set_scalability(rows: &mut [Row], mechanism: &str, all: &[Point]) {
     let Some(curve) = Scalability::through(*first, *second, all) else {
         return;
     };
-    for row in rows.iter_mut().filter(|row| row.mechanism == mechanism) {
-        if let (Some(vcpus), Some(published)) = (row.vcpus, &mut row.published) {
+    for row in rows.iter_mut().filter(|row| is_of(row, mechanism)) {
+        if let (Some(vcpus), Some(published)) = (row.key.vcpus, &mut row.published) {
             published.scalability = Some(curve.rate(vcpus));
         }
     }
@@ -93,17 +99,19 @@ fn set_scalability(rows: &mut [Row], mechanism: &str, all: &[Point]) {
 /// Whether a published rate is where 90 % of the samples lie, which are costs.
 fn is_inside(row: &Row, published: PublishedRate) -> bool {
     let within = |Interval { low, high }: Interval| {
-        let vcpus = row.vcpus.unwrap_or(1);
+        let vcpus = row.key.vcpus.unwrap_or(1);
         (rate(vcpus, high)..=rate(vcpus, low)).contains(&published.pages_per_second)
     };
-    row.interval.is_some_and(within)
+    row.figures()
+        .and_then(|figures| figures.interval)
+        .is_some_and(within)
 }
 
 /// How far the model is off the published rates of one mechanism, calibration points left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The mechanism.
-    pub mechanism: String,
+    pub mechanism: Demand,
     /// The model's errors.
     pub errors: Errors,
     /// How many published rates are compared.
@@ -143,7 +151,10 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} against what was published, calibration points left out: {}; {} of {} inside their intervals",
-            self.mechanism, self.errors, self.inside, self.compared
+            self.mechanism.properties().name,
+            self.errors,
+            self.inside,
+            self.compared
         )?;
         match self.by_law {
             Some(errors) => write!(
@@ -157,17 +168,18 @@ impl fmt::Display for Summary {
 
 /// The summary of a mechanism's rows; `None` where no row but calibration points was published.
 #[must_use]
-pub fn summary(rows: &[Row], mechanism: &str) -> Option<Summary> {
+pub fn summary(rows: &[Row], mechanism: Demand) -> Option<Summary> {
     let left_out = || compared(rows, mechanism).filter(|(_, published)| !published.fitted);
     let errors = left_out().filter_map(|(row, published)| {
-        Some(error_of(row.pages_per_second?, published.pages_per_second))
+        let rate = row.figures()?.rate?;
+        Some(error_of(rate.pages_per_second, published.pages_per_second))
     });
     let by_law = left_out().filter_map(|(_, published)| {
         Some(error_of(published.scalability?, published.pages_per_second))
     });
     let inside = left_out().filter(|(row, published)| is_inside(row, *published));
     Some(Summary {
-        mechanism: mechanism.to_owned(),
+        mechanism,
         errors: Errors::of(errors.collect())?,
         compared: left_out().count(),
         inside: inside.count(),

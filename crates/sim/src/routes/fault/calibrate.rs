@@ -1,14 +1,17 @@
 //! From the lab's rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::route::Fault;
+use pagetoll_bill::row::Baseline;
 
-use crate::routes::derived::{Derived, Rows, measured, of, of_32_bits, only};
+use crate::routes::derived::{Derived, Rows, measured, of, of_32_bits, part};
 
 /// What a 64-bit dom0's rows give.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
-    let store = of(bill, "set", "emulate")?;
-    let set = of(bill, "set", "hypercall")? - entry;
+    let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
+    let store = of(bill, Operation::Set, Fault::Emulate)?;
+    let set = of(bill, Operation::Set, Fault::Hypercall)? - entry;
     Some(vec![
         measured(CostKey::PTWR_STORE, store, "row set by emulate"),
         measured(
@@ -22,18 +25,18 @@ pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
 /// A 32-bit guest's: emulated stores to each half, each counted by itself, and a hypercall.
 pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let whose = of_32_bits(bill);
-    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
-    let set = of(bill, "set", "hypercall")? - entry;
-    let half = |key, part| {
+    let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
+    let set = of(bill, Operation::Set, Fault::Hypercall)? - entry;
+    let half = |key, baseline| {
         Some(measured(
             key,
-            only(bill, part)?,
-            &format!("{whose} row {part}"),
+            part(bill, baseline)?,
+            &format!("{whose} row {baseline}"),
         ))
     };
     Some(vec![
-        half(CostKey::PTWR_HALF, "store-upper-half")?,
-        half(CostKey::PTWR_HALF_SET, "store-lower-half")?,
+        half(CostKey::PTWR_HALF, Baseline::StoreUpperHalf)?,
+        half(CostKey::PTWR_HALF_SET, Baseline::StoreLowerHalf)?,
         measured(
             CostKey::HYPERCALL_ENTRY_PAE,
             entry,

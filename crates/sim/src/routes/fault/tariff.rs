@@ -1,27 +1,27 @@
 //! What setting an entry pays for.
 
 use pagetoll_bill::cost::CostKey;
-use pagetoll_models::linux::SetPte;
+use pagetoll_bill::route::Fault;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::{UPPER_HALF, entry, item, per_entry, trap};
 
 /// What a mechanism pays for in a guest of `width`.
-pub(crate) fn of(mechanism: SetPte, width: Width) -> Vec<Item> {
+pub(crate) fn of(mechanism: Fault, width: Width) -> Vec<Item> {
     match (mechanism, width) {
-        (SetPte::Emulate, _) => vec![trap(CostKey::PTWR_STORE)],
-        (SetPte::Emulate2x32, _) => vec![
+        (Fault::Emulate, _) => vec![trap(CostKey::PTWR_STORE)],
+        (Fault::Emulate2x32, _) => vec![
             UPPER_HALF,
             item("lower-half", CostKey::PTWR_HALF_SET, |w| {
                 w.tolls.emulated_half_sets
             }),
         ],
-        (SetPte::Hypercall, Width::Bits64) => vec![
+        (Fault::Hypercall, Width::Bits64) => vec![
             entry(CostKey::HYPERCALL_ENTRY),
             per_entry(CostKey::MMU_UPDATE_SET),
         ],
-        (SetPte::Hypercall, Width::Pae32) => vec![
+        (Fault::Hypercall, Width::Pae32) => vec![
             entry(CostKey::HYPERCALL_ENTRY_PAE),
             per_entry(CostKey::MMU_UPDATE_SET_PAE),
         ],

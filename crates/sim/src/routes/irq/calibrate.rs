@@ -1,17 +1,19 @@
 //! From the lab's rows of irq to figures.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::route::Irq;
 
 use crate::routes::derived::{Derived, Rows, measured, of};
 
 /// What the rows give; `None` where one of them is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let xen_version = of(bill, "none-pending", "always")?;
-    let upcall = of(bill, "one-pending", "always")? - xen_version;
+    let xen_version = of(bill, Operation::NonePending, Irq::Always)?;
+    let upcall = of(bill, Operation::OnePending, Irq::Always)? - xen_version;
     Some(vec![
         measured(
             CostKey::EVENT_CHECK,
-            of(bill, "none-pending", "if-pending")?,
+            of(bill, Operation::NonePending, Irq::IfPending)?,
             "row none-pending by if-pending",
         ),
         measured(

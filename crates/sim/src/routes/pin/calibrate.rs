@@ -1,6 +1,6 @@
 //! From bills of the lab's pin route to the figures of a cost table.
 //!
-//! The model travels the very shapes that were billed. What it counts times the figures is what the lab counted: an
+//! The model runs the very shapes that were billed. What it counts times the figures is what the lab counted: an
 //! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
 //! pages of 1 GiB are left for predictions to be held against.
 //!
@@ -12,10 +12,12 @@ mod equations;
 use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::{CostKey, Kind};
-use pagetoll_bill::{Backend, Bill, Route, Unit};
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::spec::AddressWidth;
+use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
 use thiserror::Error;
 
-use self::equations::{Solved, System};
+use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
 use crate::routes::derived::Derived;
 use pagetoll_models::vfio::Mechanism;
@@ -27,15 +29,15 @@ const ASSUMED_SPREAD: f64 = 0.1;
 const LEAST_OF_A_FOLIO: f64 = 20.0;
 
 /// The shapes that are read, each a row of the lab's bill on an IOMMU of 39 bits.
-pub const SHAPES: [&str; 8] = [
-    "2M",
-    "2M-entries",
-    "2M-first",
-    "2M-shifted",
-    "2M-pairs",
-    "2M-straddle",
-    "2M-apart",
-    "2M-each",
+pub const SHAPES: [Folio; 8] = [
+    Folio::Pages2m,
+    Folio::Entries2m,
+    Folio::First2m,
+    Folio::Shifted2m,
+    Folio::Pairs2m,
+    Folio::Straddle2m,
+    Folio::Apart2m,
+    Folio::Each2m,
 ];
 
 /// Why bills give no table.
@@ -44,17 +46,17 @@ pub enum Unsolved {
     /// A row is not there.
     #[error(
         "no row {operation} of {shape} of Linux {kernel} with an IOMMU of {bits} bits; expected bills of: pagetoll bill pin \
-         --folio {}, and --folio 2M --address-width 48", SHAPES.join(",")
+         --folio {}, and --folio 2M --address-width 48", SHAPES.map(Folio::name).join(",")
     )]
     Row {
         /// Mapping or unmapping.
-        operation: &'static str,
+        operation: Operation,
         /// The shape.
-        shape: &'static str,
+        shape: Folio,
         /// The kernel.
         kernel: String,
         /// The width of the IOMMU's addresses.
-        bits: u8,
+        bits: AddressWidth,
     },
     /// A kernel that is in none of the bills.
     #[error("no rows of Linux {asked}; expected one of {known}")]
@@ -76,7 +78,7 @@ pub enum Unsolved {
     )]
     Singular {
         /// Mapping or unmapping.
-        operation: &'static str,
+        operation: Operation,
         /// The kernel.
         kernel: String,
     },
@@ -88,7 +90,7 @@ pub fn kernels(bills: &[Bill]) -> Vec<String> {
     let mut kernels = Vec::new();
     for kernel in of_lab(bills)
         .flat_map(|bill| &bill.rows)
-        .filter_map(|row| row.kernel.clone())
+        .filter_map(|row| row.key.kernel.clone())
     {
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
@@ -145,7 +147,7 @@ fn manner_of(bills: &[Bill], kernel: &str) -> Option<Mechanism> {
 
 /// Whether a kernel takes pages or folios: what unpinning one folio more costs.
 fn manner(bills: &[Bill], kernel: &str) -> Result<Mechanism, Unsolved> {
-    let of_folios = UNMAP_BY_FOLIO.solve((bills, kernel), &BTreeMap::new())?;
+    let of_folios = UNMAP_BY_FOLIO.solve(Counted { bills, kernel }, &BTreeMap::new())?;
     let folio = of_folios
         .iter()
         .find(|solved| solved.key == CostKey::UNPIN_FOLIO);
@@ -168,7 +170,7 @@ fn solved(
     };
     let mut figures = Vec::new();
     for system in systems {
-        let solved = system.solve((bills, kernel), known)?;
+        let solved = system.solve(Counted { bills, kernel }, known)?;
         figures.extend(solved.into_iter().map(|one| measured(&system, one)));
     }
     Ok(figures)
@@ -212,7 +214,7 @@ fn joined(mut own: Vec<Derived>, others: Vec<Derived>) -> Vec<Derived> {
 }
 
 const MAP_BY_FOLIO: System = System {
-    operation: MAP,
+    ioctl: MAP,
     mechanism: Mechanism::PerFolio,
     unknown: &[
         CostKey::PIN_IOCTL,
@@ -226,18 +228,18 @@ const MAP_BY_FOLIO: System = System {
     rows: &MAP_ROWS,
 };
 
-const MAP_ROWS: [(&str, u8); 7] = [
-    ("2M", 39),
-    ("2M-entries", 39),
-    ("2M-shifted", 39),
-    ("2M-pairs", 39),
-    ("2M-straddle", 39),
-    ("2M-apart", 39),
-    ("2M-each", 39),
+const MAP_ROWS: [OfShape; 7] = [
+    at_39(Folio::Pages2m),
+    at_39(Folio::Entries2m),
+    at_39(Folio::Shifted2m),
+    at_39(Folio::Pairs2m),
+    at_39(Folio::Straddle2m),
+    at_39(Folio::Apart2m),
+    at_39(Folio::Each2m),
 ];
 
 const UNMAP_BY_FOLIO: System = System {
-    operation: UNMAP,
+    ioctl: UNMAP,
     mechanism: Mechanism::PerFolio,
     unknown: &[
         CostKey::UNPIN_IOCTL,
@@ -249,19 +251,19 @@ const UNMAP_BY_FOLIO: System = System {
         CostKey::UNPIN_FOLIO,
     ],
     rows: &[
-        ("2M", 39),
-        ("2M", 48),
-        ("2M-shifted", 39),
-        ("2M-first", 39),
-        ("2M-pairs", 39),
-        ("2M-straddle", 39),
-        ("2M-apart", 39),
+        at_39(Folio::Pages2m),
+        at_48(Folio::Pages2m),
+        at_39(Folio::Shifted2m),
+        at_39(Folio::First2m),
+        at_39(Folio::Pairs2m),
+        at_39(Folio::Straddle2m),
+        at_39(Folio::Apart2m),
     ],
 };
 
 /// A page pointer and a page's check are one and the same number of times: the first is known from elsewhere.
 const MAP_BY_PAGE: System = System {
-    operation: MAP,
+    ioctl: MAP,
     mechanism: Mechanism::PerPage,
     unknown: &[
         CostKey::PIN_IOCTL,
@@ -277,7 +279,7 @@ const MAP_BY_PAGE: System = System {
 
 /// So are a page's look-up and its unpinning.
 const UNMAP_BY_PAGE: System = System {
-    operation: UNMAP,
+    ioctl: UNMAP,
     mechanism: Mechanism::PerPage,
     unknown: &[
         CostKey::UNPIN_IOCTL,
@@ -288,11 +290,11 @@ const UNMAP_BY_PAGE: System = System {
         CostKey::UNPIN_IOMMU_ENTRY,
     ],
     rows: &[
-        ("2M", 39),
-        ("2M", 48),
-        ("2M-shifted", 39),
-        ("2M-first", 39),
-        ("2M-pairs", 39),
-        ("2M-apart", 39),
+        at_39(Folio::Pages2m),
+        at_48(Folio::Pages2m),
+        at_39(Folio::Shifted2m),
+        at_39(Folio::First2m),
+        at_39(Folio::Pairs2m),
+        at_39(Folio::Apart2m),
     ],
 };

@@ -1,19 +1,19 @@
 //! Shapes of memory, and what mapping and unmapping one takes on the model.
 
-use pagetoll_bill::Layout;
+use pagetoll_bill::row::{Folio, Layout};
 use pagetoll_units::Pages;
 
 use pagetoll_models::vfio::{
-    Argument, Container, Domain, Folio, Leaf, Mapping, Mechanism, PAGE, Tolls, Unmapping,
+    self, Argument, Container, Domain, Leaf, Mapping, Mechanism, PAGE, Tolls, Unmapping,
 };
 
 /// A shape of memory: the lab's `guests/pin-probe/bill.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Its name, the lab's where it means the same.
-    pub name: &'static str,
+pub(crate) struct Shape {
+    /// Its name.
+    pub(crate) folio: Folio,
     /// Pages of a folio.
-    folio: u64,
+    pages: u64,
     /// Pages of an entry of the process's page tables.
     entry: u64,
     /// Folios that are contiguous, before the next lie elsewhere.
@@ -27,30 +27,27 @@ pub struct Shape {
     stride: u64,
     /// A container takes 65,535 mappings, so that not all that is ordered is mapped one by one.
     most: u64,
-    /// Whether it is billed only when it is asked for: it tells steps apart for [`super::calibrate`].
-    pub is_for_calibration: bool,
 }
 
-const fn shape(name: &'static str, folio: u64) -> Shape {
+const fn shape(folio: Folio, pages: u64) -> Shape {
     Shape {
-        name,
         folio,
-        entry: folio,
+        pages,
+        entry: pages,
         run: u64::MAX,
         shift: 0,
         skip: 0,
         window: 0,
         stride: 0,
         most: u64::MAX,
-        is_for_calibration: false,
     }
 }
 
-const fn calibrating(name: &'static str, most: u64) -> Shape {
+/// A shape that shows steps apart for [`super::calibrate`].
+const fn calibrating(folio: Folio, most: u64) -> Shape {
     Shape {
         most,
-        is_for_calibration: true,
-        ..shape(name, LARGE)
+        ..shape(folio, LARGE)
     }
 }
 
@@ -59,65 +56,65 @@ const LARGE: u64 = 512;
 
 /// The shapes. Memory is taken to be as contiguous as that of a guest that has just booted, except where neighbours are
 /// apart on purpose. Such a guest gets pages of 4 KiB that follow each other, but begin anywhere.
-pub const FOLIOS: [Shape; 13] = [
+pub(crate) const SHAPES: [Shape; 13] = [
     Shape {
         shift: 1,
-        ..shape("4K", 1)
+        ..shape(Folio::Pages4k, 1)
     },
-    shape("THP", LARGE),
-    shape("2M", LARGE),
-    shape("1G", 1 << 18),
+    shape(Folio::Thp, LARGE),
+    shape(Folio::Pages2m, LARGE),
+    shape(Folio::Pages1g, 1 << 18),
     Shape {
         run: 1,
         skip: 256,
         window: LARGE,
         most: 8192,
-        ..shape("2M-halves", LARGE)
+        ..shape(Folio::Halves2m, LARGE)
     },
     Shape {
         entry: 1,
-        ..shape("2M-entries", LARGE)
+        ..shape(Folio::Entries2m, LARGE)
     },
     Shape {
         window: 1,
         most: LARGE,
-        ..shape("2M-single", LARGE)
+        ..shape(Folio::Single2m, LARGE)
     },
     Shape {
         skip: 256,
-        ..calibrating("2M-shifted", 8192)
+        ..calibrating(Folio::Shifted2m, 8192)
     },
     Shape {
         window: 1,
         stride: LARGE,
-        ..calibrating("2M-first", 32)
+        ..calibrating(Folio::First2m, 32)
     },
     Shape {
         window: 2,
         stride: LARGE,
-        ..calibrating("2M-pairs", 64)
+        ..calibrating(Folio::Pairs2m, 64)
     },
     Shape {
         skip: LARGE - 1,
         window: 2,
         stride: LARGE,
-        ..calibrating("2M-straddle", 64)
+        ..calibrating(Folio::Straddle2m, 64)
     },
     Shape {
         run: 1,
-        ..calibrating("2M-apart", 8192)
+        ..calibrating(Folio::Apart2m, 8192)
     },
     Shape {
         run: 1,
         window: LARGE,
-        ..calibrating("2M-each", 8192)
+        ..calibrating(Folio::Each2m, 8192)
     },
 ];
 
 impl Shape {
-    /// The shape of that name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        FOLIOS.into_iter().find(|shape| shape.name == name)
+    /// The shape of that name; `None` where it is not modelled.
+    pub(crate) fn of(folio: Folio) -> Option<Self> {
+        SHAPES.into_iter().find(|shape| shape.folio == folio)
     }
 
     /// How many pages of it are billed when so many are ordered: whole folios.
@@ -125,7 +122,7 @@ impl Shape {
         let unit = if self.stride > 0 {
             self.window
         } else {
-            self.folio
+            self.pages
         };
         ordered.get().min(self.most).div_ceil(unit) * unit
     }
@@ -133,7 +130,7 @@ impl Shape {
     /// Pages of memory, whole folios, of which so many are mapped.
     fn memory(self, pages: u64) -> u64 {
         let spread = self.stride.checked_div(self.window).unwrap_or(0).max(1);
-        (pages * spread + self.skip).div_ceil(self.folio) * self.folio
+        (pages * spread + self.skip).div_ceil(self.pages) * self.pages
     }
 
     /// The page of memory that a mapped page is.
@@ -146,7 +143,7 @@ impl Shape {
     }
 
     /// Whether a folio does not follow the one before it. There are as many runs as asked for, or breaks after each run.
-    fn breaks_before(self, folio: u64, (folios, runs): (u64, Option<u64>)) -> bool {
+    fn breaks_before(self, folio: u64, folios: u64, runs: Option<u64>) -> bool {
         match runs {
             _ if folio == 0 => false,
             Some(runs) => folio * runs / folios != (folio - 1) * runs / folios,
@@ -178,7 +175,7 @@ impl Extent {
 }
 
 /// What was done, and what came of it.
-pub(crate) struct Travelled {
+pub(crate) struct Ran {
     pub(crate) map: Tolls,
     pub(crate) unmap: Tolls,
     pub(crate) pages: u64,
@@ -194,7 +191,7 @@ const IOVA: u64 = 1 << 36;
 const IOVA_RANGES: [(u64, u64); 1] = [(1 << 32, (1 << 39) - 1)];
 
 /// Maps and unmaps memory of a shape. Once before anything is counted, as in the lab: the first mapping makes tables.
-pub(crate) fn travel(mechanism: Mechanism, shape: Shape, extent: Extent) -> Travelled {
+pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> Ran {
     let pages = extent.pages;
     let (mut container, layout) = furnished(mechanism, shape, extent);
     map(&mut container, shape, pages);
@@ -205,7 +202,7 @@ pub(crate) fn travel(mechanism: Mechanism, shape: Shape, extent: Extent) -> Trav
     let locked = container.process.locked_vm;
     let misplaced = misplaced(&container, shape, pages);
     unmap(&mut container, shape, pages);
-    Travelled {
+    Ran {
         map: mapped,
         unmap: container.tolls,
         pages,
@@ -263,37 +260,37 @@ fn unmap(container: &mut Container, shape: Shape, pages: u64) {
 fn furnished(mechanism: Mechanism, shape: Shape, extent: Extent) -> (Container, Layout) {
     let mut container = Container::new(mechanism, IOVA_RANGES.to_vec());
     container.domain = Domain::with_levels(extent.levels);
-    let folios = shape.memory(extent.pages) / shape.folio;
+    let folios = shape.memory(extent.pages) / shape.pages;
     let (mut pfn, mut runs) = ((1 << 18) + shape.shift, 1);
     for folio in 0..folios {
-        if shape.breaks_before(folio, (folios, extent.runs)) {
-            pfn += shape.folio;
+        if shape.breaks_before(folio, folios, extent.runs) {
+            pfn += shape.pages;
             runs += 1;
         }
-        place(&mut container, shape, (folio, pfn));
-        pfn += shape.folio;
+        place(&mut container, shape, folio, pfn);
+        pfn += shape.pages;
     }
     let layout = Layout {
         runs,
         folios,
-        largest_folio: shape.folio,
+        largest_folio: shape.pages,
     };
     (container, layout)
 }
 
-fn place(container: &mut Container, shape: Shape, (folio, pfn): (u64, u64)) {
-    container.frames.add(Folio {
+fn place(container: &mut Container, shape: Shape, folio: u64, pfn: u64) {
+    container.frames.add(vfio::Folio {
         head: pfn,
-        pages: shape.folio,
+        pages: shape.pages,
     });
-    for inside in (0..shape.folio).step_by(usize::try_from(shape.entry).unwrap_or(1)) {
+    for inside in (0..shape.pages).step_by(usize::try_from(shape.entry).unwrap_or(1)) {
         let leaf = Leaf {
             pfn: pfn + inside,
             pages: shape.entry,
             writable: true,
             pfnmap: false,
         };
-        let page = folio * shape.folio + inside;
+        let page = folio * shape.pages + inside;
         container.process.map(VADDR + page * PAGE, leaf);
     }
 }
@@ -310,17 +307,17 @@ fn misplaced(container: &Container, shape: Shape, pages: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn travelled(name: &str, extent: Extent) -> Travelled {
-        travel(Mechanism::PerFolio, Shape::named(name).unwrap(), extent)
+    fn ran(folio: Folio, extent: Extent) -> Ran {
+        run(Mechanism::PerFolio, Shape::of(folio).unwrap(), extent)
     }
 
     #[test]
     fn memory_is_mapped_where_it_belongs_whatever_its_shape() {
-        for shape in FOLIOS {
+        for shape in SHAPES {
             let pages = shape.pages(Pages(2048));
-            let travelled = travel(Mechanism::PerFolio, shape, Extent::of(pages));
-            assert_eq!(travelled.misplaced, 0, "{}", shape.name);
-            assert_eq!((travelled.locked, travelled.left), (pages, 0));
+            let ran = run(Mechanism::PerFolio, shape, Extent::of(pages));
+            assert_eq!(ran.misplaced, 0, "{}", shape.folio);
+            assert_eq!((ran.locked, ran.left), (pages, 0));
         }
     }
 
@@ -332,27 +329,27 @@ mod tests {
                 runs,
                 ..Extent::of(8192)
             };
-            let travelled = travelled("2M-shifted", extent);
-            assert_eq!(Some(travelled.layout.runs), runs);
-            assert_eq!(Some(travelled.map.runs), runs);
+            let found = ran(Folio::Shifted2m, extent);
+            assert_eq!(Some(found.layout.runs), runs);
+            assert_eq!(Some(found.map.runs), runs);
         }
     }
 
     #[test]
     fn shapes_differ_in_the_step_that_they_are_for() {
-        let of = |name| travelled(name, Extent::of(32));
-        let (pairs, straddle) = (of("2M-pairs"), of("2M-straddle"));
+        let of = |folio| ran(folio, Extent::of(32));
+        let (pairs, straddle) = (of(Folio::Pairs2m), of(Folio::Straddle2m));
         assert_eq!(
             straddle.unmap.folios_unpinned - pairs.unmap.folios_unpinned,
             16
         );
         assert_eq!(straddle.unmap.translations, pairs.unmap.translations);
         assert_eq!(straddle.map.large_entries - pairs.map.large_entries, 16);
-        let of = |name| travelled(name, Extent::of(8192));
-        let (apart, each) = (of("2M-apart"), of("2M-each"));
+        let of = |folio| ran(folio, Extent::of(8192));
+        let (apart, each) = (of(Folio::Apart2m), of(Folio::Each2m));
         assert_eq!(each.map.runs, apart.map.runs);
         assert_eq!(each.map.ioctls - apart.map.ioctls, 15);
-        let (plain, shifted) = (of("2M"), of("2M-shifted"));
+        let (plain, shifted) = (of(Folio::Pages2m), of(Folio::Shifted2m));
         assert_eq!(plain.map.iommu_entries, 16);
         assert_eq!(shifted.map.iommu_entries, 8192);
         assert_eq!(shifted.unmap.iommu_entries_cleared, 16);

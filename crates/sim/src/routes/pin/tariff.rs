@@ -1,18 +1,18 @@
 //! What mapping and unmapping pay for.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::cost::CostKey;
 
-use super::shape::Travelled;
+use super::shape::Ran;
 use crate::routes::price::Item;
 use pagetoll_models::vfio::Tolls;
 
-/// Mapping or unmapping.
+/// What a page pays for in one of the two ioctls.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation {
-    /// Its name, the lab's.
-    pub(crate) name: &'static str,
+pub(crate) struct Ioctl {
+    pub(crate) operation: Operation,
     /// Its part of what was done.
-    pub(crate) tolls: fn(&Travelled) -> Tolls,
+    pub(crate) tolls: fn(&Ran) -> Tolls,
     /// What it pays for.
     pub(crate) tariff: &'static [Item<Tolls>],
 }
@@ -22,9 +22,9 @@ const fn item(toll: &'static str, key: CostKey, count: fn(&Tolls) -> u64) -> Ite
 }
 
 /// `VFIO_IOMMU_MAP_DMA`.
-pub(crate) const MAP: Operation = Operation {
-    name: "map",
-    tolls: |travelled| travelled.map,
+pub(crate) const MAP: Ioctl = Ioctl {
+    operation: Operation::Map,
+    tolls: |ran| ran.map,
     tariff: &[
         item("ioctl", CostKey::PIN_IOCTL, |t| t.ioctls),
         item("batch", CostKey::PIN_BATCH, |t| t.batches),
@@ -38,9 +38,9 @@ pub(crate) const MAP: Operation = Operation {
 };
 
 /// `VFIO_IOMMU_UNMAP_DMA`.
-pub(crate) const UNMAP: Operation = Operation {
-    name: "unmap",
-    tolls: |travelled| travelled.unmap,
+pub(crate) const UNMAP: Ioctl = Ioctl {
+    operation: Operation::Unmap,
+    tolls: |ran| ran.unmap,
     tariff: &[
         item("ioctl", CostKey::UNPIN_IOCTL, |t| t.ioctls),
         item("translation", CostKey::UNPIN_TRANSLATION, |t| {
@@ -60,4 +60,4 @@ pub(crate) const UNMAP: Operation = Operation {
 };
 
 /// Both.
-pub(crate) const OPERATIONS: [Operation; 2] = [MAP, UNMAP];
+pub(crate) const IOCTLS: [Ioctl; 2] = [MAP, UNMAP];

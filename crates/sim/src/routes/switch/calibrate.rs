@@ -1,15 +1,18 @@
 //! From the lab's rows of switch to figures.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::route::Switch;
+use pagetoll_bill::row::Baseline;
 
-use crate::routes::derived::{Derived, Rows, measured, of, only};
+use crate::routes::derived::{Derived, Rows, measured, of, part};
 
 /// What the rows give; `None` where one of them is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let entry = only(bill, "empty-hypercall")? - only(bill, "nothing")?;
-    let compare = of(bill, "none-changed", "if-changed")?;
-    let descriptor = of(bill, "one-changed", "if-changed")? - compare - entry;
-    let multicall = of(bill, "none-changed", "always")? - entry - 3.0 * descriptor;
+    let entry = part(bill, Baseline::EmptyHypercall)? - part(bill, Baseline::Nothing)?;
+    let compare = of(bill, Operation::NoneChanged, Switch::IfChanged)?;
+    let descriptor = of(bill, Operation::OneChanged, Switch::IfChanged)? - compare - entry;
+    let multicall = of(bill, Operation::NoneChanged, Switch::Always)? - entry - 3.0 * descriptor;
     Some(vec![
         measured(
             CostKey::TLS_COMPARE,

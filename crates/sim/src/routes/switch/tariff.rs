@@ -1,13 +1,13 @@
 //! What loading TLS descriptors at a context switch pays for.
 
 use pagetoll_bill::cost::CostKey;
-use pagetoll_models::linux::LoadTls;
+use pagetoll_bill::route::Switch;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::{entry, item};
 
 /// What a mechanism pays for.
-pub(crate) fn of(mechanism: LoadTls) -> Vec<Item> {
+pub(crate) fn of(mechanism: Switch) -> Vec<Item> {
     let loads = [
         entry(CostKey::HYPERCALL_ENTRY),
         item("multicall", CostKey::SWITCH_MULTICALL, |w| {
@@ -19,7 +19,7 @@ pub(crate) fn of(mechanism: LoadTls) -> Vec<Item> {
     ];
     let compares = item("compare", CostKey::TLS_COMPARE, |w| w.items);
     match mechanism {
-        LoadTls::Always => loads.to_vec(),
-        LoadTls::IfChanged => loads.into_iter().chain([compares]).collect(),
+        Switch::Always => loads.to_vec(),
+        Switch::IfChanged => loads.into_iter().chain([compares]).collect(),
     }
 }

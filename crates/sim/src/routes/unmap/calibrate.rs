@@ -1,14 +1,18 @@
 //! From the lab's rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::cost::CostKey;
-use pagetoll_bill::{Row, crossing};
+use pagetoll_bill::route::Unmap;
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Crossings, RouteMechanism, Row};
 
-use crate::routes::derived::{Derived, Rows, assumed, measured, of_32_bits, only, rows, value};
+use crate::routes::derived::{
+    Derived, Rows, assumed, measured, of_32_bits, only, part, rows, value,
+};
 
 /// What a 64-bit dom0's rows give.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
-    let read = only(bill, "read")?;
-    let entry = only(bill, "empty-hypercall")? - read;
+    let read = part(bill, Baseline::Read)?;
+    let entry = part(bill, Baseline::EmptyHypercall)? - read;
     let mut figures = vec![
         measured(CostKey::ENTRY_READ, read, "row read"),
         measured(
@@ -17,24 +21,13 @@ pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
             "rows empty-hypercall less read",
         ),
     ];
-    for (mechanism, reads, call, each) in BATCHED {
-        let (per_call, per_entry) = ends(bill, mechanism)?;
-        let from = format!("rows {mechanism} at the smallest and largest batch");
-        figures.push(measured(
-            call,
-            per_call - entry,
-            &format!("{from}: cost over calls, less hypercall.entry"),
-        ));
-        figures.push(measured(
-            each,
-            per_entry - reads * read,
-            &format!("{from}: what is left at no calls, less {reads} entry.read"),
-        ));
+    for batched in BATCHED {
+        figures.extend(batched.figures(bill, read, entry)?);
     }
     let clear = value(&figures, CostKey::MMU_UPDATE_CLEAR)?;
-    let set_pte = only(bill, "set-pte")? - read - entry - clear;
-    let update_va = only(bill, "update-va")? - read - entry;
-    let ptwr = only(bill, "emulate")?;
+    let set_pte = only(bill, Unmap::SetPte)? - read - entry - clear;
+    let update_va = only(bill, Unmap::UpdateVa)? - read - entry;
+    let ptwr = only(bill, Unmap::Emulate)?;
     figures.extend([
         measured(
             CostKey::SET_PTE_CALL,
@@ -52,52 +45,88 @@ pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     Some(figures)
 }
 
-/// The mechanisms that take several entries, how often each entry is read, and the two figures of each.
-const BATCHED: [(&str, f64, CostKey, CostKey); 3] = [
-    (
-        "mmu-update",
-        1.0,
-        CostKey::MMU_UPDATE_CALL,
-        CostKey::MMU_UPDATE_CLEAR,
-    ),
-    (
-        "preserve-ad",
-        2.0,
-        CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL,
-        CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD,
-    ),
-    ("lazy", 1.0, CostKey::LAZY_CALL, CostKey::LAZY_CLEAR),
+/// A mechanism that takes several entries, and its two figures.
+struct Batched {
+    mechanism: Unmap,
+    /// How often each entry is read.
+    reads: f64,
+    per_call: CostKey,
+    per_entry: CostKey,
+}
+
+const BATCHED: [Batched; 3] = [
+    Batched {
+        mechanism: Unmap::MmuUpdate,
+        reads: 1.0,
+        per_call: CostKey::MMU_UPDATE_CALL,
+        per_entry: CostKey::MMU_UPDATE_CLEAR,
+    },
+    Batched {
+        mechanism: Unmap::PreserveAd,
+        reads: 2.0,
+        per_call: CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL,
+        per_entry: CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD,
+    },
+    Batched {
+        mechanism: Unmap::Lazy,
+        reads: 1.0,
+        per_call: CostKey::LAZY_CALL,
+        per_entry: CostKey::LAZY_CLEAR,
+    },
 ];
+
+impl Batched {
+    fn figures(&self, bill: Rows<'_>, read: f64, entry: f64) -> Option<[Derived; 2]> {
+        let reads = self.reads;
+        let ends = ends(bill, self.mechanism)?;
+        let from = format!(
+            "rows {} at the smallest and largest batch",
+            self.mechanism.properties().name
+        );
+        Some([
+            measured(
+                self.per_call,
+                ends.per_call - entry,
+                &format!("{from}: cost over calls, less hypercall.entry"),
+            ),
+            measured(
+                self.per_entry,
+                ends.per_entry - reads * read,
+                &format!("{from}: what is left at no calls, less {reads} entry.read"),
+            ),
+        ])
+    }
+}
 
 /// A 32-bit guest's: an emulated exchange of the half that holds P, by itself; cmpxchg8b; and the hypercall, whose entry
 /// the fault route gives.
 pub(crate) fn pae_figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
     let whose = of_32_bits(bill);
-    let read = only(bill, "read")?;
-    let entry = only(bill, "empty-hypercall")? - read;
-    let (per_call, per_entry) = ends(bill, "preserve-ad")?;
+    let read = part(bill, Baseline::Read)?;
+    let entry = part(bill, Baseline::EmptyHypercall)? - read;
+    let ends = ends(bill, Unmap::PreserveAd)?;
     let from = format!("{whose} rows preserve-ad at the smallest and largest batch");
     let row = |name: &str| format!("{whose} row {name}");
     Some(vec![
         measured(CostKey::ENTRY_READ_PAE, read, &row("read")),
         measured(
             CostKey::PTWR_HALF_XCHG,
-            only(bill, "xchg-lower-half")?,
+            part(bill, Baseline::XchgLowerHalf)?,
             &row("xchg-lower-half"),
         ),
         measured(
             CostKey::PTWR_CMPXCHG8B,
-            only(bill, "cmpxchg8b")? - read,
+            only(bill, Unmap::Cmpxchg8b)? - read,
             &row("cmpxchg8b less read"),
         ),
         measured(
             CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_CALL_PAE,
-            per_call - entry,
+            ends.per_call - entry,
             &format!("{from}: cost over calls, less an empty hypercall"),
         ),
         measured(
             CostKey::MMU_UPDATE_CLEAR_PRESERVE_AD_PAE,
-            per_entry - 2.0 * read,
+            ends.per_entry - 2.0 * read,
             &format!("{from}: what is left at no calls, less 2 entry.read.pae"),
         ),
     ])
@@ -117,25 +146,27 @@ fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
     ])
 }
 
-/// What one more call costs, and what an entry costs without calls.
-fn ends(bill: Rows<'_>, mechanism: &str) -> Option<(f64, f64)> {
-    let smallest = rows(bill, mechanism).min_by_key(|row| row.batch)?;
-    let largest = rows(bill, mechanism).max_by_key(|row| row.batch)?;
+/// What the rows of a mechanism at its smallest and largest batch give.
+struct Ends {
+    /// What one more call costs.
+    per_call: f64,
+    /// What an entry costs without calls.
+    per_entry: f64,
+}
+
+fn ends(bill: Rows<'_>, mechanism: Unmap) -> Option<Ends> {
+    let all = || rows(bill, mechanism.into());
+    let smallest = all().min_by_key(|row| row.key.batch)?;
+    let largest = all().max_by_key(|row| row.key.batch)?;
+    let calls = |row: &Row| row.crossings().map(Crossings::hypercalls);
     let (most, fewest) = (calls(smallest)?, calls(largest)?);
-    let (dearest, cheapest) = (smallest.cost_per_page?, largest.cost_per_page?);
+    let (of_most, of_fewest) = (smallest.cost()?, largest.cost()?);
     if most <= fewest {
         return None;
     }
-    let per_call = (dearest - cheapest) / (most - fewest);
-    Some((per_call, dearest - per_call * most))
-}
-
-/// The hypercalls for each page among the crossings.
-fn calls(row: &Row) -> Option<f64> {
-    let traps = row
-        .crossings
-        .iter()
-        .filter(|(kind, _)| crossing::is_trap(kind));
-    let trapped: f64 = traps.map(|(_, count)| count).sum();
-    row.crossings_per_page.map(|all| all - trapped)
+    let per_call = (of_most - of_fewest) / (most - fewest);
+    Some(Ends {
+        per_call,
+        per_entry: of_most - per_call * most,
+    })
 }

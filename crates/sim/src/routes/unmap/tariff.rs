@@ -1,7 +1,7 @@
 //! What getting and clearing entries pays for.
 
 use pagetoll_bill::cost::CostKey;
-use pagetoll_models::linux::GetAndClear;
+use pagetoll_bill::route::Unmap;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;
@@ -14,47 +14,47 @@ const READ_PAE: Item = read(CostKey::ENTRY_READ_PAE);
 const ENTRY_PAE: Item = entry(CostKey::HYPERCALL_ENTRY_PAE);
 
 /// What a mechanism pays for in a guest of `width`.
-pub(crate) fn of(mechanism: GetAndClear, width: Width) -> Vec<Item> {
+pub(crate) fn of(mechanism: Unmap, width: Width) -> Vec<Item> {
     match mechanism {
-        GetAndClear::Emulate => vec![trap(CostKey::PTWR_XCHG)],
-        GetAndClear::SetPte => vec![
+        Unmap::Emulate => vec![trap(CostKey::PTWR_XCHG)],
+        Unmap::SetPte => vec![
             READ,
             ENTRY,
             call(CostKey::SET_PTE_CALL),
             per_entry(CostKey::MMU_UPDATE_CLEAR),
         ],
-        GetAndClear::UpdateVa => vec![
+        Unmap::UpdateVa => vec![
             READ,
             ENTRY,
             item("update", CostKey::UPDATE_VA_MAPPING_CLEAR, |w| {
                 w.tolls.hypercalls
             }),
         ],
-        GetAndClear::Lazy => vec![
+        Unmap::Lazy => vec![
             READ,
             ENTRY,
             call(CostKey::LAZY_CALL),
             per_entry(CostKey::LAZY_CLEAR),
         ],
-        GetAndClear::MmuUpdate => vec![
+        Unmap::MmuUpdate => vec![
             READ,
             ENTRY,
             call(CostKey::MMU_UPDATE_CALL),
             per_entry(CostKey::MMU_UPDATE_CLEAR),
         ],
-        GetAndClear::PreserveAd => preserve_ad(width),
-        GetAndClear::Xchg => vec![
+        Unmap::PreserveAd => preserve_ad(width),
+        Unmap::Xchg => vec![
             ENTRY,
             call(CostKey::XCHG_CALL),
             per_entry(CostKey::XCHG_CLEAR),
         ],
-        GetAndClear::XchgAndStore => vec![
+        Unmap::XchgAndStore => vec![
             item("lower-half", CostKey::PTWR_HALF_XCHG, |w| {
                 w.tolls.emulated_half_exchanges
             }),
             UPPER_HALF,
         ],
-        GetAndClear::Cmpxchg8b => vec![READ_PAE, trap(CostKey::PTWR_CMPXCHG8B)],
+        Unmap::Cmpxchg8b => vec![READ_PAE, trap(CostKey::PTWR_CMPXCHG8B)],
     }
 }
 

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use nalgebra::{DMatrix, DVector};
 use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::route::Pin;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::spec::AddressWidth;
 use pagetoll_bill::{Bill, Row};
 
-use super::super::shape::{Extent, Shape, travel};
-use super::super::tariff::Operation;
+use super::super::shape::{Extent, Shape, run};
+use super::super::tariff::Ioctl;
 use super::{Unsolved, of_lab};
 use crate::routes::price::per_item;
 use pagetoll_models::vfio::{Mechanism, Tolls};
@@ -17,12 +20,55 @@ const SPREAD: f64 = 0.001;
 
 /// As many rows as figures.
 pub(crate) struct System {
-    pub(crate) operation: Operation,
+    pub(crate) ioctl: Ioctl,
     /// How the kernel pins.
     pub(crate) mechanism: Mechanism,
     pub(crate) unknown: &'static [CostKey],
-    /// A shape, and the width in bits of the IOMMU's addresses.
-    pub(crate) rows: &'static [(&'static str, u8)],
+    pub(crate) rows: &'static [OfShape],
+}
+
+/// Which row of the lab's bills: mapping or unmapping a shape on an IOMMU of a width.
+#[derive(Clone, Copy)]
+pub(crate) struct OfShape {
+    folio: Folio,
+    width: AddressWidth,
+}
+
+pub(crate) const fn at_39(folio: Folio) -> OfShape {
+    OfShape {
+        folio,
+        width: AddressWidth::Bits39,
+    }
+}
+
+pub(crate) const fn at_48(folio: Folio) -> OfShape {
+    OfShape {
+        folio,
+        width: AddressWidth::Bits48,
+    }
+}
+
+/// The bills of the lab, and the kernel whose rows are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted<'a> {
+    pub(crate) bills: &'a [Bill],
+    pub(crate) kernel: &'a str,
+}
+
+impl<'a> Counted<'a> {
+    fn row(self, ioctl: Ioctl, of: OfShape) -> Option<&'a Row> {
+        let width = format!("VT-d, {} bits", of.width);
+        let rows = of_lab(self.bills)
+            .filter(|bill| bill.stack.get("iommu") == Some(&width))
+            .flat_map(|bill| &bill.rows);
+        let mut of_shape = rows.filter(|row| {
+            row.key.operation == ioctl.operation
+                && row.key.method == Pin::Kernel.into()
+                && row.key.kernel.as_deref() == Some(self.kernel)
+                && row.key.folio == Some(of.folio)
+        });
+        of_shape.next()
+    }
 }
 
 /// A figure that the equations give.
@@ -44,13 +90,10 @@ impl System {
     /// Solves it for a kernel. Figures that are neither known nor unknown must not occur.
     pub(crate) fn solve(
         &self,
-        (bills, kernel): (&[Bill], &str),
+        counted: Counted<'_>,
         known: &BTreeMap<CostKey, f64>,
     ) -> Result<Vec<Solved>, Unsolved> {
-        let equations = self
-            .rows
-            .iter()
-            .map(|of| self.equation((bills, kernel), *of));
+        let equations = self.rows.iter().map(|of| self.equation(counted, *of));
         let equations: Vec<_> = equations.collect::<Result<_, _>>()?;
         // Each row is divided by its cost, so that all weigh the same.
         let matrix = DMatrix::from_fn(self.rows.len(), self.unknown.len(), |row, column| {
@@ -67,8 +110,8 @@ impl System {
         };
         let costs = DVector::from_iterator(self.rows.len(), equations.iter().map(rest));
         let inverse = matrix.try_inverse().ok_or_else(|| Unsolved::Singular {
-            operation: self.operation.name,
-            kernel: kernel.to_owned(),
+            operation: self.ioctl.operation,
+            kernel: counted.kernel.to_owned(),
         })?;
         let values = &inverse * costs;
         let solved = |(index, key): (usize, &CostKey)| Solved {
@@ -81,72 +124,54 @@ impl System {
 
     /// How often a step occurs in all of a row's pages.
     fn count(&self, key: CostKey, counts: &Tolls) -> f64 {
-        let items = self.operation.tariff.iter();
+        let items = self.ioctl.tariff.iter();
         let of_key = items.filter(|item| item.key == key);
         of_key.map(|item| per_item((item.count)(counts), 1)).sum()
     }
 
-    fn equation(
-        &self,
-        (bills, kernel): (&[Bill], &str),
-        (name, bits): (&'static str, u8),
-    ) -> Result<Equation, Unsolved> {
-        let found = self.row((bills, kernel), (name, bits));
-        let travelled = found.and_then(|row| {
-            let extent = Extent {
-                pages: row.pages.get(),
-                runs: Some(row.layout?.runs),
-                levels: levels(bits),
-            };
-            let travelled = travel(self.mechanism, Shape::named(name)?, extent);
-            Some((row.cost_per_page?, travelled))
-        });
-        let (cost, travelled) = travelled.ok_or_else(|| Unsolved::Row {
-            operation: self.operation.name,
-            shape: name,
-            kernel: kernel.to_owned(),
-            bits,
-        })?;
-        Ok(Equation {
-            cost: cost * per_item(travelled.pages, 1),
-            counts: (self.operation.tolls)(&travelled),
+    fn equation(&self, counted: Counted<'_>, of: OfShape) -> Result<Equation, Unsolved> {
+        let found = counted.row(self.ioctl, of);
+        let equation = found.and_then(|row| self.equation_of(row, of));
+        equation.ok_or_else(|| Unsolved::Row {
+            operation: self.ioctl.operation,
+            shape: of.folio,
+            kernel: counted.kernel.to_owned(),
+            bits: of.width,
         })
     }
 
-    fn row<'a>(
-        &self,
-        (bills, kernel): (&'a [Bill], &str),
-        (name, bits): (&str, u8),
-    ) -> Option<&'a Row> {
-        let width = format!("VT-d, {bits} bits");
-        let rows = of_lab(bills)
-            .filter(|bill| bill.stack.get("iommu") == Some(&width))
-            .flat_map(|bill| &bill.rows);
-        let mut of_shape = rows.filter(|row| {
-            row.operation == self.operation.name
-                && row.mechanism == "kernel"
-                && row.kernel.as_deref() == Some(kernel)
-                && row.folio.as_deref() == Some(name)
-        });
-        of_shape.next()
+    fn equation_of(&self, row: &Row, of: OfShape) -> Option<Equation> {
+        let extent = Extent {
+            pages: row.pages.get(),
+            runs: Some(row.layout?.runs),
+            levels: levels(of.width),
+        };
+        let ran = run(self.mechanism, Shape::of(of.folio)?, extent);
+        Some(Equation {
+            cost: row.cost()? * per_item(ran.pages, 1),
+            counts: (self.ioctl.tolls)(&ran),
+        })
     }
 
     /// Where its figures come from.
     pub(crate) fn source(&self) -> String {
-        let name = |(shape, bits): &(&str, u8)| match bits {
-            39 => (*shape).to_owned(),
-            _ => format!("{shape} at {bits} bits"),
+        let name = |of: &OfShape| match of.width {
+            AddressWidth::Bits39 => of.folio.to_string(),
+            AddressWidth::Bits48 => format!("{} at {} bits", of.folio, of.width),
         };
         let rows: Vec<_> = self.rows.iter().map(name).collect();
         format!(
             "{} of {}, by how often the model takes each step",
-            self.operation.name,
+            self.ioctl.operation,
             rows.join(", ")
         )
     }
 }
 
 /// Tables down to an entry of 4 KiB: nine bits each above the twelve of a page (`agaw_to_level`, rounded up).
-const fn levels(bits: u8) -> u64 {
-    (bits as u64 - 12).div_ceil(9)
+const fn levels(width: AddressWidth) -> u64 {
+    match width {
+        AddressWidth::Bits39 => 3,
+        AddressWidth::Bits48 => 4,
+    }
 }

@@ -1,14 +1,12 @@
 //! How often a mechanism went into the hypervisor, by kind, under the names that the lab's traces have.
 
-use std::collections::BTreeMap;
-
-use pagetoll_bill::crossing;
-
-use super::price::per_item;
+use pagetoll_bill::{Crossings, crossing};
 use pagetoll_models::linux::Walked;
 
+use crate::routes::price::per_item;
+
 /// Crossings for each item.
-pub(crate) fn by_kind(walked: &Walked) -> BTreeMap<String, f64> {
+pub(crate) fn of(walked: &Walked) -> Crossings {
     let tolls = &walked.tolls;
     let kinds = [
         (crossing::PTWR, tolls.emulations),
@@ -25,7 +23,10 @@ pub(crate) fn by_kind(walked: &Walked) -> BTreeMap<String, f64> {
         ("pte_xchg", tolls.pte_xchg),
     ];
     let counted = kinds.into_iter().filter(|(_, count)| *count > 0);
-    counted
-        .map(|(kind, count)| (kind.to_owned(), per_item(count, walked.items)))
-        .collect()
+    let per_item = counted.map(|(kind, count)| (kind.to_owned(), per_item(count, walked.items)));
+    let by_kind: std::collections::BTreeMap<_, _> = per_item.collect();
+    Crossings {
+        per_page: by_kind.values().fold(0.0, |sum, count| sum + count),
+        by_kind,
+    }
 }

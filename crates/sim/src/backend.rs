@@ -1,0 +1,174 @@
+//! The simulator as a backend: one request for each route, made from what was ordered.
+
+use pagetoll_backend::{Backend, Billed, Context, Error};
+use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
+
+use crate::error::{BillingError, RequestError};
+use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
+
+/// The simulator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sim;
+
+impl Backend for Sim {
+    fn kind(&self) -> Kind {
+        Kind::Sim
+    }
+
+    fn lacks(&self, route: Route) -> &'static str {
+        match route {
+            Route::Unmap
+            | Route::Fault
+            | Route::Switch
+            | Route::Irq
+            | Route::Flush
+            | Route::Pin
+            | Route::Demand => "the simulator models every route",
+        }
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), Error> {
+        Request::new(spec)?;
+        Ok(())
+    }
+
+    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
+        Ok(Billed {
+            draft: Request::new(spec)?.bill(context)?,
+            timings: Vec::new(),
+        })
+    }
+}
+
+/// A validated order.
+enum Request {
+    Counted(counted::Request),
+    Flush(flush::Request),
+    Pin(pin::Request),
+    Demand(demand::Request),
+}
+
+impl Request {
+    fn new(spec: &Spec) -> Result<Self, RequestError> {
+        Ok(match spec.route {
+            Route::Unmap => Self::Counted(counted::Request::new(spec, unmap::cells)?),
+            Route::Fault => Self::Counted(counted::Request::new(spec, fault::cells)?),
+            Route::Switch => Self::Counted(counted::Request::new(spec, switch::cells)?),
+            Route::Irq => Self::Counted(counted::Request::new(spec, irq::cells)?),
+            Route::Flush => Self::Flush(flush::Request::new(spec)?),
+            Route::Pin => Self::Pin(pin::Request::new(spec)?),
+            Route::Demand => Self::Demand(demand::Request::new(spec)?),
+        })
+    }
+
+    fn bill(&self, context: &Context<'_>) -> Result<Draft, BillingError> {
+        match self {
+            Self::Counted(request) => counted::bill(request, context.stop),
+            Self::Flush(request) => flush::bill(request, context.stop),
+            Self::Pin(request) => pin::bill(request, context.stop),
+            Self::Demand(request) => demand::bill(request, context.stop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use pagetoll_backend::{Class, Quiet, Stop};
+    use pagetoll_bill::Support;
+    use pagetoll_bill::spec::WhatIf;
+    use pagetoll_units::Pages;
+
+    use super::*;
+
+    fn bill(spec: &Spec, stop: &Stop) -> Result<Draft, Error> {
+        let progress = &Quiet;
+        Ok(Sim.bill(spec, &Context { stop, progress })?.draft)
+    }
+
+    fn refusal(change: impl FnOnce(&mut Spec), route: Route) -> String {
+        let mut spec = Spec::new(route);
+        change(&mut spec);
+        let refused = Sim.check(&spec).unwrap_err();
+        assert_eq!(refused.class(), Class::BadInput);
+        refused.to_string()
+    }
+
+    #[test]
+    fn every_route_is_supported_and_its_default_order_accepted() {
+        for &route in Route::ALL {
+            assert_eq!(Sim.support(route), Support::Yes);
+            Sim.check(&Spec::new(route)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_by_its_option() {
+        let of = |change: fn(&mut Spec)| refusal(change, Route::Demand);
+        let samples = of(|spec| spec.sim.samples = Some(100_001));
+        assert_eq!(samples, "--samples 100001: expected 1 to 100000");
+        let vcpus = of(|spec| spec.demand.vcpus = Some(vec![0]));
+        assert_eq!(vcpus, "--vcpus 0: expected 1 to 4096");
+        let readers = of(|spec| spec.demand.readers = Some(5000));
+        assert_eq!(readers, "--readers 5000: expected 1 to 4096");
+        let costs = of(|spec| spec.sim.costs = Some("x86".into()));
+        assert!(costs.starts_with("--costs x86: unknown"), "{costs}");
+    }
+
+    #[test]
+    fn a_what_if_of_another_route_is_refused_with_those_of_this_one() {
+        let of = |what_if, route| refusal(|spec| spec.sim.what_if = Some(what_if), route);
+        assert_eq!(
+            of(WhatIf::InterruptsOff, Route::Demand),
+            "--what-if interrupts-off: route demand has none; expected no-walks, mm-users-free or fifo-lines, or it \
+             with route flush"
+        );
+        let flush = of(WhatIf::NoWalks, Route::Flush);
+        assert!(
+            flush.starts_with("--what-if no-walks: route flush"),
+            "{flush}"
+        );
+    }
+
+    #[test]
+    fn a_timeline_is_of_one_mechanism_in_a_known_form() {
+        let of = |file: &str, mechanisms: &[&str]| {
+            let change = |spec: &mut Spec| {
+                spec.sim.timeline = Some(PathBuf::from(file));
+                spec.mechanisms = mechanisms.iter().map(|&name| name.to_owned()).collect();
+            };
+            refusal(change, Route::Flush)
+        };
+        assert_eq!(
+            of("a.svg", &["global-pages"]),
+            "--timeline a.svg: expected a file that ends in .folded or .pftrace"
+        );
+        assert_eq!(
+            of("a.folded", &[]),
+            "--timeline a.folded: 2 mechanisms; expected one by --mechanism"
+        );
+    }
+
+    #[test]
+    fn a_deadlock_of_the_simulated_vcpus_is_a_failure() {
+        let mut spec = Spec::new(Route::Flush);
+        spec.sim.what_if = Some(WhatIf::InterruptsOff);
+        spec.sim.samples = Some(1);
+        let failed = bill(&spec, &Stop::new()).unwrap_err();
+        assert_eq!(failed.class(), Class::Failed, "{failed}");
+    }
+
+    #[test]
+    fn a_bill_stops_when_it_is_asked_to() {
+        let stop = Stop::new();
+        stop.request();
+        for &route in Route::ALL {
+            let spec = Spec {
+                pages: Some(Pages(64)),
+                ..Spec::new(route)
+            };
+            assert_eq!(bill(&spec, &stop).unwrap_err().class(), Class::Stopped);
+        }
+    }
+}

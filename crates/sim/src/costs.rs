@@ -1,0 +1,124 @@
+//! Cost tables: those that come with pagetoll (`costs/*.toml`), and the user's own.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use pagetoll_backend::{Class, Classified};
+use pagetoll_bill::Route;
+use pagetoll_bill::cost::{CostError, CostTable};
+use thiserror::Error;
+
+/// A table that comes with pagetoll.
+struct BuiltIn {
+    name: &'static str,
+    text: &'static str,
+}
+
+/// All `costs/*.toml`, by name; listed by `build.rs`.
+const BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/costs.rs"));
+
+/// Why there is no table.
+#[derive(Debug, Error)]
+pub enum CostsError {
+    /// Neither the name of a table nor a path.
+    #[error(
+        "--costs {asked}: unknown; expected one of {}, or the path of a cost table",
+        names().join(", ")
+    )]
+    Unknown {
+        /// The option's value.
+        asked: String,
+    },
+    /// The file cannot be read.
+    #[error("--costs {asked}: cannot be read: {source}")]
+    Unreadable {
+        /// The option's value.
+        asked: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is no cost table.
+    #[error("--costs: {0}")]
+    Table(#[from] CostError),
+}
+
+impl Classified for CostsError {
+    fn class(&self) -> Class {
+        Class::BadInput
+    }
+}
+
+/// The names of the tables that come with pagetoll, sorted.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    BUILT_IN.iter().map(|table| table.name).collect()
+}
+
+/// The table of that name or path; of neither, the one that a route is billed with by default.
+///
+/// # Errors
+/// No such name, a file that cannot be read, or a malformed table.
+pub fn find(asked: Option<&str>, route: Route) -> Result<CostTable, CostsError> {
+    named(asked.unwrap_or(default(route)))
+}
+
+/// The table of that name or path.
+pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
+    if let Some(table) = BUILT_IN.iter().find(|table| table.name == asked) {
+        return Ok(CostTable::parse(
+            &format!("costs/{asked}.toml"),
+            table.text,
+        )?);
+    }
+    let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
+    let text = fs::read_to_string(asked).map_err(|source| match is_path {
+        true => CostsError::Unreadable {
+            asked: asked.to_owned(),
+            source,
+        },
+        false => CostsError::Unknown {
+            asked: asked.to_owned(),
+        },
+    })?;
+    Ok(CostTable::parse(asked, &text)?)
+}
+
+/// The table that comes closest to evidence.
+const fn default(route: Route) -> &'static str {
+    match route {
+        Route::Unmap | Route::Fault | Route::Switch | Route::Irq => "lab-xen-4.17",
+        Route::Flush => "amd-pv-shim-32",
+        Route::Pin => "lab-vfio-6.18",
+        Route::Demand => "x86-256-core",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_that_comes_along_is_read_and_called_by_its_file() {
+        assert!(names().len() >= 7);
+        for name in names() {
+            let costs = find(Some(name), Route::Unmap).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(costs.name, name);
+        }
+    }
+
+    #[test]
+    fn every_route_has_a_table_by_default() {
+        for &route in Route::ALL {
+            assert_eq!(find(None, route).unwrap().name, default(route));
+        }
+    }
+
+    #[test]
+    fn an_unknown_table_is_named_with_those_that_exist() {
+        let refused = |asked| find(Some(asked), Route::Unmap).unwrap_err().to_string();
+        let text = refused("lab-xen");
+        assert!(names().iter().all(|name| text.contains(name)), "{text}");
+        assert!(refused("no/such.toml").starts_with("--costs no/such.toml: cannot be read"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Why an order cannot be simulated, and why a simulation gave no bill.
+
+use std::path::PathBuf;
+
+use pagetoll_backend::{Class, Classified, Stopped};
+use pagetoll_bill::cost::CostError;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::spec::WhatIf;
+use pagetoll_bill::{Opt, OrderError, Route};
+use pagetoll_models::Error;
+use pagetoll_traces::spans::SpanError;
+use thiserror::Error;
+
+use crate::contention::demand::DemandError;
+use crate::contention::flush_lock::FlushError;
+use crate::costs::CostsError;
+use crate::routes::MOST_SAMPLES;
+
+/// What of an order the simulator does not take. Nothing was run.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// A number out of range, or an unknown mechanism.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// The cost table cannot be used.
+    #[error(transparent)]
+    Costs(#[from] CostsError),
+    /// Too few or too many samples.
+    #[error("--samples {given}: expected 1 to {MOST_SAMPLES}")]
+    Samples {
+        /// The option's value.
+        given: u32,
+    },
+    /// Too few or too many vCPUs or readers.
+    #[error("{option} {given}: expected 1 to {most}")]
+    Threads {
+        /// Of what.
+        option: Opt,
+        /// The option's value.
+        given: u32,
+        /// The largest accepted value.
+        most: u32,
+    },
+    /// A what-if of another route.
+    #[error("--what-if {given}: route {route} has none; expected {expected}")]
+    WhatIf {
+        /// The option's value.
+        given: WhatIf,
+        /// The route that was ordered.
+        route: Route,
+        /// What it has, and which route has what was given.
+        expected: &'static str,
+    },
+    /// A shape of memory that the model cannot build.
+    #[error("--folio {given}: not modelled; expected one of {expected}")]
+    Folio {
+        /// The option's value.
+        given: Folio,
+        /// The shapes that are modelled.
+        expected: String,
+    },
+    /// A timeline of another form, or of several mechanisms.
+    #[error("--timeline {}: {problem}", .file.display())]
+    Timeline {
+        /// The option's value.
+        file: PathBuf,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+}
+
+impl Classified for RequestError {
+    fn class(&self) -> Class {
+        Class::BadInput
+    }
+}
+
+/// Why no bill came of an order.
+#[derive(Debug, Error)]
+pub enum BillingError {
+    /// The work was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The table lacks a figure that the route needs.
+    #[error("--costs: {0}")]
+    Costs(#[from] CostError),
+    /// A table that comes with pagetoll is missing.
+    #[error(transparent)]
+    Tables(#[from] CostsError),
+    /// vCPUs that flush each other cannot be run, or deadlock.
+    #[error(transparent)]
+    Flush(#[from] FlushError),
+    /// Demand paging cannot be run.
+    #[error(transparent)]
+    Demand(#[from] DemandError),
+    /// The simulated system cannot do what was ordered.
+    #[error(transparent)]
+    System(#[from] Error),
+    /// The timeline cannot be written.
+    #[error("--timeline {}: {source}", .file.display())]
+    Timeline {
+        /// The option's value.
+        file: PathBuf,
+        /// What the system says, or what is wrong with the spans.
+        source: SpanError,
+    },
+}
+
+impl Classified for BillingError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Stopped(stopped) => stopped.class(),
+            Self::Flush(error) => error.class(),
+            Self::Demand(error) => error.class(),
+            Self::Timeline {
+                source: SpanError::Io(_),
+                ..
+            } => Class::BadInput,
+            Self::Timeline { .. } => Class::Failed,
+            Self::Costs(_) | Self::Tables(_) | Self::System(_) => Class::BadInput,
+        }
+    }
+}
+
+impl Classified for FlushError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Run(_) => Class::Failed,
+            Self::VcpusOutOfRange(_)
+            | Self::HoldTooShort { .. }
+            | Self::NoFigureForInvpcid
+            | Self::VariationOutOfRange(_)
+            | Self::Setup(_)
+            | Self::Spawn(_) => Class::BadInput,
+        }
+    }
+}
+
+impl Classified for DemandError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Run(_) => Class::Failed,
+            Self::Costs(_)
+            | Self::Threads { .. }
+            | Self::NoBatch
+            | Self::Setup(_)
+            | Self::Spawn(_) => Class::BadInput,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The routes that are counted and priced: what a Xen PV guest does with page tables, descriptors and events.
+
+pub(crate) mod cells;
+mod crossings;
+
+use pagetoll_backend::Stop;
+use pagetoll_bill::{Backend, Defaults, Draft, Limits, Mechanism, Order, Route, Row, Spec, System};
+use pagetoll_units::Pages;
+use rayon::prelude::*;
+
+use self::cells::Cell;
+use super::{DEFAULT_SAMPLES, Ordered, Range, price, versions};
+use crate::error::{BillingError, RequestError};
+
+/// 1 TiB of pages, the entries of one page table. A model has no noise to be averaged out, so one run.
+pub(crate) const LIMITS: Limits = Limits {
+    pages: Pages(1 << 28),
+    batch: 512,
+    runs: 1,
+};
+
+/// Pages, or operations, of each row.
+pub(crate) const DEFAULT_PAGES: Pages = Pages(16_384);
+
+/// Batches that show per-call and per-entry costs apart, in pages.
+const BATCHES: &[u32] = &[1, 8, 32, 128, 512];
+
+fn defaults(route: Route) -> Defaults {
+    let mut all = route.mechanisms_on(Backend::Sim);
+    Defaults {
+        pages: DEFAULT_PAGES,
+        batches: if all.any(Mechanism::is_batched) {
+            BATCHES
+        } else {
+            &[1]
+        },
+        runs: 1,
+    }
+}
+
+/// What is run on new machines, and by which prices.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    ordered: Ordered,
+    cells: Vec<Cell>,
+}
+
+impl Request {
+    pub(crate) fn new(
+        spec: &Spec,
+        cells_on: fn(&Order, System) -> Vec<Cell>,
+    ) -> Result<Self, RequestError> {
+        let range = Range {
+            defaults: defaults(spec.route),
+            limits: LIMITS,
+            samples: DEFAULT_SAMPLES,
+        };
+        let ordered = Ordered::new(spec, range)?;
+        let cells = SYSTEMS.map(|system| cells_on(&ordered.order, system));
+        Ok(Self {
+            cells: cells.concat(),
+            ordered,
+        })
+    }
+}
+
+/// The guests of the simulated Xen.
+const SYSTEMS: [System; 2] = [System::XenPvDom0, System::XenPv32Dom0];
+
+/// Bills the route.
+///
+/// # Errors
+/// [`BillingError::Costs`] before anything is simulated when the table lacks a figure.
+pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError> {
+    let cells = request.cells.par_iter();
+    let rows = cells.map(|cell| {
+        stop.check()?;
+        row(&request.ordered, cell)
+    });
+    Ok(request
+        .ordered
+        .draft(rows.collect::<Result<_, _>>()?, notes(&request.ordered)))
+}
+
+fn row(ordered: &Ordered, cell: &Cell) -> Result<Row, BillingError> {
+    let Ordered {
+        order,
+        costs,
+        samples,
+        ..
+    } = ordered;
+    let tariff = cell.tariff();
+    // Checked before a terabyte is walked.
+    if let Err(lacking) = price::check(&tariff, costs) {
+        if cell.key.system == System::XenPv32Dom0 && has_64_bit_only(order) {
+            let reason = lacking.to_string();
+            return Ok(Row::unavailable(cell.key.clone(), order.pages, reason));
+        }
+        return Err(lacking.into());
+    }
+    let walked = cell.run(order.pages)?;
+    let mut figures = price::figures(&tariff, &(&walked).into(), costs, *samples)?;
+    if let Ok(figures) = &mut figures {
+        figures.crossings = Some(crossings::of(&walked));
+    }
+    let row = Row::new(cell.key.clone(), order.pages, figures);
+    Ok(row.with_checks(cell.checks(&walked.checked)))
+}
+
+/// Whether the order has mechanisms that only a 64-bit dom0 has: a table of such a dom0 prices those, and rows of a
+/// 32-bit guest are unavailable. An order of nothing but 32-bit mechanisms needs their figures.
+fn has_64_bit_only(order: &Order) -> bool {
+    let mut all = order.mechanisms.iter();
+    all.any(|mechanism| {
+        mechanism.exists_on(System::XenPvDom0) && !mechanism.exists_on(System::XenPv32Dom0)
+    })
+}
+
+fn notes(ordered: &Ordered) -> Vec<String> {
+    let mut notes = vec![ordered.spread(), COUNTED.to_owned()];
+    notes.extend(versions::of_xen_pv(&ordered.costs));
+    notes
+}
+
+/// What stands behind crossings and checks.
+pub(crate) const COUNTED: &str = "crossings and checks: counted on the simulated system, which answers every conformance case as Xen 4.17 does";

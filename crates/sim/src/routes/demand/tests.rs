@@ -1,0 +1,134 @@
+//! Bills of the demand route, on the tables that come along and on altered ones.
+
+use pagetoll_bill::Route;
+use pagetoll_bill::cost::CostTable;
+
+use super::*;
+
+const TABLE: &str = include_str!("../../../../../costs/x86-256-core.toml");
+const TABLE_1_4: &str = include_str!("../../../../../costs/x86-256-core-1-4.toml");
+
+/// An order of both published mechanisms on a table of this text.
+fn request(table: &str, samples: u32) -> Request {
+    let mut spec = Spec::new(Route::Demand);
+    spec.mechanisms = vec!["uffd".into(), "exit-on-missing".into()];
+    spec.demand.vcpus = Some(vec![1, 2, 4, 8]);
+    spec.sim.samples = Some(samples);
+    let mut request = Request::new(&spec).unwrap();
+    request.ordered.costs = CostTable::parse("test", table).unwrap();
+    request
+}
+
+fn billed(request: &Request) -> Draft {
+    bill(request, &Stop::new()).unwrap()
+}
+
+#[test]
+fn the_same_order_gives_the_same_bill_and_tolls_sum_to_the_cost() {
+    let request = request(TABLE, 4);
+    let draft = billed(&request);
+    assert_eq!(billed(&request), draft);
+    for row in &draft.rows {
+        let figures = row.figures().unwrap();
+        let cost = figures.cost_per_page;
+        assert!((Toll::sum(&figures.tolls) - cost).abs() < 1e-6 * cost);
+        let rate = f64::from(row.key.vcpus.unwrap()) * 1e9 / cost;
+        assert!((rate / figures.rate.unwrap().pages_per_second - 1.0).abs() < 1e-9);
+        assert!(row.pages > Pages(0) && figures.interval.is_some());
+    }
+}
+
+#[test]
+fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them() {
+    let draft = billed(&request(TABLE_1_4, 1));
+    let fitted = |row: &&Row| row.published.is_some_and(|p| p.fitted);
+    let fitted: Vec<_> = draft
+        .rows
+        .iter()
+        .filter(fitted)
+        .map(|row| row.key.vcpus)
+        .collect();
+    assert_eq!(fitted, [Some(1), Some(4), Some(1), Some(4)]);
+    let with_law = |row: &Row| row.published.and_then(|p| p.scalability).is_some();
+    assert!(draft.rows.iter().all(with_law));
+    let told = draft
+        .notes
+        .iter()
+        .filter(|note| note.contains("calibration points left out"));
+    assert_eq!(told.count(), 2);
+    let alone = billed(&request(TABLE, 1));
+    assert!(!alone.rows.iter().any(with_law));
+}
+
+#[test]
+fn calibration_points_that_no_factor_meets_are_named_with_the_factor() {
+    let table = TABLE.replace(
+        "[figure.\"demand.page.uffd.1\"]",
+        "[figure.\"demand.page.uffd.4\"]",
+    );
+    let at = table.find("[figure.\"demand.page.uffd.4\"]").unwrap();
+    let (before, after) = table.split_at(at);
+    let figure = after
+        .lines()
+        .map(|line| match line.split_once(" = ") {
+            Some(("value" | "low" | "high", _)) => {
+                format!("{} = 1.0", line.split(' ').next().unwrap())
+            }
+            _ => line.to_owned(),
+        })
+        .collect::<Vec<_>>();
+    let impossible = format!("{before}{}\n", figure.join("\n"));
+    let draft = billed(&request(&impossible, 2));
+    let warned = draft
+        .notes
+        .iter()
+        .find(|note| note.starts_with("warning: "));
+    let warned = warned.unwrap();
+    assert!(
+        warned.contains("calibration misses demand.page.uffd.4 on 2 of 2 machines"),
+        "{warned}"
+    );
+    assert!(warned.ends_with("factor locked ends at 0.05"), "{warned}");
+    let met = billed(&request(TABLE, 2));
+    assert!(!met.notes.iter().any(|note| note.starts_with("warning: ")));
+}
+
+#[test]
+fn a_row_that_the_table_states_is_no_prediction_whatever_it_was_fitted_to() {
+    let fitted = TABLE.replace(
+        "fitted-to = [\"demand.uffd.1\"]",
+        "fitted-to = [\"demand.uffd.8\"]",
+    );
+    let draft = billed(&request(&fitted, 1));
+    let uffd = draft
+        .rows
+        .iter()
+        .filter(|row| row.key.method == Demand::Uffd.into());
+    let fitted: Vec<_> = uffd.map(|row| row.published.unwrap().fitted).collect();
+    assert_eq!(fitted, [true, false, false, true]);
+}
+
+#[test]
+fn a_table_of_another_machine_is_not_compared() {
+    let end = TABLE.find("\n[figure.\"demand.page.").unwrap();
+    let draft = billed(&request(&TABLE[..end], 1));
+    assert!(draft.rows.iter().all(|row| row.published.is_none()));
+}
+
+#[test]
+fn sensitivity_names_figures_for_every_row() {
+    let mut request = request(TABLE, 1);
+    request.vcpus = vec![2];
+    request.sensitivity = Wanted::Yes;
+    let draft = billed(&request);
+    let named = draft
+        .notes
+        .iter()
+        .filter(|note| note.starts_with("sensitivity of"));
+    let named: Vec<_> = named.collect();
+    assert_eq!(named.len(), 2);
+    assert!(
+        named.iter().all(|note| note.matches(" .. ").count() > 1),
+        "{named:?}"
+    );
+}

@@ -1,0 +1,99 @@
+//! `--timeline FILE`: who paid what and when in one run, for flame graphs or for Perfetto.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use pagetoll_bill::route::Flush;
+use pagetoll_bill::{Order, RouteMechanism};
+use pagetoll_traces::folded::write_folded;
+use pagetoll_traces::perfetto::write_perfetto;
+use pagetoll_traces::spans::SpanError;
+
+use super::{Request, costs, setting, setup};
+use crate::contention::flush_lock;
+use crate::error::{BillingError, RequestError};
+use crate::timeline::Timeline;
+
+/// What is recorded, and where it is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TimelineFile {
+    path: PathBuf,
+    form: Form,
+    mechanism: Flush,
+}
+
+/// By the file's extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Folded,
+    Perfetto,
+}
+
+impl Form {
+    fn of(file: &Path) -> Option<Self> {
+        match file.extension()?.to_str()? {
+            "folded" => Some(Self::Folded),
+            "pftrace" => Some(Self::Perfetto),
+            _ => None,
+        }
+    }
+}
+
+impl TimelineFile {
+    /// Of one mechanism: vCPUs of two runs have the same names.
+    pub(super) fn new(file: &Path, order: &Order) -> Result<Self, RequestError> {
+        let refused = |problem: String| RequestError::Timeline {
+            file: file.to_owned(),
+            problem,
+        };
+        let form = Form::of(file)
+            .ok_or_else(|| refused("expected a file that ends in .folded or .pftrace".into()))?;
+        let mechanisms = order.of::<Flush>();
+        let &[mechanism] = mechanisms.as_slice() else {
+            let count = mechanisms.len();
+            return Err(refused(format!(
+                "{count} mechanisms; expected one by --mechanism"
+            )));
+        };
+        Ok(Self {
+            path: file.to_owned(),
+            form,
+            mechanism,
+        })
+    }
+
+    /// Runs the mechanism once with the table's own values, recording, and writes the file. Gives a note where the
+    /// recorder had no room for all spans.
+    pub(super) fn write(&self, request: &Request) -> Result<Option<String>, BillingError> {
+        let prices = request.ordered.costs.prices();
+        let setting = setting(request, self.mechanism);
+        let (costs, setup) = (costs(&prices, setting)?, setup(&prices, setting)?);
+        let timeline = flush_lock::record(costs, setup, request.ordered.samples.seed)?;
+        self.write_spans(&timeline)
+            .map_err(|source| BillingError::Timeline {
+                file: self.path.clone(),
+                source,
+            })?;
+        Ok((timeline.overwritten > 0).then(|| {
+            format!(
+                "timeline: {} holds the newest {} spans; {} older ones were overwritten",
+                self.path.display(),
+                timeline.spans.len(),
+                timeline.overwritten
+            )
+        }))
+    }
+
+    fn write_spans(&self, timeline: &Timeline) -> Result<(), SpanError> {
+        let mut sink = BufWriter::new(File::create(&self.path)?);
+        let legend = timeline.legend()?;
+        let spans = timeline.spans.iter().copied();
+        let title = self.mechanism.properties().name;
+        match self.form {
+            Form::Folded => write_folded(&mut sink, &legend, spans)?,
+            Form::Perfetto => write_perfetto(&mut sink, title, &legend, spans)?,
+        }
+        Ok(sink.flush()?)
+    }
+}
