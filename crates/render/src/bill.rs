@@ -3,10 +3,7 @@
 //! That follows from what the bill holds. Rows of memory shapes have a line for each shape; where there are rates,
 //! they are compared; the others are costs of mechanisms. Sections without content are not printed.
 
-<<<<<<< HEAD
-=======
 mod axes;
->>>>>>> h/render
 mod baselines;
 mod checks;
 mod costs;
@@ -27,10 +24,6 @@ use pagetoll_bill::{Bill, Operation, Role, Row};
 use crate::document::{Document, Section};
 use crate::figure;
 use crate::format::Detail;
-<<<<<<< HEAD
-use crate::table::NONE;
-=======
->>>>>>> h/render
 
 use rates::pages_per_second;
 
@@ -113,21 +106,11 @@ fn gain(rows: &[&Row], row: &Row) -> String {
     if reference.is_some_and(|reference| reference.key == row.key) {
         return "reference".to_owned();
     }
-<<<<<<< HEAD
-    let rates = pages_per_second(row).zip(reference.and_then(pages_per_second));
-    let costs = row.cost().zip(reference.and_then(Row::cost));
-    match (rates, costs) {
-        (Some((rate, of_reference)), _) => figure::gain(of_reference, rate),
-        (None, Some((cost, of_reference))) => figure::gain(cost, of_reference),
-        (None, None) => NONE.to_owned(),
-    }
-=======
     let rate = reference.and_then(pages_per_second);
     if rate.is_some() {
         return figure::both(rate, pages_per_second(row), figure::gain);
     }
     figure::both(row.cost(), reference.and_then(Row::cost), figure::gain)
->>>>>>> h/render
 }
 
 /// The unit of a cost of one item: `ns/page of a vCPU`.

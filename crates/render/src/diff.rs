@@ -31,11 +31,6 @@ impl Subject for Compared<'_> {
             findings::accepted(diff, self.missing),
         ];
         let unit = figure::unit_per_item(new);
-<<<<<<< HEAD
-        for verdict in [Verdict::Regressed, Verdict::Improved, Verdict::Undecided] {
-            let changes: Vec<_> = diff.with(verdict).collect();
-            let title = format!("{}, {unit}", capital(verdict));
-=======
         let changed = [
             ("Regressed", Verdict::Regressed),
             ("Improved", Verdict::Improved),
@@ -44,7 +39,6 @@ impl Subject for Compared<'_> {
         for (title, verdict) in changed {
             let changes: Vec<_> = diff.with(verdict).collect();
             let title = format!("{title}, {unit}");
->>>>>>> h/render
             sections.push(Section::table(title, changes::table(&changes)));
         }
         let title = format!("Which toll it was, {unit}");
@@ -108,18 +102,6 @@ fn rule(diff: &Diff) -> String {
             "modelled; different where the intervals do not meet, or, without intervals, by more than {percent} %"
         ),
     }
-<<<<<<< HEAD
-}
-
-fn capital(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Regressed => "Regressed",
-        Verdict::Improved => "Improved",
-        Verdict::Same => "Same",
-        Verdict::Undecided => "Undecided",
-    }
-=======
->>>>>>> h/render
 }
 
 fn unmatched(diff: &Diff) -> Vec<String> {

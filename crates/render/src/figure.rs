@@ -60,14 +60,11 @@ pub(crate) fn gain(cost: f64, reference: f64) -> String {
     }
 }
 
-<<<<<<< HEAD
-=======
 /// Two figures compared; nothing where one of them is missing.
 pub(crate) fn both(a: Option<f64>, b: Option<f64>, by: impl Fn(f64, f64) -> String) -> String {
     optional(a.zip(b).map(|(a, b)| by(a, b)))
 }
 
->>>>>>> h/render
 /// By how much `new` differs from `old`: `+0.4 %`.
 pub(crate) fn change(new: f64, old: f64, decimals: usize) -> String {
     if old > 0.0 {

@@ -35,15 +35,6 @@ pub enum Kind {
     List,
 }
 
-<<<<<<< HEAD
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bill => "a bill",
-            Self::Diff => "a diff",
-            Self::List => "a list",
-        }
-=======
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -51,7 +42,6 @@ impl fmt::Display for Kind {
             Self::Diff => "a diff",
             Self::List => "a list",
         })
->>>>>>> h/render
     }
 }
 
@@ -81,15 +71,6 @@ pub(crate) trait Subject {
     }
 }
 
-<<<<<<< HEAD
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-=======
->>>>>>> h/render
 /// A line of the registry.
 struct Entry {
     name: &'static str,

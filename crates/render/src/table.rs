@@ -105,14 +105,11 @@ impl Table {
         }
     }
 
-<<<<<<< HEAD
-=======
     /// Adds a column with a cell for each item, as [`Table::column`] does.
     pub fn each<T>(&mut self, items: &[T], column: Column, cell: impl Fn(&T) -> String) {
         self.column(column, items.iter().map(cell));
     }
 
->>>>>>> h/render
     /// Adds a remark.
     pub fn footnote(&mut self, text: impl Into<String>) {
         self.footnotes.push(text.into());

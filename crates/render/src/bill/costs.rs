@@ -3,11 +3,7 @@
 use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Check, Operation, Row, System};
 
-<<<<<<< HEAD
-use super::{gain, gain_title, has_rates, in_order, mechanism_rows, safety};
-=======
 use super::{axes, gain, gain_title, has_rates, in_order, mechanism_rows, safety};
->>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
@@ -55,38 +51,6 @@ impl Shared {
 
 fn table(bill: &Bill, rows: &[&Row]) -> Table {
     let mut table = Table::default();
-<<<<<<< HEAD
-    let keys = || rows.iter().map(|row| &row.key);
-    let costs: Vec<_> = rows
-        .iter()
-        .map(|row| figure::cost_of(row, &mut table))
-        .collect();
-    let role = |row: &&Row| row.role().to_string();
-    let batches = keys().map(|key| key.batch).max() > Some(1);
-    let batch = |key: &RowKey| figure::optional(batches.then_some(key.batch));
-    let gains = rows.iter().map(|row| gain(rows, row));
-    let crossings = rows.iter().map(|row| crossings(rows, row));
-    let kernels = keys().map(|key| figure::optional(key.kernel.as_deref()));
-    table.column(
-        Column::left("mechanism"),
-        keys().map(|key| key.method.to_string()),
-    );
-    table.column(Column::left("role").rank(1), rows.iter().map(role));
-    table.column(
-        Column::right("vCPUs"),
-        keys().map(|key| figure::optional(key.vcpus)),
-    );
-    table.column(Column::right("batch"), keys().map(batch));
-    table.column(Column::right(figure::unit_per_item(bill)), costs);
-    table.column(Column::right(gain_title(rows)).rank(3), gains);
-    table.column(
-        Column::right(figure::per_item("crossings", bill)).rank(2),
-        crossings,
-    );
-    if rows.iter().any(|row| row.checks.iter().any(Check::is_race)) {
-        let verdicts = rows.iter().map(|row| safety::verdict(row));
-        table.column(Column::left("on SMP").rank(4).wrapping(), verdicts);
-=======
     let cost = |row: &&Row| figure::cost_of(row, &mut table);
     let costs: Vec<_> = rows.iter().map(cost).collect();
     let per_item = Column::right(figure::per_item("crossings", bill)).rank(2);
@@ -99,9 +63,7 @@ fn table(bill: &Bill, rows: &[&Row]) -> Table {
     if rows.iter().any(|row| row.checks.iter().any(Check::is_race)) {
         let on_smp = Column::left("on SMP").rank(4).wrapping();
         table.each(rows, on_smp, |row| safety::verdict(row));
->>>>>>> h/render
     }
-    table.column(Column::left("kernel").wrapping(), kernels);
     table
 }
 

@@ -18,25 +18,6 @@ pub(super) fn section(bill: &Bill) -> Section {
         .filter(placed)
         .collect();
     let places = in_order(rows.iter().map(|row| Place::of(row)));
-<<<<<<< HEAD
-    let methods = places.iter().map(|place| {
-        let there = rows.iter().filter(|row| Place::of(row) == *place);
-        names(&in_order(there.map(|row| row.key.method)))
-    });
-    let threads = |place: &Place| figure::optional(place.threads.as_deref());
-    let vcpus = places.iter().map(|place| figure::optional(place.vcpus));
-    table.column(Column::left("mechanisms").wrapping(), methods);
-    table.column(Column::right("vCPUs"), vcpus);
-    table.column(
-        Column::left("threads").wrapping(),
-        places.iter().map(threads),
-    );
-    let folios = places.iter().map(|place| place.folios.clone());
-    table.column(
-        Column::left("pages by size of their folio").wrapping(),
-        folios,
-    );
-=======
     table.each(&places, Column::left("mechanisms").wrapping(), |place| {
         let there = rows.iter().filter(|row| Place::of(row) == *place);
         names(&in_order(there.map(|row| row.key.method)))
@@ -50,7 +31,6 @@ pub(super) fn section(bill: &Bill) -> Section {
     });
     let folios = Column::left("pages by size of their folio").wrapping();
     table.each(&places, folios, |place| place.folios.clone());
->>>>>>> h/render
     Section::table("Where threads ran, and what the memory became", table)
 }
 

@@ -4,12 +4,8 @@ use pagetoll_bill::cost::published::error_of;
 use pagetoll_bill::row::PublishedRate;
 use pagetoll_bill::{Bill, Row};
 
-<<<<<<< HEAD
-use super::rates::{interval, interval_of_rates, label, pages_per_second};
-=======
 use super::axes;
 use super::rates::{interval, interval_of_rates, pages_per_second};
->>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, Table};
@@ -54,15 +50,9 @@ fn thousand(rate: f64) -> String {
 fn table(pairs: &[Pair<'_>]) -> Table {
     let mut table = Table::default();
     let rows: Vec<&Row> = pairs.iter().map(|pair| pair.row).collect();
-<<<<<<< HEAD
-    label(&mut table, &rows);
-    let mut add = |column: Column, cell: &dyn Fn(&Pair<'_>) -> String| {
-        table.column(column, pairs.iter().map(cell));
-=======
     axes::label(&mut table, &rows);
     let mut add = |column: Column, cell: &dyn Fn(&Pair<'_>) -> String| {
         table.each(pairs, column, cell);
->>>>>>> h/render
     };
     let inside = |pair: &Pair<'_>| if pair.is_inside() { "yes" } else { "no" }.to_owned();
     let kind = |pair: &Pair<'_>| {

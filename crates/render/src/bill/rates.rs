@@ -3,11 +3,7 @@
 use pagetoll_bill::row::{Interval, Rate};
 use pagetoll_bill::{Bill, Role, Row};
 
-<<<<<<< HEAD
-use super::{gain, gain_title, has_rates, is_own, published, selftest};
-=======
 use super::{axes, gain, gain_title, has_rates, is_own, published, selftest};
->>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
@@ -35,55 +31,6 @@ fn table(bill: &Bill) -> Table {
         None => rate(row),
     };
     let rates: Vec<_> = rows.iter().map(cell).collect();
-<<<<<<< HEAD
-    label(&mut table, &rows);
-    table.column(Column::right("pages/s"), rates);
-    let intervals = rows
-        .iter()
-        .map(|row| interval(row, |rate| figure::fixed(rate, 0)));
-    table.column(Column::right("90 % of samples").rank(2), intervals);
-    let shares = rows.iter().map(|row| share_of_ceiling(&rows, row));
-    table.column(Column::right("of populated").rank(4), shares);
-    let gains = rows.iter().map(|row| gain(&rows, row));
-    table.column(Column::right(gain_title(&rows)).rank(6), gains);
-    table
-}
-
-/// The columns that identify a row.
-pub(super) fn label(table: &mut Table, rows: &[&Row]) {
-    let keys = || rows.iter().map(|row| &row.key);
-    let roles = rows.iter().map(|row| row.role().to_string());
-    table.column(
-        Column::left("mechanism"),
-        keys().map(|key| key.method.to_string()),
-    );
-    table.column(Column::left("role").rank(1), roles);
-    table.column(
-        Column::right("vCPUs"),
-        keys().map(|key| figure::optional(key.vcpus)),
-    );
-    table.column(
-        Column::right("batch"),
-        keys().map(|key| key.batch.to_string()),
-    );
-    table.column(
-        Column::right("readers").rank(5),
-        keys().map(|key| figure::optional(key.readers)),
-    );
-    table.column(
-        Column::right("ring").rank(0),
-        keys().map(|key| figure::optional(key.ring)),
-    );
-    let kernels = keys().map(|key| figure::optional(key.kernel.as_deref()));
-    table.column(Column::left("kernel").wrapping(), kernels);
-}
-
-/// All pages in a second, the mean over the runs.
-pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
-    Some(row.figures()?.rate?.pages_per_second)
-}
-
-=======
     axes::label_with_roles(&mut table, &rows);
     table.column(Column::right("pages/s"), rates);
     table.each(&rows, Column::right("90 % of samples").rank(2), |row| {
@@ -101,7 +48,6 @@ pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
     Some(row.figures()?.rate?.pages_per_second)
 }
 
->>>>>>> h/render
 pub(super) fn rate(row: &Row) -> String {
     match row.figures().and_then(|figures| figures.rate) {
         Some(Rate {
@@ -130,23 +76,6 @@ pub(super) fn interval_of_rates(row: &Row) -> Option<Interval> {
         low: rate(costs.high),
         high: rate(costs.low),
     })
-<<<<<<< HEAD
-}
-
-/// Of what touching pages that are there costs.
-fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
-    let is_ceiling =
-        |other: &&&Row| other.role() == Role::Baseline && other.key.does_the_work_of(&row.key);
-    let ceiling = rows.iter().find(is_ceiling);
-    match (
-        pages_per_second(row),
-        ceiling.and_then(|row| pages_per_second(row)),
-    ) {
-        (Some(rate), Some(ceiling)) => figure::share(rate, ceiling),
-        _ => NONE.to_owned(),
-    }
-}
-=======
 }
 
 /// Of what touching pages that are there costs.
@@ -160,4 +89,3 @@ fn share_of_ceiling(rows: &[&Row], row: &Row) -> String {
         figure::share,
     )
 }
->>>>>>> h/render

@@ -3,13 +3,8 @@
 use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Operation, Row};
 
-<<<<<<< HEAD
-use super::is_own;
-use super::rates::{label, pages_per_second, rate};
-=======
 use super::rates::{pages_per_second, rate};
 use super::{axes, is_own};
->>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
@@ -30,16 +25,6 @@ fn table(bill: &Bill, rows: &[&Row]) -> Table {
         })
     };
     let of_own = |row: &&Row| own(row).map_or_else(|| NONE.to_owned(), rate);
-<<<<<<< HEAD
-    let gain = |row: &&Row| match (own(row).and_then(pages_per_second), pages_per_second(row)) {
-        (Some(ours), Some(theirs)) => figure::gain(theirs, ours),
-        _ => NONE.to_owned(),
-    };
-    label(&mut table, rows);
-    table.column(Column::right("pagetoll"), rows.iter().map(of_own));
-    table.column(Column::right("selftest"), rows.iter().map(|row| rate(row)));
-    table.column(Column::right("gain over it").rank(4), rows.iter().map(gain));
-=======
     let theirs = |row: &&Row| pages_per_second(row);
     axes::label(&mut table, rows);
     table.each(rows, Column::right("pagetoll"), of_own);
@@ -51,6 +36,5 @@ fn table(bill: &Bill, rows: &[&Row]) -> Table {
             figure::gain,
         )
     });
->>>>>>> h/render
     table
 }

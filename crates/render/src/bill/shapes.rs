@@ -1,11 +1,7 @@
 //! What mapping memory for DMA costs: a line for each shape, a column for each kernel or mechanism.
 
 use pagetoll_bill::route::Pin;
-<<<<<<< HEAD
-use pagetoll_bill::row::{Folio, RowKey};
-=======
 use pagetoll_bill::row::{Folio, Layout, RowKey};
->>>>>>> h/render
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
 
 use super::in_order;
@@ -86,14 +82,7 @@ impl<'a> Costs<'a> {
         let rows = shaped(self.bill).filter(|row| row.key.operation == self.operation);
         let folios = in_order(rows.filter_map(|row| row.key.folio));
         let mut table = Table::default();
-<<<<<<< HEAD
-        table.column(
-            Column::left("folio"),
-            folios.iter().map(ToString::to_string),
-        );
-=======
         table.each(&folios, Column::left("folio"), ToString::to_string);
->>>>>>> h/render
         let middle = 1..self.columns.len().saturating_sub(1);
         for (index, key) in self.columns.iter().enumerate() {
             let row = |folio: &Folio| self.find(index, *folio);
@@ -110,17 +99,10 @@ impl<'a> Costs<'a> {
                 continue;
             };
             let title = format!("gain over {}", name(&self.columns[reference]));
-<<<<<<< HEAD
-            let gains = folios
-                .iter()
-                .map(|folio| gain(row(folio), self.find(reference, *folio)));
-            table.column(Column::right(title).rank(1), gains.collect::<Vec<_>>());
-=======
             table.each(&folios, Column::right(title).rank(1), |folio| {
                 let of_reference = self.find(reference, *folio).and_then(Row::cost);
                 figure::both(row(folio).and_then(Row::cost), of_reference, figure::gain)
             });
->>>>>>> h/render
         }
         table
     }
@@ -130,16 +112,6 @@ fn cost(row: Option<&Row>, table: &mut Table) -> String {
     row.map_or_else(|| NONE.to_owned(), |row| figure::cost_of(row, table))
 }
 
-<<<<<<< HEAD
-fn gain(row: Option<&Row>, reference: Option<&Row>) -> String {
-    match (row.and_then(Row::cost), reference.and_then(Row::cost)) {
-        (Some(cost), Some(reference)) => figure::gain(cost, reference),
-        _ => NONE.to_owned(),
-    }
-}
-
-=======
->>>>>>> h/render
 /// Each shape of each kernel once.
 fn layouts(rows: &[&Row]) -> Table {
     let with_layout = rows.iter().filter(|row| row.layout.is_some());
@@ -152,32 +124,6 @@ fn layouts(rows: &[&Row]) -> Table {
     let first = |key: &RowKey| with_layout.clone().find(|row| place(row) == *key);
     let rows: Vec<&Row> = places.iter().filter_map(first).copied().collect();
     let mut table = Table::default();
-<<<<<<< HEAD
-    let layout = |of: fn(&pagetoll_bill::row::Layout) -> u64| {
-        let cells = rows
-            .iter()
-            .map(|row| figure::optional(row.layout.as_ref().map(of)));
-        cells.collect::<Vec<_>>()
-    };
-    let kernels = rows
-        .iter()
-        .map(|row| figure::optional(row.key.kernel.as_deref()));
-    table.column(
-        Column::left("folio"),
-        rows.iter().map(|row| figure::optional(row.key.folio)),
-    );
-    table.column(Column::left("kernel").wrapping(), kernels);
-    table.column(
-        Column::right("pages").rank(1),
-        rows.iter().map(|row| row.pages.get().to_string()),
-    );
-    table.column(Column::right("runs").rank(3), layout(|layout| layout.runs));
-    table.column(Column::right("folios"), layout(|layout| layout.folios));
-    table.column(
-        Column::right("largest folio, pages").rank(2),
-        layout(|layout| layout.largest_folio),
-    );
-=======
     let kernel = |row: &&Row| figure::optional(row.key.kernel.as_deref());
     table.each(&rows, Column::left("folio"), |row| {
         figure::optional(row.key.folio)
@@ -196,7 +142,6 @@ fn layouts(rows: &[&Row]) -> Table {
     layout(Column::right("largest folio, pages").rank(2), |layout| {
         layout.largest_folio
     });
->>>>>>> h/render
     table
 }
 

@@ -2,16 +2,9 @@
 
 mod shares;
 
-<<<<<<< HEAD
-use pagetoll_bill::row::RowKey;
-use pagetoll_bill::{Bill, Role, Row, Toll};
-
-use super::{has_rates, in_order, is_own, unit};
-=======
 use pagetoll_bill::{Bill, Role, Row, Toll};
 
 use super::{axes, has_rates, in_order, is_own, unit};
->>>>>>> h/render
 use crate::document::Section;
 use crate::figure;
 use crate::format::Detail;
@@ -75,50 +68,6 @@ fn is_telling(row: &Row, rows: &[&Row]) -> bool {
 
 fn table(rows: &[&Row], names: &[&str]) -> Table {
     let mut table = Table::default();
-<<<<<<< HEAD
-    label(&mut table, rows);
-    for name in names {
-        let column = Column::right(*name).rank(rank(rows, names, name));
-        let cells = rows.iter().map(|row| item(row, name));
-        table.column(column, cells.collect::<Vec<_>>());
-    }
-    let sums = rows.iter().map(|row| figure::cost(Toll::sum(row.tolls())));
-    // Two tolls say more than their sum, which is the row's cost.
-    let rank = u8::try_from(names.len().saturating_sub(2)).unwrap_or(u8::MAX);
-    table.column(Column::right("sum").rank(rank), sums);
-    table
-}
-
-/// The axes in which rows differ; what all have in common is no column.
-fn label(table: &mut Table, rows: &[&Row]) {
-    let mut add = |column: Column, value: fn(&RowKey) -> String| {
-        let values: Vec<_> = rows.iter().map(|row| value(&row.key)).collect();
-        if column.rank.is_none() || in_order(values.iter()).len() > 1 {
-            table.column(column, values);
-        }
-    };
-    add(Column::left("mechanism"), |key| key.method.to_string());
-    add(Column::left("operation").rank(201), |key| {
-        key.operation.to_string()
-    });
-    add(Column::left("system").rank(200), |key| {
-        key.system.to_string()
-    });
-    add(Column::right("vCPUs").rank(205), |key| {
-        figure::optional(key.vcpus)
-    });
-    add(Column::right("batch").rank(204), |key| {
-        key.batch.to_string()
-    });
-    add(Column::right("readers").rank(0), |key| {
-        figure::optional(key.readers)
-    });
-    add(Column::left("kernel").rank(203).wrapping(), |key| {
-        figure::optional(key.kernel.as_deref())
-    });
-}
-
-=======
     axes::label(&mut table, rows);
     for name in names {
         let column = Column::right(*name).rank(rank(rows, names, name));
@@ -131,7 +80,6 @@ fn label(table: &mut Table, rows: &[&Row]) {
     table
 }
 
->>>>>>> h/render
 /// Tolls are left out from the smallest on.
 fn rank(rows: &[&Row], names: &[&str], name: &str) -> u8 {
     let most = |name: &str| {

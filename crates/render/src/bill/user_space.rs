@@ -6,11 +6,7 @@ use pagetoll_bill::{Bill, Crossings, Method, Row, System};
 use super::in_order;
 use crate::document::Section;
 use crate::figure;
-<<<<<<< HEAD
-use crate::table::{Column, NONE, Table};
-=======
 use crate::table::{Column, Table};
->>>>>>> h/render
 
 /// One line for each operation and, where there are several, for each kernel.
 pub(super) fn section(bill: &Bill) -> Section {
@@ -41,32 +37,6 @@ fn table(pairs: &[Pair<'_>], item: &str) -> Table {
         native.push(cost(pair.native, &mut table));
         xen.push(cost(pair.xen, &mut table));
     }
-<<<<<<< HEAD
-    let each = |cell: &dyn Fn(&Pair<'_>) -> String| pairs.iter().map(cell).collect::<Vec<_>>();
-    let kernels = each(&|pair| figure::optional(pair.key.kernel.as_deref()));
-    let traps = each(&|pair| pair.crossings(Crossings::traps));
-    let hypercalls = each(&|pair| pair.crossings(Crossings::hypercalls));
-    let per = |what: &str| Column::right(format!("{what}/{item}"));
-    table.column(
-        Column::left("operation"),
-        each(&|pair| pair.key.operation.to_string()),
-    );
-    table.column(Column::left("kernel").wrapping(), kernels);
-    table.column(Column::right(System::Native.name()), native);
-    table.column(Column::right(System::XenPvDom0.name()), xen);
-    table.column(Column::right("toll").rank(6), each(&|pair| pair.toll()));
-    table.column(
-        Column::right("toll's share").rank(5),
-        each(&|pair| pair.share()),
-    );
-    table.column(per("traps").rank(4), traps);
-    table.column(per("hypercalls").rank(3), hypercalls);
-    if pairs.iter().any(|pair| pair.key.kernel.is_some()) {
-        let gains = each(&|pair| pair.gain(pair.first(pairs)));
-        let changes = each(&|pair| pair.change_of_native(pair.first(pairs)));
-        table.column(Column::right("dom0's gain over first").rank(2), gains);
-        table.column(Column::right("native against first").rank(1), changes);
-=======
     let kernel = |pair: &Pair<'_>| figure::optional(pair.key.kernel.as_deref());
     let per = |what: &str| Column::right(format!("{what}/{item}"));
     table.each(pairs, Column::left("operation"), |pair| {
@@ -93,7 +63,6 @@ fn table(pairs: &[Pair<'_>], item: &str) -> Table {
             let change = |new, old| figure::change(new, old, 2);
             figure::both(pair.native_cost(), pair.first(pairs).native_cost(), change)
         });
->>>>>>> h/render
     }
     table
 }
@@ -103,93 +72,6 @@ fn cost(row: Option<&Row>, table: &mut Table) -> String {
         || "not billed".to_owned(),
         |row| figure::cost_of(row, table),
     )
-<<<<<<< HEAD
-}
-
-impl<'a> Pair<'a> {
-    fn key(key: &RowKey, system: System) -> RowKey {
-        RowKey {
-            system,
-            ..key.clone()
-        }
-    }
-
-    fn of(bill: &'a Bill, key: RowKey) -> Self {
-        Self {
-            native: bill.row(&Self::key(&key, System::Native)),
-            xen: bill.row(&key),
-            key,
-        }
-    }
-
-    /// The same operation on the first kernel.
-    fn first<'b>(&self, pairs: &'b [Self]) -> &'b Self {
-        let same = pairs
-            .iter()
-            .find(|pair| pair.key.operation == self.key.operation);
-        same.unwrap_or(&pairs[0])
-    }
-
-    fn costs(&self) -> Option<Costs> {
-        Some(Costs {
-            native: self.native?.cost()?,
-            xen: self.xen?.cost()?,
-        })
-    }
-
-    /// What the hypervisor adds.
-    fn toll(&self) -> String {
-        let toll = self.costs().map(|costs| figure::cost(costs.toll()));
-        figure::optional(toll)
-    }
-
-    /// The toll's share of what is paid under the hypervisor.
-    fn share(&self) -> String {
-        let share = self
-            .costs()
-            .map(|costs| figure::share(costs.toll(), costs.xen));
-        figure::optional(share)
-    }
-
-    /// Of each page, as Xen counted them.
-    fn crossings(&self, of: fn(&Crossings) -> f64) -> String {
-        self.xen.and_then(Row::crossings).map_or_else(
-            || "not counted".to_owned(),
-            |crossings| figure::count(of(crossings)),
-        )
-    }
-
-    /// How many times less it costs under Xen than on the first kernel.
-    fn gain(&self, first: &Self) -> String {
-        match (self.xen.and_then(Row::cost), first.xen.and_then(Row::cost)) {
-            (Some(cost), Some(first)) => figure::gain(cost, first),
-            _ => NONE.to_owned(),
-        }
-    }
-
-    /// By how much it differs from the first kernel without Xen.
-    fn change_of_native(&self, first: &Self) -> String {
-        match (
-            self.native.and_then(Row::cost),
-            first.native.and_then(Row::cost),
-        ) {
-            (Some(cost), Some(first)) => figure::change(cost, first, 2),
-            _ => NONE.to_owned(),
-        }
-    }
-}
-
-struct Costs {
-    native: f64,
-    xen: f64,
-}
-
-impl Costs {
-    fn toll(&self) -> f64 {
-        self.xen - self.native
-    }
-}
-=======
 }
 
 impl<'a> Pair<'a> {
@@ -246,4 +128,3 @@ impl<'a> Pair<'a> {
         )
     }
 }
->>>>>>> h/render

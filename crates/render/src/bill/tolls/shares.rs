@@ -2,11 +2,7 @@
 
 use pagetoll_bill::{Row, Toll};
 
-<<<<<<< HEAD
-use super::label;
-=======
 use super::axes;
->>>>>>> h/render
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
@@ -14,18 +10,6 @@ use crate::table::{Column, NONE, Table};
 const NAMED: usize = 4;
 
 /// Kinds of contention, by what names of tolls begin with.
-<<<<<<< HEAD
-const KINDS: [Kind; 3] = [
-    Kind {
-        title: "lines",
-        prefix: "line ",
-    },
-    Kind {
-        title: "locks",
-        prefix: "lock ",
-    },
-    Kind {
-=======
 const KINDS: [Contention; 3] = [
     Contention {
         title: "lines",
@@ -36,26 +20,17 @@ const KINDS: [Contention; 3] = [
         prefix: "lock ",
     },
     Contention {
->>>>>>> h/render
         title: "queues",
         prefix: "queue ",
     },
 ];
 
-<<<<<<< HEAD
-struct Kind {
-=======
 struct Contention {
->>>>>>> h/render
     title: &'static str,
     prefix: &'static str,
 }
 
-<<<<<<< HEAD
-impl Kind {
-=======
 impl Contention {
->>>>>>> h/render
     /// Of the vCPU, and of the reader that serves it.
     fn includes(&self, toll: &Toll) -> bool {
         let name = toll.name.strip_prefix("reader ").unwrap_or(&toll.name);
@@ -65,24 +40,6 @@ impl Contention {
 
 pub(super) fn table(rows: &[&Row]) -> Table {
     let mut table = Table::default();
-<<<<<<< HEAD
-    label(&mut table, rows);
-    let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
-    table.column(Column::right("sum").rank(2), rows.iter().map(sum));
-    for kind in KINDS {
-        let shares = rows.iter().map(|row| share(row, &kind));
-        table.column(
-            Column::right(kind.title).rank(1),
-            shares.collect::<Vec<_>>(),
-        );
-    }
-    let largest = rows.iter().map(|row| largest(row));
-    table.column(Column::left("the largest").wrapping(), largest);
-    table
-}
-
-fn share(row: &Row, kind: &Kind) -> String {
-=======
     axes::label(&mut table, rows);
     let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
     table.each(rows, Column::right("sum").rank(2), sum);
@@ -98,7 +55,6 @@ fn share(row: &Row, kind: &Kind) -> String {
 }
 
 fn share(row: &Row, kind: &Contention) -> String {
->>>>>>> h/render
     let tolls = row.tolls().iter().filter(|toll| kind.includes(toll));
     let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
     if costs.is_empty() {
