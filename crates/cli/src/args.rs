@@ -8,7 +8,7 @@ mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
@@ -266,6 +266,7 @@ pub(crate) fn command() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
     use pagetoll_bill::{Opt, Route};
 
     use super::*;

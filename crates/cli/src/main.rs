@@ -7,7 +7,6 @@ mod args;
 mod backends;
 mod command_line;
 mod commands;
-mod costs;
 mod doctor;
 mod failure;
 mod output;

@@ -5,18 +5,20 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What a published figure is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PublishedUnit {
-    /// Nanoseconds.
-    Ns,
-    /// Before over after.
-    Ratio,
-    /// A part of a whole, from 0 to 1.
-    Share,
-    /// Pages for each second.
-    PagesPerSecond,
+use crate::names::names;
+
+names! {
+    /// What a published figure is counted in.
+    pub enum PublishedUnit as "unit" {
+        /// Nanoseconds.
+        Ns = "ns",
+        /// Before over after.
+        Ratio = "ratio",
+        /// A part of a whole, from 0 to 1.
+        Share = "share",
+        /// Pages for each second.
+        PagesPerSecond = "pages-per-second",
+    }
 }
 
 /// One published number.

@@ -15,8 +15,8 @@ use super::print_list;
 use crate::args::{ConformanceArgs, ConformanceSuite, Verbosity};
 use crate::failure::Outcome;
 use crate::output;
-use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_render::table::{Column, Table};
 
 /// Characters of an answer in the table.
 const WIDTH: usize = 44;
@@ -149,8 +149,8 @@ fn document(compared: &Compared) -> Document {
         title += &format!(", {} skipped", compared.skipped);
     }
     let facts = vec![
-        ("sim".to_owned(), compared.sim.clone()),
-        ("real".to_owned(), compared.real.clone()),
+        Fact::new("sim", &compared.sim),
+        Fact::new("real", &compared.real),
     ];
     Document {
         title,
@@ -169,11 +169,11 @@ fn document(compared: &Compared) -> Document {
 
 fn table(cases: &[ComparedCase]) -> Table {
     let mut table = Table::new([
-        ("case", Align::Left),
-        ("steps", Align::Right),
-        ("sim", Align::Left),
-        ("real", Align::Left),
-        ("equal", Align::Left),
+        Column::left("case"),
+        Column::right("steps"),
+        Column::left("sim"),
+        Column::left("real"),
+        Column::left("equal"),
     ]);
     for case in cases {
         let differs = case.steps.iter().find(|step| step.sim != step.real);

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 
 use super::print_list;
 use crate::args::DoctorArgs;
@@ -41,10 +41,10 @@ fn document(diagnosis: &Diagnosis) -> Document {
 
 fn table(findings: &[Finding]) -> Table {
     let mut table = Table::new([
-        ("state", Align::Left),
-        ("what", Align::Left),
-        ("found", Align::Left),
-        ("remedy", Align::Left),
+        Column::left("state"),
+        Column::left("what"),
+        Column::left("found"),
+        Column::left("remedy"),
     ]);
     for finding in findings {
         table.row([

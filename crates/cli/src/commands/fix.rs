@@ -8,6 +8,7 @@ use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix};
 use pagetoll_fix::check::{CheckOrder, Proof, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
+use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
 use serde::Serialize;
 
@@ -18,9 +19,9 @@ use crate::args::{
 };
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
-use pagetoll_render::document::{Document, Section};
+use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::text;
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 
 /// Does what was asked.
 pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> {
@@ -75,12 +76,12 @@ fn list(args: &ListArgs) -> Result<Outcome> {
 
 fn listing(listed: &[Listed]) -> Document {
     let mut table = Table::new([
-        ("fix", Align::Left),
-        ("Linux", Align::Left),
-        ("source from", Align::Left),
-        ("patches", Align::Right),
-        ("checks", Align::Right),
-        ("broken variants", Align::Right),
+        Column::left("fix"),
+        Column::left("Linux"),
+        Column::left("source from"),
+        Column::right("patches"),
+        Column::right("checks"),
+        Column::right("broken variants"),
     ]);
     for fix in listed {
         for series in &fix.series {
@@ -96,7 +97,7 @@ fn listing(listed: &[Listed]) -> Document {
     }
     let summaries = listed
         .iter()
-        .map(|fix| (fix.name.to_owned(), fix.summary.to_owned()));
+        .map(|fix| Fact::new(fix.name, fix.summary));
     Document {
         title: "fixes: kernel patches that cut tolls".to_owned(),
         sections: vec![
@@ -135,7 +136,7 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
     Ok(Order {
         spec: name.parse()?,
         source: args.source,
-        freshness: freshness(args.refresh),
+        freshness: if args.refresh { Freshness::Refresh } else { Freshness::Cached },
         jobs: args.jobs.unwrap_or_else(host::cpus),
     })
 }
@@ -165,22 +166,17 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     };
     let packages = built.kernel.packages.iter();
     let route = billed_by(order.spec.fix);
+    // With --kernel fix:NAME, a bill builds from Debian's source.
+    let kernel = match order.source {
+        Some(_) => built.kernel.image.display().to_string(),
+        None => format!("{PREFIX}{}", order.spec),
+    };
     let mut facts = vec![
-        ("image".to_owned(), built.kernel.image.display().to_string()),
-        (how.to_owned(), format!("in {:.1} s", taken.as_secs_f64())),
-        (
-            "to bill it".to_owned(),
-            format!("pagetoll bill {route} --kernel {PREFIX}{}", order.spec),
-        ),
+        Fact::new("image", built.kernel.image.display().to_string()),
+        Fact::new(how, format!("in {:.1} s", taken.as_secs_f64())),
+        Fact::new("to bill it", format!("pagetoll bill {route} --kernel {kernel}")),
     ];
-    if order.source.is_some() {
-        // A bill builds from Debian's source.
-        facts[2].1 = format!(
-            "pagetoll bill {route} --kernel {}",
-            built.kernel.image.display()
-        );
-    }
-    facts.extend(packages.map(|package| (package.name.clone(), package.version.clone())));
+    facts.extend(packages.map(|package| Fact::new(&package.name, &package.version)));
     Document {
         title: format!("{PREFIX}{}: Linux {}", order.spec, built.kernel.release),
         sections: vec![Section::facts("", facts)],
@@ -229,19 +225,19 @@ fn deliver(proof: &Proof) -> Outcome {
 
 fn proven(spec: &Spec, proof: &Proof) -> Document {
     let mut table = Table::new([
-        ("check", Align::Left),
-        ("CPUs", Align::Right),
-        ("verdict", Align::Left),
-        ("failed", Align::Right),
-        ("tried", Align::Right),
-        ("negative control", Align::Left),
-        ("failed there", Align::Left),
+        Column::left("check"),
+        Column::right("CPUs"),
+        Column::left("verdict"),
+        Column::right("failed"),
+        Column::right("tried"),
+        Column::left("negative control"),
+        Column::left("failed there"),
     ]);
     for proved in &proof.proved {
         table.row([
             proved.check.name.clone(),
             proved.cpus.to_string(),
-            word(proved.check.verdict),
+            proved.check.verdict.to_string(),
             proved.check.failed.to_string(),
             proved.check.tried.to_string(),
             proved.control.clone(),
@@ -249,13 +245,13 @@ fn proven(spec: &Spec, proof: &Proof) -> Document {
         ]);
     }
     let log = |(cpus, count, _): &(usize, u64, String)| {
-        (format!("log on {cpus} CPUs"), format!("{count} warnings"))
+        Fact::new(format!("log on {cpus} CPUs"), format!("{count} warnings"))
     };
     let xen = match proof.xen.as_str() {
         "" => "no xen".to_owned(),
         version => format!("xen {version}"),
     };
-    let mut facts = vec![("stack".to_owned(), format!("linux {}, {xen}", proof.linux))];
+    let mut facts = vec![Fact::new("stack", format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
         title: format!("{PREFIX}{spec}: checks, each beside a kernel broken so that it must fail"),

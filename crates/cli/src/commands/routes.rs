@@ -7,9 +7,8 @@ use serde::Serialize;
 use super::print_list;
 use crate::args::{ListArgs};
 use crate::failure::Outcome;
-use crate::output;
 use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 use crate::backends;
 
 /// Lists the routes.
@@ -94,10 +93,10 @@ fn document(listed: &[Listed]) -> Document {
 
 fn backends(listed: &[Listed]) -> Table {
     let mut table = Table::new([
-        ("route", Align::Left),
-        ("backend", Align::Left),
-        ("billable", Align::Left),
-        ("why", Align::Left),
+        Column::left("route"),
+        Column::left("backend"),
+        Column::left("billable"),
+        Column::left("why"),
     ]);
     for route in listed {
         for backend in &route.backends {
@@ -118,11 +117,11 @@ fn backends(listed: &[Listed]) -> Table {
 
 fn mechanisms(route: &Listed) -> Table {
     let mut table = Table::new([
-        ("mechanism", Align::Left),
-        ("role", Align::Left),
-        ("batched", Align::Left),
-        ("on SMP", Align::Left),
-        ("what it does", Align::Left),
+        Column::left("mechanism"),
+        Column::left("role"),
+        Column::left("batched"),
+        Column::left("on SMP"),
+        Column::left("what it does"),
     ]);
     for mechanism in &route.mechanisms {
         let smp = if mechanism.smp_safe {

@@ -8,9 +8,8 @@ use serde::Serialize;
 use super::print_list;
 use crate::args::{ListArgs};
 use crate::failure::Outcome;
-use crate::output;
 use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 
 /// Searches every mechanism.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
@@ -89,13 +88,13 @@ fn document(found: &[Searched]) -> Document {
 
 fn table(found: &[Searched]) -> Table {
     let mut table = Table::new([
-        ("mechanism", Align::Left),
-        ("states", Align::Right),
-        ("orders", Align::Right),
-        ("D lost", Align::Right),
-        ("A lost", Align::Right),
-        ("wrong entry", Align::Right),
-        ("verdict", Align::Left),
+        Column::left("mechanism"),
+        Column::right("states"),
+        Column::right("orders"),
+        Column::right("D lost"),
+        Column::right("A lost"),
+        Column::right("wrong entry"),
+        Column::left("verdict"),
     ]);
     for searched in found {
         table.row([

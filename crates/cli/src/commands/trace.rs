@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::{name_of, open, print_list};
 use crate::args::{TraceArgs};
 use crate::failure::{self, Failure, Outcome};
-use crate::output;
 use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 
 /// Counts a capture. It is read as a stream, whatever its size.
 pub(crate) fn run(args: &TraceArgs) -> Result<Outcome> {
@@ -156,10 +155,10 @@ fn document(name: &str, counted: &Counted) -> Document {
 
 fn volumes(pcpus: &[PcpuVolume]) -> Table {
     let mut table = Table::new([
-        ("cpu", Align::Right),
-        ("records", Align::Right),
-        ("lost", Align::Right),
-        ("bytes by class", Align::Left),
+        Column::right("cpu"),
+        Column::right("records"),
+        Column::right("lost"),
+        Column::left("bytes by class"),
     ]);
     for pcpu in pcpus {
         let bytes: Vec<_> = pcpu
@@ -179,14 +178,14 @@ fn volumes(pcpus: &[PcpuVolume]) -> Table {
 
 fn totals(owners: &[OwnerCounts]) -> Table {
     let mut table = Table::new([
-        ("vcpu", Align::Left),
-        ("page_fault", Align::Right),
-        ("ptwr", Align::Right),
-        ("all traps", Align::Right),
-        ("hypercalls", Align::Right),
-        ("subcalls", Align::Right),
-        ("both", Align::Right),
-        ("unknown", Align::Right),
+        Column::left("vcpu"),
+        Column::right("page_fault"),
+        Column::right("ptwr"),
+        Column::right("all traps"),
+        Column::right("hypercalls"),
+        Column::right("subcalls"),
+        Column::right("both"),
+        Column::right("unknown"),
     ]);
     for owner in owners {
         let counts = [
@@ -212,9 +211,9 @@ fn totals(owners: &[OwnerCounts]) -> Table {
 
 fn by_op(owner: &OwnerCounts) -> Table {
     let mut table = Table::new([
-        ("op", Align::Left),
-        ("hypercalls", Align::Right),
-        ("subcalls", Align::Right),
+        Column::left("op"),
+        Column::right("hypercalls"),
+        Column::right("subcalls"),
     ]);
     let mut ops: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
     for (index, calls) in [&owner.hypercalls, &owner.subcalls].into_iter().enumerate() {

@@ -2,19 +2,17 @@
 
 mod live;
 
-use anyhow::{Context, Result};
-use pagetoll_bill::cost::CostTable;
+use anyhow::Result;
+use pagetoll_backend::Error;
 use pagetoll_bill::cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
 use super::print_list;
 use crate::args::{ValidateArgs, Verbosity};
-use crate::costs;
 use crate::failure::Outcome;
-use crate::output;
 use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::table::{Column, Table};
 
 /// The same figures whenever it is run.
 const SAMPLES: Samples = Samples {
@@ -32,13 +30,7 @@ pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
         return live::run(args, verbosity);
     }
     let published = Published::built_in();
-    let tables = validate::TABLES.map(costs::built_in);
-    let costs = |name: &str| -> &CostTable {
-        let mut all = tables.iter();
-        all.find(|costs| costs.name == name)
-            .unwrap_or_else(|| unreachable!("{name} is not among the model's tables"))
-    };
-    let compared = validate::validate(published, costs, SAMPLES).context("validate")?;
+    let compared = validate::validate(published, SAMPLES).map_err(Error::from)?;
     print_list(document(&compared, published), &compared, args.format)?;
     Ok(Outcome::Success)
 }
@@ -63,15 +55,15 @@ fn document(compared: &[Comparison], published: &[Published]) -> Document {
 
 fn figures(compared: &[Comparison]) -> Table {
     let mut table = Table::new([
-        ("figure", Align::Left),
-        ("unit", Align::Left),
-        ("published", Align::Right),
-        ("modelled", Align::Right),
-        ("90 % of samples", Align::Right),
-        ("error", Align::Right),
-        ("inside", Align::Left),
-        ("cost table", Align::Left),
-        ("counts as", Align::Left),
+        Column::left("figure"),
+        Column::left("unit"),
+        Column::right("published"),
+        Column::right("modelled"),
+        Column::right("90 % of samples"),
+        Column::right("error"),
+        Column::left("inside"),
+        Column::left("cost table"),
+        Column::left("counts as"),
     ]);
     for one in compared {
         let unit = one.published.unit;
@@ -96,11 +88,11 @@ fn figures(compared: &[Comparison]) -> Table {
 
 fn sensitivities(compared: &[Comparison]) -> Table {
     let mut table = Table::new([
-        ("figure", Align::Left),
-        ("key of the cost table", Align::Left),
-        ("at its low", Align::Right),
-        ("at its value", Align::Right),
-        ("at its high", Align::Right),
+        Column::left("figure"),
+        Column::left("key of the cost table"),
+        Column::right("at its low"),
+        Column::right("at its value"),
+        Column::right("at its high"),
     ]);
     let all = compared
         .iter()

@@ -42,7 +42,7 @@ impl Suite for Kvm {
         recorded(case).map_or_else(|| Given::Skipped(NOT_RECORDED.to_owned()), Given::Answers)
     }
 
-    fn on_the_real_one(cases: &[Case], _: &ConformanceArgs, _: Verbosity) -> Result<Told> {
+    fn on_the_real_one(cases: &[Case], _: &ConformanceArgs, verbosity: Verbosity) -> Result<Told> {
         let Ran { linux, outcomes } = watched(verbosity, |context| Ok(conformance::run(cases, context.stop)?))?;
         let given = |(case, outcome): (&Case, Outcome)| match outcome {
             Outcome::Answered(answered) => Given::Answers(describe(case, &answered)),

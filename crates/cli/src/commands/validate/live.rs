@@ -18,9 +18,8 @@ use crate::args::{ValidateArgs, Verbosity};
 use crate::commands::watched::watched;
 use crate::commands::{calibrate, print_list};
 use crate::failure::Outcome;
-use crate::output;
-use pagetoll_render::document::{Document, Section};
-use pagetoll_render::table::{Align, Table};
+use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_render::table::{Column, Table};
 
 const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
@@ -87,24 +86,18 @@ fn spec(args: &ValidateArgs) -> Spec {
 fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
     let of = |part: &str| draft.stack.get(part).cloned().unwrap_or_default();
     let facts = vec![
-        (
-            "cost table".to_owned(),
-            format!("{}: {}", compared.costs, compared.summary),
-        ),
-        ("cpu".to_owned(), of("cpu")),
-        ("linux".to_owned(), of("linux")),
-        (
-            "threads".to_owned(),
-            "vCPUs pinned in turn, one reader on the CPU of the first".to_owned(),
-        ),
-        ("median error of predictions".to_owned(), verdict(compared)),
+        Fact::new("cost table", format!("{}: {}", compared.costs, compared.summary)),
+        Fact::new("cpu", of("cpu")),
+        Fact::new("linux", of("linux")),
+        Fact::new("threads", "vCPUs pinned in turn, one reader on the CPU of the first"),
+        Fact::new("median error of predictions", verdict(compared)),
     ];
     Document {
         title: "Demand paging on this host and in the model".to_owned(),
         sections: vec![
             Section::facts("", facts),
             Section::table(
-                "Pages paged in for each second, all vCPUs together",
+                "Pages populated per second, all vCPUs together",
                 points(compared.points),
             ),
         ],
@@ -121,15 +114,15 @@ fn verdict(compared: &Compared<'_>) -> String {
 
 fn points(points: &[Point]) -> Table {
     let mut table = Table::new([
-        ("mechanism", Align::Left),
-        ("vCPUs", Align::Right),
-        ("batch", Align::Right),
-        ("measured", Align::Right),
-        ("slowest to fastest run", Align::Right),
-        ("modelled", Align::Right),
-        ("90 % of samples", Align::Right),
-        ("error", Align::Right),
-        ("counts as", Align::Left),
+        Column::left("mechanism"),
+        Column::right("vCPUs"),
+        Column::right("batch"),
+        Column::right("measured"),
+        Column::right("slowest to fastest run"),
+        Column::right("modelled"),
+        Column::right("90 % of samples"),
+        Column::right("error"),
+        Column::left("counts as"),
     ]);
     for point in points {
         let range = |low: f64, high: f64| format!("{low:.0} to {high:.0}");
