@@ -1,8 +1,8 @@
-//! Turns signals that ask for an end into a [`Stop`], so that the lab can tidy up.
+//! Turns signals that ask for an end into a [`Stop`], so that a backend can clean up.
 //!
 //! However often a signal comes, the process only ends by the lab's own way out: a second Ctrl-C must not leave
-//! guests behind. Commands that start nothing leave the signals as they are, and so does everybody with a SIGHUP
-//! that is ignored: that is what `nohup` is for.
+//! guests behind. Commands that start nothing leave the signals as they are, and an ignored SIGHUP stays ignored:
+//! that is what `nohup` is for.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,6 @@ const ENDING: [(i32, u8, &str); 3] = [
 /// Signals being watched for.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    asked: Arc<AtomicBool>,
     stop: Stop,
     /// One more than the index in [`ENDING`] of the last signal; 0 before any.
     last: Arc<AtomicUsize>,
@@ -41,13 +40,12 @@ impl Signals {
             if signal == SIGHUP && is_ignored(number, &status) {
                 continue;
             }
-            // Which one it was is known before anybody sees that one came.
+            // Which one it was is known before the request is visible.
             flag::register_usize(signal, Arc::clone(&last), index + 1)?;
             flag::register(signal, Arc::clone(&asked))?;
         }
         Ok(Self {
-            stop: Stop::from_flag(Arc::clone(&asked)),
-            asked,
+            stop: Stop::from_flag(asked),
             last,
         })
     }
@@ -55,11 +53,6 @@ impl Signals {
     /// What the work has to look at.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
-    }
-
-    /// The same for work that only looks at a flag.
-    pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.asked
     }
 
     /// The signal that came, as a reason for ending.
