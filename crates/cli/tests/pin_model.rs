@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use pagetoll_bill::Bill;
+use pagetoll_bill::row::Folio;
+use pagetoll_bill::{Bill, Row};
 
 /// Kernels, how they pin, and the tables of them.
 const KERNELS: [(&str, &str, &str); 2] = [
@@ -51,8 +52,8 @@ fn calibrate(arguments: &[&str], bills: &[PathBuf]) -> (i32, String, String) {
 fn the_tables_are_what_the_counted_bills_give() {
     for (kernel, _, table) in KERNELS {
         let arguments = ["--name", table, "--kernel", kernel];
-        let (code, made, told) = calibrate(&arguments, &counted());
-        assert_eq!(code, 0, "{told}");
+        let (code, made, stderr) = calibrate(&arguments, &counted());
+        assert_eq!(code, 0, "{stderr}");
         let kept = fs::read_to_string(root().join(format!("costs/{table}.toml"))).unwrap();
         let without_comments = |text: &str| -> Vec<String> {
             let lines = text
@@ -68,7 +69,8 @@ fn the_tables_are_what_the_counted_bills_give() {
 fn the_bills_hold_no_other_folio_than_of_two_mib() {
     for path in counted() {
         for row in read(&path).rows {
-            assert!(row.folio.unwrap().starts_with("2M"), "{}", path.display());
+            let folio = row.key.folio.unwrap().name();
+            assert!(folio.starts_with("2M"), "{}", path.display());
             assert_eq!(row.layout.unwrap().largest_folio, 512);
         }
     }
@@ -85,25 +87,24 @@ fn folios_that_the_tables_were_not_made_from_are_predicted() {
         for row in lab
             .rows
             .iter()
-            .filter(|row| row.kernel.as_deref() == Some(kernel))
+            .filter(|row| row.key.kernel.as_deref() == Some(kernel))
         {
-            let same = |other: &&pagetoll_bill::Row| {
-                other.operation == row.operation && other.folio == row.folio
+            let same = |other: &&Row| {
+                other.key.operation == row.key.operation && other.key.folio == row.key.folio
             };
             let Some(model) = sim.rows.iter().find(same) else {
                 continue;
             };
-            let ratio = model.cost_per_page.unwrap() / row.cost_per_page.unwrap();
-            let most = if row.folio.as_deref() == Some("4K") {
+            let ratio = model.cost().unwrap() / row.cost().unwrap();
+            let most = if row.key.folio == Some(Folio::Pages4k) {
                 0.15
             } else {
                 0.05
             };
             assert!(
                 (ratio - 1.0).abs() < most,
-                "{kernel}, {} of {:?}: {ratio} of what was counted",
-                row.operation,
-                row.folio
+                "{kernel}, {}: {ratio} of what was counted",
+                row.key
             );
             compared += 1;
         }
@@ -133,10 +134,10 @@ fn simulated(mechanism: &str, table: &str) -> Bill {
 }
 
 fn refused(arguments: &[&str], bills: &[PathBuf], parts: &[&str]) {
-    let (code, table, told) = calibrate(arguments, bills);
-    assert_eq!((code, table.as_str()), (2, ""), "{told}");
+    let (code, table, stderr) = calibrate(arguments, bills);
+    assert_eq!((code, table.as_str()), (2, ""), "{stderr}");
     for part in parts {
-        assert!(told.contains(part), "{part} not in {told}");
+        assert!(stderr.contains(part), "{part} not in {stderr}");
     }
 }
 
@@ -174,7 +175,7 @@ fn a_kernel_alone_gives_what_it_has() {
         let keep = |path: &PathBuf| {
             let mut bill = read(path);
             bill.rows
-                .retain(|row| row.kernel.as_deref() == Some(kernel));
+                .retain(|row| row.key.kernel.as_deref() == Some(kernel));
             let name = format!("{kernel}-{}", path.file_name().unwrap().to_string_lossy());
             let path = folder.path().join(name);
             fs::write(&path, serde_json::to_vec(&bill).unwrap()).unwrap();
@@ -182,8 +183,8 @@ fn a_kernel_alone_gives_what_it_has() {
         };
         counted().iter().map(keep).collect()
     };
-    let (code, table, told) = calibrate(&[], &alone("6.18.15"));
-    assert_eq!(code, 0, "{told}");
+    let (code, table, stderr) = calibrate(&[], &alone("6.18.15"));
+    assert_eq!(code, 0, "{stderr}");
     assert!(
         table.contains("unpin.folio") && !table.contains("unpin.page"),
         "{table}"

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use pagetoll_bill::{Backend, Bill, Route, System};
+use pagetoll_bill::{Backend, Bill, Route, Row, RowKey, System};
 
 fn pagetoll(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("pagetoll").unwrap();
@@ -39,23 +39,21 @@ fn simulated(route: &str, more: &[&str]) -> Bill {
     serde_json::from_str(&stdout(&arguments)).unwrap()
 }
 
-/// Costs by system, operation, mechanism and batch.
-fn costs(bill: &Bill) -> BTreeMap<(System, String, String, u32), f64> {
-    let of_guests = bill.rows.iter().filter(|row| row.system != System::Native);
-    let cost = |row: &pagetoll_bill::Row| {
-        let (operation, mechanism) = (row.operation.clone(), row.mechanism.clone());
-        let name = (row.system, operation, mechanism, row.batch);
-        Some((name, row.cost_per_page?))
-    };
+/// Costs of guests' rows.
+fn costs(bill: &Bill) -> BTreeMap<RowKey, f64> {
+    let of_guests = bill
+        .rows
+        .iter()
+        .filter(|row| row.key.system != System::Native);
+    let cost = |row: &Row| Some((row.key.on_any_kernel(), row.cost()?));
     of_guests.filter_map(cost).collect()
 }
 
-/// The crossings of a 32-bit guest's operation by a mechanism.
-fn crossings_of_32_bits(bill: &Bill, mechanism: &str) -> Option<f64> {
-    let is_theirs = |row: &&pagetoll_bill::Row| row.system == System::XenPv32Dom0;
+/// A 32-bit guest's row of a mechanism.
+fn row_of_32_bits<'a>(bill: &'a Bill, mechanism: &str) -> &'a Row {
+    let is_theirs = |row: &&Row| row.key.system == System::XenPv32Dom0;
     let mut rows = bill.rows.iter().filter(is_theirs);
-    rows.find(|row| row.mechanism == mechanism)?
-        .crossings_per_page
+    rows.find(|row| row.key.method.name() == mechanism).unwrap()
 }
 
 /// The halves were counted by themselves, so what two of them cost is a prediction, and so is how often they trap.
@@ -69,18 +67,16 @@ fn two_traps_of_a_32_bit_guest_are_one_hypercall_on_both() {
             _ => ("xchg-and-store", &["cmpxchg8b", "preserve-ad"]),
         };
         for bill in [&lab, &sim] {
-            assert_eq!(crossings_of_32_bits(bill, twice), Some(2.0));
+            let crossings = |mechanism| {
+                let crossings = row_of_32_bits(bill, mechanism).crossings();
+                crossings.map(|crossings| crossings.per_page)
+            };
+            assert_eq!(crossings(twice), Some(2.0));
             for one in once {
-                assert_eq!(crossings_of_32_bits(bill, one), Some(1.0), "{one}");
+                assert_eq!(crossings(one), Some(1.0), "{one}");
             }
         }
-        let cost = |bill: &Bill| {
-            let of = costs(bill).into_iter();
-            let mut found = of.filter(|((system, _, mechanism, _), _)| {
-                *system == System::XenPv32Dom0 && mechanism == twice
-            });
-            found.next().unwrap().1
-        };
+        let cost = |bill: &Bill| row_of_32_bits(bill, twice).cost().unwrap();
         let (lab, sim) = (cost(&lab), cost(&sim));
         assert!((sim / lab - 1.0).abs() < 0.05, "{sim}, counted {lab}");
     }
@@ -126,11 +122,10 @@ fn a_table_without_32_bit_figures_prices_the_rest() {
     let (lacking, priced): (Vec<_>, Vec<_>) = bill
         .rows
         .iter()
-        .partition(|row| row.system == System::XenPv32Dom0);
-    assert!(!priced.is_empty() && priced.iter().all(|row| row.cost_per_page.is_some()));
+        .partition(|row| row.key.system == System::XenPv32Dom0);
+    assert!(!priced.is_empty() && priced.iter().all(|row| row.cost().is_some()));
     for row in lacking {
-        let reason = row.unavailable.as_deref().unwrap();
-        assert!(reason.contains("no figure \"") && row.cost_per_page.is_none());
+        assert!(row.why_unavailable().unwrap().contains("no figure \""));
     }
     let explicit = ["bill", "unmap", "--on", "sim", "--costs", table];
     let only = ["--mechanism", "xchg-and-store"];
@@ -186,7 +181,7 @@ fn the_same_seed_gives_the_same_bill_and_another_seed_another_interval() {
 
 /// Two CPUs that flush at once wait for each other when neither takes interrupts.
 #[test]
-fn a_simulated_deadlock_is_told_with_who_waits_for_whom() {
+fn a_simulated_deadlock_names_who_waits_for_whom() {
     let arguments = [
         "bill",
         "flush",
@@ -210,7 +205,7 @@ fn a_simulated_deadlock_is_told_with_who_waits_for_whom() {
 }
 
 #[test]
-fn the_profile_of_flush_lock_is_told_in_the_hypervisors_own_format() {
+fn the_profile_of_flush_lock_has_the_hypervisors_own_format() {
     let text = stdout(&[
         "bill",
         "flush",
@@ -231,7 +226,7 @@ fn a_single_sample_has_no_interval() {
     assert!(
         bill.rows
             .iter()
-            .all(|row| row.interval.is_none() && row.cost_per_page.is_some())
+            .all(|row| row.figures().unwrap().interval.is_none())
     );
 }
 
@@ -250,7 +245,10 @@ fn orders_that_the_simulator_cannot_take_are_refused() {
         }
     };
     refused(&["--samples", "0"], &["--samples 0", "1 to 100000"]);
-    refused(&["--runs", "2"], &["--runs 2", "1 to 1"]);
+    refused(
+        &["--runs", "2"],
+        &["--runs: does not apply to route unmap on sim"],
+    );
     refused(
         &["--pages", "268435457"],
         &["--pages 268435457", "1 to 268435456"],
@@ -265,9 +263,9 @@ fn orders_that_the_simulator_cannot_take_are_refused() {
     );
 }
 
-/// Each mistake in a table, with what must be told of it.
+/// Each mistake in a table, with words of its message.
 #[test]
-fn a_host_table_that_is_wrong_is_told_with_file_line_and_key() {
+fn a_malformed_cost_table_is_refused_with_file_line_and_key() {
     let good = fs::read_to_string(tables().join("lab-xen-4.17.toml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, text: &str, words: &[&str]| {
@@ -387,9 +385,9 @@ fn a_timeline_is_written_for_flame_graphs_and_for_perfetto() {
     );
     let right = file("two.folded");
     let all = [&order[..], &["--timeline", &right]].concat();
-    refused(&all, "0 mechanisms; expected one by --mechanism");
+    refused(&all, "2 mechanisms; expected one by --mechanism");
     let unmap = ["bill", "unmap", "--on", "sim", "--timeline", &right];
-    refused(&unmap, "expected bill flush --on sim");
+    refused(&unmap, "expected it with route flush");
 }
 
 #[test]
@@ -404,11 +402,11 @@ fn demand_paging_stands_beside_what_was_published() {
     ];
     let bill = simulated("demand", &options);
     let rows = bill.rows.iter();
-    let told: Vec<_> = rows
-        .map(|row| (row.mechanism.as_str(), row.vcpus, row.readers))
+    let keys: Vec<_> = rows
+        .map(|row| (row.key.method.name(), row.key.vcpus, row.key.readers))
         .collect();
     assert_eq!(
-        told,
+        keys,
         [
             ("uffd", Some(1), Some(1)),
             ("uffd", Some(2), Some(2)),
@@ -416,7 +414,7 @@ fn demand_paging_stands_beside_what_was_published() {
             ("exit-on-missing", Some(2), None),
         ]
     );
-    let fitted = |row: &pagetoll_bill::Row| row.published.unwrap().fitted;
+    let fitted = |row: &Row| row.published.unwrap().fitted;
     let fitted: Vec<_> = bill.rows.iter().map(fitted).collect();
     assert_eq!(fitted, [true, false, true, false]);
     let text = stdout(&[&["bill", "demand", "--on", "sim"], options.as_slice()].concat());
@@ -432,10 +430,12 @@ fn what_the_model_of_demand_paging_lacks_is_refused() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused(&["--vcpus", "0"]).contains("--vcpus 0: expected 1 to 4096"));
-    assert!(refused(&["--memory", "thp"]).contains("--memory: the model has one kind only"));
-    assert!(refused(&["--what-if", "interrupts-off"]).contains("expected it with route flush"));
+    assert!(
+        refused(&["--memory", "thp"]).contains("--memory: does not apply to route demand on sim")
+    );
+    assert!(refused(&["--what-if", "interrupts-off"]).contains("or route flush"));
     assert!(refused(&["--costs", "xen-pv-dom0"]).contains("no [topology] up to here"));
     let flush = pagetoll(&["bill", "flush", "--on", "sim", "--what-if", "no-walks"]).output();
-    let told = String::from_utf8(flush.unwrap().stderr).unwrap();
-    assert!(told.contains("expected route demand"), "{told}");
+    let stderr = String::from_utf8(flush.unwrap().stderr).unwrap();
+    assert!(stderr.contains("or route demand"), "{stderr}");
 }

@@ -42,7 +42,7 @@ pub enum RequestError {
         most: u32,
     },
     /// A what-if of another route.
-    #[error("--what-if {given}: route {route} has none; expected {expected}")]
+    #[error("--what-if {given}: does not apply to route {route}; expected {expected}")]
     WhatIf {
         /// The option's value.
         given: WhatIf,

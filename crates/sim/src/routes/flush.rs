@@ -78,7 +78,7 @@ fn waits(spec: &Spec) -> Result<WaitsWith, RequestError> {
             Err(RequestError::WhatIf {
                 given,
                 route: spec.route,
-                expected: "interrupts-off, or it with route demand",
+                expected: "interrupts-off, or route demand",
             })
         }
     }
