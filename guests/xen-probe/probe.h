@@ -48,6 +48,7 @@ void table_snapshot(struct table *t);
 u64 table_write(struct table *t, const pte_t *values);
 u64 table_restore(struct table *t);
 void table_flush_tlb_all(void);
+void table_make_classes(struct table *t);
 void table_check(const struct table *t, const pte_t *expected, struct xen_probe_faults *faults);
 
 /* race.c: one race at a time. The caller of race_run() holds mmap_lock for writing. */

@@ -154,16 +154,9 @@ fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     let faults = || clears.iter().map(|clear| clear.faults);
     let with_race = pages + race.map_or(0, |race| race.dirtied);
     let raced = race.map(|race| race.faults).unwrap_or_default();
-    let wrong_classes = clears
-        .iter()
-        .filter(|clear| clear.classes != classes(clear.pages))
-        .count();
+    let misclassed = clears.iter().copied().map(misclassed).sum();
     vec![
-        Check::against_known(
-            "classes-set",
-            pages,
-            u64::try_from(wrong_classes).unwrap_or(u64::MAX),
-        ),
+        Check::against_known("classes-set", pages, misclassed),
         Check::against_known(
             "frame",
             with_race,
@@ -196,6 +189,13 @@ fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
 fn classes(pages: u64) -> [u64; 4] {
     let of = |class: u64| (pages + 3 - class) / 4;
     [of(0), of(1), of(3), of(2)]
+}
+
+/// Entries that their class lacks.
+fn misclassed(clear: &Clear) -> u64 {
+    let wanted = classes(clear.pages).into_iter();
+    let lacking = |(wanted, found): (u64, u64)| wanted.saturating_sub(found);
+    wanted.zip(clear.classes).map(lacking).sum()
 }
 
 fn race_checks(race: &Race, mechanism: &Mechanism, all: &[Race]) -> [Check; 2] {

@@ -160,7 +160,9 @@ fn a_missing_class_of_entries_fails_the_check() {
     let mut findings = findings();
     findings.dom0[0].clears[2].classes = [8, 8, 0, 0];
     let rows = rows(&order(), &findings);
-    assert_eq!(failed(row(&rows, "emulate", 1)), ["classes-set"]);
+    let emulate = row(&rows, "emulate", 1);
+    assert_eq!(failed(emulate), ["classes-set"]);
+    assert_eq!(emulate.checks[0].failed, 8, "pages, not runs");
 }
 
 #[test]
