@@ -71,18 +71,21 @@ static void clear_one(struct table *t, struct xen_probe_clear *req)
 static int for_each_table(u64 addr, u32 pages, void (*one)(struct table *t, void *request), void *request)
 {
 	struct table *t = kvmalloc(sizeof(*t), GFP_KERNEL);
+	struct tick tick = {};
 	u32 done;
 	int err = 0;
 
 	if (!t)
 		return -ENOMEM;
 	mmap_write_lock(current->mm);
-	for (done = 0; done < pages && !err; done += XEN_PROBE_MAX_BATCH) {
+	for (done = 0; done < pages; done += XEN_PROBE_MAX_BATCH) {
 		err = table_find(t, current->mm, addr + (u64)done * PAGE_SIZE,
 				 min_t(u32, pages - done, XEN_PROBE_MAX_BATCH));
-		if (!err)
-			one(t, request);
-		cond_resched();
+		if (err)
+			break;
+		tick_begin(&tick);
+		one(t, request);
+		tick_end(&tick);
 	}
 	mmap_write_unlock(current->mm);
 	kvfree(t);

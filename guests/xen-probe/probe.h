@@ -60,6 +60,16 @@ void race_stop(void);
 bool set_known(u32 mechanism);
 void set_one(struct table *t, struct xen_probe_set *req);
 
+/* tick.c: what is timed between tick_begin() and tick_end() meets no tick, if it fits between two. All zero at first. */
+struct tick {
+	u64 seen;
+	u64 start;
+	u64 longest;
+};
+
+void tick_begin(struct tick *t);
+void tick_end(struct tick *t);
+
 /*
  * Something repeated. The stretches that are timed lie between stretch_begin() and stretch_end(); interrupts are off
  * around them.
@@ -68,9 +78,7 @@ struct repeat {
 	struct xen_probe_repeat *req;
 	int cpu;
 	u64 start;
-	/* repeat.c: when a tick was seen, and how long a chunk takes. */
-	u64 tick;
-	u64 longest;
+	struct tick tick;
 	/* descriptors.c */
 	u64 loaded[3];
 	/* events.c */
