@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::cache::Cache;
-use pagetoll_lab::kernel::{self, KernelImage};
-use pagetoll_lab::tools::{self, Images};
-use pagetoll_lab::{Stop, xen};
+use pagetoll_backend::Stop;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::cache::Cache;
+use pagetoll_images::kernel::{self, KernelImage};
+use pagetoll_images::tools::{self, Images};
+use pagetoll_images::xen;
 
 /// How long anything that should happen at once may take on a busy machine.
 const SOON: Duration = Duration::from_secs(20);

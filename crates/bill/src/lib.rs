@@ -7,13 +7,12 @@
 
 mod bill;
 mod check;
+pub mod cost;
 pub mod crossing;
 pub mod diff;
-pub mod host;
 mod itemise;
 mod order;
 mod provenance;
-pub mod published;
 mod route;
 mod side_by_side;
 mod spread;

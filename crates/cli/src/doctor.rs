@@ -8,7 +8,7 @@ mod machine;
 
 use std::ffi::OsStr;
 
-use pagetoll_lab::tools::{
+use pagetoll_images::tools::{
     Installer, KERNEL_LIBRARIES, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS,
     NEEDED_FOR_XEN, SearchPath, Tool,
 };

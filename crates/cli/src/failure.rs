@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use pagetoll_fix::FixError;
 use pagetoll_lab::LabError;
 use pagetoll_live::LiveError;
-use pagetoll_systems::billing::BillingError;
+use pagetoll_sim::routes::BillingError;
 use thiserror::Error;
 
 use crate::words::harmless;
@@ -72,11 +72,13 @@ impl Failure {
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref().map(Failure::exit_code);
+        let of_images = || cause.downcast_ref().map(pagetoll_images::Error::exit_code);
         let of_lab = || cause.downcast_ref().map(LabError::exit_code);
         let of_fix = || cause.downcast_ref().map(FixError::exit_code);
         let of_live = || cause.downcast_ref().map(LiveError::exit_code);
         let of_sim = || cause.downcast_ref().map(BillingError::exit_code);
-        own.or_else(of_lab)
+        own.or_else(of_images)
+            .or_else(of_lab)
             .or_else(of_fix)
             .or_else(of_live)
             .or_else(of_sim)
@@ -146,7 +148,7 @@ mod tests {
     fn each_kind_of_error_has_its_code() {
         let bad = anyhow::Error::from(Failure::BadInput("x".into()));
         assert_eq!(exit_code(&bad.context("reading")), 2);
-        let lab = LabError::Environment {
+        let lab = pagetoll_images::Error::Environment {
             what: "no mirror".into(),
             remedy: "add one".into(),
         };
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn a_cause_is_told_once() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        let error = LabError::io("write", Path::new("x"))(denied);
+        let error = pagetoll_images::Error::io("write", Path::new("x"))(denied);
         let lines = lines_of(&anyhow::Error::from(error));
         assert_eq!(lines, ["cannot write x: permission denied"]);
 

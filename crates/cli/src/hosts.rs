@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pagetoll_bill::Route;
-use pagetoll_bill::host::{Host, HostError};
+use pagetoll_bill::cost::{Host, HostError};
 
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ struct BuiltIn {
 
 macro_rules! built_in {
     ($($name:literal),*) => {
-        [$(BuiltIn { name: $name, text: include_str!(concat!("../../../hosts/", $name, ".toml")) }),*]
+        [$(BuiltIn { name: $name, text: include_str!(concat!("../../../costs/", $name, ".toml")) }),*]
     };
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn find(asked: Option<&str>, route: Route) -> Result<Host, Failure> {
     let asked = asked.unwrap_or(default(route));
     if let Some(table) = BUILT_IN.iter().find(|table| table.name == asked) {
-        return parsed(&format!("hosts/{asked}.toml"), table.text);
+        return parsed(&format!("costs/{asked}.toml"), table.text);
     }
     let text = fs::read_to_string(asked).map_err(|error| unreadable(asked, &error))?;
     parsed(asked, &text)

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use pagetoll_lab::progress::{Phase, Progress, Quiet};
+use pagetoll_backend::{Phase, Progress, Quiet};
 
 use crate::args::Verbosity;
 

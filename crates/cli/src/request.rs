@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route, Support};
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::kernel::KernelSource;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_images::xen::XenSource;
 use pagetoll_lab::request::{DEFAULT_PAGES, silence};
-use pagetoll_lab::xen::XenSource;
 use pagetoll_lab::{LIMITS, Request};
-use pagetoll_systems::billing::{self, Samples, WaitsWith};
+use pagetoll_sim::routes::{self as billing, Samples, WaitsWith};
 use pagetoll_units::Pages;
 
 use crate::args::{BillArgs, Format, MOST_SAMPLES, WhatIf};
@@ -45,17 +45,17 @@ pub(crate) enum Work {
     /// Real systems are to be booted: the same order on each kernel.
     Lab(Box<Request>, Vec<Kernel>),
     /// Memory is to be paged in on this host.
-    Demand(Box<pagetoll_live::demand::Request>),
+    Demand(Box<pagetoll_live::routes::demand::Request>),
     /// The model of demand paging is to be run.
-    DemandSim(Box<pagetoll_systems::demand::billing::Request>),
+    DemandSim(Box<pagetoll_sim::routes::demand::Request>),
     /// Simulated systems are to be travelled.
     Sim(Box<billing::Request>, Option<TimelineOrder>),
     /// Real kernels are to map memory.
-    Pin(Box<pagetoll_lab::pin::Request>),
+    Pin(Box<pagetoll_lab::routes::pin::Request>),
     /// The model of VFIO is to map memory.
-    PinSim(Box<pagetoll_systems::vfio::billing::Request>),
+    PinSim(Box<pagetoll_sim::routes::pin::Request>),
     /// This machine is to run the pinning loops.
-    PinLive(Box<pagetoll_live::pin::Request>),
+    PinLive(Box<pagetoll_live::routes::pin::Request>),
 }
 
 impl BillRequest {

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use pagetoll_bill::{Backend, Route, Support};
-use pagetoll_lab::tools::{self, Images};
+use pagetoll_images::tools::{self, Images};
 
 use crate::words::word;
 
@@ -81,7 +81,7 @@ pub(crate) fn reasons(route: Route) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_lab::LabError;
+    use pagetoll_images::Error;
 
     use super::*;
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_the_tools_says_which() {
-        let support = from_check(Err(LabError::MissingTools {
+        let support = from_check(Err(Error::MissingTools {
             tools: vec![],
             install: "apt-get install make".into(),
         }));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use pagetoll_bill::{Backend, Route};
-use pagetoll_systems::billing;
+use pagetoll_sim::routes as billing;
 use pagetoll_traces::folded::write_folded;
 use pagetoll_traces::perfetto::write_perfetto;
 

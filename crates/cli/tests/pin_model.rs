@@ -20,7 +20,7 @@ fn root() -> PathBuf {
 
 /// The bills that both tables were made from.
 fn counted() -> Vec<PathBuf> {
-    let folder = fs::read_dir(root().join("hosts/lab-vfio.bills")).unwrap();
+    let folder = fs::read_dir(root().join("costs/lab-vfio.bills")).unwrap();
     let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
@@ -53,7 +53,7 @@ fn the_tables_are_what_the_counted_bills_give() {
         let arguments = ["--name", table, "--kernel", kernel];
         let (code, made, told) = calibrate(&arguments, &counted());
         assert_eq!(code, 0, "{told}");
-        let kept = fs::read_to_string(root().join(format!("hosts/{table}.toml"))).unwrap();
+        let kept = fs::read_to_string(root().join(format!("costs/{table}.toml"))).unwrap();
         let without_comments = |text: &str| -> Vec<String> {
             let lines = text
                 .lines()
@@ -147,13 +147,13 @@ fn what_gives_no_table_is_refused_with_what_is_lacking() {
         &counted(),
         &["no rows of Linux 6.16", "expected one of 6.17.13, 6.18.15"],
     );
-    let wide = root().join("hosts/lab-vfio.bills/2M-48-bits.json");
+    let wide = root().join("costs/lab-vfio.bills/2M-48-bits.json");
     refused(
         &[],
         &[wide],
         &["no row unmap of 2M", "39 bits", "pagetoll bill pin --folio"],
     );
-    let unmap = root().join("hosts/lab-xen-4.17.bills/unmap.json");
+    let unmap = root().join("costs/lab-xen-4.17.bills/unmap.json");
     refused(
         &[],
         &[counted(), vec![unmap.clone()]].concat(),

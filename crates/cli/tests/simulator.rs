@@ -19,7 +19,7 @@ fn hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hosts")
 }
 
-/// The bills that hosts/lab-xen-4.17.toml was made from.
+/// The bills that costs/lab-xen-4.17.toml was made from.
 fn counted() -> Vec<PathBuf> {
     let folder = fs::read_dir(hosts().join("lab-xen-4.17.bills")).unwrap();
     let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_bill::host::{CostKey, Host, Kind};
+use pagetoll_bill::cost::{CostKey, Host, Kind};
 use pagetoll_live::host;
 
 fn program() -> PathBuf {

@@ -8,13 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::cache::{Cache, Lock, require_room};
-use pagetoll_lab::digest::sha256_of;
-use pagetoll_lab::kernel::KernelImage;
-use pagetoll_lab::process::{Run, run_to_end};
-use pagetoll_lab::tools::{self, Tool};
-use pagetoll_lab::{LabError, Stop, Surroundings};
+use pagetoll_backend::Stop;
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::cache::{Cache, Lock, require_room};
+use pagetoll_images::digest::sha256_of;
+use pagetoll_images::kernel::KernelImage;
+use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_images::tools::{self, Tool};
 
 use crate::catalogue::Patch;
 use crate::config::{self, WANTED};
@@ -67,8 +69,8 @@ pub(crate) struct Plan<'a> {
 /// Builds a kernel unless it is in the cache.
 ///
 /// # Errors
-/// [`LabError::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
-/// [`FixError::Build`]; [`LabError::NoSpace`]; [`LabError::Stopped`]. Nothing that is half built is ever used.
+/// [`Error::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
+/// [`FixError::Build`]; [`Error::NoSpace`]; [`Error::Stopped`]. Nothing that is half built is ever used.
 pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
     let plan = Plan::new(order, *surroundings)?;
     let built = plan.base()?;
@@ -145,7 +147,7 @@ impl<'a> Plan<'a> {
             .path(&format!("fix/work/{}", self.key(&self.changes)))
     }
 
-    fn lock_work(&self) -> Result<Lock, LabError> {
+    fn lock_work(&self) -> Result<Lock, Error> {
         let name = format!("fix/work/{}", self.key(&self.changes));
         self.cache().lock(&name, self.surroundings.stop)
     }
@@ -173,7 +175,7 @@ impl<'a> Plan<'a> {
         self.publish(&make, place)?;
         tree::restore(&self.source, &tree, &differing)?;
         tree::write(&tree, &self.changes_of(&differing))?;
-        fs::write(&consistent, "").map_err(LabError::io("write", &consistent))?;
+        fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
         Ok(())
     }
 
@@ -190,7 +192,7 @@ impl<'a> Plan<'a> {
     /// A fresh tree, patched and configured.
     fn prepare(&self, work: &Path) -> Result<(), FixError> {
         remove(work)?;
-        fs::create_dir_all(work).map_err(LabError::io("create", work))?;
+        fs::create_dir_all(work).map_err(Error::io("create", work))?;
         require_room(work, BUILD_ROOM, "build a kernel")?;
         let tree = work.join("tree");
         tree::mirror(&self.source, &tree)?;
@@ -229,7 +231,7 @@ impl<'a> Plan<'a> {
         let folder = scratch.create_dir()?;
         let copy = |from: &str, to: &str| {
             let from = make.output.join(from);
-            fs::copy(&from, folder.join(to)).map_err(LabError::io("copy", from))
+            fs::copy(&from, folder.join(to)).map_err(Error::io("copy", from))
         };
         copy("arch/x86/boot/bzImage", "bzImage")?;
         copy(".config", "config")?;
@@ -241,14 +243,14 @@ impl<'a> Plan<'a> {
         } else {
             ""
         };
-        fs::write(&drivers, list).map_err(LabError::io("write", &drivers))?;
+        fs::write(&drivers, list).map_err(Error::io("write", &drivers))?;
         scratch.publish(place)?;
         Ok(())
     }
 
     fn image(&self, place: &Path) -> Result<KernelImage, FixError> {
         let path = place.join("release");
-        let release = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+        let release = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
         Ok(KernelImage {
             image: place.join("bzImage"),
             release: release.trim().to_owned(),
@@ -282,16 +284,16 @@ fn differing(changes: &Changes, base: &Changes) -> Changes {
         .collect()
 }
 
-fn remove(folder: &Path) -> Result<(), LabError> {
+fn remove(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(LabError::io("remove", folder)(error))
+            Err(Error::io("remove", folder)(error))
         }
         _ => Ok(()),
     }
 }
 
-fn compiler(surroundings: Surroundings<'_>) -> Result<String, LabError> {
+fn compiler(surroundings: Surroundings<'_>) -> Result<String, Error> {
     let version = |tool: Tool| {
         let ask = Run::new(tool.program()).arg("--version");
         run_to_end(&ask, VERSION_LIMIT, surroundings.stop).map(|output| output.text())

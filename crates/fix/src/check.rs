@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use pagetoll_backend::Stopped;
 use pagetoll_bill::{self as bill, Verdict};
+use pagetoll_images::Surroundings;
+use pagetoll_images::host;
+use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_images::xen::XenSource;
 use pagetoll_lab::LabError;
-use pagetoll_lab::Surroundings;
 use pagetoll_lab::checks::{self, Cpus, Finding, Purpose, Ran, Request, Step};
-use pagetoll_lab::cores::Cores;
-use pagetoll_lab::demand;
-use pagetoll_lab::host;
-use pagetoll_lab::kernel::{KernelImage, KernelSource};
-use pagetoll_lab::xen::XenSource;
+use pagetoll_lab::routes::demand;
+use pagetoll_lab::vm::cores::Cores;
 
 use crate::build::{Order, Plan};
 use crate::catalogue::{self, Check, Fix, Series};
@@ -118,7 +119,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let made = settled(bench.all(&plan, &kernel))?;
     plan.clear_work()?;
-    proof(fix, &made).ok_or_else(|| LabError::Stopped.into())
+    proof(fix, &made).ok_or_else(|| Stopped.into())
 }
 
 /// Where checks are run.
@@ -250,7 +251,7 @@ fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> 
     for result in results {
         match result {
             Ok(one) => made.push(one),
-            Err(FixError::Lab(LabError::Stopped)) => stopped = Some(LabError::Stopped.into()),
+            Err(FixError::Lab(error)) if error.is_stopped() => stopped = Some(Stopped.into()),
             Err(error) => return Err(error),
         }
     }
@@ -337,6 +338,8 @@ fn proved(check: &Check, (cpus, finding): (usize, &Finding), control: &Control) 
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_images::Error;
+
     use super::*;
 
     fn fix() -> &'static Fix {
@@ -413,7 +416,7 @@ mod tests {
 
     #[test]
     fn the_error_that_ended_the_others_is_told() {
-        let stopped = || Err(LabError::Stopped.into());
+        let stopped = || Err(Stopped.into());
         let reason = || {
             Err(FixError::Config {
                 release: "6.1".into(),
@@ -424,7 +427,7 @@ mod tests {
         assert_eq!(told(vec![stopped(), reason(), stopped()]), 3);
         assert!(matches!(
             settled(vec![Ok(Made::Fixed(Cpus::One, ran(0, 0))), stopped()]),
-            Err(FixError::Lab(LabError::Stopped))
+            Err(FixError::Lab(LabError::Images(Error::Stopped)))
         ));
     }
 }

@@ -1,7 +1,8 @@
 //! Why a fix could not be built or checked, and the exit code that each reason means.
 
+use pagetoll_backend::Stopped;
+use pagetoll_images::make::Failed;
 use pagetoll_lab::LabError;
-use pagetoll_lab::make::Failed;
 use thiserror::Error;
 
 use crate::patch::PatchError;
@@ -54,6 +55,18 @@ pub enum FixError {
         /// How.
         failed: Failed,
     },
+}
+
+impl From<pagetoll_images::Error> for FixError {
+    fn from(error: pagetoll_images::Error) -> Self {
+        Self::Lab(error.into())
+    }
+}
+
+impl From<Stopped> for FixError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Lab(stopped.into())
+    }
 }
 
 impl FixError {

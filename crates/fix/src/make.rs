@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_lab::LabError;
-use pagetoll_lab::Surroundings;
-use pagetoll_lab::make::{self, Build};
-use pagetoll_lab::process::Run;
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::make::{self, Build};
+use pagetoll_images::process::Run;
 
 use crate::error::FixError;
 
@@ -34,9 +34,9 @@ pub(crate) struct Make<'a> {
 impl Make<'_> {
     /// Settles a configuration.
     pub(crate) fn configure(&self, config: &str) -> Result<(), FixError> {
-        fs::create_dir_all(&self.output).map_err(LabError::io("create", &self.output))?;
+        fs::create_dir_all(&self.output).map_err(Error::io("create", &self.output))?;
         let path = self.output.join(".config");
-        fs::write(&path, config).map_err(LabError::io("write", &path))?;
+        fs::write(&path, config).map_err(Error::io("write", &path))?;
         make::begin_log(&self.log)?;
         self.run("olddefconfig", ("configure", 10))
     }
@@ -47,9 +47,9 @@ impl Make<'_> {
     }
 
     /// The configuration as it is now.
-    pub(crate) fn config(&self) -> Result<String, LabError> {
+    pub(crate) fn config(&self) -> Result<String, Error> {
         let path = self.output.join(".config");
-        fs::read_to_string(&path).map_err(LabError::io("read", path))
+        fs::read_to_string(&path).map_err(Error::io("read", path))
     }
 
     fn command(&self, target: &str) -> Run {

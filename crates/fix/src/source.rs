@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
-use pagetoll_lab::LabError;
-use pagetoll_lab::Surroundings;
-use pagetoll_lab::apt::resolve::SourcePackages;
-use pagetoll_lab::apt::{Archive, Freshness};
-use pagetoll_lab::cache::{Cache, require_room};
-use pagetoll_lab::deb;
-use pagetoll_lab::digest::{sha256_of, sha256_of_file};
-use pagetoll_lab::process::{Run, run_to_end};
-use pagetoll_lab::stop::Stop;
-use pagetoll_lab::tools::Tool;
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::resolve::SourcePackages;
+use pagetoll_images::apt::{Archive, Freshness};
+use pagetoll_images::cache::{Cache, require_room};
+use pagetoll_images::deb;
+use pagetoll_images::digest::{sha256_of, sha256_of_file};
+use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_images::tools::Tool;
 
 use crate::error::FixError;
 use crate::spec::Spec;
@@ -96,12 +96,12 @@ fn of_debian(
 }
 
 /// The package holds one archive, `usr/src/linux-source-6.1.tar.xz`, of one folder.
-fn unpack(debs: &[PathBuf], place: &Path, (cache, stop): (&Cache, &Stop)) -> Result<(), LabError> {
+fn unpack(debs: &[PathBuf], place: &Path, (cache, stop): (&Cache, &Stop)) -> Result<(), Error> {
     let scratch = cache.scratch();
     deb::unpack_into(scratch.path(), debs, stop)?;
     let sources = scratch.path().join("usr/src");
     let archive = first_with_ending(&sources, ".tar.xz")?;
-    fs::create_dir(place).map_err(LabError::io("create", place))?;
+    fs::create_dir(place).map_err(Error::io("create", place))?;
     let untar = Run::new(Tool::Tar.program()).arg("-xJf").arg(archive);
     let untar = untar.args(["--strip-components=1", "-C"]).arg(place);
     run_to_end(&untar, UNPACK_LIMIT, stop)
@@ -109,11 +109,11 @@ fn unpack(debs: &[PathBuf], place: &Path, (cache, stop): (&Cache, &Stop)) -> Res
         .map(drop)
 }
 
-fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, LabError> {
-    let entries = fs::read_dir(folder).map_err(LabError::io("read", folder))?;
+fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let mut paths = entries.flatten().map(|entry| entry.path());
     let ends = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
-    paths.find(ends).ok_or_else(|| LabError::Environment {
+    paths.find(ends).ok_or_else(|| Error::Environment {
         what: format!("{} holds no *{ending}", folder.display()),
         remedy: "Debian's package has changed; give a tree by --source".into(),
     })
@@ -170,7 +170,7 @@ fn unusable(folder: &Path, problem: String) -> FixError {
     }
 }
 
-fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, LabError> {
+fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
     // The user says that this tree is meant; whose it is makes no difference.
     let list = Run::new("git")
         .args(["-c", "safe.directory=*", "-C"])
@@ -196,14 +196,14 @@ fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, LabError> {
 }
 
 /// All files below a folder, by their paths below it, in order.
-pub(crate) fn all_files(tree: &Path) -> Result<Vec<PathBuf>, LabError> {
+pub(crate) fn all_files(tree: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let path = tree.join(&folder);
-        for entry in fs::read_dir(&path).map_err(LabError::io("read", &path))? {
-            let entry = entry.map_err(LabError::io("read", &path))?;
-            let kind = entry.file_type().map_err(LabError::io("read", &path))?;
+        for entry in fs::read_dir(&path).map_err(Error::io("read", &path))? {
+            let entry = entry.map_err(Error::io("read", &path))?;
+            let kind = entry.file_type().map_err(Error::io("read", &path))?;
             let below = folder.join(entry.file_name());
             if kind.is_dir() {
                 folders.push(below);
@@ -216,7 +216,7 @@ pub(crate) fn all_files(tree: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(files)
 }
 
-fn digest_of(tree: &Path, files: &[PathBuf], stop: &Stop) -> Result<String, LabError> {
+fn digest_of(tree: &Path, files: &[PathBuf], stop: &Stop) -> Result<String, Error> {
     let mut lines = String::new();
     for file in files {
         stop.check()?;

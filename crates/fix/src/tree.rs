@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use pagetoll_lab::LabError;
+use pagetoll_images::Error;
 
 use crate::catalogue::Patch;
 use crate::error::FixError;
@@ -45,17 +45,17 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-fn text_in(tree: &Path, file: &str) -> Result<Option<String>, LabError> {
+fn text_in(tree: &Path, file: &str) -> Result<Option<String>, Error> {
     let path = tree.join(file);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(LabError::io("read", path)(error)),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 
 /// Makes a new folder with a link to every file of the source.
-pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), LabError> {
+pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
     let listed;
     let files = match &source.files {
         Some(files) => files,
@@ -67,39 +67,39 @@ pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), LabError> {
     let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
     for folder in folders {
         let folder = place.join(folder);
-        fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
+        fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     }
     for file in files {
         let link = place.join(file);
-        symlink(source.tree.join(file), &link).map_err(LabError::io("write", &link))?;
+        symlink(source.tree.join(file), &link).map_err(Error::io("write", &link))?;
     }
     Ok(())
 }
 
 /// Puts changed files in the place of their links.
-pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), LabError> {
+pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
     for (file, text) in changes {
         let path = place.join(file);
         let mode = fs::metadata(&path).map_or(0o644, |meta| meta.permissions().mode());
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(LabError::io("create", folder))?;
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         }
         // The link goes: writing through it would change the source.
         let _absent = fs::remove_file(&path);
-        fs::write(&path, text).map_err(LabError::io("write", &path))?;
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
         let mode = fs::Permissions::from_mode(mode);
-        fs::set_permissions(&path, mode).map_err(LabError::io("write", &path))?;
+        fs::set_permissions(&path, mode).map_err(Error::io("write", &path))?;
     }
     Ok(())
 }
 
 /// Takes changed files away again: links to the source's, or nothing.
-pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), LabError> {
+pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), Error> {
     for file in changes.keys() {
         let (path, original): (PathBuf, PathBuf) = (place.join(file), source.tree.join(file));
         let _absent = fs::remove_file(&path);
         if original.exists() {
-            symlink(original, &path).map_err(LabError::io("write", &path))?;
+            symlink(original, &path).map_err(Error::io("write", &path))?;
         }
     }
     Ok(())

@@ -6,21 +6,23 @@ use std::path::PathBuf;
 use pagetoll_bill::{Backend, Bill, Evidence, Image, Provenance, Route, Schema, Unit};
 
 use crate::clock::Clock;
-use crate::collect::{self, Collected, Job};
-use crate::counter;
-use crate::dom0::Part;
+use crate::dom0::collect::{self, Collected, Job};
+use crate::dom0::findings::Findings;
+use crate::dom0::materials::Materials;
+use crate::dom0::plan;
+use crate::dom0::pv32;
 use crate::error::LabError;
-use crate::findings::Findings;
-use crate::machine::Machine;
-use crate::materials::Materials;
-use crate::plan;
-use crate::pv32;
-use crate::report::Hello;
-use crate::request::{Billed, Request, Surroundings};
-use crate::stop::Stop;
-use crate::travel::{self, Travel};
-use crate::xen::XenImage;
-use crate::{demand, digest, host};
+use crate::guest::report::Hello;
+use crate::request::{Billed, Request};
+use crate::routes::demand;
+use crate::routes::{self, Travel};
+use crate::vm::counter;
+use crate::vm::machine::Machine;
+use pagetoll_backend::Stop;
+use pagetoll_images::Surroundings;
+use pagetoll_images::dom0::Part;
+use pagetoll_images::xen::XenImage;
+use pagetoll_images::{digest, host};
 
 /// Bills a route.
 ///
@@ -30,7 +32,7 @@ pub fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed
     if request.route == Route::Demand {
         return demand::bill(request, surroundings);
     }
-    let travel = travel::of(request.route)?;
+    let travel = routes::of(request.route)?;
     check_host(request, travel)?;
     let clock = Clock::default();
     let obtain = || request.sources().obtain(*surroundings);
@@ -74,7 +76,7 @@ fn check_host(request: &Request, travel: &Travel) -> Result<(), LabError> {
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
     let jobs = (travel.jobs)(&request.order, plan::Abilities::ALL);
     let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
-    host::require_memory(largest.sum(), "--pages")
+    Ok(host::require_memory(largest.sum(), "--pages")?)
 }
 
 fn stack(found: &Collected, stop: &Stop) -> Result<BTreeMap<String, String>, LabError> {

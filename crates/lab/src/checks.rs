@@ -5,18 +5,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::apt::Freshness;
-use crate::boot::{self, Boot, Harvest};
-use crate::cores::Cores;
+use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::host;
-use crate::initramfs::{self, Member};
-use crate::kernel::KernelSource;
-use crate::machine::{Firmware, Machine, Mode, XenOptions};
-use crate::materials::{Materials, Sources};
-use crate::report::Report;
-use crate::request::Surroundings;
-use crate::xen::XenSource;
+use crate::guest::initramfs::{self, Member};
+use crate::guest::report::Report;
+use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::cores::Cores;
+use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::host;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_images::xen::XenSource;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
@@ -164,8 +165,8 @@ fn initramfs(
     request: &Request,
     materials: &Materials,
     surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, LabError> {
-    let init = std::fs::read(&materials.init).map_err(LabError::io("read", &materials.init))?;
+) -> Result<Vec<u8>, Error> {
+    let init = std::fs::read(&materials.init).map_err(Error::io("read", &materials.init))?;
     let step = |step: &Step| format!("{} {} {}\n", step.purpose.word(), step.name, step.pages);
     let order: String = request.steps.iter().map(step).collect::<String>() + "kernel-log\n";
     let members = [
@@ -181,7 +182,7 @@ fn initramfs(
         },
     ];
     let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(LabError::io("assemble an initramfs in", place))
+    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
 }
 
 pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
@@ -212,7 +213,7 @@ pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, La
     }
     let asked = request.steps.iter().map(|step| &step.name);
     if asked.ne(ran.findings.iter().map(|finding| &finding.name)) {
-        return Err(LabError::Senseless {
+        return Err(LabError::Malformed {
             boot: request.name.clone(),
             problem: "it did not answer the checks that were asked for".to_owned(),
         });

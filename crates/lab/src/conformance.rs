@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use pagetoll_conformance::{Answer, Answered, Case, Frames};
 
-use crate::apt::Freshness;
-use crate::boot::{self, Boot, Harvest};
+use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::host;
-use crate::initramfs::{self, Member};
-use crate::kernel::{KernelImage, KernelSource};
-use crate::machine::{Firmware, Machine, Mode, XenOptions};
-use crate::materials::{Materials, Sources};
-use crate::progress::Phase;
-use crate::report::{CaseRun, Report};
-use crate::request::Surroundings;
-use crate::xen::XenSource;
+use crate::guest::initramfs::{self, Member};
+use crate::guest::report::{CaseRun, Report};
+use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use pagetoll_backend::Phase;
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::host;
+use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_images::xen::XenSource;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -95,13 +96,13 @@ const fn machine() -> Machine {
     }
 }
 
-fn check_host(request: &Request) -> Result<(), LabError> {
+fn check_host(request: &Request) -> Result<(), Error> {
     request.sources().check_tools()?;
     host::require_memory(machine().memory_mib(), NAME)
 }
 
-fn no_probe(kernel: &KernelImage, reason: &str) -> LabError {
-    LabError::Environment {
+fn no_probe(kernel: &KernelImage, reason: &str) -> Error {
+    Error::Environment {
         what: format!(
             "the cases need a probe in Linux {}: {reason}",
             kernel.release
@@ -114,8 +115,8 @@ fn initramfs(
     materials: &Materials,
     cases: &[Case],
     surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, LabError> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(LabError::io("read", path));
+) -> Result<Vec<u8>, Error> {
+    let read = |path: &PathBuf| std::fs::read(path).map_err(Error::io("read", path));
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
     let (init, probe) = (read(&materials.init)?, read(probe)?);
@@ -133,7 +134,7 @@ fn initramfs(
         member(MODULE, 0o644, probe.as_slice()),
     ];
     let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(LabError::io("assemble an initramfs in", place))
+    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
 }
 
 fn boot(
@@ -156,7 +157,7 @@ fn boot(
 }
 
 fn senseless(problem: String) -> LabError {
-    LabError::Senseless {
+    LabError::Malformed {
         boot: NAME.to_owned(),
         problem,
     }

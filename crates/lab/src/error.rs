@@ -1,199 +1,60 @@
-//! The one error type of this crate, and the exit code that each error means.
+//! Why the lab could not do what was ordered, and the exit code that each error means.
 //!
-//! A guest that refuses or faults is an outcome, told in the bill; here is what kept an order
-//! from being carried out, and who can do something about it.
+//! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order from being carried out.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use thiserror::Error;
-
-use crate::process::ProcessError;
-use crate::tools::MissingTool;
-
-/// What the operating system says, in any locale-free tool output, when a disk is full.
-const ENOSPC_TEXT: &str = "No space left on device";
+use pagetoll_backend::Stopped;
+use pagetoll_images::Error;
+use thiserror::Error as ThisError;
 
 /// Why the lab could not do what was ordered.
-#[derive(Debug, Error)]
+#[derive(Debug, ThisError)]
 pub enum LabError {
-    /// Something that the caller gave cannot be used. The caller is to blame: exit code 2.
-    #[error("{what} {value}: {problem}; expected {expected}")]
-    BadInput {
-        /// What was given, as the user knows it: `--kernel`, `--xen`, `suite`.
-        what: &'static str,
-        /// The value or path as given.
-        value: String,
-        /// What is wrong with it.
-        problem: String,
-        /// What would have been accepted.
-        expected: String,
-    },
-
-    /// Programs that are not on the search path. Exit code 3.
-    #[error("not installed: {}; to install: {install}", names(.tools))]
-    MissingTools {
-        /// All that are missing, not only the first.
-        tools: Vec<MissingTool>,
-        /// One command that installs them all.
-        install: String,
-    },
-
-    /// The machine lacks something that is not a program. Exit code 3.
-    #[error("{what}; {remedy}")]
-    Environment {
-        /// What is lacking, or what failed because of it.
-        what: String,
-        /// What the user can do about it.
-        remedy: String,
-    },
-
-    /// A full file system. Exit code 3.
-    #[error("no space left on device while trying to {operation} {}; free some space there, or point PAGETOLL_CACHE to a larger file system", .path.display())]
-    NoSpace {
-        /// What was being done.
-        operation: String,
-        /// Where.
-        path: PathBuf,
-    },
-
-    /// The operating system refused an operation on a file. Exit code 3.
-    #[error("cannot {operation} {}: {source}", .path.display())]
-    Io {
-        /// What was being done, so that "cannot {operation} PATH" reads well.
-        operation: String,
-        /// On which file.
-        path: PathBuf,
-        /// The errno.
-        source: io::Error,
-    },
-
-    /// A child process that did not end well. Exit code 3.
+    /// What is booted could not be had, or a file, a child or the machine failed.
     #[error(transparent)]
-    Process(#[from] Box<ProcessError>),
+    Images(#[from] Error),
 
-    /// A guest that panicked, hung, or said something that makes no sense. Exit code 3.
+    /// A guest panicked, hung, or printed a malformed report. Exit code 3.
     #[error("the {boot} guest failed: {problem}; its console is in {}", .log.display())]
     Guest {
         /// Which boot.
         boot: String,
-        /// What happened, in its own words where it has any.
+        /// What happened, in the guest's own words where it has any.
         problem: String,
         /// Its console.
         log: PathBuf,
     },
 
-    /// A guest reported something that cannot be. Exit code 3.
-    #[error("the {boot} guest makes no sense: {problem}")]
-    Senseless {
+    /// A report that contradicts the order or itself. Exit code 3.
+    #[error("malformed report from the {boot} guest: {problem}")]
+    Malformed {
         /// Which boot.
         boot: String,
         /// What it reported.
         problem: String,
     },
+}
 
-    /// Somebody asked to stop. Exit code 130, as a shell has it for SIGINT.
-    #[error("interrupted")]
-    Stopped,
+impl From<Stopped> for LabError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Images(stopped.into())
+    }
 }
 
 impl LabError {
-    /// Turns an `io::Error` into a [`LabError::Io`], or a [`LabError::NoSpace`] where that is what it is.
-    ///
-    /// Made for `map_err`: `fs::read(path).map_err(LabError::io("read", path))`.
-    pub fn io(
-        operation: impl Into<String>,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(io::Error) -> Self {
-        let (operation, path) = (operation.into(), path.as_ref().to_path_buf());
-        move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::NoSpace { operation, path }
-            }
-            _ => Self::Io {
-                operation,
-                path,
-                source,
-            },
-        }
-    }
-
-    /// A [`LabError::BadInput`] about a file.
-    pub fn bad_file(
-        what: &'static str,
-        path: &Path,
-        problem: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Self {
-        Self::BadInput {
-            what,
-            value: path.display().to_string(),
-            problem: problem.into(),
-            expected: expected.into(),
-        }
-    }
-
-    /// The same error, but a child's failure for want of disk space below `path` becomes [`LabError::NoSpace`].
-    #[must_use]
-    pub fn or_no_space(self, operation: &str, path: &Path) -> Self {
-        match &self {
-            Self::Process(error) if error.stderr_tail.contains(ENOSPC_TEXT) => Self::NoSpace {
-                operation: operation.to_owned(),
-                path: path.to_path_buf(),
-            },
-            _ => self,
-        }
-    }
-
     /// The exit code of `pagetoll` for this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::BadInput { .. } => 2,
-            Self::Process(_)
-            | Self::Guest { .. }
-            | Self::Senseless { .. }
-            | Self::MissingTools { .. }
-            | Self::Environment { .. }
-            | Self::NoSpace { .. }
-            | Self::Io { .. } => 3,
-            Self::Stopped => 130,
+            Self::Images(error) => error.exit_code(),
+            Self::Guest { .. } | Self::Malformed { .. } => 3,
         }
     }
-}
 
-fn names(tools: &[MissingTool]) -> String {
-    tools
-        .iter()
-        .map(|tool| tool.program)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_told_apart_from_other_refusals() {
-        let full = LabError::io("write", "cache/x")(io::Error::from(io::ErrorKind::StorageFull));
-        assert!(matches!(full, LabError::NoSpace { .. }), "{full}");
-        assert_eq!(full.exit_code(), 3);
-        let denied =
-            LabError::io("write", "cache/x")(io::Error::from(io::ErrorKind::PermissionDenied));
-        assert_eq!(
-            denied.to_string(),
-            "cannot write cache/x: permission denied"
-        );
-    }
-
-    #[test]
-    fn bad_input_names_what_value_problem_and_expectation() {
-        let error = LabError::bad_file("--kernel", Path::new("k"), "is empty", "a bzImage");
-        assert_eq!(
-            error.to_string(),
-            "--kernel k: is empty; expected a bzImage"
-        );
-        assert_eq!(error.exit_code(), 2);
+    /// Whether the work was stopped from outside, as by Ctrl-C.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Self::Images(Error::Stopped))
     }
 }

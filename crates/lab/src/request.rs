@@ -6,14 +6,11 @@ use std::time::Duration;
 use pagetoll_bill::{Bill, Limits, Order, Route};
 use pagetoll_units::Pages;
 
-use crate::apt::Freshness;
-use crate::cache::Cache;
-use crate::kernel::KernelSource;
-use crate::machine::{Firmware, Machine, Mode, XenOptions};
-use crate::materials::Sources;
-use crate::progress::Progress;
-use crate::stop::Stop;
-use crate::xen::XenSource;
+use crate::dom0::materials::Sources;
+use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_images::xen::XenSource;
 
 /// What the lab can take: 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than anybody
 /// waits for.
@@ -62,17 +59,6 @@ impl Request {
             freshness: self.freshness,
         }
     }
-}
-
-/// Where the work happens and who is told.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// Packages, images and builds.
-    pub cache: &'a Cache,
-    /// Asks for an early end.
-    pub stop: &'a Stop,
-    /// Hears of the progress.
-    pub progress: &'a dyn Progress,
 }
 
 /// A bill, and where the time went.

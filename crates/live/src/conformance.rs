@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kvm_ioctls::Cap;
 use pagetoll_conformance::kvm::{Answered, Case, Need};
 
-use crate::demand::Memory;
 use crate::pager::{Delivery, Userfaultfd};
+use crate::routes::demand::Memory;
 use crate::{LiveError, host};
 
 /// What became of a case.
@@ -87,7 +87,7 @@ impl Here {
         })?;
         Ok(Self {
             region2: vm.check_extension(Cap::UserMemory2),
-            guest_memfd: crate::demand::check_gmem(&vm)
+            guest_memfd: crate::routes::demand::check_gmem(&vm)
                 .err()
                 .map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),

@@ -7,8 +7,8 @@ use std::path::Path;
 use kvm_ioctls::{Cap, Kvm};
 
 use crate::LiveError;
-use crate::demand::Memory;
 use crate::pager::{Delivery, Features, Userfaultfd};
+use crate::routes::demand::Memory;
 
 const DEVICE: &str = "/dev/kvm";
 /// The interface of KVM since Linux 2.6.22 (KVM api.rst, 4.1).
@@ -208,7 +208,7 @@ fn memory_fault_info(kvm: &Kvm) -> Capability {
 fn guest_memfd(kvm: &Kvm) -> Capability {
     const NAME: &str = "guest_memfd";
     let vm = kvm.create_vm().map_err(LiveError::system("KVM_CREATE_VM"));
-    match vm.and_then(|vm| crate::demand::check_gmem(&vm)) {
+    match vm.and_then(|vm| crate::routes::demand::check_gmem(&vm)) {
         Ok(()) => Capability::works(NAME, "for ordinary memory, for exit-gmem"),
         Err(LiveError::Environment { what, remedy }) => {
             Capability::lacks(NAME, Level::Limited, &what, &remedy)

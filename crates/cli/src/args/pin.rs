@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use pagetoll_lab::pin::AddressWidth;
+use pagetoll_lab::routes::pin::AddressWidth;
 
 /// Which memory is pinned, and whether the kernel's functions are traced.
 #[derive(Debug, Args)]

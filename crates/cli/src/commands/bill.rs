@@ -6,16 +6,19 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use pagetoll_backend::Stopped;
 use pagetoll_bill::Bill;
 use pagetoll_fix::FixError;
 use pagetoll_fix::build::{Order, build};
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::kernel::KernelSource;
-use pagetoll_lab::{Billed, LabError, Request, Surroundings, host, pin};
-use pagetoll_live::pin as live_pin;
-use pagetoll_systems::billing;
-use pagetoll_systems::demand::billing as sim_demand;
-use pagetoll_systems::vfio::billing as sim_pin;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_images::{Surroundings, host};
+use pagetoll_lab::routes::pin;
+use pagetoll_lab::{Billed, Request};
+use pagetoll_live::routes::pin as live_pin;
+use pagetoll_sim::routes as billing;
+use pagetoll_sim::routes::demand as sim_demand;
+use pagetoll_sim::routes::pin as sim_pin;
 
 use super::deliver::deliver;
 use super::{in_lab, on_this_host};
@@ -103,7 +106,7 @@ fn on_kernels(
         _ => Bill::side_by_side(bills),
     };
     // The command line has at least the default kernel.
-    let bill = bill.ok_or(LabError::Stopped)?;
+    let bill = bill.ok_or(Stopped)?;
     Ok(Billed { bill, timings })
 }
 

@@ -5,10 +5,10 @@ mod this_host;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use pagetoll_bill::host::{Kind, Topology};
+use pagetoll_bill::cost::{Kind, Topology};
 use pagetoll_bill::{Bill, Route, Unit};
-use pagetoll_systems::billing::calibrate::{Derived, figures};
-use pagetoll_systems::vfio::billing::calibrate as pin;
+use pagetoll_sim::calibrate::{Derived, figures};
+use pagetoll_sim::routes::pin::calibrate as pin;
 use serde::Serialize;
 
 use super::{name_of, report};

@@ -8,7 +8,7 @@ use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix};
 use pagetoll_fix::check::{CheckOrder, Proof, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
-use pagetoll_lab::host;
+use pagetoll_images::host;
 use serde::Serialize;
 
 use super::{in_lab, pretty_json};

@@ -2,15 +2,17 @@
 
 use anyhow::{Context, Result};
 use pagetoll_fix::FixError;
-use pagetoll_lab::cache::Cache;
-use pagetoll_lab::{LabError, Surroundings};
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::cache::Cache;
+use pagetoll_lab::LabError;
 
 use crate::args::Verbosity;
 use crate::progress;
 use crate::signals::Signals;
 
 /// Does some work; when a signal ended it, the error is that signal.
-pub(crate) fn run<T, E: Into<anyhow::Error> + From<LabError>>(
+pub(crate) fn run<T, E: Into<anyhow::Error> + From<Error>>(
     verbosity: Verbosity,
     work: impl FnOnce(&Surroundings<'_>) -> Result<T, E>,
 ) -> Result<T> {
@@ -18,7 +20,7 @@ pub(crate) fn run<T, E: Into<anyhow::Error> + From<LabError>>(
     surrounded(&signals, verbosity, work).map_err(|error| because(error.into(), &signals))
 }
 
-fn surrounded<T, E: From<LabError>>(
+fn surrounded<T, E: From<Error>>(
     signals: &Signals,
     verbosity: Verbosity,
     work: impl FnOnce(&Surroundings<'_>) -> Result<T, E>,
@@ -39,7 +41,7 @@ fn because(error: anyhow::Error, signals: &Signals) -> anyhow::Error {
         _ => error.downcast_ref::<LabError>(),
     };
     match (of_lab, signals.failure()) {
-        (Some(LabError::Stopped), Some(failure)) => failure.into(),
+        (Some(error), Some(failure)) if error.is_stopped() => failure.into(),
         _ => error,
     }
 }
@@ -51,7 +53,7 @@ mod tests {
     #[test]
     fn without_a_signal_the_labs_error_stands() {
         let signals = Signals::watch().unwrap();
-        let error = LabError::Environment {
+        let error = Error::Environment {
             what: "w".into(),
             remedy: "r".into(),
         };

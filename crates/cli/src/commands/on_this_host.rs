@@ -7,8 +7,8 @@ use pagetoll_conformance::kvm::Case;
 use pagetoll_lab::Billed;
 use pagetoll_live::LiveError;
 use pagetoll_live::conformance::{self, Ran};
-use pagetoll_live::demand::primitives::{self, Measurements};
-use pagetoll_live::demand::{self, Request, Surroundings};
+use pagetoll_live::routes::demand::primitives::{self, Measurements};
+use pagetoll_live::routes::demand::{self, Request, Surroundings};
 
 use crate::args::Verbosity;
 use crate::progress;

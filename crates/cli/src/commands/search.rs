@@ -2,7 +2,7 @@
 //! CPUs' steps can have.
 
 use anyhow::Result;
-use pagetoll_systems::search::{Explored, Mechanism, Verdict, search};
+use pagetoll_sim::search::{Explored, Mechanism, Verdict, search};
 use serde::Serialize;
 
 use super::pretty_json;

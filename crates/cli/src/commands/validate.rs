@@ -3,10 +3,10 @@
 mod live;
 
 use anyhow::{Context, Result};
-use pagetoll_bill::host::Host;
-use pagetoll_bill::published::{Published, PublishedUnit};
-use pagetoll_systems::billing::validate::{self, Comparison, Sensitivity};
-use pagetoll_systems::billing::{DEFAULT_SAMPLES, Samples};
+use pagetoll_bill::cost::Host;
+use pagetoll_bill::cost::published::{Published, PublishedUnit};
+use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
+use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
 use super::pretty_json;
 use crate::args::{ListFormat, ValidateArgs, Verbosity};

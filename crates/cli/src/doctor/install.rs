@@ -6,15 +6,15 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
-use pagetoll_lab::LabError;
-use pagetoll_lab::tools::{Installer, SearchPath};
+use pagetoll_images::Error;
+use pagetoll_images::tools::{Installer, SearchPath};
 
 use super::Diagnosis;
 
 /// Installs what `diagnosis` misses; nothing when no package is missing.
 ///
 /// # Errors
-/// [`LabError::Environment`] with the command to run, when this process may not install or apt-get fails.
+/// [`Error::Environment`] with the command to run, when this process may not install or apt-get fails.
 pub(crate) fn missing(diagnosis: &Diagnosis) -> Result<()> {
     let Some(command) = &diagnosis.install else {
         return Ok(());
@@ -74,7 +74,7 @@ fn apt_get(prefix: &[&str], arguments: &[&str]) -> Result<ExitStatus> {
 }
 
 fn to_be_run(what: &str, command: &str) -> anyhow::Error {
-    LabError::Environment {
+    Error::Environment {
         what: what.to_owned(),
         remedy: format!("run: {command}"),
     }

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use pagetoll_lab::Stop;
-use pagetoll_lab::cache::Cache;
-use pagetoll_lab::{host, request};
+use pagetoll_backend::Stop;
+use pagetoll_images::cache::Cache;
+use pagetoll_images::host;
+use pagetoll_lab::request;
 
 use super::{Finding, State};
 

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Order};
-use pagetoll_lab::demand as in_lab;
-use pagetoll_lab::kernel::KernelSource;
+use pagetoll_images::kernel::KernelSource;
 use pagetoll_lab::request::DEFAULT_PAGES;
-use pagetoll_live::demand::{self, LIMITS, Request};
+use pagetoll_lab::routes::demand as in_lab;
 use pagetoll_live::pager;
+use pagetoll_live::routes::demand::{self, LIMITS, Request};
 use pagetoll_units::Pages;
 
 use super::{Work, check_folder, freshness, kernels};

@@ -1,12 +1,12 @@
 //! From what the user said of the demand route to a request of the simulator.
 
 use anyhow::Result;
-use pagetoll_bill::published::Published;
+use pagetoll_bill::cost::published::Published;
 use pagetoll_bill::{Backend, Order, Route};
-use pagetoll_systems::demand::billing::{
+use pagetoll_sim::contention::demand::{MOST_VCPUS, Pinning, WhatIf};
+use pagetoll_sim::routes::demand::{
     DEFAULT_PAGES, DEFAULT_SAMPLES, LIMITS, Readers, Report, Request,
 };
-use pagetoll_systems::demand::{MOST_VCPUS, Pinning, WhatIf};
 use pagetoll_units::Pages;
 
 use crate::args::{self, BillArgs, demand as said};

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pagetoll_fix::spec::{PREFIX, Spec};
-use pagetoll_lab::kernel::KernelSource;
+use pagetoll_images::kernel::KernelSource;
 
 use crate::args::ImageArgs;
 use crate::failure::Failure;

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use pagetoll_bill::{Backend, Limits, Order, Route};
-use pagetoll_lab::pin::{self, SHAPES, Shape, Tracing};
-use pagetoll_live::pin as live_pin;
-use pagetoll_systems::vfio::billing as sim_pin;
+use pagetoll_lab::routes::pin::{self, SHAPES, Shape, Tracing};
+use pagetoll_live::routes::pin as live_pin;
+use pagetoll_sim::routes::pin as sim_pin;
 use pagetoll_units::Pages;
 
 use super::{check_folder, freshness, kernels};

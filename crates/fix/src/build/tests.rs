@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Instant;
 
-use pagetoll_lab::make::Failed;
-use pagetoll_lab::progress::Quiet;
+use pagetoll_backend::Quiet;
+use pagetoll_images::make::Failed;
+use pagetoll_lab::LabError;
 
 use super::*;
 
@@ -165,7 +166,10 @@ fn a_full_disk_is_told_as_such() {
     let fixture = Fixture::new();
     let error = fixture.plan("full").base().unwrap_err();
     assert!(
-        matches!(error, FixError::Lab(LabError::NoSpace { .. })),
+        matches!(
+            error,
+            FixError::Lab(LabError::Images(Error::NoSpace { .. }))
+        ),
         "{error}"
     );
     assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
@@ -199,7 +203,10 @@ fn what_an_interrupted_build_left_is_never_used() {
         let pid = wait_for(&plan.work().join("objects/pid"));
         fixture.stop.request();
         let error = building.join().unwrap();
-        assert!(matches!(error, FixError::Lab(LabError::Stopped)), "{error}");
+        assert!(
+            matches!(error, FixError::Lab(LabError::Images(Error::Stopped))),
+            "{error}"
+        );
         pid
     });
     assert!(!Path::new("/proc").join(pid).exists(), "it goes on");

@@ -11,7 +11,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use pagetoll_conformance::kvm::{GUEST_BYTES, GUEST_SLOT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use crate::demand::{Ring, long_mode};
+use crate::routes::demand::{Ring, long_mode};
 use crate::{LiveError, host};
 
 /// The port that ends an access: POST codes, which no machine answers on.

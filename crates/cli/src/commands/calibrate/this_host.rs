@@ -4,8 +4,10 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::host::{Host, Kind};
-use pagetoll_live::demand::primitives::{self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements};
+use pagetoll_bill::cost::{Host, Kind};
+use pagetoll_live::routes::demand::primitives::{
+    self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements,
+};
 
 use super::{Figure, Table, rounded};
 use crate::args::{CalibrateArgs, Verbosity};

@@ -4,7 +4,7 @@ use anyhow::Result;
 use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::kvm::{Case, all, describe, recorded};
 use pagetoll_live::conformance::{Outcome, Ran};
-use pagetoll_systems::kvm::run as run_on_model;
+use pagetoll_models::kvm::run as run_on_model;
 
 use super::suite::{Asked, Given, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::vfio::{Case, all, describe, recorded};
-use pagetoll_lab::apt::Freshness;
-use pagetoll_lab::pin::conformance::{Request, run as run_on_lab};
-use pagetoll_systems::vfio::{Mechanism, run as run_on_model};
+use pagetoll_images::apt::Freshness;
+use pagetoll_lab::routes::pin::conformance::{Request, run as run_on_lab};
+use pagetoll_models::vfio::{Mechanism, run as run_on_model};
 
 use super::suite::{Asked, Given, SILENCE, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use pagetoll_conformance::{Case, ScriptError, all, describe, recorded};
-use pagetoll_lab::apt::Freshness;
+use pagetoll_images::apt::Freshness;
 use pagetoll_lab::conformance::{Request, run as run_on_lab};
-use pagetoll_systems::conformance::run as run_on_sim;
+use pagetoll_models::conformance::run as run_on_sim;
 
 use super::suite::{Asked, Given, SILENCE, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};

@@ -3,13 +3,13 @@
 use std::env;
 
 use anyhow::Result;
-use pagetoll_bill::host::Host;
+use pagetoll_bill::cost::Host;
 use pagetoll_bill::{Backend, Bill, Order, Route};
-use pagetoll_live::demand::{self, LIMITS, Request, primitives};
 use pagetoll_live::pager;
-use pagetoll_systems::billing::Samples;
-use pagetoll_systems::billing::validate::live::{Point, compare, median_error};
-use pagetoll_systems::demand::{Mechanism, Pinning};
+use pagetoll_live::routes::demand::{self, LIMITS, Request, primitives};
+use pagetoll_sim::contention::demand::{Mechanism, Pinning};
+use pagetoll_sim::routes::Samples;
+use pagetoll_sim::validate::live::{Point, compare, median_error};
 use pagetoll_units::Pages;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! Modelled demand paging: rates beside published ones, and which line, lock or queue the time goes to.
 
-use pagetoll_bill::published::error_of;
+use pagetoll_bill::cost::published::error_of;
 use pagetoll_bill::{Bill, Interval, Row};
 
 use super::super::document::Section;

@@ -1,0 +1,119 @@
+//! Host tables: what each toll costs on one machine, each figure with its spread and its source.
+//!
+//! A table is a TOML file (`costs/*.toml`); `docs/hosts.md` describes it. The keys that a figure can have stand in
+//! [`CostKey`]. Nothing here knows what a figure is multiplied with: that is the simulator's to say.
+
+mod error;
+mod key;
+mod parse;
+mod prices;
+pub mod published;
+mod topology;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bill::Unit;
+
+pub use error::HostError;
+pub use key::{CostKey, Dimension};
+pub use prices::Prices;
+pub use topology::{Nearness, Topology};
+
+/// How a figure came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Measured; the source says how, where and when.
+    Measured,
+    /// Published by others; the source says where.
+    Cited,
+    /// Chosen so that a model meets a published figure, which is then no prediction of it.
+    Fitted,
+    /// Believed; the source says why.
+    Assumed,
+}
+
+/// One figure of a table, in the table's unit unless its key says otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The value that is most likely.
+    pub value: f64,
+    /// Nothing below is believed.
+    pub low: f64,
+    /// Nothing above is believed.
+    pub high: f64,
+    /// How it came about.
+    pub kind: Kind,
+    /// The published results that it was fitted to, by their ids; empty for every other kind.
+    pub fitted_to: Vec<String>,
+    /// Where it comes from.
+    pub source: String,
+    /// The line of the file that it stands in, from 1.
+    pub line: usize,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Its name, such as `lab-xen-4.17`.
+    pub name: String,
+    /// What machine it is of, in one line.
+    pub summary: String,
+    /// What costs are counted in.
+    pub unit: Unit,
+    /// How its CPUs lie to each other, where a route needs to know.
+    pub topology: Option<Topology>,
+    /// What the table is called in messages: a path, or the name of one that comes with pagetoll.
+    pub file: String,
+    /// Lines of the file.
+    lines: usize,
+    figures: BTreeMap<CostKey, Figure>,
+}
+
+impl Host {
+    /// Reads a table. `file` is what it is called in messages.
+    ///
+    /// # Errors
+    /// No TOML, or a figure that is unknown, incomplete or senseless: with its line and what was expected.
+    pub fn parse(file: &str, text: &str) -> Result<Self, HostError> {
+        parse::host(file, text)
+    }
+
+    /// The figure for a key.
+    ///
+    /// # Errors
+    /// [`HostError::Lacks`]: the table does not have it.
+    pub fn figure(&self, key: CostKey) -> Result<&Figure, HostError> {
+        self.figures.get(&key).ok_or_else(|| HostError::Lacks {
+            file: self.file.clone(),
+            line: self.lines,
+            key: key.name(),
+            expected: key.summary(),
+        })
+    }
+
+    /// The topology.
+    ///
+    /// # Errors
+    /// [`HostError::LacksTopology`]: the table does not have it.
+    pub fn topology(&self) -> Result<Topology, HostError> {
+        self.topology.ok_or_else(|| HostError::LacksTopology {
+            file: self.file.clone(),
+            line: self.lines,
+        })
+    }
+
+    /// All figures, by key.
+    pub fn figures(&self) -> impl Iterator<Item = (CostKey, &Figure)> {
+        self.figures.iter().map(|(&key, figure)| (key, figure))
+    }
+
+    /// Whether any figure was fitted to a published result.
+    #[must_use]
+    pub fn is_fitted_to(&self, published: &str) -> bool {
+        let of = |figure: &Figure| figure.fitted_to.iter().any(|id| id == published);
+        self.figures.values().any(of)
+    }
+}

@@ -1,0 +1,260 @@
+//! Fetches packages of Debian through apt, into the cache.
+//!
+//! What a suite offers is recorded once and used without apt or network until a refresh is asked
+//! for: two runs see the same kernel although Debian publishes new ones. Package files are kept
+//! by their SHA-256, which is compared with the one in apt's verified lists.
+//! Nothing is installed, and the system's apt set-up is not changed.
+
+pub mod index;
+pub mod resolve;
+mod root;
+pub mod source;
+mod sources;
+pub mod version;
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cache::{Cache, read_if_there};
+use crate::digest::sha256_of_file;
+use crate::error::Error;
+use index::Listed;
+use pagetoll_backend::Stop;
+use pagetoll_bill::Package;
+use resolve::Index;
+use root::PrivateRoot;
+
+/// Whether what was recorded earlier may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Freshness {
+    /// Use what was recorded; ask the mirror only where nothing was.
+    #[default]
+    Cached,
+    /// Ask the mirror what it offers today.
+    Refresh,
+}
+
+/// One suite of Debian: what it offers, and the means to fetch it.
+#[derive(Debug)]
+pub struct Archive<'a> {
+    cache: &'a Cache,
+    suite: String,
+    index: Index,
+    root: PrivateRoot,
+}
+
+impl<'a> Archive<'a> {
+    /// Opens a suite; `None` is the one that this system runs.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for a suite that the mirror does not have; [`Error::Environment`]
+    /// without apt, a Debian mirror, or a working network; those of the cache.
+    pub fn open(
+        cache: &'a Cache,
+        suite: Option<&str>,
+        freshness: Freshness,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        let suite = suite_named(suite, cache, freshness, stop)?;
+        let root = PrivateRoot::new(cache.path(&format!("apt/{suite}")), &suite);
+        let _lock = cache.lock(&format!("apt-{suite}"), stop)?;
+        let recorded = match freshness {
+            Freshness::Cached => recorded(cache, &suite)?,
+            Freshness::Refresh => None,
+        };
+        let index = match recorded {
+            Some(index) => index,
+            None => record(cache, &suite, &root, stop)?,
+        };
+        Ok(Self {
+            cache,
+            suite,
+            index,
+            root,
+        })
+    }
+
+    /// The suite's name.
+    #[must_use]
+    pub fn suite(&self) -> &str {
+        &self.suite
+    }
+
+    /// What the suite offers.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Fetches packages, those that the cache has not, and gives their files in the same order.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when apt cannot fetch one or its digest is not the listed one;
+    /// [`Error::NoSpace`]; [`Error::Stopped`].
+    pub fn fetch(&self, packages: &[Listed], stop: &Stop) -> Result<Vec<PathBuf>, Error> {
+        let missing = |listed: &&Listed| !self.file_of(&listed.package).exists();
+        if packages.iter().any(|listed| missing(&listed)) {
+            let _lock = self.cache.lock(&format!("apt-{}", self.suite), stop)?;
+            let missing: Vec<&Listed> = packages.iter().filter(missing).collect();
+            self.download(&missing, stop)?;
+        }
+        Ok(packages
+            .iter()
+            .map(|listed| self.file_of(&listed.package))
+            .collect())
+    }
+
+    fn file_of(&self, package: &Package) -> PathBuf {
+        self.cache.path(&format!("packages/{}.deb", package.sha256))
+    }
+
+    fn download(&self, packages: &[&Listed], stop: &Stop) -> Result<(), Error> {
+        if packages.is_empty() {
+            return Ok(());
+        }
+        if !self.root.has_lists() {
+            record(self.cache, &self.suite, &self.root, stop)?;
+        }
+        let scratch = self.cache.scratch();
+        let folder = scratch.create_dir()?;
+        self.root.download(packages, folder, stop)?;
+        for entry in fs::read_dir(folder)
+            .map_err(Error::io("read", folder))?
+            .flatten()
+        {
+            self.keep(&entry.path(), packages)?;
+        }
+        let absent = packages
+            .iter()
+            .find(|listed| !self.file_of(&listed.package).exists());
+        absent.map_or(Ok(()), |listed| Err(self.not_as_listed(&listed.package)))
+    }
+
+    /// Moves a file to the place of the package whose digest it has; others are not believed.
+    fn keep(&self, file: &std::path::Path, packages: &[&Listed]) -> Result<(), Error> {
+        let digest = sha256_of_file(file)?;
+        let Some(listed) = packages
+            .iter()
+            .find(|listed| listed.package.sha256 == digest)
+        else {
+            return Ok(());
+        };
+        let place = self.file_of(&listed.package);
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        fs::rename(file, &place).map_err(Error::io("write", &place))
+    }
+
+    fn not_as_listed(&self, package: &Package) -> Error {
+        Error::Environment {
+            what: format!(
+                "what apt fetched of {} for {} {} does not have the SHA-256 {}",
+                self.suite, package.name, package.version, package.sha256
+            ),
+            remedy: "refresh the package lists and try again".into(),
+        }
+    }
+}
+
+fn recorded(cache: &Cache, suite: &str) -> Result<Option<Index>, Error> {
+    let bytes = read_if_there(&cache.path(&format!("suites/{suite}.json")))?;
+    // A record that cannot be read, or holds less, was written by another version: made anew.
+    let index: Option<Index> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    Ok(index.filter(|index| index.kept == resolve::KEPT))
+}
+
+fn record(cache: &Cache, suite: &str, root: &PrivateRoot, stop: &Stop) -> Result<Index, Error> {
+    let targets = root::system_targets(stop)?;
+    let sources = sources::sources_for(suite, &targets).ok_or_else(no_mirror)?;
+    let index = root.update(&sources, stop)?;
+    let json = serde_json::to_vec_pretty(&index).unwrap_or_default();
+    cache.replace(&format!("suites/{suite}.json"), &json)?;
+    Ok(index)
+}
+
+/// The suite of this name; `None` is the one that this system runs.
+fn suite_named(
+    name: Option<&str>,
+    cache: &Cache,
+    freshness: Freshness,
+    stop: &Stop,
+) -> Result<String, Error> {
+    match name {
+        Some(name) => Ok(checked_name(name)?.to_owned()),
+        None => system_suite(cache, freshness, stop),
+    }
+}
+
+fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
+    let name = "suites/system";
+    let recorded =
+        read_if_there(&cache.path(name))?.and_then(|bytes| String::from_utf8(bytes).ok());
+    if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
+        return Ok(suite);
+    }
+    let targets = root::system_targets(stop)?;
+    let suite = sources::system_suite(&targets)
+        .ok_or_else(no_mirror)?
+        .to_owned();
+    cache.replace(name, suite.as_bytes())?;
+    Ok(suite)
+}
+
+fn no_mirror() -> Error {
+    Error::Environment {
+        what: "this system's apt is not set up to use a mirror of Debian".into(),
+        remedy: "add one to apt's sources, or give files by --kernel, --headers and --xen".into(),
+    }
+}
+
+/// Suites become folder names and apt settings, so that only plain names are let through.
+fn checked_name(suite: &str) -> Result<&str, Error> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+".contains(c);
+    if suite.starts_with(|c: char| c.is_ascii_lowercase()) && suite.chars().all(plain) {
+        return Ok(suite);
+    }
+    Err(Error::BadInput {
+        what: "suite",
+        value: format!("{suite:?}"),
+        problem: "is not a name of a Debian suite".into(),
+        expected: "lower-case letters, digits and dashes, such as trixie-backports".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suite_names_cannot_leave_the_cache() {
+        assert!(checked_name("trixie-backports").is_ok());
+        for bad in ["", "../x", "Trixie", "a b", "-x", "x\"y"] {
+            assert_eq!(checked_name(bad).unwrap_err().exit_code(), 2, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_recorded_suite_needs_neither_apt_nor_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
+        let index = Index::new(7, Vec::new(), Vec::new());
+        cache
+            .replace("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
+            .unwrap();
+        let archive =
+            Archive::open(&cache, Some("nowhere"), Freshness::Cached, &Stop::new()).unwrap();
+        assert_eq!(archive.index(), &index);
+        assert!(!cache.path("apt/nowhere").exists());
+    }
+
+    #[test]
+    fn an_unreadable_record_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
+        cache
+            .replace("suites/torn.json", b"{\"fetched_at\":")
+            .unwrap();
+        assert_eq!(recorded(&cache, "torn").unwrap(), None);
+    }
+}

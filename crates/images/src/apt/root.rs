@@ -1,0 +1,256 @@
+//! A private root for apt: own sources, lists and caches below the cache folder.
+//!
+//! The system's own apt set-up is read (proxies, credentials, mirrors) and never changed; its
+//! update hooks do not run. Package signatures are verified by apt itself. Nothing is installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::apt::index::{self, Listed};
+use crate::apt::resolve::Index;
+use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
+use crate::cache::require_room;
+use crate::error::Error;
+use crate::process::{ProcessError, Run, run_to_end};
+use crate::tools::{Installer, SearchPath, Tool};
+use pagetoll_backend::Stop;
+
+/// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
+const UPDATE_ROOM: u64 = 160 << 20;
+/// How long fetching package lists may take. Assumed: 10 MB over a slow line.
+const UPDATE_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// How long fetching packages may take. Assumed: 200 MB over a slow line.
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
+/// How long apt may take to print what it knows.
+const QUERY_LIMIT: Duration = Duration::from_secs(60);
+/// What apt says of a suite that the mirror does not have.
+const NO_SUCH_SUITE: &str = "does not have a Release file";
+
+/// apt's package lists and settings for one suite.
+#[derive(Debug)]
+pub(super) struct PrivateRoot {
+    folder: PathBuf,
+    suite: String,
+}
+
+impl PrivateRoot {
+    pub(super) fn new(folder: PathBuf, suite: &str) -> Self {
+        Self {
+            folder,
+            suite: suite.to_owned(),
+        }
+    }
+
+    /// Whether its package lists have been fetched before.
+    pub(super) fn has_lists(&self) -> bool {
+        self.folder.join("updated").exists()
+    }
+
+    /// Fetches the package lists and reads what the lab can use of them.
+    pub(super) fn update(&self, sources: &Sources, stop: &Stop) -> Result<Index, Error> {
+        let lines = sources.own.iter().chain(&sources.base).map(Line::render);
+        self.fetch_lists(&lines.collect::<String>(), stop)?;
+        let own = self.listed(&sources.own, stop)?;
+        let base = self.listed(&sources.base, stop)?;
+        Ok(Index::new(seconds_since_1970(), own, base))
+    }
+
+    /// Fetches the lists of source packages of a suite.
+    pub(super) fn update_sources(&self, sources: &Sources, stop: &Stop) -> Result<(), Error> {
+        let lines = sources.own.iter().map(Line::render_source);
+        self.fetch_lists(&lines.collect::<String>(), stop)
+    }
+
+    fn fetch_lists(&self, lines: &str, stop: &Stop) -> Result<(), Error> {
+        self.write(lines)?;
+        require_room(&self.folder, UPDATE_ROOM, "fetch package lists")?;
+        let run = self.apt_get().arg("update");
+        run_to_end(&run, UPDATE_LIMIT, stop)
+            .map_err(|error| self.explain(error, "the package lists"))?;
+        self.write_file("updated", "")
+    }
+
+    /// The versions of a source package that are listed, in no order.
+    pub(super) fn versions_of_source(&self, name: &str, stop: &Stop) -> Result<Vec<String>, Error> {
+        let show = Run::new(Tool::AptCache.program())
+            .arg("-c")
+            .arg(self.folder.join("apt.conf"))
+            .args(["showsrc", "--only-source", name]);
+        let text = run_to_end(&show, QUERY_LIMIT, stop)?.text();
+        let versions = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("Version: "));
+        Ok(versions.map(|version| version.trim().to_owned()).collect())
+    }
+
+    /// Fetches the files of a source package into an existing folder; apt checks them against its verified lists.
+    pub(super) fn download_source(
+        &self,
+        (name, version): (&str, &str),
+        into: &Path,
+        stop: &Stop,
+    ) -> Result<(), Error> {
+        let what = format!("{name}={version}");
+        let run = self
+            .apt_get()
+            .args(["source", "--download-only", "--only-source"])
+            .arg(&what)
+            .current_dir(into);
+        run_to_end(&run, DOWNLOAD_LIMIT, stop)
+            .map_err(|error| self.explain(error, &what))
+            .map(drop)
+    }
+
+    /// Fetches packages into an existing folder; apt checks them against its verified lists.
+    pub(super) fn download(
+        &self,
+        packages: &[&Listed],
+        into: &Path,
+        stop: &Stop,
+    ) -> Result<(), Error> {
+        let names = packages
+            .iter()
+            .map(|listed| format!("{}={}", listed.package.name, listed.package.version));
+        let run = self.apt_get().arg("download").args(names).current_dir(into);
+        let what = packages
+            .iter()
+            .map(|listed| listed.package.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        run_to_end(&run, DOWNLOAD_LIMIT, stop)
+            .map_err(|error| self.explain(error, &what))
+            .map(drop)
+    }
+
+    fn listed(&self, lines: &[Line], stop: &Stop) -> Result<Vec<Listed>, Error> {
+        let run = self.apt_get().args([
+            "indextargets",
+            "--format",
+            "$(RELEASE)|$(FILENAME)",
+            "Created-By: Packages",
+        ]);
+        let targets = run_to_end(&run, QUERY_LIMIT, stop)?.text();
+        let mut listed = Vec::new();
+        for (release, file) in targets.lines().filter_map(|line| line.split_once('|')) {
+            if lines.iter().any(|line| line.release == release) {
+                let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
+                listed.extend(index::parse(&text));
+            }
+        }
+        Ok(listed)
+    }
+
+    fn write(&self, lines: &str) -> Result<(), Error> {
+        for folder in ["state/lists/partial", "cache/archives/partial", "empty"] {
+            let folder = self.folder.join(folder);
+            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        }
+        self.write_file("sources.list", lines)?;
+        self.write_file("apt.conf", &self.settings())
+    }
+
+    fn write_file(&self, name: &str, contents: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        fs::write(&path, contents).map_err(Error::io("write", &path))
+    }
+
+    /// Read by apt after the system's own settings, so that it wins; see apt.conf(5).
+    fn settings(&self) -> String {
+        let folder = self.folder.display();
+        let sandbox = match Installer::current() {
+            // The sandbox user could not write to a private folder.
+            Installer::Root => "APT::Sandbox::User \"root\";\n",
+            Installer::User => "",
+        };
+        format!(
+            "Dir::State \"{folder}/state\";\n\
+             Dir::State::lists \"lists/\";\n\
+             Dir::State::status \"/dev/null\";\n\
+             Dir::Cache \"{folder}/cache\";\n\
+             Dir::Cache::archives \"archives/\";\n\
+             Dir::Cache::pkgcache \"pkgcache.bin\";\n\
+             Dir::Cache::srcpkgcache \"\";\n\
+             Dir::Etc::sourcelist \"{folder}/sources.list\";\n\
+             Dir::Etc::sourceparts \"{folder}/empty\";\n\
+             Dir::Etc::preferences \"/dev/null\";\n\
+             Dir::Etc::preferencesparts \"{folder}/empty\";\n\
+             #clear APT::Architectures;\n\
+             APT::Architecture \"amd64\";\n\
+             #clear APT::Update::Pre-Invoke;\n\
+             #clear APT::Update::Post-Invoke;\n\
+             #clear APT::Update::Post-Invoke-Success;\n\
+             APT::Update::Error-Mode \"any\";\n\
+             Acquire::GzipIndexes \"false\";\n\
+             Acquire::Languages \"none\";\n\
+             Acquire::Retries \"2\";\n\
+             {sandbox}"
+        )
+    }
+
+    fn apt_get(&self) -> Run {
+        Run::new(Tool::AptGet.program())
+            .arg("-c")
+            .arg(self.folder.join("apt.conf"))
+            .arg("-q")
+    }
+
+    /// Says who is to blame for a refusal of apt: the suite's name, the disk, or the network.
+    fn explain(&self, error: Error, what: &str) -> Error {
+        match error.or_no_space("fetch packages to", &self.folder) {
+            Error::Process(error) if error.stderr_tail.contains(NO_SUCH_SUITE) => Error::BadInput {
+                what: "suite",
+                value: self.suite.clone(),
+                problem: "the Debian mirror that this system's apt uses does not have it".into(),
+                expected: "a suite or codename of Debian, such as stable or trixie-backports"
+                    .into(),
+            },
+            Error::Process(error) => Error::Environment {
+                what: format!(
+                    "apt cannot fetch {what} of {}: {}",
+                    self.suite,
+                    cause(&error)
+                ),
+                remedy: "check the network and apt's proxy settings; \
+                         if a package has been superseded, refresh the package lists"
+                    .into(),
+            },
+            other => other,
+        }
+    }
+}
+
+/// The first error that apt names; those after it are mostly its consequences.
+fn cause(error: &ProcessError) -> String {
+    let named = error
+        .stderr_tail
+        .lines()
+        .find_map(|line| line.strip_prefix("E: "));
+    named.map_or_else(|| error.to_string(), |line| line.trim().to_owned())
+}
+
+/// The Debian package lists that the system's own apt is set up to fetch.
+pub(super) fn system_targets(stop: &Stop) -> Result<Vec<Target>, Error> {
+    if SearchPath::from_env()
+        .find(Tool::AptGet.program().as_ref())
+        .is_none()
+    {
+        return Err(Error::Environment {
+            what: "apt-get is not installed, so that no kernel or Xen can be fetched".into(),
+            remedy: "run on Debian, or give files by --kernel, --headers and --xen".into(),
+        });
+    }
+    let run = Run::new(Tool::AptGet.program()).args([
+        "indextargets",
+        "--format",
+        FORMAT,
+        "Created-By: Packages",
+    ]);
+    Ok(parse_targets(&run_to_end(&run, QUERY_LIMIT, stop)?.text()))
+}
+
+fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |elapsed| elapsed.as_secs())
+}

@@ -1,0 +1,155 @@
+//! Fetches source packages of Debian through apt, into the cache.
+//!
+//! A mirror may list sources that it has not the files of; the newest version that it has all files of is taken. It is
+//! recorded, and used until a refresh is asked for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pagetoll_bill::Package;
+
+use super::root::{self, PrivateRoot};
+use super::{Freshness, no_mirror, sources, suite_named, version};
+use crate::cache::{Cache, read_if_there};
+use crate::digest::sha256_of_file;
+use crate::error::Error;
+use pagetoll_backend::Stop;
+
+/// A source package that is in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePackage {
+    /// Its name and version; its digest is that of the description, which has the digests of all other files.
+    pub package: Package,
+    /// The description (`*.dsc`), beside the files that it names.
+    pub description: PathBuf,
+}
+
+/// Fetches a source package of a suite; `None` is the suite that this system runs.
+///
+/// # Errors
+/// [`Error::BadInput`] for a suite that has no such package; [`Error::Environment`] when the mirror has the files of
+/// no version; those of [`Archive::open`](super::Archive::open).
+pub fn fetch(
+    (suite, name): (Option<&str>, &str),
+    cache: &Cache,
+    freshness: Freshness,
+    stop: &Stop,
+) -> Result<SourcePackage, Error> {
+    let suite = suite_named(suite, cache, freshness, stop)?;
+    let _lock = cache.lock(&format!("apt-{suite}-source"), stop)?;
+    let record = format!("suites/{suite}.source.{name}.json");
+    if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {
+        return Ok(known);
+    }
+    let root = PrivateRoot::new(cache.path(&format!("apt/{suite}-source")), &suite);
+    let lines = sources::sources_for(&suite, &root::system_targets(stop)?).ok_or_else(no_mirror)?;
+    root.update_sources(&lines, stop)?;
+    let mut versions = root.versions_of_source(name, stop)?;
+    versions.sort_by(|a, b| version::compare(b, a));
+    versions.dedup();
+    let package =
+        newest(&root, (name, &versions), cache, stop)?.ok_or_else(|| Error::BadInput {
+            what: "suite",
+            value: suite,
+            problem: format!("has no source package {name}"),
+            expected: "a suite with one, such as stable".into(),
+        })?;
+    let json = serde_json::to_vec_pretty(&package).unwrap_or_default();
+    cache.replace(&record, &json)?;
+    in_cache(cache, package)
+}
+
+/// The newest version whose files can all be had; `None` where there are no versions.
+fn newest(
+    root: &PrivateRoot,
+    (name, versions): (&str, &[String]),
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Option<Package>, Error> {
+    let mut first_error = None;
+    for version in versions {
+        let scratch = cache.scratch();
+        let folder = scratch.create_dir()?;
+        match root.download_source((name, version), folder, stop) {
+            Ok(()) => {
+                let package = Package {
+                    name: name.to_owned(),
+                    version: version.clone(),
+                    sha256: sha256_of_file(&description_in(folder)?)?,
+                };
+                let place = place_of(cache, &package);
+                if !place.exists() {
+                    scratch.publish(&place)?;
+                }
+                return Ok(Some(package));
+            }
+            Err(error @ Error::Environment { .. }) => first_error = first_error.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    first_error.map_or(Ok(None), Err)
+}
+
+/// `None` where nothing was recorded, or its files are gone.
+fn recorded(cache: &Cache, record: &str) -> Result<Option<SourcePackage>, Error> {
+    let bytes = read_if_there(&cache.path(record))?;
+    let package: Option<Package> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let there = package.filter(|package| place_of(cache, package).exists());
+    there.map(|package| in_cache(cache, package)).transpose()
+}
+
+fn in_cache(cache: &Cache, package: Package) -> Result<SourcePackage, Error> {
+    Ok(SourcePackage {
+        description: description_in(&place_of(cache, &package))?,
+        package,
+    })
+}
+
+fn place_of(cache: &Cache, package: &Package) -> PathBuf {
+    cache.path(&format!("sources/{}", package.sha256))
+}
+
+fn description_in(folder: &Path) -> Result<PathBuf, Error> {
+    let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    paths
+        .find(|path| path.extension() == Some("dsc".as_ref()))
+        .ok_or_else(|| Error::Environment {
+            what: format!("{} holds no *.dsc", folder.display()),
+            remedy: "refresh the package lists and try again".into(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_source_needs_neither_apt_nor_network_while_its_files_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
+        let package = Package {
+            name: "xen".into(),
+            version: "4.17.5-1".into(),
+            sha256: "ab".into(),
+        };
+        let record = "suites/nowhere.source.xen.json";
+        cache
+            .replace(record, &serde_json::to_vec(&package).unwrap())
+            .unwrap();
+        assert_eq!(recorded(&cache, record).unwrap(), None);
+        let place = place_of(&cache, &package);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("xen_4.17.5-1.dsc"), "").unwrap();
+        let known = fetch(
+            (Some("nowhere"), "xen"),
+            &cache,
+            Freshness::Cached,
+            &Stop::new(),
+        )
+        .unwrap();
+        assert_eq!(known.package, package);
+        assert_eq!(known.description, place.join("xen_4.17.5-1.dsc"));
+        assert!(!cache.path("apt/nowhere-source").exists());
+    }
+}

@@ -1,0 +1,46 @@
+//! SHA-256 of files, as Debian's package lists write it.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+
+/// The digest of a file's contents, in lower-case hexadecimal.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read.
+pub fn sha256_of_file(path: &Path) -> Result<String, Error> {
+    let mut file = File::open(path).map_err(Error::io("read", path))?;
+    let mut hasher = Sha256::new();
+    io::copy(&mut file, &mut hasher).map_err(Error::io("read", path))?;
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+/// The digest of some bytes, in lower-case hexadecimal.
+#[must_use]
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_standards_own_example() {
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_of(b"abc"), expected);
+    }
+}

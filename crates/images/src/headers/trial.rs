@@ -1,0 +1,196 @@
+//! Finds out by trying whether this machine can build modules with some headers.
+//!
+//! The verdict is kept for these headers and this compiler, since a build takes a second or more.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cache::{Cache, read_if_there};
+use crate::digest::sha256_of;
+use crate::error::Error;
+use crate::headers::Headers;
+use crate::process::{Run, run_to_end};
+use crate::tools::{self, SearchPath, Tool};
+use pagetoll_backend::Stop;
+
+/// How long the trial may take. Assumed: it takes two seconds on an idle machine.
+const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// How long the compiler may take to say whether it knows an option.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
+/// The smallest module.
+const SOURCE: &str = "#include <linux/module.h>\n\
+    static int __init trial(void) { return 0; }\n\
+    module_init(trial);\n\
+    MODULE_DESCRIPTION(\"trial\");\n\
+    MODULE_LICENSE(\"GPL\");\n";
+/// Options that kbuild passes because the kernel's compiler knew them, and the setting that makes
+/// it do so; without the setting it passes what older compilers know (arch/x86/Makefile, Makefile).
+const OPTIONS: [(&str, &str); 1] = [(
+    "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT",
+    "-fmin-function-alignment=16",
+)];
+/// Type information for modules needs the kernel's own and `pahole`; no guest looks at it.
+const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
+
+/// What `make` must be told so that this machine's compiler is used, and used within its means.
+pub(super) fn make_arguments(build_dir: &Path, stop: &Stop) -> Result<Vec<String>, Error> {
+    let mut arguments = vec![WITHOUT_BTF.to_owned()];
+    let read = |name| fs::read_to_string(build_dir.join(name)).unwrap_or_default();
+    if let Some(compiler) = compiler(&read(".kernelvariables")) {
+        let path = SearchPath::from_env();
+        let names = [compiler.clone(), format!("x86_64-linux-gnu-{compiler}")];
+        if names.iter().any(|name| path.find(name.as_ref()).is_none()) {
+            arguments.push(format!("CC={}", Tool::Gcc.program()));
+        }
+    }
+    let config = read(".config");
+    for (setting, option) in OPTIONS {
+        if config.contains(&format!("\n{setting}=y")) && !knows(option, stop)? {
+            arguments.push(format!("{setting}="));
+        }
+    }
+    Ok(arguments)
+}
+
+/// The compiler that Debian's .kernelvariables names, such as `gcc-14`.
+fn compiler(variables: &str) -> Option<String> {
+    let line = variables
+        .lines()
+        .find(|line| line.starts_with("CC ") && line.contains("$(CROSS_COMPILE)"))?;
+    let name = line.rsplit("$(CROSS_COMPILE)").next()?.trim();
+    name.starts_with("gcc").then(|| name.to_owned())
+}
+
+fn knows(option: &str, stop: &Stop) -> Result<bool, Error> {
+    let run = Run::new(Tool::Gcc.program()).args([option, "-E", "-x", "c", "/dev/null"]);
+    match run_to_end(&run, PROBE_LIMIT, stop) {
+        Ok(_) => Ok(true),
+        Err(Error::Stopped) => Err(Error::Stopped),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Whether a module can be built; the inner error says why not.
+pub(super) fn verdict(
+    headers: &Headers,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Result<(), String>, Error> {
+    if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
+        return Ok(Err(missing.to_string()));
+    }
+    let name = format!("verdicts/module-{}.json", key(headers, stop)?);
+    let recorded =
+        read_if_there(&cache.path(&name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    if let Some(verdict) = recorded {
+        return Ok(verdict);
+    }
+    let verdict = try_build(headers, cache, stop)?;
+    cache.replace(&name, &serde_json::to_vec(&verdict).unwrap_or_default())?;
+    Ok(verdict)
+}
+
+/// The headers by place and age, the compiler by its version.
+fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
+    let compiler = run_to_end(
+        &Run::new(Tool::Gcc.program()).arg("--version"),
+        PROBE_LIMIT,
+        stop,
+    )?
+    .text();
+    let release = headers.build_dir.join("include/generated/utsrelease.h");
+    let modified = fs::metadata(&release)
+        .and_then(|meta| meta.modified())
+        .map_err(Error::io("read", &release))?;
+    Ok(sha256_of(
+        format!("{headers:?} {modified:?} {compiler}").as_bytes(),
+    ))
+}
+
+fn try_build(headers: &Headers, cache: &Cache, stop: &Stop) -> Result<Result<(), String>, Error> {
+    let scratch = cache.scratch();
+    let folder = scratch.create_dir()?;
+    for (name, text) in [("Kbuild", "obj-m := trial.o\n"), ("trial.c", SOURCE)] {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
+    }
+    let built = run_to_end(&headers.module_build(folder), TRIAL_LIMIT, stop);
+    match built.map_err(|error| error.or_no_space("build a module in", cache.root())) {
+        Ok(_) if folder.join("trial.ko").exists() => Ok(Ok(())),
+        Ok(_) => Ok(Err(refusal(headers, "make made no trial.ko"))),
+        Err(Error::Process(error)) => Ok(Err(refusal(headers, first_error(&error.stderr_tail)))),
+        Err(error) => Err(error),
+    }
+}
+
+fn refusal(headers: &Headers, why: &str) -> String {
+    format!(
+        "this machine cannot build modules for Linux {}: {why}",
+        headers.release
+    )
+}
+
+/// The first line that names a failure; the last lines only repeat that make failed.
+fn first_error(stderr: &str) -> &str {
+    let names_failure = |line: &&str| {
+        ["error:", "not found", "***", "No such file"]
+            .iter()
+            .any(|mark| line.contains(mark))
+    };
+    stderr
+        .lines()
+        .find(names_failure)
+        .or_else(|| stderr.lines().next_back())
+        .unwrap_or("make failed")
+        .trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_compiler_debian_used() {
+        let variables = "override ARCH = x86\n\
+            CC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-14\n";
+        assert_eq!(compiler(variables).as_deref(), Some("gcc-14"));
+        assert_eq!(compiler("ARCH = x86\n"), None);
+    }
+
+    #[test]
+    fn quotes_the_cause_not_its_echoes() {
+        let stderr = "warning: pahole version differs\n\
+            gcc: error: unrecognized command-line option '-fnew'\n\
+            make[3]: *** [trial.o] Error 1\n";
+        assert_eq!(
+            first_error(stderr),
+            "gcc: error: unrecognized command-line option '-fnew'"
+        );
+        assert_eq!(first_error(""), "make failed");
+    }
+
+    #[test]
+    fn a_folder_without_a_build_system_is_refused_with_a_reason() {
+        if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
+            crate::skipped(&missing);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
+        let generated = folder.path().join("include/generated");
+        fs::create_dir_all(&generated).unwrap();
+        fs::write(
+            generated.join("utsrelease.h"),
+            "#define UTS_RELEASE \"6.1\"\n",
+        )
+        .unwrap();
+        let reason = crate::headers::from_build_dir(folder.path(), &cache, &Stop::new())
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            reason.starts_with("this machine cannot build modules for Linux 6.1: make: ***"),
+            "{reason}"
+        );
+    }
+}

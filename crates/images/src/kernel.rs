@@ -1,0 +1,378 @@
+//! Obtains a Linux kernel: its boot image, its modules, and headers to build more modules with.
+//!
+//! Everything is checked before a machine is started with it. Nothing is booted here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use crate::apt::resolve::KernelPackages;
+use crate::apt::{Archive, Freshness};
+use crate::bzimage::BootImage;
+use crate::cache::{Cache, read_if_there};
+use crate::deb;
+use crate::digest::sha256_of;
+use crate::error::Error;
+use crate::headers::{self, Availability};
+use crate::vmlinux::{self, XenSupport};
+use pagetoll_backend::Stop;
+use pagetoll_bill::Package;
+
+/// What an acceptable file is, as errors put it.
+const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";
+/// A check that takes longer is remembered.
+const WORTH_REMEMBERING: Duration = Duration::from_millis(200);
+
+/// Where a kernel comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelSource {
+    /// A suite of Debian.
+    Debian {
+        /// Its name; `None` is the suite that this system runs.
+        suite: Option<String>,
+        /// The beginning of a version, such as `6.18`; `None` is the suite's current kernel.
+        version_prefix: Option<String>,
+    },
+    /// Files of the user's own.
+    Files {
+        /// A bzImage or a vmlinux.
+        image: PathBuf,
+        /// A folder that modules for it can be built in.
+        headers: Option<PathBuf>,
+    },
+    /// A kernel that somebody has built and checked.
+    Built(Box<KernelImage>),
+}
+
+impl Default for KernelSource {
+    /// The current kernel of the suite that this system runs.
+    fn default() -> Self {
+        Self::Debian {
+            suite: None,
+            version_prefix: None,
+        }
+    }
+}
+
+impl FromStr for KernelSource {
+    type Err = Error;
+
+    /// Reads `debian`, `debian:SUITE`, `debian:SUITE/PREFIX`, or a path.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let Some(of_suite) = text.strip_prefix("debian:") else {
+            return match text {
+                "" => Err(bad_source(text, "names neither a suite nor a file")),
+                "debian" => Ok(Self::default()),
+                path => Ok(Self::Files {
+                    image: PathBuf::from(path),
+                    headers: None,
+                }),
+            };
+        };
+        let (suite, prefix) = of_suite
+            .split_once('/')
+            .map_or((of_suite, None), |(suite, p)| (suite, Some(p)));
+        match (suite, prefix) {
+            ("", _) => Err(bad_source(text, "names no suite")),
+            (_, Some(prefix)) if !prefix.starts_with(|c: char| c.is_ascii_digit()) => {
+                Err(bad_source(text, "has no version after the slash"))
+            }
+            _ => Ok(Self::Debian {
+                suite: Some(suite.to_owned()),
+                version_prefix: prefix.map(str::to_owned),
+            }),
+        }
+    }
+}
+
+impl KernelSource {
+    /// The same source with the user's own headers.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
+    pub fn with_headers(self, folder: PathBuf) -> Result<Self, Error> {
+        match self {
+            Self::Files { image, .. } => Ok(Self::Files {
+                image,
+                headers: Some(folder),
+            }),
+            Self::Debian { .. } | Self::Built(_) => Err(Error::bad_file(
+                "--headers",
+                &folder,
+                "can be combined with neither a kernel of Debian, which brings its own, nor one that pagetoll built",
+                "--kernel FILE beside --headers",
+            )),
+        }
+    }
+}
+
+fn bad_source(text: &str, problem: &str) -> Error {
+    Error::BadInput {
+        what: "--kernel",
+        value: format!("{text:?}"),
+        problem: problem.into(),
+        expected: "debian, debian:SUITE, debian:SUITE/VERSION such as debian:trixie-backports/6.18, or a path".into(),
+    }
+}
+
+/// A kernel that has been found whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelImage {
+    /// The boot image, or an uncompressed ELF file.
+    pub image: PathBuf,
+    /// Its release, as `uname -r` prints it.
+    pub release: String,
+    /// The folder `lib/modules/RELEASE`, where there is one; modules in it may be compressed.
+    pub modules: Option<PathBuf>,
+    /// Headers to build modules with, or why none can be built.
+    pub headers: Availability,
+    /// Where image and modules came from; empty for files that were given.
+    pub packages: Vec<Package>,
+}
+
+impl KernelImage {
+    /// Checks that Xen can start it as a PV guest, hence as dom0.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] when it cannot; those of the cache.
+    pub fn require_pv(&self, cache: &Cache) -> Result<(), Error> {
+        let problem = match xen_support(&self.image, cache)? {
+            XenSupport::Pv => return Ok(()),
+            XenSupport::PvhOnly => "can be started by Xen as a PVH guest only",
+            XenSupport::None => "cannot be started by Xen (it has no Xen notes)",
+        };
+        let problem = format!("is Linux {}, which {problem}", self.release);
+        Err(Error::bad_file(
+            "--kernel",
+            &self.image,
+            problem,
+            "a kernel built with CONFIG_XEN_PV",
+        ))
+    }
+}
+
+/// Fetches or reads a kernel and checks it.
+///
+/// # Errors
+/// [`Error::BadInput`] for a file that is not a whole kernel, for headers of another release,
+/// and for a suite or version that does not exist; those of [`Archive::open`], [`Archive::fetch`]
+/// and the cache.
+pub fn obtain(
+    source: &KernelSource,
+    cache: &Cache,
+    freshness: Freshness,
+    stop: &Stop,
+) -> Result<KernelImage, Error> {
+    match source {
+        KernelSource::Built(kernel) => Ok(kernel.as_ref().clone()),
+        KernelSource::Files { image, headers } => {
+            from_files(image, headers.as_deref(), cache, stop)
+        }
+        KernelSource::Debian {
+            suite,
+            version_prefix,
+        } => {
+            let archive = Archive::open(cache, suite.as_deref(), freshness, stop)?;
+            from_archive(&archive, version_prefix.as_deref(), cache, stop)
+        }
+    }
+}
+
+fn from_archive(
+    archive: &Archive<'_>,
+    prefix: Option<&str>,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<KernelImage, Error> {
+    let packages = archive
+        .index()
+        .kernel(prefix)
+        .map_err(|problem| Error::BadInput {
+            what: "--kernel",
+            value: format!(
+                "debian:{}{}",
+                archive.suite(),
+                prefix.map(|p| format!("/{p}")).unwrap_or_default()
+            ),
+            problem,
+            expected: "a suite with such a kernel".into(),
+        })?;
+    let folders = unpacked_image(archive, &packages, cache, stop)?;
+    let image = folders
+        .iter()
+        .find_map(|folder| vmlinuz_in(folder))
+        .ok_or_else(|| Error::Environment {
+            what: format!("the kernel packages of {} hold no vmlinuz", archive.suite()),
+            remedy: "give another suite, or a file".into(),
+        })?;
+    let release = release_of(&image)?;
+    let headers = match packages.headers {
+        Ok(listed) => headers::from_packages(archive, cache, &listed, stop)?,
+        Err(reason) => Err(reason),
+    };
+    Ok(KernelImage {
+        modules: folders
+            .iter()
+            .find_map(|folder| modules_in(folder, &release)),
+        headers: headers.and_then(|headers| matching(headers, &release)),
+        packages: packages
+            .image
+            .into_iter()
+            .map(|listed| listed.package)
+            .collect(),
+        image,
+        release,
+    })
+}
+
+/// Packages are consistent among themselves; if they were not, modules would not load.
+fn matching(headers: headers::Headers, release: &str) -> Availability {
+    if headers.release == release {
+        Ok(headers)
+    } else {
+        Err(format!(
+            "the suite's headers are for {}, its kernel is {release}",
+            headers.release
+        ))
+    }
+}
+
+fn unpacked_image(
+    archive: &Archive<'_>,
+    packages: &KernelPackages,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Vec<PathBuf>, Error> {
+    let debs = archive.fetch(&packages.image, stop)?;
+    let pairs = debs.iter().zip(&packages.image);
+    pairs
+        .map(|(deb, listed)| deb::unpacked(cache, deb, &listed.package.sha256, stop))
+        .collect()
+}
+
+/// `boot/vmlinuz-*` until 7.1, `usr/lib/modules/*/vmlinuz` from 7.2 on.
+fn vmlinuz_in(folder: &Path) -> Option<PathBuf> {
+    let inside = |path: &str| {
+        fs::read_dir(folder.join(path))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+    };
+    let is_image = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+    };
+    let in_boot = inside("boot").find(is_image);
+    in_boot.or_else(|| {
+        inside("usr/lib/modules")
+            .map(|path| path.join("vmlinuz"))
+            .find(|path| path.is_file())
+    })
+}
+
+fn modules_in(folder: &Path, release: &str) -> Option<PathBuf> {
+    let places = ["lib/modules", "usr/lib/modules"].map(|place| folder.join(place).join(release));
+    places
+        .into_iter()
+        .find(|place| place.join("kernel").is_dir())
+}
+
+fn from_files(
+    image: &Path,
+    headers: Option<&Path>,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<KernelImage, Error> {
+    let release = release_of(image)?;
+    let headers = match headers {
+        None => Err("no headers were given (--headers)".to_owned()),
+        Some(folder) => headers::from_build_dir(folder, cache, stop)?,
+    };
+    if let Ok(headers) = &headers {
+        check_match(headers, image, &release)?;
+    }
+    // An installed kernel's modules stand beside its /boot.
+    let root = image
+        .parent()
+        .and_then(Path::parent)
+        .unwrap_or(Path::new("/"));
+    let modules = modules_in(root, &release);
+    Ok(KernelImage {
+        image: image.to_path_buf(),
+        release,
+        modules,
+        headers,
+        packages: Vec::new(),
+    })
+}
+
+fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Result<(), Error> {
+    if headers.release == release {
+        return Ok(());
+    }
+    let problem = format!(
+        "is for Linux {}, but {} is Linux {release}",
+        headers.release,
+        image.display()
+    );
+    Err(Error::bad_file(
+        "--headers",
+        &headers.build_dir,
+        problem,
+        format!("headers of Linux {release}"),
+    ))
+}
+
+/// Reads the release of a whole kernel.
+fn release_of(image: &Path) -> Result<String, Error> {
+    let bytes = read_kernel(image)?;
+    let release = if vmlinux::is_x86_64_elf(&bytes) {
+        vmlinux::xen_support(&bytes).and_then(|_whole| {
+            vmlinux::release(&bytes)
+                .ok_or_else(|| "is an ELF file, but not a Linux kernel (it has no banner)".into())
+        })
+    } else {
+        BootImage::parse(&bytes).map(|image| image.release)
+    };
+    release.map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))
+}
+
+fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(image).map_err(|error| {
+        Error::bad_file(
+            "--kernel",
+            image,
+            format!("cannot be read: {error}"),
+            EXPECTED,
+        )
+    })
+}
+
+/// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.
+fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
+    let bytes = read_kernel(image)?;
+    let name = format!("verdicts/xen-{}.json", sha256_of(&bytes));
+    let recorded =
+        read_if_there(&cache.path(&name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    if let Some(support) = recorded {
+        return Ok(support);
+    }
+    let began = Instant::now();
+    let unpacked = if vmlinux::is_x86_64_elf(&bytes) {
+        vmlinux::xen_support(&bytes)
+    } else {
+        let kernel = BootImage::parse(&bytes).and_then(|image| image.unpack(&bytes));
+        kernel.and_then(|kernel| vmlinux::xen_support(&kernel))
+    };
+    let support =
+        unpacked.map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))?;
+    if began.elapsed() > WORTH_REMEMBERING {
+        cache.replace(&name, &serde_json::to_vec(&support).unwrap_or_default())?;
+    }
+    Ok(support)
+}
+
+#[cfg(test)]
+mod tests;

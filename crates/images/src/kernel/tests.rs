@@ -1,0 +1,191 @@
+//! Synthetic images, one for each refusal; real ones are in the crate's end-to-end tests.
+
+use super::*;
+use crate::{bzimage, vmlinux};
+
+struct Bench {
+    folder: tempfile::TempDir,
+    cache: Cache,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
+        Self { folder, cache }
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn obtain(&self, image: PathBuf, headers: Option<PathBuf>) -> Result<KernelImage, Error> {
+        obtain(
+            &KernelSource::Files { image, headers },
+            &self.cache,
+            Freshness::Cached,
+            &Stop::new(),
+        )
+    }
+}
+
+fn debian(suite: Option<&str>, prefix: Option<&str>) -> KernelSource {
+    KernelSource::Debian {
+        suite: suite.map(str::to_owned),
+        version_prefix: prefix.map(str::to_owned),
+    }
+}
+
+#[test]
+fn reads_sources() {
+    let read = |text: &str| text.parse::<KernelSource>();
+    assert_eq!(read("debian").unwrap(), debian(None, None));
+    assert_eq!(read("debian:trixie").unwrap(), debian(Some("trixie"), None));
+    assert_eq!(
+        read("debian:trixie-backports/6.18").unwrap(),
+        debian(Some("trixie-backports"), Some("6.18"))
+    );
+    let file = KernelSource::Files {
+        image: "boot/vmlinuz".into(),
+        headers: None,
+    };
+    assert_eq!(read("boot/vmlinuz").unwrap(), file);
+    for bad in [
+        "",
+        "debian:",
+        "debian:/6.1",
+        "debian:trixie/",
+        "debian:trixie/new",
+    ] {
+        let error = read(bad).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{bad}");
+        assert!(
+            error.to_string().contains("debian:SUITE/VERSION"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn headers_go_with_a_file_only() {
+    let file = "vmlinuz"
+        .parse::<KernelSource>()
+        .unwrap()
+        .with_headers("h".into())
+        .unwrap();
+    assert_eq!(
+        file,
+        KernelSource::Files {
+            image: "vmlinuz".into(),
+            headers: Some("h".into())
+        }
+    );
+    assert_eq!(
+        debian(None, None)
+            .with_headers("h".into())
+            .unwrap_err()
+            .exit_code(),
+        2
+    );
+}
+
+#[test]
+fn a_boot_image_is_taken_as_it_is() {
+    let bench = Bench::new();
+    let image = bench.file(
+        "vmlinuz",
+        &bzimage::tests::fake("6.1.0-56-amd64", &vmlinux::tests::fake(&[1])),
+    );
+    let kernel = bench.obtain(image, None).unwrap();
+    assert_eq!(kernel.release, "6.1.0-56-amd64");
+    assert_eq!(
+        kernel.headers.clone().unwrap_err(),
+        "no headers were given (--headers)"
+    );
+    kernel.require_pv(&bench.cache).unwrap();
+}
+
+#[test]
+fn an_uncompressed_kernel_is_taken_too() {
+    let bench = Bench::new();
+    let elf = [
+        vmlinux::tests::fake(&[1]),
+        b"\0Linux version 7.2.12 (x)\0".to_vec(),
+    ]
+    .concat();
+    let kernel = bench.obtain(bench.file("vmlinux", &elf), None).unwrap();
+    assert_eq!(kernel.release, "7.2.12");
+    kernel.require_pv(&bench.cache).unwrap();
+}
+
+#[test]
+fn a_kernel_without_pv_is_refused_where_pv_is_required() {
+    let bench = Bench::new();
+    for (types, problem) in [
+        (&[18][..], "as a PVH guest only"),
+        (&[], "has no Xen notes"),
+    ] {
+        let image = bench.file(
+            "vmlinuz",
+            &bzimage::tests::fake("6.1", &vmlinux::tests::fake(types)),
+        );
+        let error = bench
+            .obtain(image, None)
+            .unwrap()
+            .require_pv(&bench.cache)
+            .unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains(problem), "{error}");
+        assert!(error.to_string().contains("CONFIG_XEN_PV"), "{error}");
+    }
+}
+
+#[test]
+fn refusals_name_file_problem_and_expectation() {
+    let bench = Bench::new();
+    let elf = vmlinux::tests::fake(&[1]);
+    let whole = bzimage::tests::fake("6.1", &[1; 1600]);
+    let cases: [(&[u8], &str); 5] = [
+        (b"", "no HdrS"),
+        (b"MZ and nothing else", "no HdrS"),
+        (&whole[..1500], "is truncated: 1500 of 2624 bytes"),
+        (&elf, "not a Linux kernel"),
+        (&elf[..elf.len() - 4], "not a whole x86-64 ELF file"),
+    ];
+    for (bytes, problem) in cases {
+        let error = bench
+            .obtain(bench.file("candidate", bytes), None)
+            .unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.exit_code(), 2, "{text}");
+        assert!(
+            text.contains("candidate") && text.contains(problem) && text.contains(EXPECTED),
+            "{text}"
+        );
+    }
+    let error = bench
+        .obtain(bench.folder.path().join("none"), None)
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("cannot be read: No such file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn headers_of_another_release_are_told_with_both() {
+    let headers = headers::Headers {
+        build_dir: "h".into(),
+        release: "6.1.0-55-amd64".into(),
+        make_arguments: Vec::new(),
+        packages: Vec::new(),
+    };
+    let error = check_match(&headers, Path::new("vmlinuz"), "6.1.0-56-amd64").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "--headers h: is for Linux 6.1.0-55-amd64, but vmlinuz is Linux 6.1.0-56-amd64; \
+         expected headers of Linux 6.1.0-56-amd64"
+    );
+}

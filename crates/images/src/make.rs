@@ -1,0 +1,210 @@
+//! Long builds by `make`: followed line by line, all that they say in a log.
+
+use std::fmt;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pagetoll_backend::{Phase, Stop};
+
+use crate::Surroundings;
+use crate::error::Error;
+use crate::process::{Child, Run, run_to_end};
+use crate::tools::Tool;
+
+/// How long a build may take. Assumed: 5 minutes on two idle CPUs.
+const BUILD_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+/// How long a compiler may take to print its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+/// How often the log is looked at.
+const POLL: Duration = Duration::from_millis(100);
+/// How many lines of errors are shown.
+const LINES: usize = 12;
+
+/// What is to be made, and what it is called where it is told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'a> {
+    /// `make` with its arguments: see [`command`].
+    pub make: &'a Run,
+    /// All that it says is appended here.
+    pub log: &'a Path,
+    /// What full disks are told by: `build a kernel in`, and the folder.
+    pub place: (&'a str, &'a Path),
+    /// The phase, and how many lines it says, as far as is known.
+    pub phase: (&'a str, u64),
+}
+
+/// A build that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The last errors.
+    pub lines: Vec<String>,
+    /// All that the build said.
+    pub log: PathBuf,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the whole log is {}", self.log.display())?;
+        self.lines
+            .iter()
+            .try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// The first lines of `gcc --version`, as part of the key of what it compiles.
+///
+/// # Errors
+/// The compiler is missing or fails.
+pub fn compiler(stop: &Stop) -> Result<String, Error> {
+    let ask = Run::new(Tool::Gcc.program()).arg("--version");
+    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
+}
+
+/// `make` of so many jobs, which is nobody's child: options of one that pagetoll was called from are not for it.
+#[must_use]
+pub fn command(jobs: usize) -> Run {
+    Run::new(Tool::Make.program())
+        .env("MAKEFLAGS", "")
+        .env("MAKELEVEL", "0")
+        .arg(format!("-j{jobs}"))
+}
+
+/// An empty log, in a folder that is made where needed.
+///
+/// # Errors
+/// [`Error::Io`] or [`Error::NoSpace`].
+pub fn begin_log(log: &Path) -> Result<(), Error> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    }
+    fs::write(log, "").map_err(Error::io("write", log))
+}
+
+/// Runs a build to its end. That it failed is an answer.
+///
+/// # Errors
+/// [`Error::Stopped`]; [`Error::NoSpace`]; [`Error::Environment`] after 4 hours; those of [`Run::start`].
+pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<(), Failed>, Error> {
+    let (name, lines) = build.phase;
+    let mut phase = surroundings.progress.begin(name, lines);
+    let mut log = Tail::at_end_of(build.log);
+    let mut child = build.make.clone().log(build.log).start()?;
+    let status = follow(&mut child, &mut log, (phase.as_mut(), surroundings))?;
+    if status.success() {
+        return Ok(Ok(()));
+    }
+    let (what, folder) = build.place;
+    if let failure @ Error::NoSpace { .. } = child.failure(status).or_no_space(what, folder) {
+        return Err(failure);
+    }
+    Ok(Err(Failed {
+        lines: last_errors(&fs::read_to_string(build.log).unwrap_or_default()),
+        log: build.log.to_path_buf(),
+    }))
+}
+
+fn follow(
+    child: &mut Child,
+    log: &mut Tail,
+    (phase, surroundings): (&mut dyn Phase, Surroundings<'_>),
+) -> Result<ExitStatus, Error> {
+    let began = Instant::now();
+    loop {
+        for line in log.lines() {
+            phase.step(line.trim());
+        }
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        surroundings.stop.check()?;
+        if began.elapsed() > BUILD_LIMIT {
+            return Err(Error::Environment {
+                what: format!(
+                    "the build took longer than {} h",
+                    BUILD_LIMIT.as_secs() / 3600
+                ),
+                remedy: format!("see {}", log.path.display()),
+            });
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// A file that grows.
+struct Tail {
+    path: PathBuf,
+    offset: u64,
+    partial: String,
+}
+
+impl Tail {
+    fn at_end_of(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            offset: fs::metadata(path).map_or(0, |meta| meta.len()),
+            partial: String::new(),
+        }
+    }
+
+    /// The whole lines that came since the last call; what cannot be read now is read later.
+    fn lines(&mut self) -> Vec<String> {
+        let mut fresh = Vec::new();
+        let read = fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.read_to_end(&mut fresh)
+        });
+        self.offset += u64::try_from(read.unwrap_or(0)).unwrap_or(0);
+        self.partial += &String::from_utf8_lossy(&fresh);
+        let whole = self.partial.rfind('\n').map_or(0, |at| at + 1);
+        let rest = self.partial.split_off(whole);
+        let lines = std::mem::replace(&mut self.partial, rest);
+        lines.lines().map(str::to_owned).collect()
+    }
+}
+
+/// The last lines that tell of errors; where none does, the last lines.
+fn last_errors(log: &str) -> Vec<String> {
+    let is_error = |line: &&str| {
+        line.contains("error:") || line.contains("Error ") || line.contains("undefined reference")
+    };
+    let mut lines: Vec<&str> = log.lines().filter(is_error).collect();
+    if lines.is_empty() {
+        lines = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    }
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    last.iter().map(|&line| line.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_found_among_other_lines() {
+        let log = "  CC      a.o\na.c:1:2: error: no\n  CC      b.o\nmake[1]: *** [x] Error 2\n  CC c.o\n";
+        assert_eq!(
+            last_errors(log),
+            ["a.c:1:2: error: no", "make[1]: *** [x] Error 2"]
+        );
+        assert_eq!(last_errors("one\n\ntwo\n"), ["one", "two"]);
+        assert_eq!(last_errors(&"x: error: y\n".repeat(50)).len(), LINES);
+    }
+
+    #[test]
+    fn a_growing_log_is_read_once_and_by_whole_lines() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "old").unwrap();
+        let mut tail = Tail::at_end_of(file.path());
+        write!(file, "  CC a.o\n  CC").unwrap();
+        assert_eq!(tail.lines(), ["  CC a.o"]);
+        assert!(tail.lines().is_empty());
+        writeln!(file, " b.o").unwrap();
+        assert_eq!(tail.lines(), ["  CC b.o"]);
+    }
+}

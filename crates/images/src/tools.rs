@@ -1,0 +1,411 @@
+//! The host programs that the lab calls, and the Debian package that brings each.
+//!
+//! Only looks for them on a search path; never runs or installs anything.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+
+/// A host program that some part of the lab needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// The machine emulator that guests run in.
+    Qemu,
+    /// Drives the build of the guest's kernel module.
+    Make,
+    /// Compiles the guest's programs and kernel module.
+    Gcc,
+    /// Links them (kbuild calls `ld` by itself, not only through `gcc`).
+    Ld,
+    /// Takes the build's traces out of the kernel module.
+    Strip,
+    /// Fetches packages, signatures verified.
+    AptGet,
+    /// Reads the package lists that `apt-get` fetched.
+    AptCache,
+    /// Unpacks packages.
+    DpkgDeb,
+    /// Lets a child die with its parent.
+    Setpriv,
+    /// Unpacks a kernel's source,
+    Tar,
+    /// which is compressed.
+    Xz,
+    /// Makes the scanners of a kernel's build tools,
+    Flex,
+    /// and their parsers.
+    Bison,
+    /// Computes a kernel's time constants.
+    Bc,
+    /// Makes Xen's headers for 32-bit guests.
+    Python,
+    /// Unpacks source packages.
+    DpkgSource,
+}
+
+impl Tool {
+    /// The name on the search path.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu-system-x86_64",
+            Self::Make => "make",
+            Self::Gcc => "gcc",
+            Self::Ld => "ld",
+            Self::Strip => "strip",
+            Self::AptGet => "apt-get",
+            Self::AptCache => "apt-cache",
+            Self::DpkgDeb => "dpkg-deb",
+            Self::Setpriv => "setpriv",
+            Self::Tar => "tar",
+            Self::Xz => "xz",
+            Self::Flex => "flex",
+            Self::Bison => "bison",
+            Self::Bc => "bc",
+            Self::Python => "python3",
+            Self::DpkgSource => "dpkg-source",
+        }
+    }
+
+    /// The Debian package that brings it.
+    #[must_use]
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu-system-x86",
+            Self::Make => "make",
+            Self::Gcc => "gcc",
+            Self::Ld | Self::Strip => "binutils",
+            Self::AptGet | Self::AptCache => "apt",
+            Self::DpkgDeb => "dpkg",
+            Self::Setpriv => "util-linux",
+            Self::Tar => "tar",
+            Self::Xz => "xz-utils",
+            Self::Flex => "flex",
+            Self::Bison => "bison",
+            Self::Bc => "bc",
+            Self::Python => "python3",
+            Self::DpkgSource => "dpkg-dev",
+        }
+    }
+}
+
+/// What every order of the lab needs.
+pub const NEEDED: [Tool; 5] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip];
+/// What kernels and hypervisors of Debian need besides.
+pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
+
+/// What building a kernel needs (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
+pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
+    Tool::Make,
+    Tool::Gcc,
+    Tool::Ld,
+    Tool::Flex,
+    Tool::Bison,
+    Tool::Bc,
+    Tool::Tar,
+    Tool::Xz,
+    Tool::AptGet,
+    Tool::AptCache,
+    Tool::DpkgDeb,
+];
+
+/// What building a Xen needs (its README, as far as the hypervisor alone goes).
+pub const NEEDED_FOR_XEN: [Tool; 8] = [
+    Tool::Make,
+    Tool::Gcc,
+    Tool::Ld,
+    Tool::Flex,
+    Tool::Bison,
+    Tool::Python,
+    Tool::AptGet,
+    Tool::DpkgSource,
+];
+
+/// A file that the linker or a build tool must find in the library folders, and the Debian package that brings it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Library {
+    /// Its file name.
+    pub file: &'static str,
+    /// The Debian package that brings it.
+    pub package: &'static str,
+}
+
+/// The static C library for the guest's first process; the library that Debian's `objtool` is linked with.
+pub const LIBRARIES: [Library; 2] = [
+    Library {
+        file: "libc.a",
+        package: "libc6-dev",
+    },
+    Library {
+        file: "libelf.so.1",
+        package: "libelf1",
+    },
+];
+
+/// What building a kernel links its own tools with.
+pub const KERNEL_LIBRARIES: [Library; 2] = [
+    Library {
+        file: "libelf.so",
+        package: "libelf-dev",
+    },
+    Library {
+        file: "libcrypto.so",
+        package: "libssl-dev",
+    },
+];
+
+impl Library {
+    /// Where the compiler on `path` finds it; `None` also when there is no compiler to ask.
+    #[must_use]
+    pub fn find(self, path: &SearchPath) -> Option<PathBuf> {
+        let gcc = path.find(OsStr::new(Tool::Gcc.program()))?;
+        let asked = Command::new(gcc)
+            .arg(format!("-print-file-name={}", self.file))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        let answer = String::from_utf8_lossy(&asked.ok()?.stdout).into_owned();
+        // gcc repeats the bare name of what it cannot find.
+        let found = PathBuf::from(answer.trim());
+        (found.is_absolute() && found.exists()).then_some(found)
+    }
+}
+
+/// A program or library that was looked for and not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTool {
+    /// The program, or the library's file.
+    pub program: &'static str,
+    /// The Debian package that brings it.
+    pub package: &'static str,
+}
+
+/// Where programs are looked for, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPath(Vec<PathBuf>);
+
+impl SearchPath {
+    /// The process's own `PATH`, and the administrator's directories, which an ordinary user's may lack.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let mut path = Self::new(&env::var_os("PATH").unwrap_or_default());
+        path.0.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+        path
+    }
+
+    /// The directories of a colon-separated list.
+    #[must_use]
+    pub fn new(list: &OsStr) -> Self {
+        Self(
+            env::split_paths(list)
+                .filter(|directory| !directory.as_os_str().is_empty())
+                .collect(),
+        )
+    }
+
+    /// The first executable file of this name; a name with a slash is taken as it is.
+    #[must_use]
+    pub fn find(&self, program: &OsStr) -> Option<PathBuf> {
+        if Path::new(program).components().count() > 1 {
+            return Some(PathBuf::from(program)).filter(|path| is_executable(path));
+        }
+        self.0
+            .iter()
+            .map(|directory| directory.join(program))
+            .find(|path| is_executable(path))
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Who would install: decides whether the advice starts with `sudo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Installer {
+    /// The superuser.
+    Root,
+    /// Anybody else.
+    User,
+}
+
+impl Installer {
+    /// Whoever runs this process.
+    #[must_use]
+    pub fn current() -> Self {
+        if rustix::process::geteuid().is_root() {
+            Self::Root
+        } else {
+            Self::User
+        }
+    }
+
+    /// The command that installs these packages.
+    #[must_use]
+    pub fn command(self, packages: &[&str]) -> String {
+        format!("{self}apt-get install {}", packages.join(" "))
+    }
+}
+
+impl fmt::Display for Installer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Root => "",
+            Self::User => "sudo ",
+        })
+    }
+}
+
+/// Where kernels and hypervisors come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Images {
+    /// At least one is Debian's.
+    Debian,
+    /// All are the user's own files.
+    Files,
+}
+
+/// Checks that this machine has every program and library for an order.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every program and library that is missing.
+pub fn check_lab(images: Images) -> Result<(), Error> {
+    let mut needed = NEEDED.to_vec();
+    if images == Images::Debian {
+        needed.extend(NEEDED_FOR_DEBIAN);
+    }
+    check_with_libraries(&needed, &LIBRARIES)
+}
+
+/// Checks that this machine has every program and library for building a kernel of Debian's source.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every program and library that is missing.
+pub fn check_kernel_build() -> Result<(), Error> {
+    check_with_libraries(&NEEDED_FOR_KERNELS, &KERNEL_LIBRARIES)
+}
+
+fn check_with_libraries(needed: &[Tool], libraries: &[Library]) -> Result<(), Error> {
+    let path = SearchPath::from_env();
+    let mut missing = missing_on(needed, &path);
+    if path.find(OsStr::new(Tool::Gcc.program())).is_some() {
+        let absent = libraries
+            .iter()
+            .filter(|library| library.find(&path).is_none());
+        missing.extend(absent.map(|library| MissingTool {
+            program: library.file,
+            package: library.package,
+        }));
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing_tools(missing, Installer::current()))
+    }
+}
+
+/// Checks that all needed tools can be found on this process's search path.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every one that is missing.
+pub fn check(needed: &[Tool]) -> Result<(), Error> {
+    check_on(needed, &SearchPath::from_env(), Installer::current())
+}
+
+/// [`check`] over an explicit search path and installer.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every one that is missing.
+pub fn check_on(needed: &[Tool], path: &SearchPath, installer: Installer) -> Result<(), Error> {
+    let missing = missing_on(needed, path);
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing_tools(missing, installer))
+    }
+}
+
+/// Which of the needed tools are not on the search path, each once, in the order asked.
+#[must_use]
+pub fn missing_on(needed: &[Tool], path: &SearchPath) -> Vec<MissingTool> {
+    let mut missing = Vec::new();
+    for tool in needed {
+        let absent = MissingTool {
+            program: tool.program(),
+            package: tool.package(),
+        };
+        if path.find(OsStr::new(tool.program())).is_none() && !missing.contains(&absent) {
+            missing.push(absent);
+        }
+    }
+    missing
+}
+
+fn missing_tools(tools: Vec<MissingTool>, installer: Installer) -> Error {
+    let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    Error::MissingTools {
+        install: installer.command(&packages),
+        tools,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_does_not_exist_is_not_found() {
+        let library = Library {
+            file: "libnobody.so.9",
+            package: "none",
+        };
+        assert_eq!(library.find(&SearchPath::from_env()), None);
+        assert_eq!(LIBRARIES[0].find(&SearchPath::new(OsStr::new(""))), None);
+    }
+
+    fn directory_with(programs: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for program in programs {
+            let path = directory.path().join(program);
+            fs::write(&path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn names_all_missing_tools_with_one_command() {
+        let directory = directory_with(&["make"]);
+        let path = SearchPath::new(directory.path().as_os_str());
+        let needed = [Tool::Qemu, Tool::Make, Tool::AptGet, Tool::AptCache];
+        let error = check_on(&needed, &path, Installer::User).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "not installed: qemu-system-x86_64, apt-get, apt-cache; \
+             to install: sudo apt-get install apt qemu-system-x86"
+        );
+        assert_eq!(error.exit_code(), 3);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_not_found() {
+        let directory = directory_with(&["make"]);
+        fs::write(directory.path().join("gcc"), "").unwrap();
+        let path = SearchPath::new(directory.path().as_os_str());
+        assert!(check_on(&[Tool::Make], &path, Installer::Root).is_ok());
+        assert_eq!(missing_on(&[Tool::Gcc], &path).len(), 1);
+    }
+
+    #[test]
+    fn an_empty_search_path_finds_nothing() {
+        assert_eq!(SearchPath::new(OsStr::new("")).find(OsStr::new("sh")), None);
+    }
+}

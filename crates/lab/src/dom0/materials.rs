@@ -1,0 +1,100 @@
+//! What a dom0 is made from: hypervisor, kernel, and what runs inside.
+
+use std::path::PathBuf;
+
+use crate::guest::build as guest;
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::dom0::{self, Part};
+use pagetoll_images::kernel::{self, KernelImage, KernelSource};
+use pagetoll_images::tools::{self, Images};
+use pagetoll_images::xen::{self, XenImage, XenSource};
+
+/// Where hypervisor and kernel come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) kernel: &'a KernelSource,
+    pub(crate) xen: &'a XenSource,
+    pub(crate) freshness: Freshness,
+}
+
+/// Everything that boots are made from.
+pub(crate) struct Materials {
+    pub(crate) xen: XenImage,
+    pub(crate) kernel: KernelImage,
+    /// The kernel in the form that Xen starts.
+    pub(crate) vmlinux: PathBuf,
+    pub(crate) init: PathBuf,
+    /// The probe module, or why there is none.
+    pub(crate) probe: Result<PathBuf, String>,
+    pub(crate) privcmd: Part,
+    /// What a 32-bit dom0 is made from, where one is ordered.
+    pub(crate) pv32: Option<Pv32>,
+    /// QEMU's plugin that counts flushes, or why there is none.
+    pub(crate) counter: Result<PathBuf, String>,
+}
+
+/// What a 32-bit dom0 is made from.
+pub(crate) struct Pv32 {
+    /// Its kernel, which is pagetoll's own.
+    pub(crate) kernel: PathBuf,
+    /// A hypervisor that starts such a guest, or why there is none.
+    pub(crate) xen: Result<XenImage, String>,
+}
+
+impl Sources<'_> {
+    /// What a 32-bit dom0 is made from, beside `xen`.
+    ///
+    /// # Errors
+    /// Those of [`xen::pv32::obtain`] and the build of the kernel.
+    pub(crate) fn obtain_pv32(
+        self,
+        xen: &XenImage,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Pv32, Error> {
+        Ok(Pv32 {
+            kernel: guest::pv32_probe(surroundings.cache, surroundings.stop)?,
+            xen: xen::pv32::obtain((self.xen, xen), self.freshness, surroundings)?,
+        })
+    }
+    /// Checks that this machine has the programs and libraries that these sources take.
+    ///
+    /// # Errors
+    /// [`Error::MissingTools`] with every one that is missing.
+    pub(crate) fn check_tools(self) -> Result<(), Error> {
+        let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
+            || matches!(self.xen, XenSource::Debian { .. });
+        tools::check_lab(if of_debian {
+            Images::Debian
+        } else {
+            Images::Files
+        })
+    }
+
+    /// Fetches, checks and builds.
+    ///
+    /// # Errors
+    /// Those of [`xen::obtain`], [`kernel::obtain`] and the builds.
+    pub(crate) fn obtain(self, surroundings: Surroundings<'_>) -> Result<Materials, Error> {
+        let Surroundings { cache, stop, .. } = surroundings;
+        let mut phase = surroundings.progress.begin("images", 3);
+        let xen = xen::obtain(self.xen, cache, self.freshness, stop)?;
+        phase.step("Linux");
+        let kernel = kernel::obtain(self.kernel, cache, self.freshness, stop)?;
+        kernel.require_pv(cache)?;
+        phase.step("guest programs");
+        let materials = Materials {
+            vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
+            init: guest::init(cache, stop)?,
+            probe: guest::xen_probe(&kernel.headers, cache, stop)?,
+            privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
+            pv32: None,
+            counter: Err("nobody asked".to_owned()),
+            xen,
+            kernel,
+        };
+        phase.step("ready");
+        Ok(materials)
+    }
+}

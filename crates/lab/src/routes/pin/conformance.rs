@@ -1,0 +1,189 @@
+//! The cases of `conformance/vfio` on a real kernel: one boot, each case a process and a container of its own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
+
+use super::guest::{self, Job, Manner};
+use super::{check_tools, materials, plan};
+use crate::bill::linux_version;
+use crate::error::LabError;
+use crate::guest::report::{PinCase, Report};
+use crate::vm::machine::{AddressWidth, Firmware, HugePages, Machine, Mode, XenOptions};
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::host;
+use pagetoll_images::kernel::KernelSource;
+
+const NAME: &str = "conformance";
+const CASES: &str = "cases";
+
+/// On what the cases are to be run.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The kernel.
+    pub kernel: KernelSource,
+    /// Whether package look-ups that were made before will do.
+    pub freshness: Freshness,
+    /// Where the console is kept; `None` keeps it only when something fails.
+    pub keep_logs: Option<PathBuf>,
+    /// A guest that reports nothing for so long is given up.
+    pub silence: Duration,
+}
+
+/// What the kernel answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its version.
+    pub linux: String,
+    /// For each case, in order.
+    pub answered: Vec<Answered>,
+}
+
+/// Runs the cases.
+///
+/// # Errors
+/// A machine that lacks something, a kernel without VFIO, a guest that fails.
+pub fn run(
+    request: &Request,
+    cases: &[Case],
+    surroundings: &Surroundings<'_>,
+) -> Result<Ran, LabError> {
+    check_tools(std::slice::from_ref(&request.kernel))?;
+    let machine = machine(cases);
+    host::require_memory(machine.memory_mib(), NAME)?;
+    let programs = materials::programs(*surroundings)?;
+    let sources = std::slice::from_ref(&request.kernel);
+    let kernels = materials::kernels(sources, request.freshness, *surroundings)?;
+    let job = Job {
+        name: NAME.to_owned(),
+        kernel: &kernels[0],
+        machine,
+        order: plan::conformance(CASES),
+        file: Some((CASES, encoded(cases))),
+    };
+    let manner = Manner {
+        silence: request.silence,
+        keep_logs: request.keep_logs.as_deref(),
+    };
+    let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(NAME, steps + 1);
+    let harvest = guest::run(&job, &programs, manner, (*surroundings, phase.as_mut()))?;
+    understood(cases, &harvest.reports)
+}
+
+fn machine(cases: &[Case]) -> Machine {
+    let large = |shape| matches!(shape, MemoryShape::Huge | MemoryShape::HugeSplit);
+    let pages = |case: &Case| -> u64 {
+        let memories = case.memories.iter().filter(|memory| large(memory.shape));
+        memories.map(|memory| memory.pages.div_ceil(512)).sum()
+    };
+    Machine {
+        mode: Mode::Counting,
+        firmware: Firmware::LinuxWithIommu(
+            HugePages {
+                two_mib: cases.iter().map(pages).max().unwrap_or(0),
+                one_gib: 0,
+            },
+            AddressWidth::default(),
+        ),
+        pages_mib: 0,
+        xen: XenOptions::Default,
+    }
+}
+
+/// The cases as `guests/pin-probe/conformance.c` reads them.
+fn encoded(cases: &[Case]) -> String {
+    let mut text = String::new();
+    for (index, case) in cases.iter().enumerate() {
+        text += &format!("case {index}\n");
+        for memory in &case.memories {
+            text += &format!("memory {} {}\n", memory.shape.name(), memory.pages);
+        }
+        if let Some(pages) = case.limit {
+            text += &format!("limit {pages}\n");
+        }
+        text.extend(case.steps.iter().map(|step| line(step.call)));
+    }
+    text
+}
+
+/// A memory's number that no case has stands for an address.
+const NO_MEMORY: usize = 99;
+
+fn line(call: Call) -> String {
+    match call {
+        Call::Map {
+            memory,
+            offset,
+            iova,
+            size,
+            argument,
+        } => format!(
+            "map {} {offset:x} {iova:x} {size:x} {:x} {:x}\n",
+            memory.unwrap_or(NO_MEMORY),
+            argument.flags,
+            argument.argsz
+        ),
+        Call::Unmap {
+            iova,
+            size,
+            argument,
+        } => format!(
+            "unmap {iova:x} {size:x} {:x} {:x}\n",
+            argument.flags, argument.argsz
+        ),
+        Call::Read { iova } => format!("read {iova:x}\n"),
+        Call::Write {
+            iova,
+            memory,
+            offset,
+        } => format!("write {iova:x} {memory} {offset:x}\n"),
+    }
+}
+
+fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
+    let mut ran = Ran {
+        linux: String::new(),
+        answered: Vec::with_capacity(cases.len()),
+    };
+    for report in reports {
+        match report {
+            Report::Hello(hello) => ran.linux = linux_version(hello),
+            Report::PinCase(case) => ran
+                .answered
+                .push(answered(cases, case, ran.answered.len())?),
+            _ => {}
+        }
+    }
+    if ran.answered.len() == cases.len() {
+        return Ok(ran);
+    }
+    let (done, all) = (ran.answered.len(), cases.len());
+    Err(senseless(format!("{done} of {all} cases were answered")))
+}
+
+fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, LabError> {
+    let case = cases.get(ran.index).filter(|_| ran.index == expected);
+    let case = case.ok_or_else(|| senseless(format!("case {} was not asked for", ran.index)))?;
+    if ran.answers.len() != case.steps.len() {
+        return Err(senseless(format!(
+            "case {} was not answered whole",
+            case.name
+        )));
+    }
+    let answer = |&(errno, value, locked): &(i32, u64, u64)| Answer {
+        errno,
+        value,
+        locked,
+    };
+    Ok(ran.answers.iter().map(answer).collect())
+}
+
+fn senseless(problem: String) -> LabError {
+    LabError::Malformed {
+        boot: NAME.to_owned(),
+        problem,
+    }
+}

@@ -1,0 +1,273 @@
+//! One boot: a machine is started, its results are collected, and nothing of it is left.
+//!
+//! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
+//! cache's `logs` folder, one per kind of boot, and the error names it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::guest::report::{Blob, Report};
+use crate::vm::console::{Console, Event};
+use crate::vm::counter::{self, Flushes};
+use crate::vm::machine::{self, Machine};
+use pagetoll_backend::Phase;
+use pagetoll_backend::{Stop, Stopped};
+use pagetoll_images::Error;
+use pagetoll_images::cache::{Cache, Scratch, read_if_there};
+use pagetoll_images::process::Child;
+
+/// How often the console is looked at.
+const POLL: Duration = Duration::from_millis(10);
+/// How long a system that gave up may still talk, so that the log holds all of its last words.
+const AFTERMATH: Duration = Duration::from_secs(2);
+
+/// What is booted, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boot<'a> {
+    /// The name of this boot, for progress and logs.
+    pub(crate) name: &'a str,
+    pub(crate) machine: Machine,
+    /// The hypervisor, for [`machine::Firmware::Xen`].
+    pub(crate) xen: Option<&'a Path>,
+    pub(crate) linux: &'a Path,
+    pub(crate) initramfs: &'a [u8],
+    /// The plugin that counts flushes; see [`crate::vm::counter`].
+    pub(crate) counter: Option<&'a Path>,
+    /// The guest is given up when it reports nothing for so long.
+    pub(crate) silence: Duration,
+    /// Where console and trace are kept even when all goes well.
+    pub(crate) keep_logs: Option<&'a Path>,
+}
+
+/// What a boot brought.
+#[derive(Debug)]
+pub(crate) struct Harvest {
+    /// All reports but the last, `Done`.
+    pub(crate) reports: Vec<Report>,
+    folder: PathBuf,
+    // Removed when the harvest is dropped.
+    _scratch: Scratch,
+}
+
+impl Harvest {
+    /// The bytes that a blob announced, checked.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
+    pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
+        let path = self.folder.join(machine::SHARED);
+        let mut bytes = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
+            .map_err(Error::io("read", &path))?;
+        let found = format!("{:08x}", crc32fast::hash(&bytes));
+        if found != blob.crc32 {
+            let problem = format!(
+                "{}: CRC-32 {found}, the guest said {}",
+                blob.name, blob.crc32
+            );
+            return Err(Error::io("read", &path)(std::io::Error::other(problem)).into());
+        }
+        Ok(bytes)
+    }
+
+    /// What the counter counted, by step; nothing when there was none. The inner error says what is wrong with it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when its file cannot be read.
+    pub(crate) fn flushes(&self) -> Result<Result<BTreeMap<u16, Flushes>, String>, LabError> {
+        let path = self.folder.join(machine::FLUSHES);
+        let text = read_if_there(&path)?.unwrap_or_default();
+        Ok(counter::parse(&String::from_utf8_lossy(&text)))
+    }
+}
+
+/// Boots, waits until the guest is done, and ends it.
+///
+/// # Errors
+/// [`LabError::Guest`] when the guest fails, hangs or ends early; [`Error::Process`] when QEMU does;
+/// [`LabError::Stopped`]. QEMU is gone in every case.
+pub(crate) fn run(
+    boot: Boot<'_>,
+    cache: &Cache,
+    stop: &Stop,
+    phase: &mut dyn Phase,
+) -> Result<Harvest, LabError> {
+    let scratch = cache.scratch();
+    let folder = scratch.create_dir()?.to_path_buf();
+    furnish(boot, &folder)?;
+    let mut command = boot.machine.command();
+    if boot.counter.is_some() {
+        command = command.args(counter::arguments());
+    }
+    let mut child = command.current_dir(&folder).start()?;
+    let collected = collect(boot, &folder, &mut child, stop, phase);
+    child.kill();
+    if let Some(place) = boot.keep_logs {
+        keep(&folder, place, boot.name)?;
+    }
+    match collected {
+        Ok(reports) => Ok(Harvest {
+            reports,
+            folder,
+            _scratch: scratch,
+        }),
+        Err(Ending::Guest(problem)) => Err(LabError::Guest {
+            boot: boot.name.to_owned(),
+            problem,
+            log: keep(&folder, &cache.path("logs"), boot.name)?,
+        }),
+        Err(Ending::Lab(error)) => Err(error),
+    }
+}
+
+/// Why a guest's results are not there.
+enum Ending {
+    /// The guest is to blame.
+    Guest(String),
+    /// The lab or its surroundings are.
+    Lab(LabError),
+}
+
+impl From<Error> for Ending {
+    fn from(error: Error) -> Self {
+        Self::Lab(error.into())
+    }
+}
+
+impl From<Stopped> for Ending {
+    fn from(stopped: Stopped) -> Self {
+        Self::Lab(stopped.into())
+    }
+}
+
+impl From<LabError> for Ending {
+    fn from(error: LabError) -> Self {
+        Self::Lab(error)
+    }
+}
+
+fn furnish(boot: Boot<'_>, folder: &Path) -> Result<(), Error> {
+    let link = |target: &Path, name: &str| {
+        let target = fs::canonicalize(target).map_err(Error::io("read", target))?;
+        symlink(target, folder.join(name)).map_err(Error::io("write", folder))
+    };
+    if let Some(xen) = boot.xen {
+        link(xen, machine::XEN)?;
+    }
+    link(boot.linux, machine::LINUX)?;
+    if let Some(counter) = boot.counter {
+        link(counter, machine::COUNTER)?;
+    }
+    let initramfs = folder.join(machine::INITRAMFS);
+    File::create(&initramfs)
+        .and_then(|mut file| file.write_all(boot.initramfs))
+        .map_err(Error::io("write", &initramfs))
+}
+
+/// Follows the console until the guest is done.
+fn collect(
+    boot: Boot<'_>,
+    folder: &Path,
+    child: &mut Child,
+    stop: &Stop,
+    phase: &mut dyn Phase,
+) -> Result<Vec<Report>, Ending> {
+    let mut console = Console::new(&folder.join(machine::CONSOLE));
+    let mut reports = Vec::new();
+    let mut heard = Instant::now();
+    loop {
+        stop.check()?;
+        let ended = child.try_wait()?;
+        for event in console.poll()? {
+            heard = Instant::now();
+            match understood(event)? {
+                Report::Done => return Ok(reports),
+                report => {
+                    phase.step(&next_after(&report));
+                    reports.push(report);
+                }
+            }
+        }
+        if let Some(status) = ended {
+            return Err(early_end(child, status, reports.len()));
+        }
+        if heard.elapsed() > boot.silence {
+            let silence = boot.silence.as_secs();
+            return Err(Ending::Guest(format!(
+                "it reported nothing for {silence} s and was ended"
+            )));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn understood(event: Event) -> Result<Report, Ending> {
+    match event {
+        Event::Trouble(words) => {
+            thread::sleep(AFTERMATH);
+            Err(Ending::Guest(words))
+        }
+        Event::Result(json) => match serde_json::from_str(&json) {
+            Ok(Report::Error(failure)) => Err(Ending::Guest(format!(
+                "{}: {} (errno {})",
+                failure.what, failure.message, failure.errno
+            ))),
+            Ok(report) => Ok(report),
+            Err(error) => Err(Ending::Guest(format!(
+                "a result that is none: {error}: {json}"
+            ))),
+        },
+    }
+}
+
+/// QEMU that says something and fails is to blame itself; a machine that powers off early is the guest's doing.
+fn early_end(child: &Child, status: std::process::ExitStatus, reports: usize) -> Ending {
+    if status.success() {
+        Ending::Guest(format!(
+            "the machine went off after {reports} results, before the guest was done"
+        ))
+    } else {
+        Ending::Lab(child.failure(status).into())
+    }
+}
+
+fn next_after(report: &Report) -> String {
+    match report {
+        Report::Hello(_) => "up".to_owned(),
+        Report::Settled(_) => "settled".to_owned(),
+        Report::Clear(clear) => format!("{} {}", clear.mechanism, clear.batch),
+        Report::Race(race) => format!("race {} {}", race.mechanism, race.batch),
+        Report::Repeat(repeat) => format!("{} {}", repeat.operation, repeat.mechanism),
+        Report::User(user) => user.operation.clone(),
+        Report::Case(case) => format!("case {}", case.index),
+        Report::Check(check) => check.name.clone(),
+        Report::KernelLog(_) => "kernel log".to_owned(),
+        Report::Demand(demand) => demand.mechanism.clone(),
+        Report::DemandParts(_) => "parts".to_owned(),
+        Report::DemandUnavailable(one) => one.mechanism.clone(),
+        Report::Pin(pin) => pin.shape.clone(),
+        Report::PinTraced(traced) => format!("trace {}", traced.shape),
+        Report::PinUnavailable(shape) => shape.shape.clone(),
+        Report::PinCase(case) => format!("case {}", case.index),
+        Report::Blob(blob) => blob.name.clone(),
+        Report::Error(_) | Report::Done => String::new(),
+    }
+}
+
+/// Copies the console to `place`; returns where it is.
+fn keep(folder: &Path, place: &Path, name: &str) -> Result<PathBuf, LabError> {
+    fs::create_dir_all(place).map_err(Error::io("create", place))?;
+    let log = place.join(format!("{name}.console.log"));
+    let console = folder.join(machine::CONSOLE);
+    // A machine that never came to write has no console.
+    let text = fs::read(console).unwrap_or_default();
+    fs::write(&log, text).map_err(Error::io("write", &log))?;
+    Ok(log)
+}

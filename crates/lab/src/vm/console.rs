@@ -1,0 +1,198 @@
+//! Reads a guest's console while it is written: results, and signs of trouble.
+//!
+//! A result is a line `@pagetoll CRC32 {...}`; anything else is chatter. A line that carries the marker but not the
+//! right checksum was cut into by other output or is not ours: that is trouble, not something to be skipped.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use pagetoll_images::Error;
+
+const MARKER: &str = "@pagetoll ";
+/// A longer line is nobody's result, and not kept.
+const LINE_LIMIT: usize = 64 * 1024;
+/// A guest that writes more has lost its way. A normal boot writes 30 KiB.
+const CONSOLE_LIMIT: u64 = 64 << 20;
+/// What a kernel or hypervisor writes when it gives up, and nothing else writes.
+const LAST_WORDS: [&str; 8] = [
+    // Before the panic that follows, because they say why: see crate::dom0::pv32.
+    "Found 32-bit PV kernel, but CONFIG_PV32 missing",
+    "Dom0 failed to switch to compat",
+    "Kernel panic - not syncing",
+    "(XEN) Panic on CPU",
+    "Could not construct d0",
+    "Hardware Dom0 crashed",
+    "Could not construct domain 0",
+    "No working init found",
+];
+
+/// What a line of the console means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A result: the JSON text of it.
+    Result(String),
+    /// The system inside gave up, in its own words.
+    Trouble(String),
+}
+
+/// A console file and how far it was read.
+#[derive(Debug)]
+pub(crate) struct Console {
+    path: PathBuf,
+    offset: u64,
+    partial: Vec<u8>,
+}
+
+impl Console {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            offset: 0,
+            partial: Vec::new(),
+        }
+    }
+
+    /// What came since the last call. A file that is not there yet has nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read.
+    pub(crate) fn poll(&mut self) -> Result<Vec<Event>, LabError> {
+        let Ok(mut file) = File::open(&self.path) else {
+            return Ok(Vec::new());
+        };
+        let mut fresh = Vec::new();
+        file.seek(SeekFrom::Start(self.offset))
+            .and_then(|_| file.take(CONSOLE_LIMIT).read_to_end(&mut fresh))
+            .map_err(Error::io("read", &self.path))?;
+        self.offset += u64::try_from(fresh.len()).unwrap_or(u64::MAX);
+        let mut events = self.take(&fresh);
+        if self.offset > CONSOLE_LIMIT {
+            events.push(Event::Trouble(format!(
+                "it wrote more than {} MiB to its console",
+                CONSOLE_LIMIT >> 20
+            )));
+        }
+        Ok(events)
+    }
+
+    fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for piece in fresh.split_inclusive(|&byte| byte == b'\n') {
+            if self.partial.len() < LINE_LIMIT {
+                self.partial.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.partial);
+                events.extend(event(String::from_utf8_lossy(&line).trim_end()));
+            }
+        }
+        events
+    }
+}
+
+fn event(line: &str) -> Option<Event> {
+    if let Some(at) = line.find(MARKER) {
+        return Some(result(&line[at + MARKER.len()..]).unwrap_or_else(|| {
+            Event::Trouble(format!("a garbled result line: {}", shortened(line)))
+        }));
+    }
+    LAST_WORDS
+        .iter()
+        .any(|words| line.contains(words))
+        .then(|| Event::Trouble(shortened(line)))
+}
+
+fn result(rest: &str) -> Option<Event> {
+    let (checksum, json) = rest.split_once(' ')?;
+    let expected = u32::from_str_radix(checksum, 16).ok()?;
+    (crc32fast::hash(json.as_bytes()) == expected).then(|| Event::Result(json.to_owned()))
+}
+
+fn shortened(line: &str) -> String {
+    const MOST: usize = 200;
+    line.chars()
+        .filter(|c| !c.is_control())
+        .take(MOST)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn line(json: &str) -> String {
+        format!(
+            "@pagetoll {:08x} {json}\r\n",
+            crc32fast::hash(json.as_bytes())
+        )
+    }
+
+    fn console() -> Console {
+        Console::new(Path::new("none"))
+    }
+
+    #[test]
+    fn results_are_found_among_chatter_and_across_reads() {
+        let text = format!(
+            "(XEN) boot\r\n{}[ 1.0] x\r\n{}",
+            line("{\"a\":1}"),
+            line("{}")
+        );
+        let mut console = console();
+        let mut events = Vec::new();
+        for byte in text.as_bytes() {
+            events.extend(console.take(&[*byte]));
+        }
+        let results = ["{\"a\":1}", "{}"].map(|json| Event::Result(json.to_owned()));
+        assert_eq!(events, results);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_into_is_trouble() {
+        let cut = line("{\"pages\":16384}").replace("16384", "16[ 2.0] 384");
+        assert!(matches!(
+            console().take(cut.as_bytes())[..],
+            [Event::Trouble(_)]
+        ));
+        assert!(matches!(
+            console().take(b"@pagetoll zz\n")[..],
+            [Event::Trouble(_)]
+        ));
+    }
+
+    #[test]
+    fn last_words_are_told() {
+        let panic = "[    1.2] Kernel panic - not syncing: Attempted to kill init!\n";
+        let [Event::Trouble(words)] = &console().take(panic.as_bytes())[..] else {
+            panic!("no trouble seen");
+        };
+        assert!(words.contains("Attempted to kill init"), "{words}");
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept_without_end() {
+        let mut console = console();
+        for _ in 0..100 {
+            console.take(&[b'x'; 4096]);
+        }
+        assert!(console.partial.len() <= LINE_LIMIT + 4096);
+        assert_eq!(
+            console.take(format!("\n{}", line("{}")).as_bytes()).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_growing_file_is_read_once() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut console = Console::new(file.path());
+        assert_eq!(console.poll().unwrap(), []);
+        file.write_all(line("{}").as_bytes()).unwrap();
+        assert_eq!(console.poll().unwrap().len(), 1);
+        assert_eq!(console.poll().unwrap(), []);
+    }
+}

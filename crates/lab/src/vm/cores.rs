@@ -1,0 +1,109 @@
+//! Hands the host's CPUs to boots, so that what runs at the same time also runs in parallel.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use pagetoll_backend::{Stop, Stopped};
+
+/// How often a waiting boot looks whether it is still wanted.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The host's CPUs.
+#[derive(Debug)]
+pub struct Cores {
+    all: usize,
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// CPUs that are taken until this is dropped.
+#[derive(Debug)]
+pub struct Taken<'a> {
+    cores: &'a Cores,
+    count: usize,
+}
+
+impl Cores {
+    /// At least one.
+    #[must_use]
+    pub fn new(all: usize) -> Self {
+        Self {
+            all: all.max(1),
+            free: Mutex::new(all.max(1)),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits for `count` CPUs, or for all of them where the host has fewer.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn take(&self, count: usize, stop: &Stop) -> Result<Taken<'_>, Stopped> {
+        let count = count.min(self.all);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            stop.check()?;
+            if *free >= count {
+                *free -= count;
+                return Ok(Taken { cores: self, count });
+            }
+            let waited = self.freed.wait_timeout(free, POLL);
+            free = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut free = self
+            .cores
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *free += self.count;
+        self.cores.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn never_more_than_there_are() {
+        let cores = Cores::new(2);
+        let (busy, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for count in [1, 2, 1, 1, 2, 1] {
+                let (cores, busy, most) = (&cores, &busy, &most);
+                scope.spawn(move || {
+                    let _taken = cores.take(count, &Stop::new()).unwrap();
+                    most.fetch_max(
+                        busy.fetch_add(count, Ordering::SeqCst) + count,
+                        Ordering::SeqCst,
+                    );
+                    thread::sleep(Duration::from_millis(2));
+                    busy.fetch_sub(count, Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn one_cpu_has_to_do_for_a_race() {
+        let cores = Cores::new(1);
+        drop(cores.take(2, &Stop::new()).unwrap());
+    }
+
+    #[test]
+    fn waiting_ends_when_the_work_is_stopped() {
+        let (cores, stop) = (Cores::new(1), Stop::new());
+        let _all = cores.take(1, &stop).unwrap();
+        stop.request();
+        assert!(matches!(cores.take(1, &stop), Err(Stopped)));
+    }
+}

@@ -1,0 +1,308 @@
+//! The machine that a guest boots on: one QEMU, without network, in the folder of its boot.
+//!
+//! Two modes. *Counting*: one vCPU, `-icount shift=0`, so that the time-stamp counter is the number of instructions
+//! retired and the run repeats to the bit. *Race*: two vCPUs that run in parallel (multi-threaded TCG), for what only
+//! happens between CPUs; its times mean nothing.
+//!
+//! All files are named relative to the folder, so that the command is the same on every machine.
+
+use pagetoll_images::process::Run;
+use pagetoll_images::tools::Tool;
+
+/// File names in a boot's folder.
+pub(crate) const XEN: &str = "xen";
+pub(crate) const LINUX: &str = "linux";
+pub(crate) const INITRAMFS: &str = "initramfs";
+pub(crate) const CONSOLE: &str = "console.log";
+pub(crate) const SHARED: &str = "shared";
+pub(crate) const COUNTER: &str = "counter.so";
+pub(crate) const FLUSHES: &str = "flushes";
+
+/// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
+pub(crate) const SHARED_MIB: u64 = 64;
+/// What kernel, initramfs, page tables and a trace need beside the pages that are billed.
+const GUEST_BASE_MIB: u64 = 448;
+/// What Xen itself needs: 256 MiB leaves room for trace buffers and heap.
+const XEN_BASE_MIB: u64 = 256;
+
+/// Memory of a q35 below its devices, when it has more than that.
+pub(crate) const LOW_MIB: u64 = 2048;
+/// Where the guest finds the device behind the IOMMU.
+pub(crate) const DMA_DEVICE: &str = "0000:00:05.0";
+
+/// Whether instructions are counted or CPUs race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One vCPU, every instruction counted.
+    Counting,
+    /// Two vCPUs in parallel.
+    Race,
+}
+
+/// What the machine boots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Firmware {
+    /// Xen with Linux as its PV dom0.
+    Xen,
+    /// Linux alone.
+    Linux,
+    /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
+    LinuxWithIommu(HugePages, AddressWidth),
+    /// Linux alone, with a processor that can have guests.
+    LinuxWithSvm,
+}
+
+/// What the IOMMU translates: QEMU's `aw-bits`. Nine bits more are one table more on the way down to an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressWidth {
+    /// 39 bits, three tables down to a page of 4 KiB. QEMU's own default until 9.1.
+    #[default]
+    Bits39,
+    /// 48 bits, four tables.
+    Bits48,
+}
+
+impl AddressWidth {
+    /// In bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Bits39 => 39,
+            Self::Bits48 => 48,
+        }
+    }
+
+    const fn device(self) -> &'static str {
+        match self {
+            Self::Bits39 => "intel-iommu,aw-bits=39",
+            Self::Bits48 => "intel-iommu,aw-bits=48",
+        }
+    }
+}
+
+/// Pages that the kernel sets aside at boot, when memory is not yet in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HugePages {
+    /// Pages of 2 MiB.
+    pub(crate) two_mib: u64,
+    /// Pages of 1 GiB.
+    pub(crate) one_gib: u64,
+}
+
+/// What Xen is told beyond what every boot tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum XenOptions {
+    /// Nothing.
+    #[default]
+    Default,
+    /// Page tables are not isolated, guests' pages may be global.
+    GlobalPages,
+    /// Page tables are not isolated, guests' pages are not global.
+    NoGlobalPages,
+}
+
+impl XenOptions {
+    /// Words on the command line: Xen's docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::GlobalPages => " xpti=off global-pages=1",
+            Self::NoGlobalPages => " xpti=off global-pages=0",
+        }
+    }
+}
+
+/// A machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    pub(crate) mode: Mode,
+    pub(crate) firmware: Firmware,
+    /// Memory that the guest needs for the pages of its order.
+    pub(crate) pages_mib: u64,
+    /// What its Xen is told.
+    pub(crate) xen: XenOptions,
+}
+
+impl Mode {
+    /// vCPUs, and so the host's CPUs that it keeps busy.
+    pub(crate) const fn cpus(self) -> usize {
+        match self {
+            Self::Counting => 1,
+            Self::Race => 2,
+        }
+    }
+}
+
+impl Machine {
+    /// Memory of the guest in MiB.
+    const fn guest_mib(self) -> u64 {
+        GUEST_BASE_MIB + self.pages_mib
+    }
+
+    /// Memory of the whole machine in MiB.
+    pub(crate) const fn memory_mib(self) -> u64 {
+        match self.firmware {
+            Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
+            Firmware::Linux | Firmware::LinuxWithSvm => self.guest_mib(),
+            // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
+            // the kernel takes the end for itself.
+            Firmware::LinuxWithIommu(huge, _) if huge.one_gib > 0 => {
+                LOW_MIB + 1024 * (huge.one_gib + 1)
+            }
+            Firmware::LinuxWithIommu(..) => LOW_MIB,
+        }
+    }
+
+    /// The command that starts it, to be run in the folder that holds its files.
+    ///
+    /// Nehalem: with the models `max` and `EPYC` dom0 crashes on QEMU 7.2. The clock of the machine begins at a
+    /// fixed time and follows the instructions, so that a guest cannot tell two runs apart.
+    pub(crate) fn command(self) -> Run {
+        let run = Run::new(Tool::Qemu.program())
+            .args([
+                "-nodefaults",
+                "-no-user-config",
+                "-display",
+                "none",
+                "-no-reboot",
+            ])
+            .args(self.board())
+            .arg("-m")
+            .arg(format!("{}M", self.memory_mib()))
+            .args(self.accelerator())
+            .args([
+                "-chardev",
+                "file,id=console,path=console.log",
+                "-serial",
+                "chardev:console",
+            ])
+            .arg("-object")
+            .arg(format!(
+                "memory-backend-file,id=shared,share=on,mem-path={SHARED},size={SHARED_MIB}M"
+            ))
+            .args(["-device", "ivshmem-plain,memdev=shared"]);
+        self.boot(run)
+    }
+
+    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that moves words when told to.
+    fn board(self) -> Vec<&'static str> {
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
+            // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
+            Firmware::LinuxWithSvm => vec!["-cpu", "EPYC,+svm"],
+            Firmware::LinuxWithIommu(_, width) => vec![
+                "-machine",
+                "q35",
+                "-cpu",
+                "Nehalem,+pdpe1gb",
+                "-device",
+                width.device(),
+                "-device",
+                "edu,addr=5,dma_mask=0xffffffffffffffff",
+            ],
+        }
+    }
+
+    fn accelerator(self) -> Vec<&'static str> {
+        match self.mode {
+            Mode::Counting => vec![
+                "-accel",
+                "tcg",
+                "-icount",
+                "shift=0,sleep=off",
+                "-smp",
+                "1",
+                "-rtc",
+                "base=2026-01-01,clock=vm",
+            ],
+            Mode::Race => vec!["-accel", "tcg,thread=multi", "-smp", "2"],
+        }
+    }
+
+    fn boot(self, run: Run) -> Run {
+        match self.firmware {
+            Firmware::Xen => run
+                .args(["-kernel", XEN, "-append"])
+                .arg(self.xen_command_line())
+                .arg("-initrd")
+                .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
+            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => run
+                .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
+                .arg(self.linux_command_line()),
+        }
+    }
+
+    fn xen_command_line(self) -> String {
+        format!(
+            "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M{options}",
+            self.mode.cpus(),
+            options = self.xen.words(),
+            mib = self.guest_mib(),
+        )
+    }
+
+    fn linux_command_line(self) -> String {
+        let console = match self.firmware {
+            Firmware::Xen => "hvc0",
+            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => "ttyS0",
+        };
+        // Errors and panics reach the console; -1 ends the machine at once after a panic.
+        let common = format!("console={console} panic=-1 loglevel=4");
+        match self.firmware {
+            Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
+            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, _) => format!(
+                "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(mode: Mode, firmware: Firmware) -> String {
+        let machine = Machine {
+            mode,
+            firmware,
+            pages_mib: 64,
+            xen: XenOptions::Default,
+        };
+        machine.command().to_string()
+    }
+
+    #[test]
+    fn a_counting_machine_has_one_cpu_and_no_clock_of_its_own() {
+        let command = command(Mode::Counting, Firmware::Xen);
+        for part in [
+            "-icount shift=0,sleep=off",
+            "-smp 1",
+            "clock=vm",
+            "dom0_max_vcpus=1",
+            "-m 768M",
+        ] {
+            assert!(command.contains(part), "{part} not in {command}");
+        }
+    }
+
+    #[test]
+    fn a_racing_machine_has_two_cpus_in_parallel() {
+        let command = command(Mode::Race, Firmware::Xen);
+        for part in ["thread=multi", "-smp 2", "dom0_max_vcpus=2"] {
+            assert!(command.contains(part), "{part} not in {command}");
+        }
+        assert!(!command.contains("icount"));
+    }
+
+    #[test]
+    fn no_machine_has_a_network_or_names_a_folder() {
+        for firmware in [Firmware::Xen, Firmware::Linux, Firmware::LinuxWithSvm] {
+            let command = command(Mode::Counting, firmware);
+            assert!(
+                command.contains("-nodefaults") && !command.contains("-net"),
+                "{command}"
+            );
+            assert!(!command.contains('/'), "{command}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The routes that this host bills.
+
+pub mod demand;
+pub mod pin;

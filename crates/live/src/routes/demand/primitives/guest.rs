@@ -1,0 +1,180 @@
+//! A vCPU that leaves the guest, and one that touches pages.
+
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use pagetoll_bill::Order;
+use pagetoll_units::Pages;
+use rustix::io::Errno;
+use vm_memory::GuestAddress;
+
+use super::round::{Round, each_takes, nanoseconds};
+use super::{Group, PAGES, Primitive};
+use crate::LiveError;
+use crate::pager::{GuestRange, MemorySource, Mode, Options, Pager, Sharing, Waiting};
+use crate::routes::demand::Mechanism;
+use crate::routes::demand::backing::Backing;
+use crate::routes::demand::guest::{self, Parameters, Program};
+use crate::routes::demand::machine::{Machine, Slots};
+use crate::routes::demand::order::{Memory, Pinning, Request, Ring, Sequence, Touch};
+use crate::routes::demand::run::{Measured, Setup};
+
+pub(super) const GROUP: Group = Group {
+    name: "the guest",
+    measure,
+    primitives: &[
+        Primitive::VmExit,
+        Primitive::EfaultRoundTrip,
+        Primitive::FindPage,
+        Primitive::GuestTouch,
+        Primitive::GuestZeroFill,
+        Primitive::GuestSleep,
+        Primitive::GuestReader,
+    ],
+};
+
+/// Exits of a burst.
+const EXITS: u64 = 512;
+
+fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
+    round.note(Primitive::VmExit, left()?);
+    let failed = failed(round.pages(PAGES))?;
+    round.note(Primitive::EfaultRoundTrip, failed);
+    let touch = run(round, Mechanism::Populated)?;
+    round.note(Primitive::GuestTouch, worked(&touch));
+    let kernel = run(round, Mechanism::Kernel)?;
+    round.note(Primitive::GuestZeroFill, worked(&kernel));
+    let uffd = run(round, Mechanism::Uffd)?;
+    round.note(Primitive::GuestSleep, worked(&uffd));
+    let reader = nanoseconds(uffd.readers_worked) / PAGES as f64;
+    round.note(Primitive::GuestReader, reader);
+    let exit = run(round, Mechanism::Exit)?.by_vcpus;
+    match exit.decoded + exit.reported {
+        0 => round.lacks(Primitive::FindPage, "no page had to be found"),
+        found => {
+            let each = nanoseconds(exit.resolving) / found as f64;
+            round.note(Primitive::FindPage, each);
+        }
+    }
+    Ok(())
+}
+
+/// What a page takes of the vCPU thread.
+fn worked(run: &Measured) -> f64 {
+    nanoseconds(run.worked) / PAGES as f64
+}
+
+/// A run of the route itself, on one vCPU, page by page.
+fn run(round: &Round<'_>, mechanism: Mechanism) -> Result<Measured, LiveError> {
+    let request = request();
+    Setup {
+        request: &request,
+        mechanism,
+        vcpus: 1,
+        batch: 1,
+        content: round.content,
+        stop: round.here.stop,
+    }
+    .run()
+}
+
+/// The vCPU and its reader on one CPU: what the vCPU thread itself does is the same anywhere.
+fn request() -> Request {
+    Request {
+        order: Order {
+            pages: Pages(PAGES),
+            batches: vec![1],
+            mechanisms: Vec::new(),
+            runs: 1,
+        },
+        vcpus: vec![1],
+        readers: 1,
+        waiting: Waiting::Poll,
+        sharing: Sharing::One,
+        mode: Mode::Missing,
+        memory: Memory::Anonymous,
+        touch: Touch::Write,
+        sequence: Sequence::Sequential,
+        seed: 1,
+        ring: Ring::Three,
+        pinning: Pinning::Together,
+        beside: None,
+        command: String::new(),
+    }
+}
+
+/// A port write by the guest, out to this process and back.
+fn left() -> Result<f64, LiveError> {
+    let machine = Machine::new(Backing::new(Memory::Anonymous, 1, PAGES)?, Slots::All)?;
+    let mut vcpu = started(&machine, Program::Leave)?;
+    each_takes(EXITS, || (0..EXITS).try_for_each(|_| leave(&mut vcpu)))
+}
+
+fn leave(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
+    loop {
+        match vcpu.run() {
+            Ok(VcpuExit::IoOut(..)) => return Ok(()),
+            Err(error) if is_interrupted(error) => {}
+            other => return Err(unforeseen("a port write", &format!("{other:?}"))),
+        }
+    }
+}
+
+/// A missing page that nobody brings in, again and again.
+fn failed(content: &[u8]) -> Result<f64, LiveError> {
+    let machine = Machine::new(Backing::new(Memory::Anonymous, 1, PAGES)?, Slots::All)?;
+    let range = GuestRange {
+        start: GuestAddress(machine.backing.layout.data),
+        bytes: PAGES * 4096,
+    };
+    let memory = machine.backing.memory.clone();
+    let pager = Pager::new(memory, &[range], MemorySource(content), Options::default())?;
+    let mut vcpu = started(&machine, Program::Touch)?;
+    pager.attach(&mut vcpu)?;
+    each_takes(EXITS, || (0..EXITS).try_for_each(|_| fail(&mut vcpu)))
+}
+
+fn fail(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
+    loop {
+        match vcpu.run() {
+            Ok(VcpuExit::MemoryFault { .. }) => return Ok(()),
+            Err(error) if error.errno() == Errno::FAULT.raw_os_error() => return Ok(()),
+            Err(error) if is_interrupted(error) => {}
+            other => return Err(unforeseen("a missing page", &format!("{other:?}"))),
+        }
+    }
+}
+
+fn is_interrupted(error: kvm_ioctls::Error) -> bool {
+    let errno = Errno::from_raw_os_error(error.errno());
+    errno == Errno::INTR || errno == Errno::AGAIN
+}
+
+fn unforeseen(wanted: &str, how: &str) -> LiveError {
+    LiveError::Guest {
+        mechanism: wanted.to_owned(),
+        vcpu: 0,
+        how: how.to_owned(),
+    }
+}
+
+/// A vCPU at the beginning of a program.
+fn started(machine: &Machine, program: Program) -> Result<VcpuFd, LiveError> {
+    let layout = machine.backing.layout;
+    let vcpu = machine.vcpu(0)?;
+    let fresh = vcpu
+        .get_sregs()
+        .map_err(LiveError::system("KVM_GET_SREGS"))?;
+    vcpu.set_sregs(&guest::long_mode(fresh, Ring::Three))
+        .map_err(LiveError::system("KVM_SET_SREGS"))?;
+    let order: Vec<u64> = (0..PAGES).map(|page| page * 4096).collect();
+    guest::write(&machine.backing.memory, layout.order_of(0), &order)?;
+    let parameters = Parameters {
+        data: layout.data_of(0),
+        order: layout.order_of(0),
+        pages: PAGES,
+        step: 0,
+        first: 0,
+    };
+    vcpu.set_regs(&guest::registers(program, parameters))
+        .map_err(LiveError::system("KVM_SET_REGS"))?;
+    Ok(vcpu)
+}

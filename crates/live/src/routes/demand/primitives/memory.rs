@@ -1,0 +1,208 @@
+//! Pages put into memory by user space and by the kernel.
+
+#![allow(unsafe_code, reason = "userfaultfd and advice about mapped memory")]
+
+use rustix::mm::Advice;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
+
+use super::round::{Round, each_takes, nanoseconds};
+use super::{Group, PAGES, Primitive};
+use crate::LiveError;
+use crate::pager::{
+    Delivery, GuestRange, HostRange, MemorySource, Mode, Options, Pager, Userfaultfd, Wake,
+};
+use crate::routes::demand::backing::Backing;
+use crate::routes::demand::guest::unwritable;
+use crate::routes::demand::order::Memory;
+use crate::thread_time::thread_time;
+
+/// Pages of a call, from one to as many as make the call itself nothing.
+const BATCHES: [u64; 4] = [1, 16, 64, 512];
+
+pub(super) const GROUP: Group = Group {
+    name: "memory",
+    measure,
+    primitives: &[
+        Primitive::CopyAndWake,
+        Primitive::Copy(1),
+        Primitive::Copy(16),
+        Primitive::Copy(64),
+        Primitive::Copy(512),
+        Primitive::Continue(1),
+        Primitive::Continue(16),
+        Primitive::Continue(64),
+        Primitive::Continue(512),
+        Primitive::PopulateWrite,
+        Primitive::FirstTouch,
+        Primitive::Munmap,
+        Primitive::BringIn,
+        Primitive::ReadSource,
+    ],
+};
+
+fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
+    let copy = copied(round.pages(PAGES), (1, Wake::Waiters))?;
+    round.note(Primitive::CopyAndWake, copy);
+    for pages in BATCHES {
+        let copy = copied(round.pages(PAGES), (pages, Wake::Nobody))?;
+        round.note(Primitive::Copy(pages), copy);
+    }
+    continued(round)?;
+    brought_in(round)?;
+    touched(round)
+}
+
+/// A page of `UFFDIO_COPY` calls.
+fn copied(content: &[u8], (pages, wake): (u64, Wake)) -> Result<f64, LiveError> {
+    let fresh = Fresh::new(Memory::Anonymous)?;
+    let userfaultfd = fresh.registered(Mode::Missing)?;
+    let mut start = fresh.range.start;
+    each_takes(PAGES, || {
+        for content in content.chunks(bytes_of(pages)) {
+            let copied = userfaultfd.copy(start, content, wake);
+            copied.map_err(LiveError::system("UFFDIO_COPY"))?;
+            start += content.len() as u64;
+        }
+        Ok(())
+    })
+}
+
+/// A page of `UFFDIO_CONTINUE` calls, where the kernel knows minor faults of shared memory (Linux 5.14).
+fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
+    for pages in BATCHES {
+        let fresh = Fresh::new(Memory::Shmem)?;
+        fresh.backing.fill_page_cache(round.pages(PAGES))?;
+        let userfaultfd = match fresh.registered(Mode::Minor) {
+            Ok(userfaultfd) => userfaultfd,
+            Err(error) => {
+                round.lacks(Primitive::Continue(pages), error.to_string());
+                continue;
+            }
+        };
+        let mut part = HostRange {
+            bytes: pages * 4096,
+            ..fresh.range
+        };
+        let each = each_takes(PAGES, || {
+            for _ in 0..PAGES / pages {
+                let mapped = userfaultfd.resume(part, Wake::Nobody);
+                mapped.map_err(LiveError::system("UFFDIO_CONTINUE"))?;
+                part.start += part.bytes;
+            }
+            Ok(())
+        })?;
+        round.note(Primitive::Continue(pages), each);
+    }
+    Ok(())
+}
+
+/// The pager's own handler, page by page, without anybody that faults.
+fn brought_in(round: &mut Round<'_>) -> Result<(), LiveError> {
+    let backing = Backing::new(Memory::Anonymous, 1, PAGES)?;
+    let start = GuestAddress(backing.layout.data);
+    let range = GuestRange {
+        start,
+        bytes: PAGES * 4096,
+    };
+    let options = Options {
+        batch: 1,
+        ..Options::default()
+    };
+    let source = MemorySource(round.pages(PAGES));
+    let pager = Pager::new(backing.memory.clone(), &[range], source, options)?;
+    let mut handler = pager.handler();
+    let each = each_takes(PAGES, || {
+        for page in 0..PAGES {
+            let address = GuestAddress(start.0 + page * 4096);
+            handler.bring_in(address, Wake::Nobody)?;
+        }
+        Ok(())
+    })?;
+    let reading = nanoseconds(handler.counts().reading) / PAGES as f64;
+    round.note(Primitive::BringIn, each);
+    round.note(Primitive::ReadSource, reading);
+    Ok(())
+}
+
+/// What the kernel does by itself, and giving it back: the mapping's own share cancels out.
+fn touched(round: &mut Round<'_>) -> Result<(), LiveError> {
+    let untouched = Fresh::new(Memory::Anonymous)?;
+    let empty = untouched.given_back();
+    let fresh = Fresh::new(Memory::Anonymous)?;
+    let first = fresh.touch()?;
+    let full = fresh.given_back();
+    round.note(Primitive::FirstTouch, first);
+    round.note(Primitive::Munmap, (full - empty) / PAGES as f64);
+    match Fresh::new(Memory::Anonymous)?.populate() {
+        Ok(populate) => round.note(Primitive::PopulateWrite, populate),
+        Err(error) => round.lacks(
+            Primitive::PopulateWrite,
+            format!("{error}; use Linux 5.14 or later"),
+        ),
+    }
+    Ok(())
+}
+
+/// Memory that nobody has touched.
+struct Fresh {
+    backing: Backing,
+    range: HostRange,
+}
+
+impl Fresh {
+    fn new(kind: Memory) -> Result<Self, LiveError> {
+        let backing = Backing::new(kind, 1, PAGES)?;
+        let range = HostRange {
+            start: backing.data_address()?,
+            bytes: PAGES * 4096,
+        };
+        Ok(Self { backing, range })
+    }
+
+    fn registered(&self, mode: Mode) -> Result<Userfaultfd, LiveError> {
+        let new = Userfaultfd::new(Delivery::Error);
+        let userfaultfd = new.map_err(LiveError::system("userfaultfd"))?;
+        // SAFETY: the range is a mapping of `backing`, and nobody touches what is missing there.
+        let registered = unsafe { userfaultfd.register(self.range, mode) };
+        registered.map_err(LiveError::system("UFFDIO_REGISTER"))?;
+        Ok(userfaultfd)
+    }
+
+    fn touch(&self) -> Result<f64, LiveError> {
+        let start = self.backing.layout.data;
+        each_takes(PAGES, || {
+            for page in 0..PAGES {
+                let written = self
+                    .backing
+                    .memory
+                    .write_obj(1_u8, GuestAddress(start + page * 4096));
+                written.map_err(|error| unwritable(&error))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn populate(&self) -> Result<f64, LiveError> {
+        let data = GuestAddress(self.backing.layout.data);
+        let start = self.backing.memory.get_host_address(data);
+        let start = start.map_err(|error| unwritable(&error))?;
+        each_takes(PAGES, || {
+            let bytes = bytes_of(PAGES);
+            // SAFETY: the range is a mapping of `backing`, which this only makes present.
+            let done =
+                unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxPopulateWrite) };
+            done.map_err(LiveError::system("madvise(MADV_POPULATE_WRITE)"))
+        })
+    }
+
+    /// How long giving it back takes, in nanoseconds.
+    fn given_back(self) -> f64 {
+        let began = thread_time();
+        drop(self);
+        nanoseconds(thread_time() - began)
+    }
+}
+
+fn bytes_of(pages: u64) -> usize {
+    usize::try_from(pages * 4096).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,252 @@
+//! What each step of a fault costs on one machine: a host table's figures, in nanoseconds, under the names that the
+//! model uses.
+//!
+//! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
+//! wake-ups and hand-offs.
+
+use pagetoll_bill::cost::{CostKey, HostError, Nearness, Prices, Topology};
+use pagetoll_engine::Ticks;
+
+/// Ticks of the engine in a nanosecond.
+const TICKS_PER_NANO: f64 = 10.0;
+
+/// Nanoseconds as the engine counts them; nothing for what is no time.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and the value is not negative"
+)]
+pub(crate) fn ticks(nanos: f64) -> Ticks {
+    Ticks((nanos * TICKS_PER_NANO).round().max(0.0) as u64)
+}
+
+/// The other way round.
+#[expect(clippy::cast_precision_loss, reason = "a run is far below 2^53 ticks")]
+pub(crate) fn nanos(ticks: Ticks) -> f64 {
+    ticks.get() as f64 / TICKS_PER_NANO
+}
+
+/// What is laid over a table's figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    /// On what every mechanism computes.
+    pub compute: f64,
+    /// On what only a thread has that sleeps or reads faults: going to sleep, reading, waking, coming round.
+    pub asleep: f64,
+    /// On the number of lines that a page moves and nobody queues for.
+    pub others: f64,
+    /// On all that is done under the userfaultfd's locks, and on handing them over.
+    pub locked: f64,
+}
+
+impl Factors {
+    /// The table's figures as they are.
+    pub const NONE: Self = Self {
+        compute: 1.0,
+        asleep: 1.0,
+        others: 1.0,
+        locked: 1.0,
+    };
+}
+
+/// What threads compute, each alone on its core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) touch: f64,
+    pub(crate) zero_fill: f64,
+    pub(crate) sleep: f64,
+    pub(crate) exit: f64,
+    pub(crate) resolve: f64,
+    pub(crate) user: f64,
+    pub(crate) source_page: f64,
+    pub(crate) copy_call: f64,
+    pub(crate) copy_page: f64,
+    pub(crate) poll: f64,
+    pub(crate) read: f64,
+}
+
+/// Waking and being woken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    pub(crate) call: f64,
+    pub(crate) same_cpu: f64,
+    pub(crate) other_cpu: f64,
+}
+
+/// Moving lines, and handing over what lies in them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    pub(crate) hit: f64,
+    core: f64,
+    l3: f64,
+    socket: f64,
+    machine: f64,
+    pub(crate) near_grants: u32,
+    pub(crate) hand_off: f64,
+    pub(crate) under_lock: f64,
+    pub(crate) others: f64,
+}
+
+/// What queues cost that are walked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walks {
+    pub(crate) fault: f64,
+    pub(crate) reader: f64,
+    pub(crate) reader_lock: f64,
+    pub(crate) reader_lines: f64,
+}
+
+/// All of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    pub(crate) topology: Topology,
+    pub(crate) work: Work,
+    pub(crate) wake: Wake,
+    pub(crate) lines: Lines,
+    pub(crate) walks: Walks,
+    pub(crate) smt_slowdown: f64,
+    pub(crate) node_threads: f64,
+}
+
+impl Costs {
+    /// Reads them off one sample of a table. A transfer that the topology has no use for need not be there.
+    pub(crate) fn of(
+        topology: Topology,
+        prices: &Prices<'_>,
+        factors: Factors,
+    ) -> Result<Self, HostError> {
+        Ok(Self {
+            topology,
+            work: work(prices)?.scaled(factors),
+            wake: wake(prices)?.scaled(factors),
+            lines: lines(topology, prices)?.scaled(factors),
+            walks: Walks {
+                fault: prices.of(CostKey::DEMAND_QUEUE_ENTRY)?,
+                reader: prices.of(CostKey::DEMAND_EPOLL_CALLBACK)?,
+                reader_lock: prices
+                    .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
+                    .unwrap_or(1.0),
+                reader_lines: prices.of(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
+            },
+            smt_slowdown: if topology.threads > 1 {
+                prices.of(CostKey::DEMAND_SMT_SLOWDOWN)?
+            } else {
+                1.0
+            },
+            node_threads: if topology.sockets > 1 {
+                prices.of(CostKey::DEMAND_NODE_THREADS)?
+            } else {
+                f64::INFINITY
+            },
+        })
+    }
+}
+
+fn work(prices: &Prices<'_>) -> Result<Work, HostError> {
+    Ok(Work {
+        touch: prices.of(CostKey::DEMAND_TOUCH)?,
+        zero_fill: prices.of(CostKey::DEMAND_ZERO_FILL)?,
+        sleep: prices.of(CostKey::DEMAND_SLEEP)?,
+        exit: prices.of(CostKey::DEMAND_EXIT)?,
+        resolve: prices.of(CostKey::DEMAND_RESOLVE)?,
+        user: prices.of(CostKey::DEMAND_USER)?,
+        source_page: prices.of(CostKey::DEMAND_SOURCE_PAGE)?,
+        copy_call: prices.of(CostKey::DEMAND_COPY_CALL)?,
+        copy_page: prices.of(CostKey::DEMAND_COPY_PAGE)?,
+        poll: prices.of(CostKey::DEMAND_POLL)?,
+        read: prices.of(CostKey::DEMAND_READ)?,
+    })
+}
+
+fn wake(prices: &Prices<'_>) -> Result<Wake, HostError> {
+    Ok(Wake {
+        call: prices.of(CostKey::DEMAND_WAKE)?,
+        same_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
+        other_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_OTHER)?,
+    })
+}
+
+fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, HostError> {
+    let loaded = prices.given(CostKey::DEMAND_LINE_LOADED).unwrap_or(1.0);
+    let between = |parts: u32, key| {
+        if parts > 1 {
+            Ok(loaded * prices.of(key)?)
+        } else {
+            Ok(0.0)
+        }
+    };
+    Ok(Lines {
+        hit: prices.of(CostKey::DEMAND_LINE_HIT)?,
+        core: between(topology.threads, CostKey::DEMAND_LINE_SMT)?,
+        l3: between(topology.cores, CostKey::DEMAND_LINE_L3)?,
+        socket: between(topology.l3_groups, CostKey::DEMAND_LINE_SOCKET)?,
+        machine: between(topology.sockets, CostKey::DEMAND_LINE_REMOTE)?,
+        near_grants: whole(prices.of(CostKey::DEMAND_NEAR_GRANTS)?),
+        hand_off: prices.of(CostKey::DEMAND_HAND_OFF)?,
+        under_lock: prices.of(CostKey::DEMAND_LOCK_LINES)?,
+        others: prices.given(CostKey::DEMAND_OTHER_LINES).unwrap_or(0.0),
+    })
+}
+
+/// The nearest whole number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and no figure is negative"
+)]
+fn whole(number: f64) -> u32 {
+    number.round() as u32
+}
+
+impl Work {
+    fn scaled(self, factors: Factors) -> Self {
+        let Factors {
+            compute, asleep, ..
+        } = factors;
+        Self {
+            touch: self.touch * compute,
+            zero_fill: self.zero_fill * compute,
+            sleep: self.sleep * asleep,
+            exit: self.exit * compute,
+            resolve: self.resolve * compute,
+            user: self.user * compute,
+            source_page: self.source_page * compute,
+            copy_call: self.copy_call * compute,
+            copy_page: self.copy_page * compute,
+            poll: self.poll * asleep,
+            read: self.read * asleep,
+        }
+    }
+}
+
+impl Wake {
+    fn scaled(self, factors: Factors) -> Self {
+        Self {
+            call: self.call * factors.asleep * factors.locked,
+            same_cpu: self.same_cpu * factors.asleep,
+            other_cpu: self.other_cpu * factors.asleep,
+        }
+    }
+}
+
+impl Lines {
+    fn scaled(self, factors: Factors) -> Self {
+        Self {
+            hand_off: self.hand_off * factors.locked,
+            under_lock: self.under_lock * factors.locked,
+            others: self.others * factors.others,
+            ..self
+        }
+    }
+
+    /// An access on one CPU of a line that another has.
+    pub(crate) const fn access(&self, nearness: Nearness) -> f64 {
+        match nearness {
+            Nearness::Cpu => self.hit,
+            Nearness::Core => self.core,
+            Nearness::L3 => self.l3,
+            Nearness::Socket => self.socket,
+            Nearness::Machine => self.machine,
+        }
+    }
+}

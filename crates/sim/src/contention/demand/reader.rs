@@ -1,0 +1,91 @@
+//! A reader thread: waits for faults, takes the oldest, brings its page in, wakes its vCPU.
+//!
+//! Steps and the functions that they stand for (Linux 6.8, tools/testing/selftests/kvm/lib/userfaultfd_util.c with an
+//! epoll instance for each reader):
+//!
+//! | step | functions |
+//! |---|---|
+//! | wait | `epoll_wait`, level-triggered: a reader that a walk has marked asks the userfaultfd again (`ep_item_poll`, `userfaultfd_poll`) before it sleeps |
+//! | read | `fdget`, `userfaultfd_ctx_read`: `fd_wqh.lock`, in it `fault_pending_wqh.lock`: the oldest entry moves to `fault_wqh`, `refile_seq` counts; `fdput`. EAGAIN when another reader was faster |
+//! | bring in | as [`super::vcpu`] |
+//! | wake | `wake_userfault` .. `__wake_userfault`: under `fault_pending_wqh.lock` all entries of both queues are looked at, and `try_to_wake_up` is called for those of the range |
+
+use std::rc::Rc;
+
+use pagetoll_engine::{Cx, Sharing, WakeUp};
+
+use super::shared::Shared;
+use super::vcpu::Progress;
+
+/// A reader's thread.
+pub(crate) struct Reader {
+    /// Pages brought in for a fault.
+    pub(crate) batch: u32,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) progress: Rc<Progress>,
+}
+
+impl Reader {
+    /// Serves faults until the run is over.
+    pub(crate) async fn run(self, cx: &Cx) {
+        let shared = &*self.shared;
+        let Shared { costs, tolls, .. } = shared;
+        let epoll = shared.readers.stand(cx, Sharing::Exclusive, 0);
+        while self.progress.ended.get().is_none() {
+            shared.compute(cx, tolls.syscalls, costs.work.poll).await;
+            shared.locks.read(cx).await;
+            if shared.unread.borrow().is_empty() {
+                epoll.wait().await;
+                continue;
+            }
+            if let Some(vcpu) = self.read(cx).await {
+                self.serve(cx, vcpu).await;
+            }
+            // Who was woken onto this CPU gets it at the return to user space.
+            cx.yield_core().await;
+        }
+    }
+
+    /// Takes the oldest fault.
+    async fn read(&self, cx: &Cx) -> Option<u32> {
+        let shared = &*self.shared;
+        let Shared { costs, tolls, .. } = shared;
+        shared.file.access(cx).await;
+        shared.compute(cx, tolls.syscalls, costs.work.read).await;
+        shared.locks.access(cx).await;
+        let taken = {
+            let (_fd, _) = shared.fd.acquire(cx).await;
+            shared.locks.access(cx).await;
+            let (_pending, last) = shared.pending.acquire(cx).await;
+            let taken = shared.unread.borrow_mut().pop_front();
+            if taken.is_some() {
+                shared.change_list(cx, last, 2.5).await;
+                shared.refcount.access(cx).await;
+            }
+            taken
+        };
+        shared.file.access(cx).await;
+        taken
+    }
+
+    /// Brings the page in and wakes the vCPU.
+    async fn serve(&self, cx: &Cx, vcpu: u32) {
+        let shared = &*self.shared;
+        let Shared { costs, tolls, .. } = shared;
+        let source = costs.work.source_page * f64::from(self.batch);
+        shared
+            .compute(cx, tolls.user, costs.work.user + source)
+            .await;
+        shared.file.access(cx).await;
+        shared.bring_in(cx, self.batch).await;
+        shared.locks.access(cx).await;
+        {
+            let (_guard, last) = shared.pending.acquire(cx).await;
+            shared.change_list(cx, last, 1.0).await;
+            let key = u64::from(vcpu);
+            let whose = WakeUp::all().keyed(key..=key);
+            shared.faults.wake(cx, whose).await;
+        }
+        shared.file.access(cx).await;
+    }
+}

@@ -1,0 +1,190 @@
+//! One run in virtual time: threads, what they share, and what comes of it once it is steady.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pagetoll_bill::cost::{HostError, Prices, Topology};
+use pagetoll_engine::{Engine, RunError, Setup, SetupError, SpawnError, TaskId, Ticks};
+use thiserror::Error;
+
+use super::Scenario;
+use super::costs::{Costs, Factors, nanos, ticks};
+use super::places::Places;
+use super::reader::Reader;
+use super::shared::{Shared, mean_transfer};
+use super::tolls::DemandTolls;
+use super::vcpu::{Progress, Vcpu};
+
+/// Why a run came to nothing.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum DemandError {
+    /// The table lacks a figure or the topology.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// No vCPU or reader, or more than the model takes.
+    #[error("{0} vCPUs and {1} readers: expected 1 to {most} of either", most = super::MOST_VCPUS)]
+    Threads(u32, u32),
+    /// No page at once.
+    #[error("a batch of 0 pages: expected at least 1")]
+    NoBatch,
+    /// The engine cannot be built so.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A thread cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// Threads wait for each other for ever, or the model misuses the engine.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// What threads of one kind have spent, in nanoseconds for each page, by toll.
+pub type Spent = BTreeMap<String, f64>;
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// Pages of all vCPUs in a second, from when the run was steady to its end.
+    pub pages_per_second: f64,
+    /// Pages that were counted.
+    pub pages: u64,
+    /// What a page took of its vCPU's thread that did not sleep.
+    pub vcpu: Spent,
+    /// What a page took of readers.
+    pub reader: Spent,
+}
+
+/// Pages that are brought in before a run counts, and at its end: all threads come round a few times.
+fn goals(scenario: &Scenario) -> (u64, u64) {
+    let vcpus = u64::from(scenario.vcpus);
+    let batch = u64::from(scenario.batch);
+    let warm = batch * LEAST_WARM.max(WARM_ROUNDS * vcpus);
+    let counted = (batch * LEAST_COUNTED).max(scenario.pages.max(batch) * vcpus);
+    (warm, warm + counted)
+}
+
+/// Faults before a run counts: of all vCPUs together at least, and of each on average.
+const LEAST_WARM: u64 = 80;
+const WARM_ROUNDS: u64 = 4;
+/// Faults that are counted at least: then the rates of two seeds differ by a few percent.
+const LEAST_COUNTED: u64 = 400;
+
+/// Runs a scenario; the same for the same arguments.
+///
+/// # Errors
+/// The table lacks a figure; the scenario makes no sense; a deadlock, with who waits for whom.
+pub fn run(
+    (topology, prices): (Topology, &Prices<'_>),
+    factors: Factors,
+    scenario: &Scenario,
+) -> Result<Ran, DemandError> {
+    scenario.check()?;
+    let costs = Costs::of(topology, prices, factors)?;
+    let (names, tolls) = DemandTolls::register();
+    let readers = scenario.readers();
+    let setup = Setup {
+        tasks: scenario.vcpus + readers,
+        cores: topology.cpus(),
+        records: 1 << 10,
+        seed: scenario.seed,
+        ..Setup::default()
+    };
+    let mut engine = Engine::new(&setup, names)?;
+    let places = Places::new(
+        (topology, costs.node_threads),
+        (scenario.vcpus, readers),
+        scenario.pinning,
+    );
+    let line = mean_transfer(&costs, &places, (scenario.vcpus, readers));
+    let shared = Shared::new(&engine, (costs, tolls), scenario.what_if, line);
+    let progress = Rc::new(Progress::new(goals(scenario), scenario.vcpus));
+    let threads = spawn(
+        &mut engine,
+        (Rc::new(shared), &progress),
+        (scenario, places),
+    )?;
+    complete(&mut engine, &progress)?;
+    Ok(summary(&engine, &progress, &threads))
+}
+
+/// vCPUs' threads, and readers'.
+type Threads = (Vec<TaskId>, Vec<TaskId>);
+
+fn spawn(
+    engine: &mut Engine,
+    (shared, progress): (Rc<Shared>, &Rc<Progress>),
+    (scenario, places): (&Scenario, Places),
+) -> Result<Threads, SpawnError> {
+    let readers = (0..scenario.readers()).map(|number| {
+        let reader = Reader {
+            batch: scenario.batch,
+            shared: Rc::clone(&shared),
+            progress: Rc::clone(progress),
+        };
+        engine.spawn("reader", places.reader(number), async move |cx| {
+            reader.run(&cx).await;
+        })
+    });
+    let readers = readers.collect::<Result<_, _>>()?;
+    let vcpus = (0..scenario.vcpus).map(|number| {
+        let vcpu = Vcpu {
+            number,
+            mechanism: scenario.mechanism,
+            batch: scenario.batch,
+            shared: Rc::clone(&shared),
+            progress: Rc::clone(progress),
+        };
+        engine.spawn("vcpu", places.vcpu(number), async move |cx| {
+            vcpu.run(&cx).await;
+        })
+    });
+    Ok((vcpus.collect::<Result<_, _>>()?, readers))
+}
+
+/// How often it is looked whether a run is over.
+const STEP_NANOS: f64 = 20_000.0;
+
+/// Runs until enough pages are in. Threads that sleep then are left so.
+fn complete(engine: &mut Engine, progress: &Progress) -> Result<(), RunError> {
+    while progress.ended.get().is_none() {
+        let until = engine.now().checked_add(ticks(STEP_NANOS));
+        let Some(until) = until else { break };
+        let stopped = engine.run_until(until);
+        // A reader that sleeps when the last vCPU has ended is no deadlock.
+        if progress.ended.get().is_none() {
+            stopped?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+fn summary(engine: &Engine, progress: &Progress, (vcpus, readers): &Threads) -> Ran {
+    let (began, ended) = (progress.began.get(), progress.ended.get());
+    let rate = began.zip(ended).map_or(0.0, |((first, from), (last, to))| {
+        (last - first) as f64 * 1e9 / nanos(to.since(from))
+    });
+    let pages = progress.pages.get() as f64;
+    let counted = began
+        .zip(ended)
+        .map_or(0, |((first, _), (last, _))| last - first);
+    Ran {
+        pages_per_second: rate,
+        pages: counted,
+        vcpu: spent(engine, vcpus, pages),
+        reader: spent(engine, readers, pages),
+    }
+}
+
+fn spent(engine: &Engine, threads: &[TaskId], pages: f64) -> Spent {
+    let mut spent = Spent::new();
+    for (toll, name) in engine.tolls().iter().filter(|(_, name)| *name != "start") {
+        let total = threads.iter().fold(Ticks::ZERO, |sum, &thread| {
+            sum.saturating_add(engine.total(thread, toll).ticks)
+        });
+        if total > Ticks::ZERO {
+            spent.insert(name.to_owned(), nanos(total) / pages);
+        }
+    }
+    spent
+}

@@ -1,0 +1,240 @@
+//! What all threads share: contended lines, the userfaultfd's locks and queues, and the cores' threads.
+//!
+//! | object | of the real system (Linux 6.8) |
+//! |---|---|
+//! | `mm` | the line of `struct mm_struct` with `mm_users`, `mmap_lock`'s count and owner, and `pgd` |
+//! | `file` | the reference count of the userfaultfd's `struct file`: `fdget` and `fdput` of a process with threads |
+//! | `mmu_lock` | `kvm->mmu_lock`, taken for reading by the TDP MMU (arch/x86/kvm/mmu/mmu.c, `kvm_tdp_mmu_page_fault`) |
+//! | `stat` | `kvm->stat.pages`, counted with every entry that is set (arch/x86/kvm/mmu.h, `kvm_update_page_stats`) |
+//! | `locks` | the line of `struct userfaultfd_ctx` with the locks and heads of its wait queues |
+//! | `refcount` | its next line: `refcount` and `refile_seq` |
+//! | `pending` | `fault_pending_wqh.lock` |
+//! | `fd` | `fd_wqh.lock` |
+//! | `readers` | the entries of readers' epolls on `fd_wqh`: `EPOLLEXCLUSIVE`, walked from the head, past each reader that is busy (fs/eventpoll.c, `ep_poll_callback` returns 0) up to the first that sleeps |
+//! | `faults` | `fault_pending_wqh` and `fault_wqh`, both walked to their ends by a wake-up (fs/userfaultfd.c, `__wake_userfault`) |
+//!
+//! Not here: page-table locks, xarrays, reverse maps, memory cgroups: vCPUs touch memory of their own, in page tables of
+//! their own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use pagetoll_bill::cost::Topology;
+use pagetoll_engine::{
+    Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
+    Toll, WaitQueue, WalkCosts,
+};
+
+use super::WhatIf;
+use super::costs::{Costs, Lines, ticks};
+use super::places::Places;
+use super::tolls::DemandTolls;
+
+/// How far what a thread computes varies from one time to the next, either way: caches, interrupts. Assumed; without
+/// it threads would run in step for ever.
+const VARIATION: f64 = 0.25;
+
+/// A userfaultfd lock, and who had it last.
+pub(crate) struct QueueLock {
+    lock: SpinLock,
+    last: Cell<Option<CoreId>>,
+}
+
+impl QueueLock {
+    /// Takes the lock, whose line must have been fetched.
+    pub(crate) async fn acquire<'a>(&'a self, cx: &'a Cx) -> (SpinGuard<'a>, Option<CoreId>) {
+        let guard = self.lock.acquire(cx).await;
+        (guard, self.last.replace(Some(cx.core())))
+    }
+}
+
+/// Everything.
+pub(crate) struct Shared {
+    pub(crate) costs: Costs,
+    pub(crate) tolls: DemandTolls,
+    pub(crate) mm: Option<CacheLine>,
+    pub(crate) file: CacheLine,
+    pub(crate) mmu_lock: CacheLine,
+    pub(crate) stat: CacheLine,
+    pub(crate) locks: CacheLine,
+    pub(crate) refcount: CacheLine,
+    pub(crate) pending: QueueLock,
+    pub(crate) fd: QueueLock,
+    pub(crate) readers: WaitQueue,
+    pub(crate) faults: WaitQueue,
+    /// Faults that nobody has read yet, the oldest first, by vCPU.
+    pub(crate) unread: RefCell<VecDeque<u32>>,
+    /// Who has last brought a page in.
+    last: Cell<Option<CoreId>>,
+    /// By core of the topology: how many of its threads compute.
+    computing: Vec<Cell<u32>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: &Engine,
+        (costs, tolls): (Costs, DemandTolls),
+        what_if: WhatIf,
+        walked_line: f64,
+    ) -> Self {
+        let make = Maker {
+            engine,
+            costs,
+            what_if,
+        };
+        Self {
+            costs,
+            tolls,
+            mm: (what_if != WhatIf::MmUsersFree).then(|| make.line("mm", tolls.line_mm)),
+            file: make.line("file", tolls.line_file),
+            stat: make.line("stat", tolls.line_stat),
+            mmu_lock: make.line("mmu_lock", tolls.line_mmu_lock),
+            locks: make.line("uffd-locks", tolls.line_locks),
+            refcount: make.line("uffd-refcount", tolls.line_refcount),
+            pending: make.lock("fault_pending_wqh", tolls.lock_pending),
+            fd: make.lock("fd_wqh", tolls.lock_fd),
+            readers: make.queue(
+                ("readers", tolls.queue_readers),
+                costs.walks.reader + costs.walks.reader_lock * walked_line,
+                costs.walks.reader_lines * walked_line,
+            ),
+            faults: make.queue(("faults", tolls.queue_faults), costs.walks.fault, 0.0),
+            unread: RefCell::default(),
+            last: Cell::new(None),
+            computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
+        }
+    }
+
+    /// Computes for about `nanos`, longer while another thread of the core does.
+    pub(crate) async fn compute(&self, cx: &Cx, toll: Toll, nanos: f64) {
+        if nanos <= 0.0 {
+            return;
+        }
+        let core = &self.computing[(cx.core().0 / self.costs.topology.threads) as usize];
+        let slowdown = if core.get() > 0 {
+            self.costs.smt_slowdown
+        } else {
+            1.0
+        };
+        core.set(core.get() + 1);
+        cx.charge(toll, ticks(nanos * slowdown * varied(cx))).await;
+        core.set(core.get() - 1);
+    }
+
+    /// Reads, modifies and writes the line of `mm_users` and `mmap_lock`.
+    pub(crate) async fn touch_mm(&self, cx: &Cx) {
+        if let Some(mm) = &self.mm {
+            mm.access(cx).await;
+        }
+    }
+
+    /// Reads `pgd` in that line.
+    pub(crate) async fn read_pgd(&self, cx: &Cx) {
+        if let Some(mm) = &self.mm {
+            mm.read(cx).await;
+        }
+    }
+
+    /// Moves the lines that every page changes and nobody queues for.
+    pub(crate) async fn touch_others(&self, cx: &Cx) {
+        let here = cx.core();
+        let Some(last) = self.last.replace(Some(here)).filter(|last| *last != here) else {
+            return;
+        };
+        let line = self
+            .costs
+            .lines
+            .access(self.costs.topology.nearness(last.0, here.0));
+        let cost = ticks(line * self.costs.lines.others);
+        cx.charge(self.tolls.line_others, cost).await;
+    }
+
+    /// Links or unlinks so many entries under a lock that `last` had before: heads lie in the locks' own line, which
+    /// those that arrive have taken meanwhile; the neighbours come from `last`.
+    pub(crate) async fn change_list(&self, cx: &Cx, last: Option<CoreId>, entries: f64) {
+        self.locks.access(cx).await;
+        let nearness = last.map(|last| self.costs.topology.nearness(last.0, cx.core().0));
+        let line = nearness.map_or(self.costs.lines.hit, |near| self.costs.lines.access(near));
+        let cost = ticks(line * self.costs.lines.under_lock * entries);
+        cx.charge(self.tolls.lists, cost).await;
+    }
+}
+
+/// A factor around 1.
+fn varied(cx: &Cx) -> f64 {
+    const STEPS: u32 = 1 << 16;
+    let draw = u32::try_from(cx.random_below(u64::from(STEPS))).unwrap_or(0);
+    1.0 + VARIATION * (2.0 * f64::from(draw) / f64::from(STEPS) - 1.0)
+}
+
+/// What moving a line costs on average that lies between vCPUs and readers.
+pub(crate) fn mean_transfer(costs: &Costs, places: &Places, (vcpus, readers): (u32, u32)) -> f64 {
+    /// Enough of either kind for a mean.
+    const SAMPLED: usize = 64;
+    let some = |count: u32| (0..count).step_by((count as usize).div_ceil(SAMPLED).max(1));
+    let mut sum = 0.0;
+    let mut pairs = 0.0;
+    for vcpu in some(vcpus) {
+        for reader in some(readers) {
+            let (from, to) = (places.vcpu(vcpu), places.reader(reader));
+            sum += costs.lines.access(costs.topology.nearness(from.0, to.0));
+            pairs += 1.0;
+        }
+    }
+    if pairs > 0.0 { sum / pairs } else { 0.0 }
+}
+
+struct Maker<'a> {
+    engine: &'a Engine,
+    costs: Costs,
+    what_if: WhatIf,
+}
+
+impl Maker<'_> {
+    fn line(&self, name: &str, toll: Toll) -> CacheLine {
+        let arbitration = match self.what_if {
+            WhatIf::FifoLines => Arbitration::Fifo,
+            _ => Arbitration::NearFirst {
+                bound: self.costs.lines.near_grants,
+            },
+        };
+        let costs = LineCosts {
+            hit: ticks(self.costs.lines.hit),
+            transfer: distance(self.costs.topology, self.costs.lines, 1.0),
+            arbitration,
+        };
+        CacheLine::new(self.engine.handle(), name, toll, costs)
+    }
+
+    fn lock(&self, name: &str, toll: Toll) -> QueueLock {
+        let Costs {
+            topology, lines, ..
+        } = self.costs;
+        let hand_off = distance(topology, lines, lines.hand_off);
+        QueueLock {
+            lock: SpinLock::new(self.engine.handle(), name, toll, hand_off),
+            last: Cell::new(None),
+        }
+    }
+
+    fn queue(&self, (name, toll): (&str, Toll), entry: f64, mark: f64) -> WaitQueue {
+        let wake = self.costs.wake;
+        let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
+        let visit = |nanos| match self.what_if {
+            WhatIf::NoWalks => Ticks::ZERO,
+            _ => ticks(nanos),
+        };
+        let costs = WalkCosts {
+            entry: visit(entry),
+            mark: visit(mark),
+            wake: ticks(wake.call),
+            latency: Distance::by(move |from, to| if from == to { same } else { other }),
+        };
+        WaitQueue::new(self.engine.handle(), name, toll, costs)
+    }
+}
+
+/// So many transfers between two CPUs.
+fn distance(topology: Topology, lines: Lines, transfers: f64) -> Distance {
+    Distance::by(move |from, to| ticks(transfers * lines.access(topology.nearness(from.0, to.0))))
+}

@@ -1,0 +1,202 @@
+//! What a vCPU's thread does for each page that its guest touches, by mechanism.
+//!
+//! Steps and the functions that they stand for (Linux 6.8, x86 with the TDP MMU):
+//!
+//! | step | functions |
+//! |---|---|
+//! | stage-2 fault | `kvm_mmu_page_fault` .. `kvm_faultin_pfn`; `hva_to_pfn_fast` finds the page, or it does not |
+//! | look up, twice | `hva_to_pfn_slow` with `FOLL_NOWAIT`, then `vma_is_valid`: `mmap_read_lock` and unlock each |
+//! | sleep | `hva_to_pfn_slow` again, without: `mmap_read_lock`, `handle_userfault`: `userfaultfd_ctx_get`, entry on `fault_pending_wqh`, `userfaultfd_must_wait`, `mmap_read_unlock`, `wake_up_poll(&fd_wqh)`, `schedule`, `userfaultfd_ctx_put`; retry under `mmap_read_lock` |
+//! | map | `kvm_tdp_mmu_map` under `read_lock(&kvm->mmu_lock)`, entry |
+//! | exit | `kvm_handle_error_pfn`, `vcpu_run` .. `kvm_vcpu_ioctl` with EFAULT, and `KVM_RUN` again. With `KVM_MEM_EXIT_ON_MISSING` only the fast look-up is tried; with `UFFD_FEATURE_SIGBUS` the slow one too |
+//! | bring in | `UFFDIO_CONTINUE` or `UFFDIO_COPY`: `fdget`, `mmget_not_zero`, `mmap_read_lock` .. `mmap_read_unlock`, `mmput`, `fdput` |
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use pagetoll_engine::{Cx, Sharing, Ticks, Time, WakeUp};
+
+use super::Mechanism;
+use super::costs::ticks;
+use super::shared::Shared;
+
+/// How long a thread that does not sleep keeps its CPU from others: shorter than the scheduler's slice, so that a short
+/// run sees them all. Assumed; switching is taken to be rare.
+const SLICE_NANOS: f64 = 100_000.0;
+
+/// How far a run has come.
+pub(crate) struct Progress {
+    /// Pages to be brought in before anything counts, and those that end the run.
+    pub(crate) goals: (u64, u64),
+    pub(crate) pages: Cell<u64>,
+    pub(crate) began: Cell<Option<(u64, Time)>>,
+    pub(crate) ended: Cell<Option<(u64, Time)>>,
+    /// By vCPU, its pages.
+    pub(crate) by_vcpu: RefCell<Vec<u64>>,
+}
+
+impl Progress {
+    pub(crate) fn new(goals: (u64, u64), vcpus: u32) -> Self {
+        Self {
+            goals,
+            pages: Cell::new(0),
+            began: Cell::new(None),
+            ended: Cell::new(None),
+            by_vcpu: RefCell::new(vec![0; vcpus as usize]),
+        }
+    }
+
+    fn add(&self, vcpu: u32, pages: u64, now: Time) {
+        let all = self.pages.get() + pages;
+        self.pages.set(all);
+        self.by_vcpu.borrow_mut()[vcpu as usize] += pages;
+        if self.began.get().is_none() && all >= self.goals.0 {
+            self.began.set(Some((all, now)));
+        }
+        if self.ended.get().is_none() && all >= self.goals.1 {
+            self.ended.set(Some((all, now)));
+        }
+    }
+}
+
+/// A vCPU's thread.
+pub(crate) struct Vcpu {
+    pub(crate) number: u32,
+    pub(crate) mechanism: Mechanism,
+    /// Pages brought in for a fault.
+    pub(crate) batch: u32,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) progress: Rc<Progress>,
+}
+
+impl Vcpu {
+    /// Touches page after page, until the run is over.
+    pub(crate) async fn run(self, cx: &Cx) {
+        let shared = &*self.shared;
+        // vCPUs do not start together.
+        let spread = ticks(shared.costs.work.touch + shared.costs.work.sleep).get() * 4;
+        let late = Ticks(cx.random_below(spread.max(1)));
+        cx.charge(shared.tolls.start, late).await;
+        let mut slice = cx.now();
+        while self.progress.ended.get().is_none() {
+            self.fault(cx).await;
+            for _ in 0..self.batch {
+                self.map(cx).await;
+            }
+            self.progress
+                .add(self.number, u64::from(self.batch), cx.now());
+            if cx.now().since(slice) > ticks(SLICE_NANOS) {
+                cx.yield_core().await;
+                slice = cx.now();
+            }
+        }
+    }
+
+    /// What it takes until the host has the page.
+    async fn fault(&self, cx: &Cx) {
+        match self.mechanism {
+            Mechanism::Populated => {}
+            Mechanism::Kernel => self.zero_fill(cx).await,
+            Mechanism::Uffd => self.sleep(cx).await,
+            Mechanism::Exit => {
+                self.look_up(cx).await;
+                self.exit(cx, self.shared.costs.work.resolve).await;
+            }
+            Mechanism::ExitOnMissing => self.exit(cx, 0.0).await,
+        }
+    }
+
+    /// Touches a page that the host has.
+    async fn map(&self, cx: &Cx) {
+        let Shared { costs, tolls, .. } = &*self.shared;
+        self.shared
+            .compute(cx, tolls.stage2, costs.work.touch)
+            .await;
+        // The fast look-up.
+        self.shared.read_pgd(cx).await;
+        self.shared.mmu_lock.access(cx).await;
+        self.shared.stat.access(cx).await;
+        self.shared.touch_others(cx).await;
+        self.shared.mmu_lock.access(cx).await;
+    }
+
+    async fn zero_fill(&self, cx: &Cx) {
+        let Shared { costs, tolls, .. } = &*self.shared;
+        self.shared.touch_mm(cx).await;
+        self.shared
+            .compute(cx, tolls.stage2, costs.work.zero_fill)
+            .await;
+        self.shared.touch_mm(cx).await;
+    }
+
+    /// The look-ups that do not sleep.
+    async fn look_up(&self, cx: &Cx) {
+        for _ in 0..4 {
+            self.shared.touch_mm(cx).await;
+        }
+    }
+
+    async fn exit(&self, cx: &Cx, resolve: f64) {
+        let shared = &*self.shared;
+        let Shared { costs, tolls, .. } = shared;
+        shared.read_pgd(cx).await;
+        shared.compute(cx, tolls.stage2, costs.work.exit).await;
+        let source = costs.work.source_page * f64::from(self.batch);
+        let user = costs.work.user + resolve + source;
+        shared.compute(cx, tolls.user, user).await;
+        shared.file.access(cx).await;
+        shared.bring_in(cx, self.batch).await;
+        shared.file.access(cx).await;
+    }
+
+    /// Announces the fault and sleeps until a reader has brought the page in.
+    async fn sleep(&self, cx: &Cx) {
+        let shared = &*self.shared;
+        let Shared { costs, tolls, .. } = shared;
+        shared
+            .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
+            .await;
+        shared.read_pgd(cx).await;
+        self.look_up(cx).await;
+        shared.touch_mm(cx).await;
+        shared.refcount.access(cx).await;
+        let key = u64::from(self.number);
+        shared.locks.access(cx).await;
+        let entry = {
+            let (_guard, last) = shared.pending.acquire(cx).await;
+            shared.change_list(cx, last, 1.0).await;
+            shared.unread.borrow_mut().push_back(self.number);
+            shared.faults.stand(cx, Sharing::Shared, key)
+        };
+        // userfaultfd_must_wait.
+        shared.read_pgd(cx).await;
+        shared.touch_mm(cx).await;
+        shared.locks.access(cx).await;
+        {
+            let (_guard, _) = shared.fd.acquire(cx).await;
+            shared.readers.wake(cx, WakeUp::one()).await;
+        }
+        entry.wait().await;
+        drop(entry);
+        shared.refcount.access(cx).await;
+        shared.touch_mm(cx).await;
+        shared
+            .compute(cx, tolls.stage2, costs.work.sleep / 2.0)
+            .await;
+        shared.touch_mm(cx).await;
+    }
+}
+
+impl Shared {
+    /// `UFFDIO_COPY` or `UFFDIO_CONTINUE` of `batch` pages, up to where it wakes.
+    pub(crate) async fn bring_in(&self, cx: &Cx, batch: u32) {
+        self.touch_mm(cx).await;
+        self.touch_mm(cx).await;
+        self.read_pgd(cx).await;
+        let pages = self.costs.work.copy_page * f64::from(batch);
+        self.compute(cx, self.tolls.copy, self.costs.work.copy_call + pages)
+            .await;
+        self.touch_mm(cx).await;
+        self.touch_mm(cx).await;
+    }
+}

@@ -1,0 +1,298 @@
+//! From bills of the lab's pin route to the figures of a host table.
+//!
+//! The model travels the very shapes that were billed. What it counts times the figures is what the lab counted: an
+//! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
+//! pages of 1 GiB are left for predictions to be held against.
+//!
+//! A kernel that takes pages one by one does two steps for every page, which no bill of it can tell apart; one that takes
+//! folios does not know a third. What a kernel lacks is taken from another one of the bills, and is then assumed.
+
+mod equations;
+
+use std::collections::BTreeMap;
+
+use pagetoll_bill::cost::{CostKey, Kind};
+use pagetoll_bill::{Backend, Bill, Route, Unit};
+use thiserror::Error;
+
+use self::equations::{Solved, System};
+use super::tariff::{MAP, UNMAP};
+use crate::calibrate::Derived;
+use pagetoll_models::vfio::Mechanism;
+
+/// What is believed of a figure that is taken from another kernel: 10 % either way.
+const ASSUMED_SPREAD: f64 = 0.1;
+/// A kernel for which one folio more costs less unpins page by page: a turn of the loop in
+/// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations cannot be had for so few instructions.
+const LEAST_OF_A_FOLIO: f64 = 20.0;
+
+/// The shapes that are read, each a row of the lab's bill on an IOMMU of 39 bits.
+pub const SHAPES: [&str; 8] = [
+    "2M",
+    "2M-entries",
+    "2M-first",
+    "2M-shifted",
+    "2M-pairs",
+    "2M-straddle",
+    "2M-apart",
+    "2M-each",
+];
+
+/// Why bills give no table.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Unsolved {
+    /// A row is not there.
+    #[error(
+        "no row {operation} of {shape} of Linux {kernel} with an IOMMU of {bits} bits; expected bills of: pagetoll bill pin \
+         --folio {}, and --folio 2M --address-width 48", SHAPES.join(",")
+    )]
+    Row {
+        /// Mapping or unmapping.
+        operation: &'static str,
+        /// The shape.
+        shape: &'static str,
+        /// The kernel.
+        kernel: String,
+        /// The width of the IOMMU's addresses.
+        bits: u8,
+    },
+    /// A kernel that is in none of the bills.
+    #[error("no rows of Linux {asked}; expected one of {known}")]
+    Kernel {
+        /// What was asked for.
+        asked: String,
+        /// The kernels of the bills.
+        known: String,
+    },
+    /// A kernel that unpins page by page, alone.
+    #[error(
+        "Linux {0} takes pages one by one, which tells too little of a page's steps; expected rows of a kernel that takes folios \
+         (6.18 or later) beside it"
+    )]
+    Alone(String),
+    /// Equations that say the same twice.
+    #[error(
+        "{operation} of Linux {kernel}: the rows do not tell the steps apart; expected those that the lab makes"
+    )]
+    Singular {
+        /// Mapping or unmapping.
+        operation: &'static str,
+        /// The kernel.
+        kernel: String,
+    },
+}
+
+/// The kernels that the bills have rows of, each once.
+#[must_use]
+pub fn kernels(bills: &[Bill]) -> Vec<String> {
+    let mut kernels = Vec::new();
+    for kernel in of_lab(bills)
+        .flat_map(|bill| &bill.rows)
+        .filter_map(|row| row.kernel.clone())
+    {
+        if !kernels.contains(&kernel) {
+            kernels.push(kernel);
+        }
+    }
+    kernels
+}
+
+fn of_lab(bills: &[Bill]) -> impl Iterator<Item = &Bill> {
+    bills.iter().filter(|bill| {
+        bill.route == Route::Pin && bill.backend == Backend::Lab && bill.unit == Unit::Instructions
+    })
+}
+
+/// The figures of a kernel.
+///
+/// # Errors
+/// [`Unsolved`]: what the bills lack.
+pub fn figures(bills: &[Bill], kernel: &str) -> Result<Vec<Derived>, Unsolved> {
+    let known = kernels(bills);
+    if !known.iter().any(|other| other == kernel) {
+        return Err(Unsolved::Kernel {
+            asked: kernel.to_owned(),
+            known: known.join(", "),
+        });
+    }
+    let manner = manner(bills, kernel)?;
+    let mut other = None;
+    for candidate in known.iter().filter(|other| *other != kernel) {
+        if manner_of(bills, candidate) != Some(manner) {
+            other = Some(candidate.as_str());
+            break;
+        }
+    }
+    match (manner, other) {
+        (Mechanism::PerPage, None) => Err(Unsolved::Alone(kernel.to_owned())),
+        (Mechanism::PerPage, Some(other)) => {
+            let folios = solved(bills, other, &BTreeMap::new())?;
+            let own = solved(bills, kernel, &values(&folios))?;
+            Ok(joined(own, assumed(folios, other)))
+        }
+        (_, other) => {
+            let own = solved(bills, kernel, &BTreeMap::new())?;
+            let Some(other) = other else { return Ok(own) };
+            let pages = solved(bills, other, &values(&own))?;
+            Ok(joined(own, assumed(pages, other)))
+        }
+    }
+}
+
+fn manner_of(bills: &[Bill], kernel: &str) -> Option<Mechanism> {
+    manner(bills, kernel).ok()
+}
+
+/// Whether a kernel takes pages or folios: what unpinning one folio more costs.
+fn manner(bills: &[Bill], kernel: &str) -> Result<Mechanism, Unsolved> {
+    let of_folios = UNMAP_BY_FOLIO.solve((bills, kernel), &BTreeMap::new())?;
+    let folio = of_folios
+        .iter()
+        .find(|solved| solved.key == CostKey::UNPIN_FOLIO);
+    let costs = folio.is_some_and(|folio| folio.value >= LEAST_OF_A_FOLIO);
+    Ok(if costs {
+        Mechanism::PerFolio
+    } else {
+        Mechanism::PerPage
+    })
+}
+
+fn solved(
+    bills: &[Bill],
+    kernel: &str,
+    known: &BTreeMap<CostKey, f64>,
+) -> Result<Vec<Derived>, Unsolved> {
+    let systems = match manner(bills, kernel)? {
+        Mechanism::PerPage => [MAP_BY_PAGE, UNMAP_BY_PAGE],
+        _ => [MAP_BY_FOLIO, UNMAP_BY_FOLIO],
+    };
+    let mut figures = Vec::new();
+    for system in systems {
+        let solved = system.solve((bills, kernel), known)?;
+        figures.extend(solved.into_iter().map(|one| measured(&system, one)));
+    }
+    Ok(figures)
+}
+
+fn measured(system: &System, solved: Solved) -> Derived {
+    Derived {
+        key: solved.key,
+        value: solved.value,
+        low: solved.value - solved.spread,
+        high: solved.value + solved.spread,
+        kind: Kind::Measured,
+        source: system.source(),
+    }
+}
+
+fn values(figures: &[Derived]) -> BTreeMap<CostKey, f64> {
+    figures
+        .iter()
+        .map(|figure| (figure.key, figure.value))
+        .collect()
+}
+
+fn assumed(figures: Vec<Derived>, kernel: &str) -> Vec<Derived> {
+    let assume = |figure: Derived| Derived {
+        low: figure.value * (1.0 - ASSUMED_SPREAD),
+        high: figure.value * (1.0 + ASSUMED_SPREAD),
+        kind: Kind::Assumed,
+        source: format!("as on Linux {kernel}: {}", figure.source),
+        ..figure
+    };
+    figures.into_iter().map(assume).collect()
+}
+
+/// What was measured, and of the other figures those that are not there.
+fn joined(mut own: Vec<Derived>, others: Vec<Derived>) -> Vec<Derived> {
+    let lacks = |other: &Derived| own.iter().all(|figure| figure.key != other.key);
+    let added: Vec<_> = others.into_iter().filter(lacks).collect();
+    own.extend(added);
+    own
+}
+
+const MAP_BY_FOLIO: System = System {
+    operation: MAP,
+    mechanism: Mechanism::PerFolio,
+    unknown: &[
+        CostKey::PIN_IOCTL,
+        CostKey::PIN_BATCH,
+        CostKey::PIN_ENTRY,
+        CostKey::PIN_ENTRY_LARGE,
+        CostKey::PIN_POINTER,
+        CostKey::PIN_RUN,
+        CostKey::PIN_IOMMU_ENTRY,
+    ],
+    rows: &MAP_ROWS,
+};
+
+const MAP_ROWS: [(&str, u8); 7] = [
+    ("2M", 39),
+    ("2M-entries", 39),
+    ("2M-shifted", 39),
+    ("2M-pairs", 39),
+    ("2M-straddle", 39),
+    ("2M-apart", 39),
+    ("2M-each", 39),
+];
+
+const UNMAP_BY_FOLIO: System = System {
+    operation: UNMAP,
+    mechanism: Mechanism::PerFolio,
+    unknown: &[
+        CostKey::UNPIN_IOCTL,
+        CostKey::UNPIN_TRANSLATION,
+        CostKey::UNPIN_LEVEL,
+        CostKey::UNPIN_SMALL,
+        CostKey::UNPIN_RUN,
+        CostKey::UNPIN_IOMMU_ENTRY,
+        CostKey::UNPIN_FOLIO,
+    ],
+    rows: &[
+        ("2M", 39),
+        ("2M", 48),
+        ("2M-shifted", 39),
+        ("2M-first", 39),
+        ("2M-pairs", 39),
+        ("2M-straddle", 39),
+        ("2M-apart", 39),
+    ],
+};
+
+/// A page pointer and a page's check are one and the same number of times: the first is known from elsewhere.
+const MAP_BY_PAGE: System = System {
+    operation: MAP,
+    mechanism: Mechanism::PerPage,
+    unknown: &[
+        CostKey::PIN_IOCTL,
+        CostKey::PIN_BATCH,
+        CostKey::PIN_ENTRY,
+        CostKey::PIN_ENTRY_LARGE,
+        CostKey::PIN_PAGE,
+        CostKey::PIN_RUN,
+        CostKey::PIN_IOMMU_ENTRY,
+    ],
+    rows: &MAP_ROWS,
+};
+
+/// So are a page's look-up and its unpinning.
+const UNMAP_BY_PAGE: System = System {
+    operation: UNMAP,
+    mechanism: Mechanism::PerPage,
+    unknown: &[
+        CostKey::UNPIN_IOCTL,
+        CostKey::UNPIN_PAGE,
+        CostKey::UNPIN_LEVEL,
+        CostKey::UNPIN_SMALL,
+        CostKey::UNPIN_RUN,
+        CostKey::UNPIN_IOMMU_ENTRY,
+    ],
+    rows: &[
+        ("2M", 39),
+        ("2M", 48),
+        ("2M-shifted", 39),
+        ("2M-first", 39),
+        ("2M-pairs", 39),
+        ("2M-apart", 39),
+    ],
+};

@@ -1,0 +1,360 @@
+//! Shapes of memory, and what mapping and unmapping one takes on the model.
+
+use pagetoll_bill::Layout;
+use pagetoll_units::Pages;
+
+use pagetoll_models::vfio::{
+    Argument, Container, Domain, Folio, Leaf, Mapping, Mechanism, PAGE, Tolls, Unmapping,
+};
+
+/// A shape of memory: the lab's `guests/pin-probe/bill.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name, the lab's where it means the same.
+    pub name: &'static str,
+    /// Pages of a folio.
+    folio: u64,
+    /// Pages of an entry of the process's page tables.
+    entry: u64,
+    /// Folios that are contiguous, before the next lie elsewhere.
+    run: u64,
+    /// Pages that a frame is off the place where an entry of the IOMMU could be larger than 4 KiB.
+    shift: u64,
+    /// Pages at the beginning that are not mapped, and pages of each call; 0: all in one.
+    skip: u64,
+    window: u64,
+    /// From what one call maps to what the next does, in pages; 0: there is nothing between them.
+    stride: u64,
+    /// A container takes 65,535 mappings, so that not all that is ordered is mapped one by one.
+    most: u64,
+    /// Whether it is billed only when it is asked for: it tells steps apart for [`super::calibrate`].
+    pub is_for_calibration: bool,
+}
+
+const fn shape(name: &'static str, folio: u64) -> Shape {
+    Shape {
+        name,
+        folio,
+        entry: folio,
+        run: u64::MAX,
+        shift: 0,
+        skip: 0,
+        window: 0,
+        stride: 0,
+        most: u64::MAX,
+        is_for_calibration: false,
+    }
+}
+
+const fn calibrating(name: &'static str, most: u64) -> Shape {
+    Shape {
+        most,
+        is_for_calibration: true,
+        ..shape(name, LARGE)
+    }
+}
+
+/// Pages of 2 MiB.
+const LARGE: u64 = 512;
+
+/// The shapes. Memory is taken to be as contiguous as that of a guest that has just booted, except where neighbours are
+/// apart on purpose. Such a guest gets pages of 4 KiB that follow each other, but begin anywhere.
+pub const FOLIOS: [Shape; 13] = [
+    Shape {
+        shift: 1,
+        ..shape("4K", 1)
+    },
+    shape("THP", LARGE),
+    shape("2M", LARGE),
+    shape("1G", 1 << 18),
+    Shape {
+        run: 1,
+        skip: 256,
+        window: LARGE,
+        most: 8192,
+        ..shape("2M-halves", LARGE)
+    },
+    Shape {
+        entry: 1,
+        ..shape("2M-entries", LARGE)
+    },
+    Shape {
+        window: 1,
+        most: LARGE,
+        ..shape("2M-single", LARGE)
+    },
+    Shape {
+        skip: 256,
+        ..calibrating("2M-shifted", 8192)
+    },
+    Shape {
+        window: 1,
+        stride: LARGE,
+        ..calibrating("2M-first", 32)
+    },
+    Shape {
+        window: 2,
+        stride: LARGE,
+        ..calibrating("2M-pairs", 64)
+    },
+    Shape {
+        skip: LARGE - 1,
+        window: 2,
+        stride: LARGE,
+        ..calibrating("2M-straddle", 64)
+    },
+    Shape {
+        run: 1,
+        ..calibrating("2M-apart", 8192)
+    },
+    Shape {
+        run: 1,
+        window: LARGE,
+        ..calibrating("2M-each", 8192)
+    },
+];
+
+impl Shape {
+    /// The shape of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        FOLIOS.into_iter().find(|shape| shape.name == name)
+    }
+
+    /// How many pages of it are billed when so many are ordered: whole folios.
+    pub(crate) fn pages(self, ordered: Pages) -> u64 {
+        let unit = if self.stride > 0 {
+            self.window
+        } else {
+            self.folio
+        };
+        ordered.get().min(self.most).div_ceil(unit) * unit
+    }
+
+    /// Pages of memory, whole folios, of which so many are mapped.
+    fn memory(self, pages: u64) -> u64 {
+        let spread = self.stride.checked_div(self.window).unwrap_or(0).max(1);
+        (pages * spread + self.skip).div_ceil(self.folio) * self.folio
+    }
+
+    /// The page of memory that a mapped page is.
+    const fn seen_at(self, page: u64) -> u64 {
+        self.skip
+            + match self.stride {
+                0 => page,
+                stride => page / self.window * stride + page % self.window,
+            }
+    }
+
+    /// Whether a folio does not follow the one before it. There are as many runs as asked for, or breaks after each run.
+    fn breaks_before(self, folio: u64, (folios, runs): (u64, Option<u64>)) -> bool {
+        match runs {
+            _ if folio == 0 => false,
+            Some(runs) => folio * runs / folios != (folio - 1) * runs / folios,
+            None => folio.is_multiple_of(self.run),
+        }
+    }
+}
+
+/// How much of a shape, and on what machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Pages that are mapped.
+    pub(crate) pages: u64,
+    /// Physically contiguous runs of the memory, where they are known.
+    pub(crate) runs: Option<u64>,
+    /// Tables of the IOMMU down to an entry of 4 KiB.
+    pub(crate) levels: u64,
+}
+
+impl Extent {
+    /// On an IOMMU of 39 bits, and as contiguous as the shape says.
+    pub(crate) const fn of(pages: u64) -> Self {
+        Self {
+            pages,
+            runs: None,
+            levels: 3,
+        }
+    }
+}
+
+/// What was done, and what came of it.
+pub(crate) struct Travelled {
+    pub(crate) map: Tolls,
+    pub(crate) unmap: Tolls,
+    pub(crate) pages: u64,
+    pub(crate) layout: Layout,
+    pub(crate) locked: u64,
+    pub(crate) left: u64,
+    pub(crate) misplaced: u64,
+}
+
+const VADDR: u64 = 1 << 40;
+const IOVA: u64 = 1 << 36;
+/// Everything but QEMU's VT-d's upper end and the interrupt window lies far from what is mapped here.
+const IOVA_RANGES: [(u64, u64); 1] = [(1 << 32, (1 << 39) - 1)];
+
+/// Maps and unmaps memory of a shape. Once before anything is counted, as in the lab: the first mapping makes tables.
+pub(crate) fn travel(mechanism: Mechanism, shape: Shape, extent: Extent) -> Travelled {
+    let pages = extent.pages;
+    let (mut container, layout) = furnished(mechanism, shape, extent);
+    map(&mut container, shape, pages);
+    unmap(&mut container, shape, pages);
+    container.tolls = Tolls::default();
+    map(&mut container, shape, pages);
+    let mapped = std::mem::take(&mut container.tolls);
+    let locked = container.process.locked_vm;
+    let misplaced = misplaced(&container, shape, pages);
+    unmap(&mut container, shape, pages);
+    Travelled {
+        map: mapped,
+        unmap: container.tolls,
+        pages,
+        layout,
+        locked,
+        left: container.process.locked_vm,
+        misplaced,
+    }
+}
+
+/// Where each call begins, and its pages.
+fn calls(shape: Shape, pages: u64) -> impl Iterator<Item = (u64, u64)> {
+    let window = if shape.window == 0 {
+        pages
+    } else {
+        shape.window
+    };
+    let step = usize::try_from(window).unwrap_or(usize::MAX);
+    (0..pages)
+        .step_by(step)
+        .map(move |at| (at, window.min(pages - at)))
+}
+
+/// The model's memory is whole and nothing limits it: nothing is refused.
+fn map(container: &mut Container, shape: Shape, pages: u64) {
+    for (at, pages) in calls(shape, pages) {
+        let argument = Argument {
+            argsz: 32,
+            flags: 3,
+        };
+        let _mapped = container.map_dma(Mapping {
+            argument,
+            vaddr: VADDR + shape.seen_at(at) * PAGE,
+            iova: IOVA + at * PAGE,
+            size: pages * PAGE,
+        });
+    }
+}
+
+fn unmap(container: &mut Container, shape: Shape, pages: u64) {
+    for (at, pages) in calls(shape, pages) {
+        let argument = Argument {
+            argsz: 24,
+            flags: 0,
+        };
+        let _unmapped = container.unmap_dma(Unmapping {
+            argument,
+            iova: IOVA + at * PAGE,
+            size: pages * PAGE,
+        });
+    }
+}
+
+/// A container whose process has memory of a shape, and how that lies.
+fn furnished(mechanism: Mechanism, shape: Shape, extent: Extent) -> (Container, Layout) {
+    let mut container = Container::new(mechanism, IOVA_RANGES.to_vec());
+    container.domain = Domain::with_levels(extent.levels);
+    let folios = shape.memory(extent.pages) / shape.folio;
+    let (mut pfn, mut runs) = ((1 << 18) + shape.shift, 1);
+    for folio in 0..folios {
+        if shape.breaks_before(folio, (folios, extent.runs)) {
+            pfn += shape.folio;
+            runs += 1;
+        }
+        place(&mut container, shape, (folio, pfn));
+        pfn += shape.folio;
+    }
+    let layout = Layout {
+        runs,
+        folios,
+        largest_folio: shape.folio,
+    };
+    (container, layout)
+}
+
+fn place(container: &mut Container, shape: Shape, (folio, pfn): (u64, u64)) {
+    container.frames.add(Folio {
+        head: pfn,
+        pages: shape.folio,
+    });
+    for inside in (0..shape.folio).step_by(usize::try_from(shape.entry).unwrap_or(1)) {
+        let leaf = Leaf {
+            pfn: pfn + inside,
+            pages: shape.entry,
+            writable: true,
+            pfnmap: false,
+        };
+        let page = folio * shape.folio + inside;
+        container.process.map(VADDR + page * PAGE, leaf);
+    }
+}
+
+fn misplaced(container: &Container, shape: Shape, pages: u64) -> u64 {
+    let wrong = |page: &u64| {
+        container.domain.iova_to_pfn(IOVA + page * PAGE)
+            != container.process.pfn(VADDR + shape.seen_at(*page) * PAGE)
+    };
+    u64::try_from((0..pages).filter(wrong).count()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn travelled(name: &str, extent: Extent) -> Travelled {
+        travel(Mechanism::PerFolio, Shape::named(name).unwrap(), extent)
+    }
+
+    #[test]
+    fn memory_is_mapped_where_it_belongs_whatever_its_shape() {
+        for shape in FOLIOS {
+            let pages = shape.pages(Pages(2048));
+            let travelled = travel(Mechanism::PerFolio, shape, Extent::of(pages));
+            assert_eq!(travelled.misplaced, 0, "{}", shape.name);
+            assert_eq!((travelled.locked, travelled.left), (pages, 0));
+        }
+    }
+
+    #[test]
+    fn memory_lies_in_as_many_runs_as_are_asked_for() {
+        for runs in 1..=17 {
+            let runs = Some(runs);
+            let extent = Extent {
+                runs,
+                ..Extent::of(8192)
+            };
+            let travelled = travelled("2M-shifted", extent);
+            assert_eq!(Some(travelled.layout.runs), runs);
+            assert_eq!(Some(travelled.map.runs), runs);
+        }
+    }
+
+    #[test]
+    fn shapes_differ_in_the_step_that_they_are_for() {
+        let of = |name| travelled(name, Extent::of(32));
+        let (pairs, straddle) = (of("2M-pairs"), of("2M-straddle"));
+        assert_eq!(
+            straddle.unmap.folios_unpinned - pairs.unmap.folios_unpinned,
+            16
+        );
+        assert_eq!(straddle.unmap.translations, pairs.unmap.translations);
+        assert_eq!(straddle.map.large_entries - pairs.map.large_entries, 16);
+        let of = |name| travelled(name, Extent::of(8192));
+        let (apart, each) = (of("2M-apart"), of("2M-each"));
+        assert_eq!(each.map.runs, apart.map.runs);
+        assert_eq!(each.map.ioctls - apart.map.ioctls, 15);
+        let (plain, shifted) = (of("2M"), of("2M-shifted"));
+        assert_eq!(plain.map.iommu_entries, 16);
+        assert_eq!(shifted.map.iommu_entries, 8192);
+        assert_eq!(shifted.unmap.iommu_entries_cleared, 16);
+    }
+}

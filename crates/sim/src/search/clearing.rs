@@ -1,0 +1,271 @@
+//! The clearing CPU: each mechanism as the steps that touch memory. Whole tables are read-only to the guest, so every
+//! store is Xen's.
+
+use pagetoll_units::MachineAddress;
+
+use pagetoll_models::x86::{Cpu, Flags, Memory, PageTableEntry};
+use pagetoll_models::xen::{exchange_preserving, exchanged, swapped};
+
+use super::race::{PAGES, address, place};
+
+/// A way to get and clear entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// `xchg`, emulated by ptwr.
+    Emulate,
+    /// Read, one `mmu_update` array that preserves A and D, read A and D back.
+    PreserveAd,
+    /// A loop of `cmpxchg8b`, emulated by ptwr, as 32-bit guests have it.
+    Cmpxchg8b,
+    /// A proposed hypercall that exchanges entries.
+    Xchg,
+    /// Read, then one `mmu_update` each.
+    SetPte,
+    /// Read while updates are gathered, then one multicall.
+    Lazy,
+    /// Read all, then one `mmu_update` array.
+    MmuUpdate,
+}
+
+impl Mechanism {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Emulate,
+        Self::PreserveAd,
+        Self::Cmpxchg8b,
+        Self::Xchg,
+        Self::SetPte,
+        Self::Lazy,
+        Self::MmuUpdate,
+    ];
+
+    /// Its name in bills.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Emulate => "emulate",
+            Self::PreserveAd => "preserve-ad",
+            Self::Cmpxchg8b => "cmpxchg8b",
+            Self::Xchg => "xchg",
+            Self::SetPte => "set-pte",
+            Self::Lazy => "lazy",
+            Self::MmuUpdate => "mmu-update",
+        }
+    }
+
+    /// Whether it must not lose anything. The others are the negative controls of the search.
+    #[must_use]
+    pub const fn must_be_safe(self) -> bool {
+        matches!(
+            self,
+            Self::Emulate | Self::PreserveAd | Self::Cmpxchg8b | Self::Xchg
+        )
+    }
+
+    fn program(self) -> Vec<Action> {
+        let each = |actions: &[fn(usize) -> Action]| {
+            let of_page = |page| actions.iter().map(move |action| action(page));
+            (0..PAGES).flat_map(of_page).collect::<Vec<_>>()
+        };
+        let parts = match self {
+            Self::Emulate => vec![each(&[Action::Load, Action::Exchange])],
+            Self::Cmpxchg8b => vec![each(&[
+                Action::Read,
+                Action::Load,
+                Action::Compare,
+                Action::Exchange,
+            ])],
+            Self::Xchg => vec![each(&[Action::Swap])],
+            Self::SetPte => vec![each(&[Action::Read, Action::Load, Action::Store])],
+            // Gathering and an array differ in crossings, not in what touches memory.
+            Self::Lazy | Self::MmuUpdate => {
+                vec![each(&[Action::Read]), each(&[Action::Load, Action::Store])]
+            }
+            Self::PreserveAd => vec![
+                each(&[Action::Read]),
+                each(&[Action::Load, Action::Preserve]),
+                each(&[Action::ReadBack]),
+            ],
+        };
+        parts
+            .into_iter()
+            .flatten()
+            .chain(each(&[Action::Flush]))
+            .collect()
+    }
+}
+
+/// One step. The number is the entry's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    /// The guest loads the entry.
+    Read(usize),
+    /// Xen loads the entry.
+    Load(usize),
+    /// The emulated instruction compares what Xen loaded with what the guest expects; no access to memory.
+    Compare(usize),
+    /// Xen stores 0 where what it loaded still is; else it loads again.
+    Exchange(usize),
+    /// Xen stores 0.
+    Store(usize),
+    /// Xen stores 0 with the A and D of what it loaded where that still is; else it tries with what is there.
+    Preserve(usize),
+    /// Xen exchanges the entry for 0.
+    Swap(usize),
+    /// The guest loads what was left.
+    ReadBack(usize),
+    /// The other CPU forgets the translation, by an interrupt that is taken between two instructions.
+    Flush(usize),
+    /// The page is given away without a flush.
+    #[cfg(test)]
+    Forget(usize),
+}
+
+/// The clearing CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Clearing {
+    program: Vec<Action>,
+    next: usize,
+    /// What Xen loaded last.
+    loaded: PageTableEntry,
+    /// What the mechanism returns for each entry.
+    pub(super) returned: [PageTableEntry; PAGES],
+    /// Entries whose translation the other CPU has forgotten: the page may be given to somebody else.
+    pub(super) flushed: [bool; PAGES],
+}
+
+impl Clearing {
+    pub(super) fn new(mechanism: Mechanism) -> Self {
+        Self {
+            program: mechanism.program(),
+            next: 0,
+            loaded: PageTableEntry::EMPTY,
+            returned: [PageTableEntry::EMPTY; PAGES],
+            flushed: [false; PAGES],
+        }
+    }
+
+    /// The same without the flushes, as nobody should do it.
+    #[cfg(test)]
+    pub(super) fn without_flush(mut self) -> Self {
+        for action in &mut self.program {
+            if let Action::Flush(page) = *action {
+                *action = Action::Forget(page);
+            }
+        }
+        self
+    }
+
+    /// Whether the next step needs the other CPU to take an interrupt.
+    pub(super) fn is_at_flush(&self) -> bool {
+        matches!(self.program.get(self.next), Some(Action::Flush(_)))
+    }
+
+    /// Whether there is nothing left to do.
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.program.len()
+    }
+
+    /// Does the next step and tells it.
+    pub(super) fn step(&mut self, memory: &mut Memory, other: &mut Cpu) -> String {
+        let action = self.program[self.next];
+        self.next += 1;
+        match action {
+            Action::Read(page) => {
+                self.returned[page] = entry(memory, place(page));
+                format!("guest reads entry {page}: {}", told(self.returned[page]))
+            }
+            Action::Load(page) => {
+                self.loaded = entry(memory, place(page));
+                format!("Xen reads entry {page}: {}", told(self.loaded))
+            }
+            Action::Compare(page) => self.compare(page),
+            Action::Exchange(page) => self.exchange(page, memory),
+            Action::Store(page) => {
+                memory.write(place(page), 0);
+                format!("Xen stores 0 to entry {page}")
+            }
+            Action::Preserve(page) => self.preserve(page, memory),
+            Action::Swap(page) => {
+                let found = swapped(memory, place(page), PageTableEntry::EMPTY);
+                self.returned[page] = found;
+                format!("Xen exchanges entry {page} for 0: {}", told(found))
+            }
+            Action::ReadBack(page) => {
+                let left = entry(memory, place(page));
+                let bits = left.flags() & (Flags::ACCESSED | Flags::DIRTY);
+                self.returned[page] = self.returned[page].with(bits);
+                format!("guest reads back entry {page}: {}", told(left))
+            }
+            Action::Flush(page) => {
+                other.tlb.flush_page(other.pcid, address(page));
+                self.flushed[page] = true;
+                format!("the other CPU forgets page {page}")
+            }
+            #[cfg(test)]
+            Action::Forget(page) => {
+                self.flushed[page] = true;
+                format!("page {page} is given away without a flush")
+            }
+        }
+    }
+
+    /// A guest whose comparison fails tries again with what it was told.
+    fn compare(&mut self, page: usize) -> String {
+        if self.loaded != self.returned[page] {
+            self.returned[page] = self.loaded;
+            self.next -= 2;
+            return format!("entry {page} is not what the guest expects: again");
+        }
+        format!("entry {page} is what the guest expects")
+    }
+
+    fn exchange(&mut self, page: usize, memory: &mut Memory) -> String {
+        if exchanged(memory, place(page), (self.loaded, PageTableEntry::EMPTY)) {
+            self.returned[page] = self.loaded;
+            return format!("Xen stores 0 over {} in entry {page}", told(self.loaded));
+        }
+        // The instruction begins again, with its own load.
+        let load = |action: &Action| matches!(action, Action::Load(_));
+        self.next = self.program[..self.next]
+            .iter()
+            .rposition(load)
+            .unwrap_or(0);
+        format!("entry {page} has changed: Xen begins again")
+    }
+
+    fn preserve(&mut self, page: usize, memory: &mut Memory) -> String {
+        let values = (self.loaded, PageTableEntry::EMPTY);
+        match exchange_preserving(memory, place(page), values) {
+            Ok(()) => format!("Xen clears entry {page} and keeps its A and D"),
+            Err(found) => {
+                self.loaded = found;
+                self.next -= 1;
+                format!(
+                    "entry {page} has changed: Xen tries again over {}",
+                    told(found)
+                )
+            }
+        }
+    }
+}
+
+fn entry(memory: &Memory, place: MachineAddress) -> PageTableEntry {
+    PageTableEntry(memory.read(place))
+}
+
+/// P, A and D of an entry.
+fn told(entry: PageTableEntry) -> String {
+    let bits = [
+        (Flags::PRESENT, 'P'),
+        (Flags::ACCESSED, 'A'),
+        (Flags::DIRTY, 'D'),
+    ];
+    let set = bits.iter().filter(|(flag, _)| entry.has(*flag));
+    let word: String = set.map(|(_, letter)| letter).collect();
+    if word.is_empty() {
+        "0".to_owned()
+    } else {
+        word
+    }
+}

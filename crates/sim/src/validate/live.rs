@@ -1,0 +1,250 @@
+//! Measured rates of demand paging beside what the model makes of the same order with a table of the same host.
+//!
+//! Plain data in and out: the bill was made elsewhere. A rate that the table takes a figure from is shown, but is no
+//! prediction.
+//!
+//! A live run ends with its slowest vCPU, the model goes on for ever. Where CPUs have unequal numbers of vCPUs, those
+//! alone on a CPU are done early, and the rate of all is that of the slowest times their number; not so where a reader
+//! takes faults oldest first, so that all vCPUs advance alike. Not in it: what the others gain from then on in the lines
+//! and locks that they share.
+
+use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::cost::{Host, Prices};
+use pagetoll_bill::{Bill, Interval, Row};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::contention::demand::{DemandError, Factors, Mechanism, Pinning, Scenario, run};
+use crate::routes::Samples;
+
+/// A measured rate and the model's, in pages of all vCPUs together for each second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// How pages were brought in.
+    pub mechanism: String,
+    /// By how many vCPUs.
+    pub vcpus: u32,
+    /// Pages brought in for a fault.
+    pub batch: u32,
+    /// The median of the runs.
+    pub measured: f64,
+    /// The slowest and the fastest run.
+    pub runs: Interval,
+    /// The model's, with the table's own values.
+    pub modelled: f64,
+    /// Where 90 % of the samples lie; absent for a single one.
+    pub interval: Option<Interval>,
+    /// How far the model is off: 0 when it meets the rate, 1 when one is twice the other.
+    pub error: f64,
+    /// Whether the table was made from it: then it is no prediction.
+    pub calibrates: bool,
+}
+
+/// Compares every row of a live bill of demand that the model has a mechanism for. Readers were where `pinning` says.
+///
+/// # Errors
+/// The table lacks a figure or its topology.
+pub fn compare(
+    bill: &Bill,
+    host: &Host,
+    (pinning, samples): (Pinning, Samples),
+) -> Result<Vec<Point>, DemandError> {
+    let rows: Vec<_> = bill
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, scenario(row, pinning, samples.seed)?)))
+        .collect();
+    let point = |(row, scenario): &(&Row, Scenario)| point(row, scenario, (host, samples));
+    let points: Result<Vec<Option<Point>>, DemandError> = rows.par_iter().map(point).collect();
+    Ok(points?.into_iter().flatten().collect())
+}
+
+/// The median error of the points that are predictions; `None` where there are none.
+#[must_use]
+pub fn median_error(points: &[Point]) -> Option<f64> {
+    let predictions = points.iter().filter(|point| !point.calibrates);
+    median(predictions.map(|point| point.error).collect())
+}
+
+/// What the model runs for a row; `None` where it has no such mechanism.
+fn scenario(row: &Row, pinning: Pinning, seed: u64) -> Option<Scenario> {
+    let mechanism = Mechanism::ALL
+        .into_iter()
+        .find(|mechanism| mechanism.name() == row.mechanism)?;
+    Some(Scenario {
+        readers: row.readers.unwrap_or(1),
+        batch: row.batch,
+        pinning,
+        seed,
+        ..Scenario::new(mechanism, row.vcpus?)
+    })
+}
+
+fn point(
+    row: &Row,
+    scenario: &Scenario,
+    (host, samples): (&Host, Samples),
+) -> Result<Option<Point>, DemandError> {
+    let mut rates: Vec<f64> = row
+        .runs
+        .iter()
+        .map(|cost| f64::from(scenario.vcpus) * 1e9 / cost)
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let (Some(&low), Some(&high), Some(measured)) =
+        (rates.first(), rates.last(), median(rates.clone()))
+    else {
+        return Ok(None);
+    };
+    let topology = host.topology()?;
+    let rate = |prices: &Prices<'_>| {
+        let ran = run((topology, prices), Factors::NONE, scenario)?;
+        Ok(ran.pages_per_second * evenness(scenario, topology.cpus()))
+    };
+    let modelled = rate(&host.prices())?;
+    let sampled = |index| rate(&host.sample(samples.seed, u64::from(index)));
+    let mut sampled: Vec<f64> = match samples.count {
+        0 | 1 => Vec::new(),
+        count => (0..count)
+            .map(sampled)
+            .collect::<Result<_, DemandError>>()?,
+    };
+    Ok(Some(Point {
+        mechanism: row.mechanism.clone(),
+        vcpus: scenario.vcpus,
+        batch: row.batch,
+        measured,
+        runs: Interval { low, high },
+        modelled,
+        interval: Interval::of_middle(&mut sampled),
+        error: error_of(modelled, measured),
+        calibrates: calibrates(scenario),
+    }))
+}
+
+/// Whether figures of a table of this host are taken from such a run: `demand.touch`, `demand.zero-fill`, and of a fault
+/// that a reader serves `demand.sleep` and `demand.read`.
+const fn calibrates(scenario: &Scenario) -> bool {
+    match scenario.mechanism {
+        Mechanism::Populated | Mechanism::Kernel => scenario.vcpus == 1,
+        Mechanism::Uffd => scenario.vcpus == 1 && scenario.batch == 1,
+        Mechanism::Exit | Mechanism::ExitOnMissing => false,
+    }
+}
+
+/// vCPUs on the mean CPU over those on the fullest one, when they are put on CPUs in turn; 1 where that is no matter.
+fn evenness(scenario: &Scenario, cpus: u32) -> f64 {
+    let vcpus = scenario.vcpus;
+    match (scenario.mechanism, vcpus.div_ceil(cpus)) {
+        (Mechanism::Uffd, _) | (_, 0 | 1) => 1.0,
+        (_, fullest) => f64::from(vcpus) / (f64::from(cpus) * f64::from(fullest)),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => Some(f64::midpoint(
+            *values.get(middle.checked_sub(1)?)?,
+            values[middle],
+        )),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_bill::{Backend, Evidence, Order, Provenance, Role, Route, Schema, Unit};
+    use pagetoll_units::Pages;
+
+    use super::*;
+
+    fn bill(rows: Vec<Row>) -> Bill {
+        Bill {
+            schema: Schema::V1,
+            route: Route::Demand,
+            backend: Backend::Live,
+            backend_reason: String::new(),
+            unit: Unit::Nanoseconds,
+            evidence: Evidence::Measured,
+            stack: std::collections::BTreeMap::new(),
+            order: Order {
+                pages: Pages(100),
+                batches: vec![1],
+                mechanisms: vec![],
+                runs: 1,
+            },
+            rows,
+            notes: vec![],
+            provenance: Provenance::default(),
+        }
+    }
+
+    fn row(mechanism: &str, vcpus: u32, runs: Vec<f64>) -> Row {
+        let mut row = Row {
+            vcpus: Some(vcpus),
+            ..Row::new("page-in", mechanism, Role::Alternative, Pages(100))
+        };
+        row.set_runs(runs);
+        row
+    }
+
+    fn host() -> Host {
+        let text = include_str!("../../../../costs/x86-256-core.toml");
+        Host::parse("x86-256-core", text).unwrap()
+    }
+
+    const SAMPLES: Samples = Samples { count: 3, seed: 1 };
+
+    #[test]
+    fn rows_that_the_model_has_are_compared_and_the_others_left_out() {
+        let unavailable = row("exit", 1, vec![]);
+        let rows = vec![
+            row("populated", 1, vec![900.0, 1000.0, 5000.0]),
+            row("exit", 2, vec![4000.0]),
+            row("exit-gmem", 1, vec![4000.0]),
+            unavailable,
+        ];
+        let order = (Pinning::Together, SAMPLES);
+        let points = compare(&bill(rows), &host(), order).unwrap();
+        assert_eq!(points.len(), 2);
+        assert_eq!((points[0].measured, points[0].calibrates), (1e6, true));
+        assert_eq!(
+            (points[0].runs.low, points[0].runs.high),
+            (2e5, 1e9 / 900.0)
+        );
+        assert_eq!((points[1].measured, points[1].calibrates), (5e5, false));
+        for point in &points {
+            assert_eq!(point.error, error_of(point.modelled, point.measured));
+            assert!(point.interval.is_some_and(|i| i.low <= i.high));
+        }
+        assert_eq!(median_error(&points), Some(points[1].error));
+    }
+
+    #[test]
+    fn a_run_ends_with_the_vcpus_of_the_fullest_cpu() {
+        let of = |vcpus, cpus| evenness(&Scenario::new(Mechanism::Exit, vcpus), cpus);
+        assert_eq!(
+            [of(1, 2), of(2, 2), of(3, 2), of(4, 2)],
+            [1.0, 1.0, 0.75, 1.0]
+        );
+        assert_eq!(of(5, 4), 0.625);
+        assert_eq!(evenness(&Scenario::new(Mechanism::Uffd, 3), 2), 1.0);
+    }
+
+    #[test]
+    fn the_median_is_that_of_predictions_alone() {
+        assert_eq!(median_error(&[]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0, 9.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_table_without_topology_is_refused() {
+        let text = include_str!("../../../../costs/xen-pv-dom0.toml");
+        let other = Host::parse("xen-pv-dom0", text).unwrap();
+        let rows = bill(vec![row("exit", 2, vec![4000.0])]);
+        let compared = compare(&rows, &other, (Pinning::Together, SAMPLES));
+        assert!(matches!(compared, Err(DemandError::Host(_))));
+    }
+}
