@@ -226,6 +226,7 @@ int main(void)
 	mount_or_fail("proc", "/proc");
 	mount_or_fail("sysfs", "/sys");
 	step_hello();
+	stop_access_sampling();
 	order = fopen("/order", "re");
 	if (!order)
 		fail("open /order");

@@ -145,30 +145,6 @@ static void unmap_region(struct region *region)
 		fail("munmap");
 }
 
-static void age(const struct region *region, uint32_t every, uint32_t first, int keep_dirty)
-{
-	struct xen_probe_age request = {
-		.addr = (uintptr_t)region->first, .pages = region->pages,
-		.every = every, .first = first, .keep_dirty = keep_dirty,
-	};
-
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_AGE, &request) < 0)
-		fail("XEN_PROBE_IOC_AGE");
-}
-
-/* Page i gets class i mod 4: neither bit, A by a read, A and D by a write, D by a write whose A is taken away. */
-static void make_classes(const struct region *region)
-{
-	age(region, 1, 0, 0);
-	for (uint32_t i = 0; i < region->pages; i++) {
-		if (i % 4 == 1)
-			(void)*page(region, i);
-		else if (i % 4 >= 2)
-			*page(region, i) = i;
-	}
-	age(region, 4, 3, 1);
-}
-
 static void format_faults(char *out, size_t size, const struct xen_probe_faults *f)
 {
 	snprintf(out, size,
@@ -204,7 +180,6 @@ void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t 
 	};
 	char faults[256];
 
-	make_classes(region);
 	if (ioctl(probe_fd(), XEN_PROBE_IOC_CLEAR, &request) < 0)
 		fail("XEN_PROBE_IOC_CLEAR");
 	format_faults(faults, sizeof(faults), &request.faults);
@@ -223,7 +198,6 @@ void step_set(const char *mechanism, uint32_t pages, uint32_t mark)
 	};
 	const struct xen_probe_faults *faults = &request.faults;
 
-	make_classes(region);
 	if (ioctl(probe_fd(), XEN_PROBE_IOC_SET, &request) < 0)
 		fail("XEN_PROBE_IOC_SET");
 	report("{\"kind\":\"repeat\",\"operation\":\"set\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,"

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "settle.h"
 
-#include <stdbool.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "report.h"
 
 #define SLICE_MS 100
 #define SLICES_PER_S (1000 / SLICE_MS)
+#define DAMON_STAT "/sys/module/damon_stat/parameters/enabled"
+
+void stop_access_sampling(void)
+{
+	int fd = open(DAMON_STAT, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, "N", 1) < 0)
+		fail(DAMON_STAT);
+	close(fd);
+}
 
 /* Ticks that were not idle, of all CPUs since boot: proc(5), first line of /proc/stat. */
 static unsigned long long busy_ticks(void)

@@ -49,7 +49,7 @@ static void clear_one(struct table *t, struct xen_probe_clear *req)
 	u64 start;
 
 	table_lock(t);
-	table_snapshot(t);
+	table_make_classes(t);
 	mark_begin(req->mark);
 	start = rdtsc_ordered();
 	for (i = 0; i < t->count; i += req->batch)
@@ -71,18 +71,21 @@ static void clear_one(struct table *t, struct xen_probe_clear *req)
 static int for_each_table(u64 addr, u32 pages, void (*one)(struct table *t, void *request), void *request)
 {
 	struct table *t = kvmalloc(sizeof(*t), GFP_KERNEL);
+	struct tick tick = {};
 	u32 done;
 	int err = 0;
 
 	if (!t)
 		return -ENOMEM;
 	mmap_write_lock(current->mm);
-	for (done = 0; done < pages && !err; done += XEN_PROBE_MAX_BATCH) {
+	for (done = 0; done < pages; done += XEN_PROBE_MAX_BATCH) {
 		err = table_find(t, current->mm, addr + (u64)done * PAGE_SIZE,
 				 min_t(u32, pages - done, XEN_PROBE_MAX_BATCH));
-		if (!err)
-			one(t, request);
-		cond_resched();
+		if (err)
+			break;
+		tick_begin(&tick);
+		one(t, request);
+		tick_end(&tick);
 	}
 	mmap_write_unlock(current->mm);
 	kvfree(t);
@@ -112,34 +115,6 @@ static long do_clear(struct xen_probe_clear __user *arg)
 	if (err)
 		return err;
 	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
-}
-
-static void age_table(struct table *t, void *request)
-{
-	const struct xen_probe_age *req = request;
-	pteval_t bits = _PAGE_ACCESSED | (req->keep_dirty ? 0 : _PAGE_DIRTY);
-	u32 begin = (t->addr - req->addr) / PAGE_SIZE;
-	unsigned int i;
-
-	table_lock(t);
-	table_snapshot(t);
-	for (i = 0; i < t->count; i++)
-		if ((begin + i) % req->every == req->first)
-			t->before[i].pte &= ~bits;
-	table_restore(t);
-	table_flush_tlb_all();
-	table_unlock(t);
-}
-
-static long do_age(const struct xen_probe_age __user *arg)
-{
-	struct xen_probe_age req;
-
-	if (copy_from_user(&req, arg, sizeof(req)))
-		return -EFAULT;
-	if (!range_ok(req.addr, req.pages) || !req.every)
-		return -EINVAL;
-	return for_each_table(req.addr, req.pages, age_table, &req);
 }
 
 static void set_table(struct table *t, void *request)
@@ -234,11 +209,6 @@ static long locked_clear(void __user *arg)
 	return do_clear(arg);
 }
 
-static long locked_age(void __user *arg)
-{
-	return do_age(arg);
-}
-
 static long locked_race(void __user *arg)
 {
 	return do_race(arg);
@@ -264,8 +234,6 @@ static long probe_ioctl(struct file *file, unsigned int command, unsigned long a
 	void __user *request = (void __user *)arg;
 
 	switch (command) {
-	case XEN_PROBE_IOC_AGE:
-		return locked(locked_age, request);
 	case XEN_PROBE_IOC_CLEAR:
 		return locked(locked_clear, request);
 	case XEN_PROBE_IOC_RACE:

@@ -48,6 +48,7 @@ void table_snapshot(struct table *t);
 u64 table_write(struct table *t, const pte_t *values);
 u64 table_restore(struct table *t);
 void table_flush_tlb_all(void);
+void table_make_classes(struct table *t);
 void table_check(const struct table *t, const pte_t *expected, struct xen_probe_faults *faults);
 
 /* race.c: one race at a time. The caller of race_run() holds mmap_lock for writing. */
@@ -59,6 +60,16 @@ void race_stop(void);
 bool set_known(u32 mechanism);
 void set_one(struct table *t, struct xen_probe_set *req);
 
+/* tick.c: what is timed between tick_begin() and tick_end() meets no tick, if it fits between two. All zero at first. */
+struct tick {
+	u64 seen;
+	u64 start;
+	u64 longest;
+};
+
+void tick_begin(struct tick *t);
+void tick_end(struct tick *t);
+
 /*
  * Something repeated. The stretches that are timed lie between stretch_begin() and stretch_end(); interrupts are off
  * around them.
@@ -67,9 +78,7 @@ struct repeat {
 	struct xen_probe_repeat *req;
 	int cpu;
 	u64 start;
-	/* repeat.c: when a tick was seen, and how long a chunk takes. */
-	u64 tick;
-	u64 longest;
+	struct tick tick;
 	/* descriptors.c */
 	u64 loaded[3];
 	/* events.c */

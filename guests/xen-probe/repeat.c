@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Repeats an operation that has no pages, with interrupts off, in chunks that fit between two ticks of the guest's
- * timer: a tick in a timed stretch would be counted with it.
+ * timer.
  */
 #include <linux/errno.h>
 #include <linux/irqflags.h>
-#include <linux/jiffies.h>
 #include <linux/kernel.h>
-#include <linux/sched.h>
 #include <linux/smp.h>
 
 #include "probe.h"
@@ -60,35 +58,16 @@ static const struct repeated *find(u32 operation)
 	return found;
 }
 
-/* Waits for the next tick, unless twice the longest chunk so far still fits before it. */
-static void wait_for_tick(struct repeat *r)
-{
-	u64 period = (u64)tsc_khz * 1000 / HZ;
-	unsigned long now = READ_ONCE(jiffies);
-
-	if (r->tick && (rdtsc_ordered() - r->tick) % period + 2 * r->longest < period)
-		return;
-	while (READ_ONCE(jiffies) == now)
-		barrier();
-	r->tick = rdtsc_ordered();
-}
-
 static void run_chunk(const struct repeated *repeated, struct repeat *r, unsigned int count)
 {
 	unsigned long flags;
-	u64 start;
 
-	/* Off the CPU and back, so that nobody else wants it soon. */
-	cond_resched();
-	preempt_disable();
-	wait_for_tick(r);
+	tick_begin(&r->tick);
 	local_irq_save(flags);
 	r->cpu = smp_processor_id();
-	start = rdtsc_ordered();
 	repeated->run(r, count);
-	r->longest = max(r->longest, rdtsc_ordered() - start);
 	local_irq_restore(flags);
-	preempt_enable();
+	tick_end(&r->tick);
 }
 
 int repeat_run(struct xen_probe_repeat *req)

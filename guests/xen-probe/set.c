@@ -43,7 +43,7 @@ void set_one(struct table *t, struct xen_probe_set *req)
 	u64 start;
 
 	table_lock(t);
-	table_snapshot(t);
+	table_make_classes(t);
 	memset(t->returned, 0, sizeof(t->returned));
 	t->refused += table_write(t, t->returned);
 	table_flush_tlb_all();

@@ -57,16 +57,10 @@ struct xen_probe_faults {
 	__u64 refused;       /* hypercalls that Xen refused */
 };
 
-/* Clears A and D bits of every `every`-th entry, beginning with `first`, and flushes the TLB. */
-struct xen_probe_age {
-	__u64 addr;
-	__u32 pages;
-	__u32 every;
-	__u32 first;
-	__u32 keep_dirty; /* 1: clear A only */
-};
-
-/* Clears all entries of a range by one mechanism, checks, and puts them back as they were. */
+/*
+ * Gives page i of a range class i mod 4 (neither bit, A, both, D), clears all entries by one mechanism, checks, and puts
+ * them back as they were.
+ */
 struct xen_probe_clear {
 	__u64 addr;
 	__u32 pages;
@@ -104,7 +98,7 @@ enum xen_probe_set_mechanism {
 	XEN_PROBE_SET_MECHANISMS
 };
 
-/* Empties the entries of a range, sets each to what it held by one mechanism, and checks. */
+/* Gives the pages of a range classes as above, empties their entries, sets each again by one mechanism, and checks. */
 struct xen_probe_set {
 	__u64 addr;
 	__u32 pages;
@@ -230,7 +224,6 @@ struct xen_probe_case {
 	struct xen_probe_request request[XEN_PROBE_REQUESTS];
 };
 
-#define XEN_PROBE_IOC_AGE _IOW('T', 1, struct xen_probe_age)
 #define XEN_PROBE_IOC_CLEAR _IOWR('T', 2, struct xen_probe_clear)
 #define XEN_PROBE_IOC_RACE _IOWR('T', 3, struct xen_probe_race)
 #define XEN_PROBE_IOC_DIRTY _IO('T', 4)
