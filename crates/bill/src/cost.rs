@@ -3,6 +3,7 @@
 //! A table is a TOML file (`costs/*.toml`); `docs/cost-tables.md` describes it. The keys that a figure can have stand in
 //! [`CostKey`]. Nothing here knows what a figure is multiplied with: that is the simulator's to say.
 
+mod derived;
 mod error;
 mod key;
 mod parse;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::Unit;
 
+pub use derived::Derived;
 pub use error::CostError;
 pub use key::{CostKey, Dimension};
 pub use prices::Prices;

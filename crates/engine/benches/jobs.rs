@@ -12,7 +12,7 @@ pub(crate) const ROUNDS: u64 = 1000;
 /// Events of a round: compute end, lock grant, hold end.
 pub(crate) const EVENTS_PER_ROUND: u64 = 3;
 
-/// Which job.
+/// The job that a benchmark runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// Everyone computes 1000 and holds the one lock for 2000: always contended.

@@ -6,11 +6,10 @@ use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 use crate::host;
 use crate::routes::{demand, pin};
 
-/// This host.
+/// The backend of this host's own kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Live;
 
-/// A validated order.
 enum Request {
     Demand(demand::Request),
     Pin(pin::Request),
@@ -62,7 +61,11 @@ impl Backend for Live {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_backend::Class;
+    use pagetoll_backend::{Class, Quiet, Stop};
+    use pagetoll_bill::row::Folio;
+    use pagetoll_bill::{Bill, Occasion};
+    use pagetoll_test_support::skip;
+    use pagetoll_units::Pages;
 
     use super::*;
 
@@ -89,5 +92,45 @@ mod tests {
         for route in [Route::Demand, Route::Pin] {
             assert!(Live.check(&Spec::new(route)).is_ok(), "{route}");
         }
+    }
+
+    fn assert_bills(spec: &Spec) {
+        if let Support::No(reason) = Live.support_here(spec.route) {
+            skip!("{reason}");
+        }
+        let context = Context {
+            stop: &Stop::new(),
+            progress: &Quiet,
+        };
+        let billed = Live.bill(spec, &context).unwrap();
+        assert_eq!(billed.timings.len(), 1);
+        assert!(billed.draft.inputs.host_load.is_some());
+        let bill = billed.draft.complete(Occasion {
+            backend_reason: "ordered by --on live".into(),
+            when: "2026-01-01T00:00:00Z".into(),
+            command: "pagetoll bill".into(),
+            version: "0.1.0".into(),
+        });
+        assert!(bill.rows.iter().any(|row| row.cost().is_some()));
+        let json = serde_json::to_string(&bill).unwrap();
+        assert_eq!(serde_json::from_str::<Bill>(&json).unwrap(), bill);
+    }
+
+    #[test]
+    fn a_bill_of_demand_is_complete_and_is_read_as_it_was_written() {
+        assert_bills(&Spec {
+            pages: Some(Pages(64)),
+            runs: Some(2),
+            ..Spec::new(Route::Demand)
+        });
+    }
+
+    #[test]
+    fn a_bill_of_pin_is_complete_and_is_read_as_it_was_written() {
+        assert_bills(&Spec {
+            pages: Some(Pages(512)),
+            folios: vec![Folio::Pages4k, Folio::Pages2m],
+            ..Spec::new(Route::Pin)
+        });
     }
 }

@@ -27,7 +27,7 @@ use crate::vm::{gmem, kvm, memory as guest_memory};
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// This host answered.
+    /// An answer for each step.
     Answered(Vec<Answered>),
     /// It lacks what the case needs: what that is.
     Skipped(String),
@@ -36,7 +36,7 @@ pub enum Outcome {
 /// What this host answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its kernel's version.
+    /// Release of the running kernel (uname).
     pub linux: String,
     /// For each case, in order.
     pub outcomes: Vec<Outcome>,

@@ -8,13 +8,13 @@ use thiserror::Error;
 
 use crate::pager::PagerError;
 
-/// What went wrong.
+/// Why a bill, a measurement or a conformance case ended early.
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// The machine lacks something that the order needs.
     #[error("{what}; {remedy}")]
     Environment {
-        /// What is missing.
+        /// What is missing, named as `doctor` does.
         what: String,
         /// What the user can do about it.
         remedy: String,

@@ -21,7 +21,7 @@ pub(crate) use load::{Watch, busy_note};
 /// How much of a host can be measured without a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Complete.
+    /// Every order can be run.
     Works,
     /// Some orders are impossible.
     Limited,

@@ -1,5 +1,5 @@
-//! A demand pager for a VMM to embed: pages come from a [`PageSource`] when a guest, or anybody else, first touches
-//! them.
+//! A demand pager for a VMM to embed: pages come from a [`PageSource`] when a guest, or any other user of the
+//! memory, first touches them.
 //!
 //! Two ways to learn of a fault, by [`Delivery`]:
 //!
@@ -118,7 +118,7 @@ pub struct Retry {
 /// Whether ranges share a userfaultfd and its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// One for all.
+    /// One for all ranges.
     One,
     /// One for each range.
     PerRange,

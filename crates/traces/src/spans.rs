@@ -12,7 +12,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PayerId(pub u32);
 
-/// A toll's number.
+/// A number that the [`Legend`] names a toll by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TollId(pub u16);
 
@@ -60,7 +60,7 @@ pub enum SpanError {
     /// A span that begins before its payer's previous one was over.
     #[error("`{payer}` has a span that begins at {begin}, but its previous one ends at {previous}")]
     Overlap {
-        /// The payer's name.
+        /// The name of the payer in the legend.
         payer: String,
         /// Where the span begins.
         begin: u64,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_and_missing_ones_told() {
+    fn names_are_found_and_missing_ones_reported() {
         let payers = [(PayerId(7), "b".into()), (PayerId(2), "a".into())];
         let legend = Legend::new(payers, [(TollId(0), "work".into())]).unwrap();
         assert_eq!(legend.payer(PayerId(7)).unwrap(), "b");

@@ -57,16 +57,16 @@ pub enum Answer {
 pub struct Waiting {
     /// Those that have not been read.
     pub pending: usize,
-    /// All.
+    /// Faults in the queues, read or not.
     pub total: usize,
 }
 
 /// An answer, and who waits when it has been given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// The answer.
+    /// What the call returned.
     pub answer: Answer,
-    /// Who waits.
+    /// Faults in the queues after the step.
     pub waiting: Waiting,
 }
 

@@ -1,6 +1,6 @@
 //! What a script asks for. Memory is named; [`Place`](super::Place) says where it lies.
 
-/// What memory is.
+/// What is behind the addresses of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Anonymous, of 4 KiB pages.
@@ -52,9 +52,9 @@ pub enum Content {
 /// Memory of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Its name.
+    /// Unique within the case: `m`, `n`.
     pub name: String,
-    /// What it is.
+    /// What is behind its addresses.
     pub kind: Kind,
     /// Pages, of the size that its kind has.
     pub pages: u64,
@@ -63,7 +63,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Its bytes.
+    /// Its length: pages of its kind's size.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.pages * self.kind.page_size()
@@ -112,11 +112,11 @@ impl Need {
 pub enum Actor {
     /// A thread of the process, by system calls.
     Thread(usize),
-    /// A vCPU.
+    /// A vCPU of the case's VM, by its number.
     Vcpu(usize),
 }
 
-/// What it does.
+/// What an actor does with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// Reads the word at a place or, for a vCPU, at a guest physical address.
@@ -160,7 +160,7 @@ pub enum UserfaultfdCall {
     Wake,
     /// `UFFDIO_COPY`.
     Copy {
-        /// Where from.
+        /// Where the content is read.
         from: super::Place,
         /// `mode`.
         mode: u64,
@@ -230,7 +230,7 @@ pub enum MemslotCall {
     },
     /// `KVM_GET_DIRTY_LOG`.
     Dirty {
-        /// The slot.
+        /// Number of the memslot.
         slot: u32,
     },
 }
@@ -242,9 +242,9 @@ pub enum Call {
     Userfaultfd(usize, UserfaultfdCall),
     /// Of the process's memory.
     Pages(PageCall),
-    /// Of the VM.
+    /// An ioctl of the VM.
     Memslot(MemslotCall),
-    /// An access.
+    /// An access by an actor.
     Touch(Actor, Touch),
 }
 
@@ -261,16 +261,16 @@ pub struct Step {
     pub bytes: u64,
 }
 
-/// A case.
+/// A sequence of calls whose answers are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its name.
+    /// Unique among all cases; names its record.
     pub name: String,
-    /// What it shows.
+    /// The behaviour that it shows, in one line.
     pub about: String,
     /// What it cannot do without.
     pub needs: Vec<Need>,
-    /// Its memory.
+    /// Mapped before the first step.
     pub memories: Vec<Memory>,
     /// The names of its userfaultfds.
     pub userfaultfds: Vec<String>,

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_touches_is_counted_from_one() {
+    fn actors_are_numbered_from_one() {
         let at = Place {
             memory: Some(0),
             offset: 8,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
+    fn malformed_input_is_reported_with_its_line() {
         for (line, problem) in [
             (
                 "memory b sand 1",

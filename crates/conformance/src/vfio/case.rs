@@ -47,7 +47,7 @@ impl Shape {
 /// Memory of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Its name.
+    /// Unique within the case.
     pub name: String,
     /// What it is made of.
     pub shape: Shape,
@@ -75,23 +75,23 @@ pub enum Call {
         offset: u64,
         /// Where the device shall see it.
         iova: u64,
-        /// Bytes.
+        /// Length in bytes, any number: cases try bad ones.
         size: u64,
-        /// Flags and length.
+        /// `flags` and `argsz` of the ioctl.
         argument: DmaFlags,
     },
     /// `VFIO_IOMMU_UNMAP_DMA`.
     Unmap {
         /// Where the range begins.
         iova: u64,
-        /// Bytes.
+        /// Length in bytes, any number: cases try bad ones.
         size: u64,
-        /// Flags and length.
+        /// `flags` and `argsz` of the ioctl.
         argument: DmaFlags,
     },
     /// The device reads a word.
     Read {
-        /// Where.
+        /// The I/O virtual address that the device reads.
         iova: u64,
     },
     /// The device writes a word, and the CPU looks at memory.
@@ -114,14 +114,14 @@ pub struct Step {
     pub call: Call,
 }
 
-/// A case.
+/// A sequence of calls whose answers are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its name.
+    /// Unique among all cases; names its record.
     pub name: String,
-    /// What it shows.
+    /// The behaviour that it shows, in one line.
     pub about: String,
-    /// Its memory.
+    /// Mapped before the first step.
     pub memories: Vec<Memory>,
     /// `RLIMIT_MEMLOCK` in pages, without `CAP_IPC_LOCK`; `None`: with it.
     pub limit: Option<u64>,

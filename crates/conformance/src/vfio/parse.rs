@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
+    fn malformed_input_is_reported_with_its_line() {
         for (line, problem) in [
             ("map b 1p at 0 rw", "x:3: 'b': expected a memory"),
             ("map a 1p at 0 x", "'x': expected rw, r, w or -"),

@@ -42,14 +42,14 @@ impl Symbol {
 pub struct Value {
     /// The frame in its address bits.
     pub frame: Option<Symbol>,
-    /// All other bits.
+    /// Flags of the entry, without the frame.
     pub bits: u64,
 }
 
 /// A byte of one of the case's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The frame.
+    /// The page, by its name in the case.
     pub frame: Symbol,
     /// The byte in it.
     pub offset: u64,
@@ -60,9 +60,9 @@ pub struct Place {
 pub struct Update {
     /// The low three bits of the pointer.
     pub command: u32,
-    /// The entry.
+    /// `ptr` of the request: the entry that is updated.
     pub place: Place,
-    /// Its new value.
+    /// `val` of the request.
     pub value: Value,
 }
 
@@ -71,7 +71,7 @@ pub struct Update {
 pub enum ExtArgument {
     /// A number or address.
     Number(u64),
-    /// A frame.
+    /// The frame of a page of the case.
     Frame(Symbol),
     /// The address at which the guest's kernel has a page of the case.
     Address(Symbol),
@@ -84,9 +84,9 @@ pub enum ExtArgument {
 /// A request of `mmuext_op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ext {
-    /// The command's number.
+    /// `cmd`: MMUEXT_*, by number.
     pub command: u32,
-    /// Frame or address.
+    /// `arg1`: a frame or a linear address.
     pub first: ExtArgument,
     /// The second operand, where the command has one.
     pub second: ExtArgument,
@@ -97,17 +97,17 @@ pub struct Ext {
 pub enum At {
     /// Where the guest's kernel has a page of the case.
     Page(Symbol),
-    /// An address.
+    /// A linear address.
     Address(u64),
 }
 
 /// What `update_va_mapping` flushes: the type in the low two bits, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flush {
-    /// The caller's CPU.
+    /// Flushes on the caller's CPU.
     #[default]
     Local,
-    /// All CPUs.
+    /// Flushes on all CPUs.
     All,
     /// The vCPUs of a bitmap.
     Mask(u64),
@@ -126,7 +126,7 @@ pub enum Native {
     Exchange(Value),
     /// `lock cmpxchg`.
     CompareExchange {
-        /// What is expected.
+        /// What the entry must hold for the exchange.
         old: Value,
         /// What is stored then.
         new: Value,
@@ -140,7 +140,7 @@ pub enum Operation {
     MmuUpdate {
         /// The array; a request without meaning follows it.
         requests: Vec<Update>,
-        /// The count argument.
+        /// The `count` argument; cases pass other lengths than the array's.
         count: u32,
         /// What the done counter holds before.
         done: u32,
@@ -151,7 +151,7 @@ pub enum Operation {
     MmuExtOp {
         /// The array; a request without meaning follows it.
         requests: Vec<Ext>,
-        /// The count argument.
+        /// The `count` argument; cases pass other lengths than the array's.
         count: u32,
         /// What the done counter holds before.
         done: u32,
@@ -160,9 +160,9 @@ pub enum Operation {
     },
     /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
     UpdateVaMapping {
-        /// The address.
+        /// The linear address whose entry is set.
         at: At,
-        /// The entry.
+        /// The entry's new value.
         value: Value,
         /// The low two bits of the flags.
         flush_type: u32,
@@ -173,13 +173,13 @@ pub enum Operation {
     },
     /// The next so many steps, all hypercalls, go as one.
     Multicall(usize),
-    /// An instruction.
+    /// An instruction that the guest executes on the entry.
     Native {
         /// The kind of access.
         native: Native,
         /// The entry that it accesses.
         place: Place,
-        /// 4 or 8.
+        /// Width of the access: 4 or 8 bytes.
         bytes: u32,
     },
     /// Reads which guest frame a page is (the machine-to-physical table).
@@ -191,7 +191,7 @@ pub enum Operation {
 pub struct Step {
     /// The line as written.
     pub text: String,
-    /// What it does.
+    /// The hypercall or the instruction.
     pub operation: Operation,
 }
 
@@ -200,10 +200,10 @@ pub struct Step {
 pub struct Case {
     /// Its name, unique among all.
     pub name: String,
-    /// What it shows.
+    /// The behaviour that it shows, in one line.
     pub about: String,
     /// The names of its pages, all zero and mapped writable when it begins.
     pub pages: Vec<String>,
-    /// What is done.
+    /// In order; each has an answer.
     pub steps: Vec<Step>,
 }

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
+    fn malformed_input_is_reported_with_its_line() {
         for (step, problem) in [
             ("load b[0]", "x:3: 'b' is no page of this case"),
             ("load a[512]", "x:3: 'a[512]': expected PAGE[SLOT]"),

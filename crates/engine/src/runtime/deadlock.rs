@@ -19,7 +19,7 @@ pub(crate) trait Resource {
 /// One task that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The waiting task.
+    /// The task that waits for ever.
     pub task: TaskId,
     /// As given to `spawn`.
     pub name: String,

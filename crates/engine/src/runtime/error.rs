@@ -14,7 +14,7 @@ pub enum SetupError {
         tasks: u32,
         /// [`Setup::cores`](crate::Setup).
         cores: u32,
-        /// Tolls registered.
+        /// Tolls that were registered before the run.
         tolls: usize,
     },
 }

@@ -49,7 +49,7 @@ impl Default for Setup {
 pub struct Tolls(Vec<String>);
 
 impl Tolls {
-    /// An empty registry.
+    /// A registry without tasks or tolls.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())

@@ -42,11 +42,11 @@ pub(crate) struct TaskInfo {
 pub(crate) struct Kernel {
     pub(crate) ready: Ready,
     pub(crate) timers: Timers,
-    /// By task.
+    /// Indexed by task.
     pub(crate) nodes: Box<[Node]>,
     /// By task, the next one in whatever list it is in.
     pub(crate) links: Box<[Cell<u32>]>,
-    /// By task.
+    /// Indexed by task.
     pub(crate) statuses: Box<[Rc<Status>]>,
     pub(crate) ledger: Ledger,
     pub(crate) cores: Box<[Core]>,

@@ -138,11 +138,11 @@ pub(crate) struct Ledger {
 struct Sums {
     /// So many entries of the present round are included.
     included: usize,
-    /// Only with [`Keep::TotalsAndHash`].
+    /// A running hash of all charges; only with [`Keep::TotalsAndHash`].
     hash: Option<u64>,
-    /// By account.
+    /// Indexed by account.
     counts: Box<[u64]>,
-    /// By account.
+    /// Indexed by account.
     ticks: Box<[u64]>,
 }
 

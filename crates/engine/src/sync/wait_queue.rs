@@ -63,7 +63,7 @@ impl WakeUp {
         }
     }
 
-    /// Wakes every entry.
+    /// Wakes all entries, exclusive or not.
     #[must_use]
     pub const fn all() -> Self {
         Self {
@@ -85,9 +85,9 @@ impl WakeUp {
 /// What a wake-up met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// Entries looked at.
+    /// Entries that the walk looked at.
     pub visited: u32,
-    /// Tasks woken.
+    /// Tasks that the walk woke.
     pub woken: u32,
     /// Standing entries of busy tasks.
     pub marked: u32,

@@ -160,7 +160,7 @@ fn a_reader_behind_a_writer_behind_readers() {
 }
 
 #[test]
-fn a_wake_up_that_nobody_gives() {
+fn a_waiter_without_a_waker() {
     let mut bench = Bench::small();
     let queue = WaitQueue::new(
         bench.engine.handle(),

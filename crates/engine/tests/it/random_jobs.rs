@@ -13,7 +13,7 @@ use crate::{Bench, QUEUES, along_a_line};
 const JOBS: u64 = 1000;
 const CORES: u32 = 12;
 
-/// One of everything.
+/// Every primitive, shared by all jobs.
 struct World {
     work: Toll,
     spin: SpinLock,

@@ -17,7 +17,7 @@ use crate::LiveError;
 
 const WORD: usize = 8;
 
-/// Something to do.
+/// An access by a thread or a vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// Reads the word at an address.

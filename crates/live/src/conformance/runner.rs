@@ -27,7 +27,7 @@ struct Runner<'c> {
     case: &'c Case,
 }
 
-/// Runs a case.
+/// Runs a case from a fresh state.
 pub(super) fn run(case: &Case) -> Result<Vec<Answered>, LiveError> {
     let mut runner = Runner {
         actors: BTreeMap::new(),

@@ -26,8 +26,7 @@ struct CpuTime {
     stolen: Duration,
 }
 
-/// The share of the CPUs' time, lost to others, from which a bill notes it. Assumed: ten times the deviation of a quiet
-/// host's runs.
+/// The share of the CPUs' time, lost to others, from which a bill notes it. Assumed.
 const BUSY: f64 = 0.10;
 
 /// A measurement in progress, on all CPUs that this process may use.

@@ -7,13 +7,13 @@ use vm_memory::GuestAddress;
 
 use super::ranges::GuestRange;
 
-/// What went wrong.
+/// Why a page could not be paged in, or a pager not be made.
 #[derive(Debug, Error)]
 pub enum PagerError {
     /// A range cannot be paged.
     #[error("guest range {:#x} of {} B {why}", range.start.0, range.bytes)]
     BadRange {
-        /// The range.
+        /// The range that was to be paged.
         range: GuestRange,
         /// What is wrong with it.
         why: &'static str,
@@ -21,9 +21,9 @@ pub enum PagerError {
     /// A system call failed.
     #[error("{operation} failed: {source}")]
     System {
-        /// The call.
+        /// The system call or ioctl.
         operation: &'static str,
-        /// The errno.
+        /// Its errno.
         source: io::Error,
     },
     /// The source failed more often than was allowed.
@@ -33,7 +33,7 @@ pub enum PagerError {
         address: GuestAddress,
         /// How often it was asked.
         attempts: u32,
-        /// The last error.
+        /// That of the last attempt.
         source: io::Error,
     },
     /// `KVM_RUN` fails with `EFAULT`, but nothing that the instruction may touch is missing.

@@ -15,7 +15,6 @@ pub(crate) struct PresentUnits {
 }
 
 impl PresentUnits {
-    /// Nothing is there.
     pub(crate) fn none(count: usize) -> Self {
         let words = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0));
         Self {

@@ -17,9 +17,9 @@ use super::walk::{GuestPages, PageState};
 /// A part of guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestRange {
-    /// Its first byte.
+    /// Guest physical address of the first byte.
     pub start: GuestAddress,
-    /// How many bytes.
+    /// Length in bytes; whole pages.
     pub bytes: u64,
 }
 
@@ -30,7 +30,6 @@ impl GuestRange {
     }
 }
 
-/// A paged part.
 #[derive(Debug)]
 pub(super) struct PagedRange {
     pub(super) guest: GuestRange,

@@ -20,7 +20,7 @@ use super::walk::{GuestPages, PageState, Stop, walk};
 /// What the vCPU wanted of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To read it.
+    /// The guest reads or fetches.
     Read,
     /// To write it, or to read and write it.
     Write,
@@ -43,7 +43,7 @@ pub enum Found {
     Delivery,
 }
 
-/// A missing page.
+/// The page of a fault that the host has to resolve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingPage {
     /// An address in it.
@@ -65,7 +65,7 @@ pub struct ExitResolver {
 }
 
 impl ExitResolver {
-    /// A resolver.
+    /// A resolver without state of earlier faults.
     #[must_use]
     pub fn new() -> Self {
         Self {

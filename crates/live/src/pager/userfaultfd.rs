@@ -56,7 +56,7 @@ pub enum Wake {
 /// How much of an attempt to populate pages succeeded. Bytes are a multiple of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// Everything.
+    /// All bytes were installed.
     All,
     /// These bytes; the rest must be retried (`EAGAIN`).
     Partly(u64),
@@ -111,9 +111,9 @@ impl Features {
 /// A range of host virtual addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRange {
-    /// The first byte.
+    /// Address of the first byte in this process.
     pub start: u64,
-    /// How many bytes.
+    /// Length in bytes; whole pages.
     pub bytes: u64,
 }
 

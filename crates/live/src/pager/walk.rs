@@ -10,7 +10,7 @@ use vm_memory::GuestAddress;
 /// Whether a page of guest memory can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// It can.
+    /// Reading it does not fault.
     Present,
     /// Guest memory that has not been populated yet.
     Missing,

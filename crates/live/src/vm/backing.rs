@@ -43,7 +43,6 @@ pub(crate) struct Region {
     pub(crate) host: u64,
 }
 
-/// A guest's memory.
 #[derive(Debug)]
 pub(crate) struct Backing {
     pub(crate) memory: GuestMemoryMmap,

@@ -10,7 +10,7 @@ use super::guest::DONE_PORT;
 pub(crate) enum Left {
     /// Its program is done.
     Done,
-    /// A signal came.
+    /// A signal ended `KVM_RUN`.
     Interrupted,
     /// An exit or an errno that no program causes.
     Failed(String),

@@ -129,7 +129,7 @@ pub(crate) struct Parameters {
     pub(crate) pages: u64,
     /// By how much a word differs from the one before it.
     pub(crate) step: u64,
-    /// The first word.
+    /// The content's word 0 of this vCPU's part.
     pub(crate) first: u64,
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct Enlisted<'a> {
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl Kicker {
-    /// Without threads.
     pub(crate) fn new() -> Result<Self, LiveError> {
         let signal = SIGRTMIN();
         register_signal_handler(signal, nothing).map_err(LiveError::system("sigaction"))?;

@@ -11,7 +11,6 @@ pub(crate) const DEVICE: &str = "/dev/kvm";
 /// The interface of KVM since Linux 2.6.22 (KVM api.rst, 4.1).
 const API_VERSION: i32 = 12;
 
-/// Opens /dev/kvm.
 pub(crate) fn open_kvm() -> Result<Kvm, LiveError> {
     let kvm = Kvm::new().map_err(|error| {
         let (what, remedy) = without_kvm(io::Error::from(error).kind());
@@ -79,8 +78,8 @@ mod tests {
 
     #[test]
     fn each_way_to_have_no_kvm_has_its_own_remedy() {
-        let told = |kind| without_kvm(kind).1;
-        assert!(told(io::ErrorKind::NotFound).contains("kvm_intel"));
-        assert!(told(io::ErrorKind::PermissionDenied).contains("group"));
+        let remedy = |kind| without_kvm(kind).1;
+        assert!(remedy(io::ErrorKind::NotFound).contains("kvm_intel"));
+        assert!(remedy(io::ErrorKind::PermissionDenied).contains("group"));
     }
 }

@@ -20,7 +20,6 @@ pub(crate) struct Machine {
 /// Which regions become memslots at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slots {
-    /// All.
     All,
     /// Only the guest's own; what is paged gets slots of its own.
     Boot,

@@ -13,7 +13,7 @@ pub struct FunctionCosts {
     pub calls: u64,
     /// Time in it and in what it called.
     pub total: Nanos,
-    /// Time without callees.
+    /// Duration without that of callees.
     pub own: Nanos,
     /// Calls that it made.
     pub calls_made: u64,
@@ -29,7 +29,7 @@ impl FunctionCosts {
     }
 }
 
-/// An outermost call.
+/// A call that no traced function made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootCall {
     /// Name of the function.

@@ -18,9 +18,9 @@ pub enum GraphEvent {
 /// A line with its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphLine {
-    /// The CPU.
+    /// From the line's first column.
     pub cpu: u32,
-    /// What happened.
+    /// Entry, leaf or exit of a function.
     pub event: GraphEvent,
 }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_is_told() {
+    fn the_cpu_is_read_from_both_formats() {
         let cpu = |line: &str| GraphLine::read(line).map(|line| line.cpu);
         assert_eq!(cpu(" 12)   0.762 us    |  f();"), Some(12));
         assert_eq!(

@@ -52,7 +52,7 @@ pub enum XentraceError {
     CpuOutOfRange {
         /// Where the record begins.
         offset: u64,
-        /// The number found.
+        /// The CPU that the record names.
         cpu: u32,
         /// The first number refused.
         limit: u32,
@@ -64,7 +64,7 @@ pub enum XentraceError {
         offset: u64,
         /// The CPU whose window it is.
         cpu: Pcpu,
-        /// The size found.
+        /// The size that the record states.
         bytes: u32,
     },
     /// The stream ended inside a record.
@@ -98,7 +98,7 @@ pub enum XentraceError {
     RecordExceedsWindow {
         /// Where the record begins.
         offset: u64,
-        /// Its event.
+        /// Event of the record.
         event: EventId,
         /// The bytes that its header announces.
         needed: usize,
@@ -110,7 +110,7 @@ pub enum XentraceError {
     ShortPayload {
         /// Where the record begins.
         offset: u64,
-        /// Its event.
+        /// Event of the record.
         event: EventId,
         /// The extra words that the event has.
         needed: usize,
@@ -122,7 +122,7 @@ pub enum XentraceError {
     ReservedArgument {
         /// Where the record begins.
         offset: u64,
-        /// Its event.
+        /// Event of the record.
         event: EventId,
         /// The word that holds the presence bits.
         word: u32,
@@ -142,7 +142,7 @@ pub enum XentraceError {
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
-        /// Its id.
+        /// Id of the window.
         id: u16,
     },
     /// A begin marker inside another window of the same CPU.
@@ -154,7 +154,7 @@ pub enum XentraceError {
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
-        /// Its id.
+        /// Id of the window.
         id: u16,
         /// The id of the window that is open.
         open: u16,
@@ -168,7 +168,7 @@ pub enum XentraceError {
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
-        /// Its id.
+        /// Id of the window.
         id: u16,
     },
     /// Xen lost records inside a window: its counts are too low.

@@ -29,7 +29,7 @@ pub enum PvEvent<'a> {
     HypercallV1 {
         /// The instruction after the hypercall.
         rip: u64,
-        /// Which hypercall.
+        /// Number of the hypercall.
         op: HypercallOp,
     },
     /// An exception other than a page fault, passed on to the guest.
@@ -52,17 +52,17 @@ pub enum PvEvent<'a> {
     },
     /// An invalid opcode with Xen's prefix: a forced `cpuid`.
     ForcedInvalidOp {
-        /// The instruction.
+        /// Address of the faulting instruction.
         rip: u64,
     },
     /// A privileged instruction, emulated.
     EmulatePrivop {
-        /// The instruction.
+        /// Address of the faulting instruction.
         rip: u64,
     },
     /// A segment wrap of a 32-bit guest, emulated.
     Emulate4gb {
-        /// The instruction.
+        /// Address of the faulting instruction.
         rip: u64,
     },
     /// The FPU state, restored on first use.
@@ -87,14 +87,14 @@ pub enum PvEvent<'a> {
         pte: u64,
         /// The address written to.
         addr: u64,
-        /// The instruction.
+        /// Address of the faulting instruction.
         rip: u64,
     },
     /// A record of the PV class that this crate does not know, for instance of a newer Xen.
     Unknown {
-        /// Its event.
+        /// Event of the record.
         event: EventId,
-        /// Its payload, undecoded.
+        /// The payload, which this version does not decode.
         words: Words<'a>,
     },
 }
@@ -238,7 +238,7 @@ fn address_and_word(record: &Record<'_>) -> Result<(u64, u32), XentraceError> {
 /// each cut to 32 bits, and none of any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hypercall<'a> {
-    /// Which hypercall.
+    /// Number of the hypercall.
     pub op: HypercallOp,
     /// Two bits for each of six arguments: 00 absent, 01 one word, 10 two words.
     presence: u32,
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_from_the_sign_of_a_continuation() {
+    fn the_continuation_bit_is_not_part_of_the_count() {
         let words = [1_u32 | 1 << 22, 0x8000_0003].map(u32::to_le_bytes);
         let call = hypercall(&words);
         assert_eq!(call.count(), Some(3));

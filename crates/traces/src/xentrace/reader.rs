@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_told_by_its_first_word() {
+    fn another_file_is_rejected_at_its_first_word() {
         let error = first_error(b"#!/bin/sh\necho not a trace\n");
         assert_eq!(
             error.to_string(),

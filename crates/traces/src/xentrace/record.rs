@@ -40,7 +40,7 @@ impl Header {
     }
 }
 
-/// One trace record.
+/// A record with its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The CPU that recorded it.

@@ -14,7 +14,7 @@ use super::{Record, XentraceError};
 /// A virtual CPU of a domain. The idle vcpus belong to domain 32767 (`DOMID_IDLE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vcpu {
-    /// The domain's number.
+    /// Xen's `domid_t`.
     pub domain: u16,
     /// The vcpu's number within it.
     pub vcpu: u16,

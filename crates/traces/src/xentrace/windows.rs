@@ -96,7 +96,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// No windows yet.
+    /// A table without windows.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -184,7 +184,7 @@ pub struct Request {
     pub number: u64,
     /// From where on, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told() {
+    fn a_silent_peer_times_out() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let source = SocketSource::new(ours, Duration::from_millis(20)).unwrap();
         let silent = source.read_at(0, &mut [0; 8]).unwrap_err();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peers_error_and_its_end_are_told() {
+    fn the_peers_errno_and_its_end_are_errors() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let source = SocketSource::new(ours, PATIENCE).unwrap();
         thread::scope(|scope| {

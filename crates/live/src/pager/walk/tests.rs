@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn an_address_that_nobody_mapped_is_the_guests_own_fault(
+    fn an_unmapped_address_is_the_guests_own_fault(
         (paging, level) in shapes(), mapped in any::<u64>(), other in any::<u64>(),
     ) {
         let mut tables = Tables::new(paging);

@@ -28,12 +28,12 @@ use pagetoll_bill::cost::{Nearness, Topology};
 use super::run::content::Content;
 use crate::{LiveError, host};
 pub use estimate::Estimate;
-pub use figures::{Derived, figures};
+pub use figures::figures;
 use round::Round;
 
 /// Rounds unless ordered otherwise.
 pub const DEFAULT_ROUNDS: u32 = 21;
-/// Limit of `--rounds`.
+/// The largest accepted `--rounds`.
 pub const MOST_ROUNDS: u32 = 1000;
 
 /// Pages of a burst: 4 MiB, as much as a guest with as many page tables has.

@@ -145,16 +145,16 @@ impl OrderedLine<'_> {
 
     fn items(&self, runs: &[Measured], touching: Option<&[f64]>) -> Items {
         let pages = self.pages().get() as f64;
-        let turn = |(number, (run, cost)): (usize, (&Measured, f64))| {
-            let timed: Vec<Toll> = tolls::timed(&run.counts(), pages).collect();
+        let costs = self.costs(runs);
+        let turn = |number: usize| {
+            let timed: Vec<Toll> = tolls::timed(&runs[number].counts(), pages).collect();
             Turn {
-                cost,
+                cost: costs[number],
                 timed: Toll::sum(&timed),
                 touch: touching.and_then(|touching| touching.get(number)).copied(),
             }
         };
-        let costs = runs.iter().zip(self.costs(runs));
-        let turns: Vec<Turn> = costs.enumerate().map(turn).collect();
+        let turns: Vec<Turn> = (0..runs.len()).map(turn).collect();
         let tried = pages * runs.len() as f64;
         tolls::items(self.line.mechanism, &turns, &sum(runs), tried)
     }

@@ -46,7 +46,6 @@ pub(super) const SIZES: [FolioSize; 4] = [
 /// A validated order: all numbers are within limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Pages, mechanisms, runs.
     pub(super) order: Order,
     pub(super) sizes: Vec<FolioSize>,
 }

@@ -3,13 +3,13 @@
 /// Median, and where 80 % of the samples lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The median.
+    /// Of the samples, in nanoseconds or as a number.
     pub median: f64,
     /// 10 % of the samples are below this.
     pub low: f64,
     /// 10 % of the samples are above this.
     pub high: f64,
-    /// How many samples.
+    /// Rounds that had the primitive.
     pub samples: usize,
 }
 

@@ -5,26 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Kind, Nearness};
+use pagetoll_bill::cost::{CostKey, Derived, Kind, Nearness};
 
 use super::{Estimate, Measurements, Primitive};
-
-/// A figure of a cost table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Derived {
-    /// Which.
-    pub key: CostKey,
-    /// What is most likely; nanoseconds, or a number.
-    pub value: f64,
-    /// 10 % of the rounds were below this.
-    pub low: f64,
-    /// 10 % of the rounds were above this.
-    pub high: f64,
-    /// Measured, or assumed.
-    pub kind: Kind,
-    /// How it came about.
-    pub source: String,
-}
 
 type Samples = BTreeMap<Primitive, f64>;
 

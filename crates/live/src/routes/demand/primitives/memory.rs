@@ -96,7 +96,7 @@ fn continued(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// The pager's own handler, page by page, without anybody that faults.
+/// The pager's own handler, page by page, without a faulting thread.
 fn populated(round: &mut Round<'_>) -> Result<(), LiveError> {
     let backing = Backing::new(MemoryKind::Anonymous, 1, PAGES)?;
     let start = GuestAddress(backing.layout.data);
@@ -143,7 +143,7 @@ fn touched(round: &mut Round<'_>) -> Result<(), LiveError> {
     Ok(())
 }
 
-/// Untouched memory.
+/// Guest memory that nothing has touched yet.
 struct Fresh {
     backing: Backing,
     range: HostRange,

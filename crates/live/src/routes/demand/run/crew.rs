@@ -143,7 +143,6 @@ struct Watch<'a> {
     cancelled: &'a AtomicBool,
 }
 
-/// A vCPU thread.
 struct Member<'a, 'p> {
     crew: &'a Crew<'a>,
     watch: &'a Watch<'a>,

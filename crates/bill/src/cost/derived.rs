@@ -1,0 +1,20 @@
+//! A figure on its way into a table.
+
+use super::{CostKey, Kind};
+
+/// A figure that was derived from counts or measurements, in the unit of its key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// The figure's place in a table.
+    pub key: CostKey,
+    /// The value that is most likely.
+    pub value: f64,
+    /// Nothing below is believed; of a measured figure, 10 % of the samples were below.
+    pub low: f64,
+    /// Nothing above is believed; of a measured figure, 10 % of the samples were above.
+    pub high: f64,
+    /// Measured, or assumed to be like one that was.
+    pub kind: Kind,
+    /// How it was derived, in words.
+    pub source: String,
+}
