@@ -12,7 +12,6 @@ use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
-
 pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;

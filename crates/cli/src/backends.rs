@@ -97,7 +97,8 @@ mod tests {
         for &route in Route::ALL {
             assert!(supporting(route).next().is_some(), "{route}");
             for &kind in Kind::ALL {
-                let refused = matches!(support(route, kind), Support::No(reason) if reason.is_empty());
+                let refused =
+                    matches!(support(route, kind), Support::No(reason) if reason.is_empty());
                 assert!(!refused, "{route} on {kind}");
             }
         }
@@ -118,7 +119,10 @@ mod tests {
     fn what_cannot_be_billed_is_refused_with_what_can() {
         let refused = chosen(Route::Unmap, Some(Kind::Live)).map(|chosen| chosen.kind);
         let text = refused.unwrap_err().to_string();
-        assert!(text.starts_with("--on live: cannot bill route unmap: "), "{text}");
+        assert!(
+            text.starts_with("--on live: cannot bill route unmap: "),
+            "{text}"
+        );
         assert!(text.ends_with("expected one of: lab, sim"), "{text}");
     }
 }

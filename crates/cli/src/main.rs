@@ -25,7 +25,10 @@ use tracing::level_filters::LevelFilter;
 use crate::args::{Cli, Verbosity};
 
 fn main() -> ExitCode {
-    let cli = match args::command().try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+    let cli = match args::command()
+        .try_get_matches()
+        .and_then(|m| Cli::from_arg_matches(&m))
+    {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

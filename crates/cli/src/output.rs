@@ -53,11 +53,22 @@ fn check(output: Option<&Path>) -> Result<(), Failure> {
     let folder = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
-        None => return Err(bad(path, "is not a file; expected a file in an existing folder")),
+        None => {
+            return Err(bad(
+                path,
+                "is not a file; expected a file in an existing folder",
+            ));
+        }
     };
     match (path.is_dir(), folder.is_dir()) {
-        (true, _) => Err(bad(path, "is a folder; expected a file in an existing folder")),
-        (_, false) => Err(bad(path, "its folder does not exist; expected a file in an existing folder")),
+        (true, _) => Err(bad(
+            path,
+            "is a folder; expected a file in an existing folder",
+        )),
+        (_, false) => Err(bad(
+            path,
+            "its folder does not exist; expected a file in an existing folder",
+        )),
         _ => Ok(()),
     }
 }
@@ -158,7 +169,10 @@ mod tests {
         write("one", Some(&file)).unwrap();
         write("two", Some(&file)).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "two");
-        assert_eq!(fs::read_to_string(folder.path().join("b.json.old")).unwrap(), "one");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("b.json.old")).unwrap(),
+            "one"
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
@@ -171,9 +185,16 @@ mod tests {
             format: Format::Json,
             file: Some(file.clone()),
         };
-        assert!(destination.unless_failed::<()>(Err(anyhow::anyhow!("no"))).is_err());
+        assert!(
+            destination
+                .unless_failed::<()>(Err(anyhow::anyhow!("no")))
+                .is_err()
+        );
         assert!(!file.exists());
-        assert_eq!(fs::read_to_string(folder.path().join("b.json.old")).unwrap(), "earlier");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("b.json.old")).unwrap(),
+            "earlier"
+        );
     }
 
     #[test]
@@ -182,7 +203,10 @@ mod tests {
         assert_eq!(format("b.json"), Ok(Format::Json));
         assert_eq!(format("bill"), Ok(Format::Text));
         let refused = format("a.svg").unwrap_err();
-        assert!(refused.starts_with("--output a.svg: unknown extension .svg; expected one of .txt"), "{refused}");
+        assert!(
+            refused.starts_with("--output a.svg: unknown extension .svg; expected one of .txt"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -63,22 +63,26 @@ fn numbers_out_of_range_are_named_with_the_range() {
         let words = ["--pages", pages];
         refused(&["bill", "unmap", "--pages", pages], 2, &words);
     }
-    refused(&["bill", "unmap", "--pages", "0"], 2, &["--pages 0: expected 1 to 262144"]);
-    refused(&["bill", "unmap", "--batch", "513"], 2, &["--batch 513: expected 1 to 512"]);
-    refused(&["bill", "unmap", "--runs", "101"], 2, &["--runs 101: expected 1 to 100"]);
+    refused(
+        &["bill", "unmap", "--pages", "0"],
+        2,
+        &["--pages 0: expected 1 to 262144"],
+    );
+    refused(
+        &["bill", "unmap", "--batch", "513"],
+        2,
+        &["--batch 513: expected 1 to 512"],
+    );
+    refused(
+        &["bill", "unmap", "--runs", "101"],
+        2,
+        &["--runs 101: expected 1 to 100"],
+    );
     for batch in ["0", "513", "1,,2", "-3", "1,x", "4294967296"] {
-        refused(
-            &["bill", "unmap", "--batch", batch],
-            2,
-            &["--batch"],
-        );
+        refused(&["bill", "unmap", "--batch", batch], 2, &["--batch"]);
     }
     for runs in ["0", "101", "one"] {
-        refused(
-            &["bill", "unmap", "--runs", runs],
-            2,
-            &["--runs", runs],
-        );
+        refused(&["bill", "unmap", "--runs", runs], 2, &["--runs", runs]);
     }
     for timeout in ["0", "3601", "soon"] {
         refused(
@@ -92,7 +96,7 @@ fn numbers_out_of_range_are_named_with_the_range() {
 #[test]
 fn unknown_names_are_refused_with_the_known_ones() {
     refused(&["bill", "unmapp"], 2, &["'unmapp'", "unmap", "demand"]);
-    
+
     refused(
         &["bill", "unmap", "--on", "moon"],
         2,
@@ -129,7 +133,10 @@ fn what_cannot_be_billed_yet_is_refused_with_what_can() {
     refused(
         &["bill", "demand", "--on", "lab", "--vcpus", "2"],
         2,
-        &["--vcpus: does not apply to route demand on lab", "--on live"],
+        &[
+            "--vcpus: does not apply to route demand on lab",
+            "--on live",
+        ],
     );
     refused(
         &["bill", "unmap", "--on", "live"],
@@ -397,7 +404,10 @@ fn manual_pages_and_completions_are_generated() {
 
 #[test]
 fn help_has_examples_and_a_version() {
-    assert!(printed(&["bill", "unmap", "--help"]).contains("--mechanism emulate,preserve-ad --batch 32"));
+    assert!(
+        printed(&["bill", "unmap", "--help"])
+            .contains("--mechanism emulate,preserve-ad --batch 32")
+    );
     assert!(printed(&["--help"]).contains("Exit codes"));
     assert_eq!(
         printed(&["--version"]),

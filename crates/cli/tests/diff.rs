@@ -61,7 +61,9 @@ fn lost_bits_more_crossings_and_missing_figures_fail() {
     let first = |bill: &mut Value, edit: &dyn Fn(&mut Value)| edit(&mut bill["rows"][0]);
     let lost = json!({"name": "frame", "tried": 9, "failed": 5, "verdict": "fail"});
     let (code, said) = against(|bill| {
-        first(bill, &|row| row["checks"].as_array_mut().unwrap().push(lost.clone()));
+        first(bill, &|row| {
+            row["checks"].as_array_mut().unwrap().push(lost.clone())
+        });
     });
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("frame: 5 of 9"), "{said}");
@@ -77,7 +79,10 @@ fn lost_bits_more_crossings_and_missing_figures_fail() {
 
 #[test]
 fn other_pages_are_refused_by_name() {
-    refused(|bill| bill["order"]["pages"] = json!(1), &["different orders", "--pages"]);
+    refused(
+        |bill| bill["order"]["pages"] = json!(1),
+        &["different orders", "--pages"],
+    );
 }
 
 #[test]
@@ -100,7 +105,12 @@ fn another_route_is_refused() {
     };
     refused(
         as_unmap,
-        &["old.json", "new.json", "pin and unmap", "expected two of one route"],
+        &[
+            "old.json",
+            "new.json",
+            "pin and unmap",
+            "expected two of one route",
+        ],
     );
 }
 

@@ -15,7 +15,10 @@ const NO_TOOLS: &str = "/nonexistent";
 
 fn pagetoll(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("pagetoll").unwrap();
-    command.args(arguments).env("PATH", NO_TOOLS).env("COLUMNS", "100");
+    command
+        .args(arguments)
+        .env("PATH", NO_TOOLS)
+        .env("COLUMNS", "100");
     command.output().unwrap()
 }
 
@@ -46,7 +49,9 @@ fn an_option_that_does_not_apply_is_refused_by_name() {
             if route.mechanisms_on(backend).next().is_none() {
                 continue;
             }
-            let inapplicable = Opt::ALL.iter().filter(|option| !option.applies(route, backend));
+            let inapplicable = Opt::ALL
+                .iter()
+                .filter(|option| !option.applies(route, backend));
             for &option in inapplicable {
                 let words = said(option);
                 let mut arguments = vec!["bill", route.name(), "--on", backend.name()];
@@ -68,7 +73,8 @@ fn the_help_of_a_route_lists_what_applies_to_it_and_nothing_else() {
         for &option in Opt::ALL {
             let listed = help.lines().any(|line| {
                 let line = line.trim_start();
-                line.strip_prefix(option.name()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+                line.strip_prefix(option.name())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
             });
             assert_eq!(listed, option.applies_to(*route), "{route}: {option}");
         }
@@ -85,15 +91,33 @@ fn help(arguments: &[&str]) -> String {
 #[test]
 fn help_texts_are_as_committed() {
     let commands = [
-        "", "bill", "report", "diff", "routes", "doctor", "trace", "conformance", "search", "fix",
-        "fix list", "fix show", "fix build", "fix check", "calibrate", "validate",
+        "",
+        "bill",
+        "report",
+        "diff",
+        "routes",
+        "doctor",
+        "trace",
+        "conformance",
+        "search",
+        "fix",
+        "fix list",
+        "fix show",
+        "fix build",
+        "fix check",
+        "calibrate",
+        "validate",
     ];
     let routes = Route::ALL.iter().map(|route| format!("bill {route}"));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help");
     for command in commands.into_iter().map(str::to_owned).chain(routes) {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let text = help(&words);
-        let name = if command.is_empty() { "pagetoll" } else { &command };
+        let name = if command.is_empty() {
+            "pagetoll"
+        } else {
+            &command
+        };
         let path = folder.join(format!("{}.txt", name.replace(' ', "-")));
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             fs::create_dir_all(&folder).unwrap();

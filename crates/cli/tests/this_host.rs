@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_bill::cost::{CostKey, Host, Kind};
+use pagetoll_bill::cost::{CostKey, CostTable, Kind};
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
 
@@ -47,7 +47,7 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file]);
     ended(&measured, 0, &[]);
     let table = fs::read_to_string(&path).unwrap();
-    let host = Host::parse(file, &table).unwrap();
+    let host = CostTable::parse(file, &table).unwrap();
     assert_eq!(host.name, "this-host");
     assert!(host.topology().is_ok());
     for key in [
@@ -95,7 +95,10 @@ fn beside(path: &Path) -> Output {
     let order =
         "bill demand --mechanism uffd --batch 1 --vcpus 1 --pages 64 --runs 1 --format json";
     let mut command = Command::new(program());
-    command.args(order.split(' ')).arg("--compare-selftest").arg(path);
+    command
+        .args(order.split(' '))
+        .arg("--compare-selftest")
+        .arg(path);
     command.output().unwrap()
 }
 

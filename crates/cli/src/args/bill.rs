@@ -324,8 +324,12 @@ Examples:
   pagetoll bill fault --mechanism emulate,hypercall
       64-bit guests only"
         }
-        Route::Switch => "Examples:\n  pagetoll bill switch\n      Tasks that differ in none, one and all three of their TLS descriptors",
-        Route::Irq => "Examples:\n  pagetoll bill irq\n      Unmasking while no event is pending, and while one is",
+        Route::Switch => {
+            "Examples:\n  pagetoll bill switch\n      Tasks that differ in none, one and all three of their TLS descriptors"
+        }
+        Route::Irq => {
+            "Examples:\n  pagetoll bill irq\n      Unmasking while no event is pending, and while one is"
+        }
         Route::Flush => {
             "\
 Examples:

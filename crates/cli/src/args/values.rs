@@ -31,7 +31,8 @@ pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
 
 /// A whole number. Whether it is in range is the backend's to judge, with the range in its message.
 pub(super) fn number<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "expected a whole number from 1".to_owned())
+    text.parse()
+        .map_err(|_| "expected a whole number from 1".to_owned())
 }
 
 /// The longest timeout: an hour.
@@ -51,7 +52,10 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused_with_what_was_expected() {
         for text in ["", "1e99", "0x10", "-1", "4294967296"] {
-            assert_eq!(number::<u32>(text), Err("expected a whole number from 1".into()));
+            assert_eq!(
+                number::<u32>(text),
+                Err("expected a whole number from 1".into())
+            );
         }
         assert_eq!(number::<u32>("513"), Ok(513));
         assert!(seconds("0").is_err() && seconds("3601").is_err());

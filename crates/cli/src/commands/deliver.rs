@@ -16,7 +16,10 @@ pub(crate) fn deliver(bill: &Bill, destination: &Destination) -> Result<Outcome>
         Some(_) => pagetoll_render::Width::Unlimited,
         None => terminal::width(),
     };
-    output::write(&pagetoll_render::bill(bill, destination.format, width)?, file)?;
+    output::write(
+        &pagetoll_render::bill(bill, destination.format, width)?,
+        file,
+    )?;
     if let Some(file) = file {
         failure::note(&format!("{}; wrote {}", summary(bill), file.display()));
     }
@@ -49,9 +52,17 @@ fn summary(bill: &Bill) -> String {
 /// Each check that failed and must not, with its row.
 fn failures(bill: &Bill) -> Vec<String> {
     let failed = bill.checks_with(Verdict::Fail);
-    let named = failed.map(|(Row { key, .. }, Check { name, failed, tried, .. })| {
-        format!("{key}: {name}: {failed} of {tried}")
-    });
+    let named = failed.map(
+        |(
+            Row { key, .. },
+            Check {
+                name,
+                failed,
+                tried,
+                ..
+            },
+        )| { format!("{key}: {name}: {failed} of {tried}") },
+    );
     named.collect()
 }
 
@@ -59,7 +70,9 @@ fn failures(bill: &Bill) -> Vec<String> {
 fn inconclusive(bill: &Bill) -> BTreeMap<&str, Vec<String>> {
     let mut rows: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (row, check) in bill.checks_with(Verdict::Inconclusive) {
-        rows.entry(&check.name).or_default().push(row.key.to_string());
+        rows.entry(&check.name)
+            .or_default()
+            .push(row.key.to_string());
     }
     rows
 }

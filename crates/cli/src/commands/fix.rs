@@ -20,8 +20,8 @@ use crate::args::{
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
 use pagetoll_render::document::{Document, Fact, Section};
-use pagetoll_render::text;
 use pagetoll_render::table::{Column, Table};
+use pagetoll_render::text;
 
 /// Does what was asked.
 pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> {
@@ -95,9 +95,7 @@ fn listing(listed: &[Listed]) -> Document {
             ]);
         }
     }
-    let summaries = listed
-        .iter()
-        .map(|fix| Fact::new(fix.name, fix.summary));
+    let summaries = listed.iter().map(|fix| Fact::new(fix.name, fix.summary));
     Document {
         title: "fixes: kernel patches that cut tolls".to_owned(),
         sections: vec![
@@ -136,7 +134,11 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
     Ok(Order {
         spec: name.parse()?,
         source: args.source,
-        freshness: if args.refresh { Freshness::Refresh } else { Freshness::Cached },
+        freshness: if args.refresh {
+            Freshness::Refresh
+        } else {
+            Freshness::Cached
+        },
         jobs: args.jobs.unwrap_or_else(host::cpus),
     })
 }
@@ -174,7 +176,10 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     let mut facts = vec![
         Fact::new("image", built.kernel.image.display().to_string()),
         Fact::new(how, format!("in {:.1} s", taken.as_secs_f64())),
-        Fact::new("to bill it", format!("pagetoll bill {route} --kernel {kernel}")),
+        Fact::new(
+            "to bill it",
+            format!("pagetoll bill {route} --kernel {kernel}"),
+        ),
     ];
     facts.extend(packages.map(|package| Fact::new(&package.name, &package.version)));
     Document {
@@ -192,7 +197,11 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     };
     named(&order.build.spec)?;
     let proof = in_lab(verbosity, |here| check(&order, here))?;
-    print_list(proven(&order.build.spec, &proof), &ProofJson::new(&order.build.spec, &proof), args.format)?;
+    print_list(
+        proven(&order.build.spec, &proof),
+        &ProofJson::new(&order.build.spec, &proof),
+        args.format,
+    )?;
     Ok(deliver(&proof))
 }
 

@@ -5,15 +5,19 @@ use pagetoll_bill::{Backend, Role, Route, Support};
 use serde::Serialize;
 
 use super::print_list;
-use crate::args::{ListArgs};
+use crate::args::ListArgs;
+use crate::backends;
 use crate::failure::Outcome;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
-use crate::backends;
 
 /// Lists the routes.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
-    let listed = Route::ALL.iter().copied().map(Listed::new).collect::<Vec<_>>();
+    let listed = Route::ALL
+        .iter()
+        .copied()
+        .map(Listed::new)
+        .collect::<Vec<_>>();
     print_list(document(&listed), &listed, args.format)?;
     Ok(Outcome::Success)
 }

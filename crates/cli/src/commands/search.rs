@@ -6,7 +6,7 @@ use pagetoll_sim::search::{Explored, Mechanism, Verdict, search};
 use serde::Serialize;
 
 use super::print_list;
-use crate::args::{ListArgs};
+use crate::args::ListArgs;
 use crate::failure::Outcome;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};

@@ -7,7 +7,7 @@ use pagetoll_traces::xentrace::{Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts,
 use serde::Serialize;
 
 use super::{name_of, open, print_list};
-use crate::args::{TraceArgs};
+use crate::args::TraceArgs;
 use crate::failure::{self, Failure, Outcome};
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};

@@ -30,7 +30,9 @@ pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String>
 
 /// Measures what demand paging is made of.
 pub(in crate::commands) fn measured(rounds: u32, verbosity: Verbosity) -> Result<Measurements> {
-    watched(verbosity, |context| Ok(primitives::measure(rounds, context)?))
+    watched(verbosity, |context| {
+        Ok(primitives::measure(rounds, context)?)
+    })
 }
 
 /// The table of these measurements, as a file has it.

@@ -43,7 +43,9 @@ impl Suite for Kvm {
     }
 
     fn on_the_real_one(cases: &[Case], _: &ConformanceArgs, verbosity: Verbosity) -> Result<Told> {
-        let Ran { linux, outcomes } = watched(verbosity, |context| Ok(conformance::run(cases, context.stop)?))?;
+        let Ran { linux, outcomes } = watched(verbosity, |context| {
+            Ok(conformance::run(cases, context.stop)?)
+        })?;
         let given = |(case, outcome): (&Case, Outcome)| match outcome {
             Outcome::Answered(answered) => Given::Answers(describe(case, &answered)),
             Outcome::Skipped(why) => Given::Skipped(why),

@@ -24,7 +24,12 @@ use pagetoll_render::table::{Column, Table};
 const VCPUS: [u32; 4] = [1, 2, 3, 4];
 const BATCHES: [u32; 4] = [1, 4, 16, 64];
 /// What both the host and the model can do.
-const MECHANISMS: [Demand; 4] = [Demand::Populated, Demand::Kernel, Demand::Uffd, Demand::Exit];
+const MECHANISMS: [Demand; 4] = [
+    Demand::Populated,
+    Demand::Kernel,
+    Demand::Uffd,
+    Demand::Exit,
+];
 /// Pages of each vCPU: enough for a rate, few enough for all orders within minutes.
 const PAGES: u64 = 4096;
 const RUNS: u32 = 5;
@@ -72,7 +77,9 @@ fn spec(args: &ValidateArgs) -> Spec {
     Spec {
         pages: Some(Pages(args.pages.unwrap_or(PAGES))),
         batches: Some(BATCHES.to_vec()),
-        mechanisms: MECHANISMS.map(|mechanism| mechanism.properties().name.to_owned()).to_vec(),
+        mechanisms: MECHANISMS
+            .map(|mechanism| mechanism.properties().name.to_owned())
+            .to_vec(),
         runs: Some(args.runs.unwrap_or(RUNS)),
         demand: DemandSpec {
             vcpus: Some(VCPUS.to_vec()),
@@ -86,10 +93,16 @@ fn spec(args: &ValidateArgs) -> Spec {
 fn document(draft: &Draft, compared: &Compared<'_>) -> Document {
     let of = |part: &str| draft.stack.get(part).cloned().unwrap_or_default();
     let facts = vec![
-        Fact::new("cost table", format!("{}: {}", compared.costs, compared.summary)),
+        Fact::new(
+            "cost table",
+            format!("{}: {}", compared.costs, compared.summary),
+        ),
         Fact::new("cpu", of("cpu")),
         Fact::new("linux", of("linux")),
-        Fact::new("threads", "vCPUs pinned in turn, one reader on the CPU of the first"),
+        Fact::new(
+            "threads",
+            "vCPUs pinned in turn, one reader on the CPU of the first",
+        ),
         Fact::new("median error of predictions", verdict(compared)),
     ];
     Document {
