@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{CostTable, Kind};
+use pagetoll_bill::cost::{CostTable, Kind, Derived};
 use pagetoll_live::routes::demand::primitives::{
-    self, DEFAULT_ROUNDS, Derived, MOST_ROUNDS, Measurements,
+    self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements,
 };
 
 use super::{Figure, Table, rounded, versions};
