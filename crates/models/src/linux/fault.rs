@@ -26,21 +26,6 @@ pub enum SetPte {
     Hypercall,
 }
 
-impl SetPte {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Emulate, Self::Emulate2x32, Self::Hypercall];
-
-    /// Its name in bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Emulate => "emulate",
-            Self::Emulate2x32 => "emulate-2x32",
-            Self::Hypercall => "hypercall",
-        }
-    }
-}
-
 /// Sets the entries of as many pages of a new guest of that width, one after the other.
 ///
 /// # Errors

@@ -18,20 +18,6 @@ pub enum EnableEvents {
     IfPending,
 }
 
-impl EnableEvents {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Always, Self::IfPending];
-
-    /// Its name in bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::IfPending => "if-pending",
-        }
-    }
-}
-
 /// How events are enabled, and how often one comes while they are disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Irq {

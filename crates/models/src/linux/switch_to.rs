@@ -24,20 +24,6 @@ pub enum LoadTls {
     IfChanged,
 }
 
-impl LoadTls {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Always, Self::IfChanged];
-
-    /// Its name in bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::IfChanged => "if-changed",
-        }
-    }
-}
-
 /// Switches between two tasks of a new guest that differ in `changed` of their TLS descriptors.
 ///
 /// # Errors

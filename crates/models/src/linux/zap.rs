@@ -54,22 +54,6 @@ impl GetAndClear {
         Self::Cmpxchg8b,
     ];
 
-    /// Its name in bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Emulate => "emulate",
-            Self::SetPte => "set-pte",
-            Self::UpdateVa => "update-va",
-            Self::Lazy => "lazy",
-            Self::MmuUpdate => "mmu-update",
-            Self::PreserveAd => "preserve-ad",
-            Self::Xchg => "xchg",
-            Self::XchgAndStore => "xchg-and-store",
-            Self::Cmpxchg8b => "cmpxchg8b",
-        }
-    }
-
     /// Which kernels use it.
     #[must_use]
     pub const fn width(self) -> Width {

@@ -25,17 +25,6 @@ pub enum Mechanism {
 impl Mechanism {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::PerPage, Self::PerBatch, Self::PerFolio, Self::Range];
-
-    /// Its name in orders and bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PerPage => "per-page",
-            Self::PerBatch => "per-batch",
-            Self::PerFolio => "per-folio",
-            Self::Range => "range",
-        }
-    }
 }
 
 /// A physically contiguous run that was pinned.

@@ -96,7 +96,7 @@ fn build(
     if variation != 0.0 && !(1.0..=10.0).contains(&variation) {
         return Err(FlushError::VariationOutOfRange(variation));
     }
-    let cost = costs.split(setup.flush)?;
+    let hold = costs.split(setup.flush)?;
     let (names, tolls) = FlushTolls::register();
     let engine_setup = Setup {
         tasks: vcpus,
@@ -105,7 +105,7 @@ fn build(
         ..Setup::default()
     };
     let mut engine = Engine::new(&engine_setup, names)?;
-    let shim = Rc::new(Shim::new(&engine, tolls, (setup, cost)));
+    let shim = Rc::new(Shim::new(&engine, tolls, setup, hold));
     for vcpu in 0..vcpus {
         let shim = Rc::clone(&shim);
         engine.spawn(&format!("vcpu {vcpu}"), CoreId(vcpu), async move |cx| {

@@ -9,6 +9,9 @@ use pagetoll_bill::cost::Topology;
 use pagetoll_bill::spec::Placement;
 use pagetoll_engine::CoreId;
 
+use super::Scenario;
+use super::costs::Costs;
+
 /// Where vCPU threads and readers are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
@@ -19,13 +22,13 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Places `vcpus` and `readers`; up to `node_threads` of them stay on one socket.
-    pub(crate) fn new(
-        (topology, node_threads): (Topology, f64),
-        (vcpus, readers): (u32, u32),
-        placement: Placement,
-    ) -> Self {
-        let few = f64::from(vcpus) + f64::from(readers) <= node_threads;
+    /// Places a scenario's threads; up to `node_threads` of them stay on one socket.
+    pub(crate) fn new(costs: &Costs, scenario: &Scenario) -> Self {
+        let Scenario {
+            vcpus, placement, ..
+        } = *scenario;
+        let topology = costs.topology;
+        let few = f64::from(vcpus) + f64::from(scenario.readers()) <= costs.node_threads;
         Self {
             topology,
             sockets: if few { 1 } else { topology.sockets },

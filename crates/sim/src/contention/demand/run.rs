@@ -99,35 +99,32 @@ pub fn run(
         ..Setup::default()
     };
     let mut engine = Engine::new(&setup, names)?;
-    let places = Places::new(
-        (topology, costs.node_threads),
-        (scenario.vcpus, readers),
-        scenario.placement,
-    );
-    let line = mean_transfer(&costs, &places, (scenario.vcpus, readers));
-    let shared = Shared::new(&engine, (costs, tolls), scenario.what_if, line);
+    let places = Places::new(&costs, scenario);
+    let line = mean_transfer(&costs, &places, scenario);
+    let shared = Shared::new(&engine, costs, tolls, scenario.what_if, line);
     let progress = Rc::new(Progress::new(goals(scenario), scenario.vcpus));
-    let threads = spawn(
-        &mut engine,
-        (Rc::new(shared), &progress),
-        (scenario, places),
-    )?;
+    let threads = spawn(&mut engine, &Rc::new(shared), &progress, scenario, places)?;
     complete(&mut engine, &progress)?;
     Ok(summary(&engine, &progress, &threads))
 }
 
-/// vCPUs' threads, and readers'.
-type Threads = (Vec<TaskId>, Vec<TaskId>);
+/// The tasks of a run, by what they stand for.
+struct Threads {
+    vcpus: Vec<TaskId>,
+    readers: Vec<TaskId>,
+}
 
 fn spawn(
     engine: &mut Engine,
-    (shared, progress): (Rc<Shared>, &Rc<Progress>),
-    (scenario, places): (&Scenario, Places),
+    shared: &Rc<Shared>,
+    progress: &Rc<Progress>,
+    scenario: &Scenario,
+    places: Places,
 ) -> Result<Threads, SpawnError> {
     let readers = (0..scenario.readers()).map(|number| {
         let reader = Reader {
             batch: scenario.batch,
-            shared: Rc::clone(&shared),
+            shared: Rc::clone(shared),
             progress: Rc::clone(progress),
         };
         engine.spawn("reader", places.reader(number), async move |cx| {
@@ -140,14 +137,17 @@ fn spawn(
             number,
             mechanism: scenario.mechanism,
             batch: scenario.batch,
-            shared: Rc::clone(&shared),
+            shared: Rc::clone(shared),
             progress: Rc::clone(progress),
         };
         engine.spawn("vcpu", places.vcpu(number), async move |cx| {
             vcpu.run(&cx).await;
         })
     });
-    Ok((vcpus.collect::<Result<_, _>>()?, readers))
+    Ok(Threads {
+        vcpus: vcpus.collect::<Result<_, _>>()?,
+        readers,
+    })
 }
 
 /// How often it is looked whether a run is over.
@@ -168,7 +168,7 @@ fn complete(engine: &mut Engine, progress: &Progress) -> Result<(), RunError> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-fn summary(engine: &Engine, progress: &Progress, (vcpus, readers): &Threads) -> Ran {
+fn summary(engine: &Engine, progress: &Progress, threads: &Threads) -> Ran {
     let (began, ended) = (progress.began.get(), progress.ended.get());
     let rate = began.zip(ended).map_or(0.0, |((first, from), (last, to))| {
         (last - first) as f64 * 1e9 / nanos(to.since(from))
@@ -180,8 +180,8 @@ fn summary(engine: &Engine, progress: &Progress, (vcpus, readers): &Threads) -> 
     Ran {
         pages_per_second: rate,
         pages: counted,
-        vcpu: spent(engine, vcpus, pages),
-        reader: spent(engine, readers, pages),
+        vcpu: spent(engine, &threads.vcpus, pages),
+        reader: spent(engine, &threads.readers, pages),
     }
 }
 

@@ -26,6 +26,7 @@ use pagetoll_engine::{
     Toll, WaitQueue, WalkCosts,
 };
 
+use super::Scenario;
 use super::costs::{Costs, Lines, ticks};
 use super::places::Places;
 use super::tolls::DemandTolls;
@@ -73,7 +74,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         engine: &Engine,
-        (costs, tolls): (Costs, DemandTolls),
+        costs: Costs,
+        tolls: DemandTolls,
         what_if: Option<WhatIf>,
         walked_line: f64,
     ) -> Self {
@@ -94,11 +96,12 @@ impl Shared {
             pending: make.lock("fault_pending_wqh", tolls.lock_pending),
             fd: make.lock("fd_wqh", tolls.lock_fd),
             readers: make.queue(
-                ("readers", tolls.queue_readers),
+                "readers",
+                tolls.queue_readers,
                 costs.walks.reader + costs.walks.reader_lock * walked_line,
                 costs.walks.reader_lines * walked_line,
             ),
-            faults: make.queue(("faults", tolls.queue_faults), costs.walks.fault, 0.0),
+            faults: make.queue("faults", tolls.queue_faults, costs.walks.fault, 0.0),
             unread: RefCell::default(),
             last: Cell::new(None),
             computing: vec![Cell::new(0); costs.topology.all_cores() as usize],
@@ -168,14 +171,14 @@ fn varied(cx: &Cx) -> f64 {
 }
 
 /// What moving a line costs on average that lies between vCPUs and readers.
-pub(crate) fn mean_transfer(costs: &Costs, places: &Places, (vcpus, readers): (u32, u32)) -> f64 {
+pub(crate) fn mean_transfer(costs: &Costs, places: &Places, scenario: &Scenario) -> f64 {
     /// Enough of either kind for a mean.
     const SAMPLED: usize = 64;
     let some = |count: u32| (0..count).step_by((count as usize).div_ceil(SAMPLED).max(1));
     let mut sum = 0.0;
     let mut pairs = 0.0;
-    for vcpu in some(vcpus) {
-        for reader in some(readers) {
+    for vcpu in some(scenario.vcpus) {
+        for reader in some(scenario.readers()) {
             let (from, to) = (places.vcpu(vcpu), places.reader(reader));
             sum += costs.lines.access(costs.topology.nearness(from.0, to.0));
             pairs += 1.0;
@@ -217,7 +220,7 @@ impl Maker<'_> {
         }
     }
 
-    fn queue(&self, (name, toll): (&str, Toll), entry: f64, mark: f64) -> WaitQueue {
+    fn queue(&self, name: &str, toll: Toll, entry: f64, mark: f64) -> WaitQueue {
         let wake = self.costs.wake;
         let (same, other) = (ticks(wake.same_cpu), ticks(wake.other_cpu));
         let visit = |nanos| match self.what_if {

@@ -32,7 +32,7 @@ impl FlushCosts {
     }
 
     /// Sending the interrupts to all targets, and how long each then handles its own.
-    pub(super) fn split(self, flush: FullFlush) -> Result<(Nanos, Nanos), FlushError> {
+    pub(super) fn split(self, flush: FullFlush) -> Result<Hold, FlushError> {
         let hold = match flush {
             FullFlush::Cr4Toggle => self.hold_pge_on,
             FullFlush::Cr3Write => self.hold_pge_off,
@@ -42,8 +42,20 @@ impl FlushCosts {
         let sending = self.hold_pge_off.get().checked_sub(self.handle_cr3.get());
         let sending = sending.ok_or_else(|| refused.clone())?;
         let handling = hold.get().checked_sub(sending).ok_or(refused)?;
-        Ok((Nanos(sending), Nanos(handling)))
+        Ok(Hold {
+            sending: Nanos(sending),
+            handling: Nanos(handling),
+        })
     }
+}
+
+/// What a mean hold consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// Sending the interrupts to all targets.
+    pub(super) sending: Nanos,
+    /// From a target's interrupt to its acknowledgement.
+    pub(super) handling: Nanos,
 }
 
 /// What the guest asks for: the same in all settings.

@@ -10,7 +10,7 @@ use pagetoll_models::x86::Tlb;
 use pagetoll_units::Nanos;
 
 use super::lock_profile::{LockProfile, Spent};
-use super::setup::{FlushSetup, MOST_VCPUS, WaitsWith};
+use super::setup::{FlushSetup, Hold, MOST_VCPUS, WaitsWith};
 
 /// What the time of a run is charged under.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(super) struct Shim {
     setup: FlushSetup,
     tolls: FlushTolls,
     /// Mean times for sending and handling.
-    cost: (Nanos, Nanos),
+    hold: Hold,
     flush_lock: TicketLock,
     invalidate_tlb: Ipi,
     flush_cpumask: Cell<CpuMask>,
@@ -99,11 +99,7 @@ impl Profile {
 }
 
 impl Shim {
-    pub(super) fn new(
-        engine: &Engine,
-        tolls: FlushTolls,
-        (setup, cost): (FlushSetup, (Nanos, Nanos)),
-    ) -> Self {
+    pub(super) fn new(engine: &Engine, tolls: FlushTolls, setup: FlushSetup, hold: Hold) -> Self {
         let ipi = IpiTolls {
             send: tolls.ipi_send,
             wait: tolls.ipi_wait,
@@ -115,7 +111,7 @@ impl Shim {
         Self {
             setup,
             tolls,
-            cost,
+            hold,
             flush_lock: TicketLock::new(handle, "flush_lock", tolls.spin, hand_off),
             invalidate_tlb: Ipi::new(handle, "INVALIDATE_TLB", ipi, IpiCosts::default()),
             flush_cpumask: Cell::default(),
@@ -164,7 +160,7 @@ impl Shim {
 
     /// Sends INVALIDATE_TLB to those in the mask, and waits until it is empty.
     async fn interrupt_others(&self, cx: &Cx) {
-        let (sending, handling) = self.cost;
+        let Hold { sending, handling } = self.hold;
         let scale = self.hold_scale(cx);
         cx.charge(self.tolls.ipi_send, scaled(sending, scale)).await;
         let targets: Vec<_> = self.flush_cpumask.get().cpus().map(CoreId).collect();

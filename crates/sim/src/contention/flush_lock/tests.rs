@@ -8,6 +8,7 @@ use pagetoll_traces::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};
 
 use super::lock_profile::Spent;
+use super::setup::Hold;
 use super::shim::CpuMask;
 use super::*;
 use pagetoll_models::x86::{Flags, Pcid, Tlb, Translation};
@@ -160,11 +161,15 @@ fn known_after(mask: CpuMask) -> Vec<bool> {
     let here = VirtualAddress(0x1000);
     let (names, tolls) = FlushTolls::register();
     let mut engine = Engine::new(&Setup::default(), names).unwrap();
-    let cost = (Nanos(10), Nanos(5));
+    let hold = Hold {
+        sending: Nanos(10),
+        handling: Nanos(5),
+    };
     let shim = Rc::new(Shim::new(
         &engine,
         tolls,
-        (setup(FullFlush::Cr4Toggle, 1), cost),
+        setup(FullFlush::Cr4Toggle, 1),
+        hold,
     ));
     let (mfn, flags) = (Mfn(5), Flags::PRESENT | Flags::GLOBAL);
     for tlb in &mut *shim.tlbs.borrow_mut() {
