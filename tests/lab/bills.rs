@@ -145,6 +145,7 @@ pub(crate) fn own_files(bench: &Bench) -> Result<(), Failed> {
     )?;
     ensure(
         bill.provenance
+            .inputs
             .images
             .iter()
             .any(|image| image.name == "linux"),
