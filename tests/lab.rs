@@ -30,7 +30,10 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 const TESTS: [(&str, Test); 26] = [
-    ("two_bills_agree_and_prove_what_they_say", bills::two_agree),
+    (
+        "two_bills_agree_and_their_races_prove_something",
+        bills::two_agree,
+    ),
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -40,24 +43,27 @@ const TESTS: [(&str, Test); 26] = [
     ("memory_is_pinned_and_compared", pins::bill_and_diff),
     ("the_real_vfio_answers_as_the_model", pins::conformance),
     ("kernels_that_cannot_pin_are_refused", pins::refusals),
-    ("a_kernel_without_vfio_is_told", pins::without_vfio),
-    ("too_little_memory_is_told", pins::too_little_memory),
+    ("a_kernel_without_vfio_is_reported", pins::without_vfio),
+    ("too_little_memory_is_reported", pins::too_little_memory),
     ("memory_is_paged_in_by_a_guests_guest", demands::bill),
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
-    ("a_guest_that_crashes_is_told", bad_guests::crashes),
+    ("a_guest_that_crashes_is_reported", bad_guests::crashes),
     (
-        "a_guest_that_prints_garbage_is_told",
+        "a_guest_that_prints_garbage_is_reported",
         bad_guests::prints_garbage,
     ),
     ("a_fault_sets_what_was_asked", routes::fault),
     (
-        "a_xen_without_32_bit_guests_is_told",
+        "a_xen_without_32_bit_guests_is_reported",
         routes::fault_of_32_bits_on_a_xen_without_them,
     ),
     ("unchanged_descriptors_cost_no_crossing", routes::switch),
     ("nothing_pending_costs_no_crossing", routes::irq),
-    ("a_flush_writes_what_xen_says", routes::flush),
+    (
+        "a_flush_writes_the_registers_of_its_mechanism",
+        routes::flush,
+    ),
     (
         "headers_of_another_kernel_are_refused",
         bad_surroundings::other_headers,
@@ -67,7 +73,7 @@ const TESTS: [(&str, Test); 26] = [
         bad_surroundings::truncated_xen,
     ),
     ("without_qemu_nothing_starts", bad_surroundings::no_qemu),
-    ("a_full_disk_is_told", bad_surroundings::full_disk),
+    ("a_full_disk_is_reported", bad_surroundings::full_disk),
     (
         "an_interrupt_while_fetching_leaves_nothing",
         signals::while_fetching,

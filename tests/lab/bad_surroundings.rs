@@ -96,7 +96,7 @@ pub(crate) fn full_disk(bench: &Bench) -> Result<(), Failed> {
         .output()?;
     if !mount.status.success() {
         skipped_test(
-            "a_full_disk_is_told",
+            "a_full_disk_is_reported",
             "cannot mount a tmpfs here (needs root)",
         );
         return Ok(());

@@ -80,19 +80,29 @@ impl Bench {
     }
 }
 
+/// Fails with `what` unless it holds.
+pub(crate) fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.into().into())
+    }
+}
+
 /// Runs a command that must fail with this exit code, print nothing, and say all of `parts` on stderr.
 pub(crate) fn must_fail(mut command: Command, code: i32, parts: &[&str]) -> Result<(), Failed> {
     let output = command.output()?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let missing = parts.iter().find(|part| !told.contains(*part));
-    if output.status.code() != Some(code) || missing.is_some() || !output.stdout.is_empty() {
-        return Err(format!(
-            "expected exit {code} and {parts:?}, got {:?}: {told}",
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_as_expected = output.status.code() == Some(code)
+        && parts.iter().all(|part| stderr.contains(part))
+        && output.stdout.is_empty();
+    ensure(
+        is_as_expected,
+        format!(
+            "expected exit {code} and {parts:?}, got {:?}: {stderr}",
             output.status
-        )
-        .into());
-    }
-    Ok(())
+        ),
+    )
 }
 
 /// The output of a command that must succeed.
@@ -145,9 +155,5 @@ pub(crate) fn nothing_is_left(cache: &Path) -> Result<(), Failed> {
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    if left.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("left behind: {left:?}").into())
-    }
+    ensure(left.is_empty(), format!("left behind: {left:?}"))
 }

@@ -5,17 +5,9 @@ use std::fs;
 use libtest_mimic::Failed;
 use pagetoll_bill::{Bill, Row, Toll, Verdict};
 
-use crate::bench::{Bench, must_fail, must_succeed, nothing_is_left};
+use crate::bench::{Bench, ensure, must_fail, must_succeed, nothing_is_left};
 
-fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
-    if holds {
-        Ok(())
-    } else {
-        Err(what.into().into())
-    }
-}
-
-/// The machine's own kernel: what it has is billed and sums up, what it has not is told.
+/// The machine's own kernel: what it has is billed and sums up, what it lacks has a reason.
 pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
     let file = bench.folder.path().join("demand.json");
     let path = file.to_string_lossy().into_owned();
@@ -27,12 +19,12 @@ pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
     let [populated, uffd, exits] = bill.rows.as_slice() else {
         return Err(format!("{} rows", bill.rows.len()).into());
     };
-    let reason = exits.unavailable.clone().unwrap_or_default();
+    let reason = exits.why_unavailable().unwrap_or_default();
     ensure(reason.contains("KVM_CAP_EXIT_ON_MISSING"), reason)?;
     sums_up(populated)?;
     sums_up(uffd)?;
     ensure(
-        populated.cost_per_page < uffd.cost_per_page,
+        populated.cost() < uffd.cost(),
         "waiting is cheaper than touching",
     )?;
     ensure(
@@ -44,22 +36,23 @@ pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
 }
 
 fn sums_up(row: &Row) -> Result<(), Failed> {
-    let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
-    let cost = row.cost_per_page.unwrap_or_default();
+    let sum = Toll::sum(row.tolls());
+    let cost = row.cost().unwrap_or_default();
     ensure(
         cost > 0.0 && (sum - cost).abs() < 1e-6,
-        format!("{}: {sum} of {cost}", row.mechanism),
+        format!("{}: {sum} of {cost}", row.key),
     )?;
+    let crossings = row.crossings();
     ensure(
-        row.crossings_per_page >= Some(1.0),
-        format!("{:?}", row.crossings_per_page),
+        crossings.is_some_and(|all| all.per_page >= 1.0),
+        format!("{crossings:?}"),
     )
 }
 
 /// What this host alone can vary is refused before anything is booted.
 pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
-    must_fail(bench.pagetoll(&vcpus), 2, &["--on lab", "--on live"])?;
+    must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;
     let mechanism = ["bill", "demand", "--on", "lab", "--mechanism", "exit"];
     must_fail(
         bench.pagetoll(&mechanism),

@@ -1,10 +1,11 @@
 //! The routes beside unmap: fewer crossings, known crossings, and costs that repeat to the last digit.
 
 use libtest_mimic::Failed;
-use pagetoll_bill::{Bill, Role, Row, System, Toll, Verdict};
+use pagetoll_bill::route::{Fault, Flush, Irq, Mechanism, Switch};
+use pagetoll_bill::{Bill, Crossings, Operation, Role, Row, RowKey, System, Toll, Verdict};
 use pagetoll_test_support::skipped_test;
 
-use crate::bench::{Bench, must_succeed};
+use crate::bench::{Bench, ensure, must_succeed};
 
 /// Two independent boots of each kind, of a small order.
 fn bill_of(bench: &Bench, route: &str) -> Result<Bill, Failed> {
@@ -16,26 +17,18 @@ fn bill_of(bench: &Bench, route: &str) -> Result<Bill, Failed> {
     Ok(bill)
 }
 
-fn ensure(holds: bool, what: impl Into<String>) -> Result<(), Failed> {
-    if holds {
-        Ok(())
-    } else {
-        Err(what.into().into())
-    }
-}
-
 /// What holds of every bill: both runs count the same, tolls sum to the cost, and every check passed.
 fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
     for row in bill.rows.iter().filter(|row| !is_refused(row)) {
-        let name = format!("{} {}", row.operation, row.mechanism);
-        let cost = row.cost_per_page.ok_or(format!("{name} has no cost"))?;
-        let same = row.runs.windows(2).all(|runs| runs[0] == runs[1]);
+        let name = &row.key;
+        let figures = row.figures().ok_or(format!("{name} has no cost"))?;
+        let same = figures.runs.windows(2).all(|runs| runs[0] == runs[1]);
         ensure(
-            same && row.runs.len() == 2,
-            format!("{name}: {:?}", row.runs),
+            same && figures.runs.len() == 2,
+            format!("{name}: {:?}", figures.runs),
         )?;
-        if !row.tolls.is_empty() {
-            let sum: f64 = row.tolls.iter().map(Toll::cost_per_page).sum();
+        if !figures.tolls.is_empty() {
+            let (sum, cost) = (Toll::sum(&figures.tolls), figures.cost_per_page);
             ensure(
                 (sum - cost).abs() < 1e-6,
                 format!("{name}: {sum}, not {cost}"),
@@ -45,8 +38,8 @@ fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
             let what = format!("{name}: {check:?}");
             ensure(check.verdict == Verdict::Pass, what)?;
         }
-        let counted = row.crossings_per_page.is_some();
-        let under_xen = row.system != System::Native && row.role != Role::Baseline;
+        let counted = figures.crossings.is_some();
+        let under_xen = row.key.system != System::Native && row.role() != Role::Baseline;
         ensure(
             counted == under_xen,
             format!("{name}: crossings counted: {counted}"),
@@ -57,52 +50,56 @@ fn must_be_sound(bill: &Bill) -> Result<(), Failed> {
 
 /// What a Xen of Debian's answers for a 32-bit guest.
 fn is_refused(row: &Row) -> bool {
-    let why = row.unavailable.as_deref().unwrap_or_default();
-    row.system == System::XenPv32Dom0 && why.contains("CONFIG_PV32")
+    let why = row.why_unavailable().unwrap_or_default();
+    row.key.system == System::XenPv32Dom0 && why.contains("CONFIG_PV32")
 }
 
-fn row<'a>(bill: &'a Bill, operation: &str, mechanism: &str) -> Result<&'a Row, Failed> {
-    let mut rows = bill.rows.iter();
-    rows.find(|row| row.operation == operation && row.mechanism == mechanism)
-        .ok_or_else(|| format!("no row {operation} {mechanism}").into())
+fn dom0(operation: Operation, mechanism: impl Into<Mechanism>) -> RowKey {
+    RowKey::new(operation, mechanism, System::XenPvDom0)
 }
 
-fn crossings(bill: &Bill, operation: &str, mechanism: &str) -> Result<f64, Failed> {
-    let counted = row(bill, operation, mechanism)?.crossings_per_page;
-    counted.ok_or_else(|| format!("{operation} {mechanism}: no crossings").into())
+fn row<'a>(bill: &'a Bill, key: &RowKey) -> Result<&'a Row, Failed> {
+    Ok(bill.row(key).ok_or_else(|| format!("no row {key}"))?)
 }
 
-fn must_be_cheaper(bill: &Bill, operation: &str, names: [&str; 2]) -> Result<(), Failed> {
-    let [before, after] = names.map(|name| row(bill, operation, name));
-    let (before, after) = (before?.cost_per_page, after?.cost_per_page);
-    ensure(
-        after < before,
-        format!("{operation}: {before:?}, then {after:?}"),
-    )
+fn crossings<'a>(bill: &'a Bill, key: &RowKey) -> Result<&'a Crossings, Failed> {
+    let counted = row(bill, key)?.crossings();
+    Ok(counted.ok_or_else(|| format!("{key}: no crossings"))?)
 }
 
-/// What was written is there; a trap each way or a hypercall each way, and the hypercall is cheaper.
+fn must_cost_less(bill: &Bill, after: &RowKey, before: &RowKey) -> Result<(), Failed> {
+    let [now, then] = [after, before].map(|key| row(bill, key).map(Row::cost));
+    let (now, then) = (now?, then?);
+    ensure(now < then, format!("{before}: {then:?}, then {now:?}"))
+}
+
+/// What was written is there; a trap each way or a hypercall each way, and the hypercall costs less.
 pub(crate) fn fault(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "fault")?;
-    must_be_cheaper(&bill, "set", ["emulate", "hypercall"])?;
-    let [emulate, hypercall] = ["emulate", "hypercall"].map(|name| row(&bill, "set", name));
-    let (emulate, hypercall) = (&emulate?.crossings, &hypercall?.crossings);
-    ensure(emulate.get("ptwr") == Some(&1.0), format!("{emulate:?}"))?;
-    let one_call = hypercall.get("mmu_update") == Some(&1.0) && hypercall.len() == 1;
-    ensure(one_call, format!("{hypercall:?}"))?;
+    let [emulate, hypercall] =
+        [Fault::Emulate, Fault::Hypercall].map(|one| dom0(Operation::Set, one));
+    must_cost_less(&bill, &hypercall, &emulate)?;
+    let trapped = &crossings(&bill, &emulate)?.by_kind;
+    ensure(trapped.get("ptwr") == Some(&1.0), format!("{trapped:?}"))?;
+    let called = &crossings(&bill, &hypercall)?.by_kind;
+    let one_call = called.get("mmu_update") == Some(&1.0) && called.len() == 1;
+    ensure(one_call, format!("{called:?}"))?;
     two_traps_are_one_hypercall(bill)
 }
 
 /// Of a 32-bit guest, whose Xen is built from Debian's source where this machine can do that.
 fn two_traps_are_one_hypercall(mut bill: Bill) -> Result<(), Failed> {
-    bill.rows.retain(|row| row.system == System::XenPv32Dom0);
-    if let Some(reason) = bill.rows.iter().find_map(|row| row.unavailable.as_ref()) {
+    bill.rows
+        .retain(|row| row.key.system == System::XenPv32Dom0);
+    if let Some(reason) = bill.rows.iter().find_map(Row::why_unavailable) {
         skipped_test("a 32-bit guest's faults", reason);
-        return is_told(&bill);
+        return is_explained(&bill);
     }
-    must_be_cheaper(&bill, "set", ["emulate-2x32", "hypercall"])?;
-    let traps = crossings(&bill, "set", "emulate-2x32")?;
-    let calls = crossings(&bill, "set", "hypercall")?;
+    let key = |mechanism: Fault| RowKey::new(Operation::Set, mechanism, System::XenPv32Dom0);
+    let (emulate, hypercall) = (key(Fault::Emulate2x32), key(Fault::Hypercall));
+    must_cost_less(&bill, &hypercall, &emulate)?;
+    let traps = crossings(&bill, &emulate)?.per_page;
+    let calls = crossings(&bill, &hypercall)?.per_page;
     ensure(
         (traps, calls) == (2.0, 1.0),
         format!("{traps}, then {calls}"),
@@ -114,23 +111,25 @@ pub(crate) fn fault_of_32_bits_on_a_xen_without_them(bench: &Bench) -> Result<()
     let mut command = bench.pagetoll(&["bill", "fault", "--format", "json", "--on", "lab"]);
     command.args(["--pages", "1024", "--mechanism", "emulate-2x32,hypercall"]);
     command.arg("--xen").arg(&bench.xen);
-    is_told(&serde_json::from_slice(&must_succeed(command)?.stdout)?)
+    is_explained(&serde_json::from_slice(&must_succeed(command)?.stdout)?)
 }
 
-fn is_told(bill: &Bill) -> Result<(), Failed> {
+fn is_explained(bill: &Bill) -> Result<(), Failed> {
     let refused = bill.rows.iter().filter(|row| is_refused(row)).count();
-    let told = bill.notes.iter().any(|note| note.contains("CONFIG_PV32"));
-    ensure(refused == 2 && told, format!("{:?}", bill.notes))
+    let noted = bill.notes.iter().any(|note| note.contains("CONFIG_PV32"));
+    ensure(refused == 2 && noted, format!("{:?}", bill.notes))
 }
 
-/// Unchanged descriptors cost no crossing; one that changed is cheaper than three in a multicall.
+/// Unchanged descriptors cost no crossing; one that changed costs less than three in a multicall.
 pub(crate) fn switch(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "switch")?;
-    let names = ["always", "if-changed"];
-    must_be_cheaper(&bill, "none-changed", names)?;
-    must_be_cheaper(&bill, "one-changed", names)?;
-    let always = crossings(&bill, "none-changed", "always")?;
-    let if_changed = crossings(&bill, "none-changed", "if-changed")?;
+    let keys = |operation| [Switch::Always, Switch::IfChanged].map(|one| dom0(operation, one));
+    let [always, if_changed] = keys(Operation::OneChanged);
+    must_cost_less(&bill, &if_changed, &always)?;
+    let [always, if_changed] = keys(Operation::NoneChanged);
+    must_cost_less(&bill, &if_changed, &always)?;
+    let always = crossings(&bill, &always)?.per_page;
+    let if_changed = crossings(&bill, &if_changed)?.per_page;
     let what = format!("{always} crossings, then {if_changed}");
     ensure(always >= 1.0 && if_changed == 0.0, what)
 }
@@ -138,44 +137,44 @@ pub(crate) fn switch(bench: &Bench) -> Result<(), Failed> {
 /// Nothing pending costs no crossing; an event that is pending is delivered by either mechanism.
 pub(crate) fn irq(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "irq")?;
-    must_be_cheaper(&bill, "none-pending", ["always", "if-pending"])?;
-    let always = crossings(&bill, "none-pending", "always")?;
-    let if_pending = crossings(&bill, "none-pending", "if-pending")?;
+    let [always, if_pending] =
+        [Irq::Always, Irq::IfPending].map(|one| dom0(Operation::NonePending, one));
+    must_cost_less(&bill, &if_pending, &always)?;
+    let always = crossings(&bill, &always)?.per_page;
+    let if_pending = crossings(&bill, &if_pending)?.per_page;
     let what = format!("{always} crossings, then {if_pending}");
     ensure(always >= 1.0 && if_pending < 0.01, what)?;
-    let delivered = row(&bill, "one-pending", "if-pending")?;
-    let called = delivered.crossings.get("xen_version");
-    ensure(called == Some(&1.0), format!("{:?}", delivered.crossings))
+    let delivered = crossings(&bill, &dom0(Operation::OnePending, Irq::IfPending))?;
+    let called = delivered.by_kind.get("xen_version");
+    ensure(called == Some(&1.0), format!("{delivered:?}"))
 }
 
 /// A flush writes CR4 twice with global pages, CR3 once without: as Xen's sources say and QEMU counts.
 pub(crate) fn flush(bench: &Bench) -> Result<(), Failed> {
     let bill = bill_of(bench, "flush")?;
     if let Some(note) = bill.notes.iter().find(|note| note.contains("not counted")) {
-        skipped_test("a_flush_writes_what_xen_says", note);
+        skipped_test("a_flush_writes_the_registers_of_its_mechanism", note);
         return Ok(());
     }
-    let writes = |operation, mechanism, register: &str| -> Result<f64, Failed> {
-        let tolls = &row(&bill, operation, mechanism)?.tolls;
+    let writes = |operation, mechanism: Flush, register: &str| -> Result<f64, Failed> {
+        let tolls = row(&bill, &dom0(operation, mechanism))?.tolls();
         let toll = tolls.iter().find(|toll| toll.name == register);
         Ok(toll.map_or(0.0, |toll| toll.count_per_page))
     };
     for (mechanism, expected) in [
-        ("global-pages", [0.0, 2.0]),
-        ("no-global-pages", [1.0, 0.0]),
+        (Flush::GlobalPages, [0.0, 2.0]),
+        (Flush::NoGlobalPages, [1.0, 0.0]),
     ] {
-        for operation in ["flush-local", "flush-all"] {
+        for operation in [Operation::FlushLocal, Operation::FlushAll] {
             let found = [
                 writes(operation, mechanism, "cr3-write")?,
                 writes(operation, mechanism, "cr4-write")?,
             ];
-            ensure(
-                found == expected,
-                format!("{operation} {mechanism}: {found:?}"),
-            )?;
+            let key = dom0(operation, mechanism);
+            ensure(found == expected, format!("{key}: {found:?}"))?;
         }
     }
-    let switched = writes("context-switch", "no-global-pages", "cr3-write")?;
+    let switched = writes(Operation::ContextSwitch, Flush::NoGlobalPages, "cr3-write")?;
     ensure(
         switched >= 1.0,
         format!("{switched} CR3 writes for a switch"),

@@ -133,7 +133,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tells_pv_from_pvh_only_from_neither() {
+    fn pv_and_pvh_only_and_neither_are_distinguished() {
         assert_eq!(xen_support(&fake(&[6, 18, 1])), Ok(XenSupport::Pv));
         assert_eq!(xen_support(&fake(&[6, 18])), Ok(XenSupport::PvhOnly));
         assert_eq!(xen_support(&fake(&[])), Ok(XenSupport::None));

@@ -28,7 +28,7 @@ fn captures_stdout_of_a_good_end() {
 }
 
 #[test]
-fn tells_command_code_and_last_words() {
+fn an_error_has_command_code_and_last_words() {
     let error = run_to_end(&shell("echo bad luck >&2; exit 7"), LONG, &Stop::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -38,7 +38,7 @@ fn tells_command_code_and_last_words() {
 }
 
 #[test]
-fn tells_the_signal() {
+fn an_error_names_the_signal() {
     let error = run_to_end(&shell("kill -USR1 $$"), LONG, &Stop::new()).unwrap_err();
     assert!(
         error.to_string().contains("was ended by signal 10"),
@@ -47,7 +47,7 @@ fn tells_the_signal() {
 }
 
 #[test]
-fn tells_what_is_not_installed() {
+fn an_error_names_what_is_not_installed() {
     let error = run_to_end(&Run::new("pagetoll-no-such-tool"), LONG, &Stop::new()).unwrap_err();
     assert!(
         error

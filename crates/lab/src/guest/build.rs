@@ -19,7 +19,7 @@ use pagetoll_images::tools::Tool;
 /// How long a compiler may take. Assumed: a module takes 5 s on an idle machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// What in a module tells where it was built, and nothing else uses.
+/// Arguments of `strip`: what in a module depends on the folder it was built in, and nothing else uses.
 const STRIP: [&str; 2] = ["--strip-debug", "--remove-section=.note.gnu.build-id"];
 
 macro_rules! sources {

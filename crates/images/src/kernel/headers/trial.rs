@@ -33,7 +33,7 @@ const OPTIONS: [(&str, &str); 1] = [(
 /// Type information for modules needs the kernel's own and `pahole`; no guest looks at it.
 const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
-/// What `make` must be told so that this machine's compiler is used, and used within its means.
+/// Arguments of `make` by which this machine's compiler is used, and used within its means.
 pub(super) fn make_arguments(build_dir: &Path, stop: &Stop) -> Result<Vec<String>, Error> {
     let mut arguments = vec![WITHOUT_BTF.to_owned()];
     let read = |name| fs::read_to_string(build_dir.join(name)).unwrap_or_default();
