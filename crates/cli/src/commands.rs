@@ -75,3 +75,9 @@ fn print_list(document: Document, data: &impl Serialize, format: Format) -> Resu
     let text = pagetoll_render::list(document, data, format, terminal::width())?;
     Ok(output::print(&text)?)
 }
+
+#[cfg(test)]
+fn sample_bill() -> pagetoll_bill::Bill {
+    let sample = include_bytes!("../../render/tests/data/sample-bill.json");
+    serde_json::from_slice(sample).unwrap()
+}

@@ -9,7 +9,7 @@ mod script;
 pub mod vfio;
 mod xen;
 
-pub use script::ScriptError;
+pub use script::{ScriptError, Scripted};
 pub use xen::{
     Answer, Answered, At, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
     Symbol, Update, Value, all, describe, parse, recorded,

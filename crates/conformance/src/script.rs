@@ -14,6 +14,16 @@ pub struct ScriptError {
     pub problem: String,
 }
 
+/// A case of any suite.
+pub trait Scripted {
+    /// Unique within its suite.
+    fn name(&self) -> &str;
+    /// What the case shows.
+    fn about(&self) -> &str;
+    /// The lines of the script.
+    fn steps(&self) -> impl ExactSizeIterator<Item = &str>;
+}
+
 /// Parses a script line by line, without comments and empty lines; an error has the line's number.
 pub(crate) fn read<C>(
     file: &str,
@@ -66,6 +76,20 @@ macro_rules! suite {
 
         const RECORD: &str = include_str!(concat!("../../../", $folder, $record));
 
+        impl $crate::Scripted for $case {
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn about(&self) -> &str {
+                &self.about
+            }
+
+            fn steps(&self) -> impl ExactSizeIterator<Item = &str> {
+                self.steps.iter().map(|step| step.text.as_str())
+            }
+        }
+
         /// All cases, in the scripts' order.
         ///
         /// # Errors
@@ -82,14 +106,7 @@ macro_rules! suite {
 
         #[cfg(test)]
         fn assert_whole(at_least: usize) {
-            let cases = all().unwrap();
-            let summaries = cases.iter().map(|case| $crate::script::tests::Summary {
-                name: &case.name,
-                about: &case.about,
-                steps: case.steps.len(),
-                answers: recorded(&case.name).map(|answers| answers.len()),
-            });
-            $crate::script::tests::assert_whole(&summaries.collect::<Vec<_>>(), at_least);
+            $crate::script::tests::assert_whole(&all().unwrap(), recorded, at_least);
         }
     };
 }
@@ -99,28 +116,23 @@ pub(crate) use suite;
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    /// What the cases of all suites have.
-    pub(crate) struct Summary<'a> {
-        pub(crate) name: &'a str,
-        pub(crate) about: &'a str,
-        pub(crate) steps: usize,
-        pub(crate) answers: Option<usize>,
-    }
+    use super::Scripted;
 
     /// At least so many cases; names are unique, and every case has a purpose, steps, and an answer for each step where
     /// it was recorded.
-    pub(crate) fn assert_whole(cases: &[Summary<'_>], at_least: usize) {
-        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    pub(crate) fn assert_whole<C: Scripted>(
+        cases: &[C],
+        recorded: fn(&str) -> Option<Vec<String>>,
+        at_least: usize,
+    ) {
+        let names: BTreeSet<_> = cases.iter().map(Scripted::name).collect();
         assert_eq!(names.len(), cases.len());
         assert!(cases.len() >= at_least, "only {} cases", cases.len());
         for case in cases {
-            assert!(!case.about.is_empty() && case.steps > 0, "{}", case.name);
-            assert_eq!(
-                case.answers.unwrap_or(case.steps),
-                case.steps,
-                "{}",
-                case.name
-            );
+            let (name, steps) = (case.name(), case.steps().len());
+            assert!(!case.about().is_empty() && steps > 0, "{name}");
+            let answers = recorded(name).map_or(steps, |answers| answers.len());
+            assert_eq!(answers, steps, "{name}");
         }
     }
 }

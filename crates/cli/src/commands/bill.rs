@@ -65,11 +65,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    fn sample() -> Bill {
-        let sample = include_bytes!("../../../render/tests/data/sample-bill.json");
-        serde_json::from_slice(sample).unwrap()
-    }
+    use crate::commands::sample_bill;
 
     #[test]
     fn the_summary_has_versions_and_times() {
@@ -77,7 +73,7 @@ mod tests {
             phase: "counting boot 1".into(),
             time: Duration::from_millis(8_250),
         };
-        let text = summary(&sample(), &[timing]);
+        let text = summary(&sample_bill(), &[timing]);
         assert!(text.contains("  xen            4.17.7"), "{text}");
         assert!(text.ends_with("      8.25 s  counting boot 1\n"), "{text}");
     }

@@ -5,9 +5,9 @@ mod this_host;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use pagetoll_bill::cost::{Kind, Topology};
+use pagetoll_bill::cost::{Derived, Kind, Topology};
 use pagetoll_bill::{Bill, Route, Unit};
-use pagetoll_sim::calibrate::{Derived, figures};
+use pagetoll_sim::calibrate::figures;
 use pagetoll_sim::routes::pin::calibrate as pin;
 use serde::Serialize;
 
@@ -144,19 +144,23 @@ fn versions<const N: usize>(parts: [(&str, Option<&str>); N]) -> BTreeMap<String
 }
 
 fn figure(derived: Derived, stack: &str) -> (&'static str, Figure) {
-    let Derived { key, kind, .. } = derived;
-    let source = match kind {
+    let source = match derived.kind {
         Kind::Measured => format!("pagetoll bill on {stack}: {}", derived.source),
-        _ => derived.source,
+        _ => derived.source.clone(),
     };
+    figure_of(derived, source)
+}
+
+/// An entry of the table's `figure`.
+fn figure_of(derived: Derived, source: String) -> (&'static str, Figure) {
     let figure = Figure {
         value: rounded(derived.value),
         low: rounded(derived.low),
         high: rounded(derived.high),
-        kind,
+        kind: derived.kind,
         source,
     };
-    (key.name(), figure)
+    (derived.key.name(), figure)
 }
 
 /// To a thousandth: of an instruction a hundredth of what another build of the guest's programs moves.

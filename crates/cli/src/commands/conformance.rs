@@ -1,16 +1,14 @@
 //! `pagetoll conformance`: the same cases on the simulated and the real system.
 
-mod kvm;
 mod suite;
-mod vfio;
-mod xen;
+mod suites;
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use self::suite::{Asked, Given, Told, compare};
+use self::suite::{Answers, Asked, Comparison, Given};
 use super::print_list;
 use crate::args::{ConformanceArgs, ConformanceSuite, Verbosity};
 use crate::failure::Outcome;
@@ -23,15 +21,15 @@ const WIDTH: usize = 44;
 
 /// Runs the cases and compares.
 pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let (asked, sim, real) = match args.suite {
-        ConformanceSuite::Xen => compare::<xen::Xen>(args, verbosity)?,
-        ConformanceSuite::Vfio => compare::<vfio::Vfio>(args, verbosity)?,
-        ConformanceSuite::Kvm => compare::<kvm::Kvm>(args, verbosity)?,
+    let comparison = match args.suite {
+        ConformanceSuite::Xen => suites::XEN.compare(args, verbosity)?,
+        ConformanceSuite::Vfio => suites::VFIO.compare(args, verbosity)?,
+        ConformanceSuite::Kvm => suites::KVM.compare(args, verbosity)?,
     };
     if let Some(path) = &args.record {
-        output::write(&record(&asked, &real), Some(path))?;
+        output::write(&record(&comparison.asked, &comparison.real), Some(path))?;
     }
-    let compared = Compared::new(&asked, &sim, &real);
+    let compared = Compared::new(&comparison);
     print_list(document(&compared), &compared, args.format)?;
     Ok(compared.outcome())
 }
@@ -51,7 +49,7 @@ struct ComparedCase {
     case: String,
     about: String,
     equal: bool,
-    /// Why nobody was asked.
+    /// The feature that a system lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
     /// Mechanisms that the model has as well, and that get this case wrong.
@@ -68,7 +66,7 @@ struct ComparedStep {
 }
 
 impl Compared {
-    fn new(asked: &[Asked], sim: &Told, real: &Told) -> Self {
+    fn new(Comparison { asked, sim, real }: &Comparison) -> Self {
         let pairs = sim.given.iter().zip(&real.given);
         let cases: Vec<_> = asked
             .iter()
@@ -95,7 +93,7 @@ impl Compared {
 }
 
 /// The real one's answers as `conformance/` keeps them.
-fn record(cases: &[Asked], real: &Told) -> String {
+fn record(cases: &[Asked], real: &Answers) -> String {
     let mut text = format!(
         "# What {} answered. Written by pagetoll conformance --record.\n",
         real.system
@@ -201,14 +199,13 @@ fn shortened(answer: &str) -> String {
 
 /// Each mechanism that answers otherwise than systems do, with its cases.
 fn wrong(cases: &[ComparedCase]) -> Vec<String> {
-    let mut by_mechanism: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    let mut by_mechanism: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for case in cases {
         for mechanism in &case.wrong_by {
-            by_mechanism.entry(*mechanism).or_default().push(&case.case);
+            by_mechanism.entry(mechanism).or_default().push(&case.case);
         }
     }
-    let told = |(mechanism, cases): (&str, Vec<&str>)| format!("{mechanism}: {}", cases.join(", "));
-    by_mechanism.into_iter().map(told).collect()
+    listed(by_mechanism)
 }
 
 fn differences(cases: &[ComparedCase]) -> Vec<String> {
@@ -229,15 +226,21 @@ fn differences(cases: &[ComparedCase]) -> Vec<String> {
 
 /// Each reason once, with how many cases it concerns.
 fn skipped(cases: &[ComparedCase]) -> Vec<String> {
-    let mut reasons = BTreeMap::new();
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for case in cases {
         if let Some(why) = &case.skipped {
-            let cases: &mut Vec<&str> = reasons.entry(why).or_default();
-            cases.push(&case.case);
+            reasons.entry(why).or_default().push(&case.case);
         }
     }
-    let line = |(why, cases): (&String, Vec<&str>)| format!("{why}: {}", cases.join(", "));
-    reasons.into_iter().map(line).collect()
+    listed(reasons)
+}
+
+/// A line for each group of cases.
+fn listed(groups: BTreeMap<&str, Vec<&str>>) -> Vec<String> {
+    let lines = groups.into_iter();
+    lines
+        .map(|(group, cases)| format!("{group}: {}", cases.join(", ")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -257,16 +260,19 @@ mod tests {
             steps: vec!["load a[0]".into(), "load a[1]".into()],
             wrong_by: Vec::new(),
         };
-        let told = |system: &str, given| Told {
+        let answers = |system: &str, given| Answers {
             system: system.into(),
             given: vec![given],
         };
-        let sim = told("s", given(&["0x0", "0x1"]));
-        Compared::new(&[case], &sim, &told("r", real))
+        Compared::new(&Comparison {
+            asked: vec![case],
+            sim: answers("s", given(&["0x0", "0x1"])),
+            real: answers("r", real),
+        })
     }
 
     #[test]
-    fn a_difference_is_told_step_by_step() {
+    fn a_difference_is_reported_step_by_step() {
         assert_eq!(compared(given(&["0x0", "0x1"])).outcome(), Outcome::Success);
         let compared = compared(given(&["0x0", "0x2"]));
         assert_eq!(compared.outcome(), Outcome::CheckFailed);
@@ -283,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_nobody_was_asked_is_neither_alike_nor_different() {
+    fn a_skipped_case_is_neither_alike_nor_different() {
         let compared = compared(Given::Skipped("no such flag".into()));
         assert_eq!(compared.outcome(), Outcome::Lacking);
         let text = text::document(&document(&compared), Width::Unlimited);

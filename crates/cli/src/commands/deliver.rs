@@ -80,15 +80,11 @@ fn inconclusive(bill: &Bill) -> BTreeMap<&str, Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample() -> Bill {
-        let sample = include_bytes!("../../../render/tests/data/sample-bill.json");
-        serde_json::from_slice(sample).unwrap()
-    }
+    use crate::commands::sample_bill;
 
     #[test]
     fn failed_and_inconclusive_checks_are_named_with_their_rows() {
-        let bill = sample();
+        let bill = sample_bill();
         let expected = ["clear preserve-ad, batch 512, xen-pv-dom0: pte-none: 3 of 76416"];
         assert_eq!(failures(&bill), expected);
         let rows = inconclusive(&bill);

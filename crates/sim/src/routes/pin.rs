@@ -58,8 +58,9 @@ impl Request {
     }
 }
 
-/// What the model does for a mechanism; it has no kernel of its own.
-const fn model(mechanism: Pin) -> Option<Mechanism> {
+/// The model's way to pin; `None` of what a kernel does by itself, since the model has no kernel of its own.
+#[must_use]
+pub const fn model(mechanism: Pin) -> Option<Mechanism> {
     match mechanism {
         Pin::Kernel | Pin::Iommufd => None,
         Pin::PerPage => Some(Mechanism::PerPage),

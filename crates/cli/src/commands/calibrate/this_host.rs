@@ -4,17 +4,15 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{CostTable, Kind, Derived};
-use pagetoll_live::routes::demand::primitives::{
-    self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements,
-};
+use pagetoll_bill::cost::{CostTable, Derived, Kind};
+use pagetoll_live::routes::demand::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
 
-use super::{Figure, Table, rounded, versions};
+use super::{Figure, Table, figure_of, versions};
 use crate::args::{CalibrateArgs, Verbosity};
 use crate::commands::watched::watched;
 use crate::failure::Failure;
 
-/// The table's name where nobody says another.
+/// The table's name without `--name`.
 const NAME: &str = "this-host";
 
 /// Measures, and writes the table down.
@@ -39,7 +37,7 @@ pub(in crate::commands) fn measured(rounds: u32, verbosity: Verbosity) -> Result
 pub(in crate::commands) fn table_text(name: &str, found: &Measurements) -> Result<String> {
     let when = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let text = comment(found) + &toml::to_string(&table(name, found, &when))?;
-    // Nobody shall find out later that it cannot be read.
+    // A table that cannot be read back is an error here, not at its first use.
     CostTable::parse(name, &text).context("the table of this host")?;
     Ok(text)
 }
@@ -90,14 +88,7 @@ fn table(name: &str, found: &Measurements, when: &str) -> Table {
 fn figure(derived: Derived, measured: &str) -> (&'static str, Figure) {
     let source = match derived.kind {
         Kind::Measured => format!("{}; {measured}", derived.source),
-        _ => derived.source,
+        _ => derived.source.clone(),
     };
-    let figure = Figure {
-        value: rounded(derived.value),
-        low: rounded(derived.low),
-        high: rounded(derived.high),
-        kind: derived.kind,
-        source,
-    };
-    (derived.key.name(), figure)
+    figure_of(derived, source)
 }

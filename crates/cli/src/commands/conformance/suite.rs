@@ -1,7 +1,7 @@
-//! What every suite is: cases, a model that answers them, and a real system that does.
+//! The parts of every suite: cases, a model that answers them, and a real system that does.
 
 use anyhow::{Context, Result};
-use pagetoll_conformance::ScriptError;
+use pagetoll_conformance::{ScriptError, Scripted};
 
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::failure::Failure;
@@ -11,98 +11,106 @@ pub(super) struct Asked {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) steps: Vec<String>,
-    /// The mechanisms by which the model would answer otherwise than by its own.
+    /// Mechanisms of the model whose answers differ from those of the one that it implements.
     pub(super) wrong_by: Vec<&'static str>,
 }
 
-/// What a system said to a case.
+/// A system's answer to a case.
 pub(super) enum Given {
     /// A line for each step.
     Answers(Vec<String>),
-    /// Nothing, because the case needs what the system lacks.
+    /// The system lacks something that the case needs.
     Skipped(String),
 }
 
-/// One system's answers to all cases, and what it is.
-pub(super) struct Told {
+/// One system's answers to all cases.
+pub(super) struct Answers {
     pub(super) system: String,
+    /// In the order of the cases.
     pub(super) given: Vec<Given>,
 }
 
-/// Cases, and who answers them.
-pub(super) trait Suite {
-    /// A case of it.
-    type Case;
-    /// What its model is called.
-    const MODEL: &'static str;
-    /// What the answers in `conformance/` are called.
-    const RECORDED: &'static str;
-    /// Which of the systems that can be asked for is its real one.
-    const REAL: ConformanceSystems;
+/// Cases, and the systems that answer them.
+pub(super) struct Suite<C: 'static> {
+    pub(super) all: fn() -> Result<Vec<C>, ScriptError>,
+    pub(super) recorded: fn(&str) -> Given,
+    /// The system whose answers were recorded.
+    pub(super) recorded_on: &'static str,
+    pub(super) model_name: &'static str,
+    /// A line for each step.
+    pub(super) model: fn(&C) -> Vec<String>,
+    /// See [`Asked::wrong_by`].
+    pub(super) wrong_by: fn(&C) -> Vec<&'static str>,
+    /// The value of `--on` that selects the real system.
+    pub(super) real_name: ConformanceSystems,
+    pub(super) real: fn(&[C], &ConformanceArgs, Verbosity) -> Result<Answers>,
+}
 
-    /// All cases.
-    fn all() -> Result<Vec<Self::Case>, ScriptError>;
-    /// A case as the table shows it.
-    fn ask(case: &Self::Case) -> Asked;
-    /// What the model answers.
-    fn simulate(case: &Self::Case) -> Vec<String>;
-    /// What was recorded.
-    fn recorded(case: &str) -> Given;
-    /// What the real one answers.
-    fn on_the_real_one(
-        cases: &[Self::Case],
+/// The chosen cases, and the answers of both systems.
+pub(super) struct Comparison {
+    pub(super) asked: Vec<Asked>,
+    pub(super) sim: Answers,
+    pub(super) real: Answers,
+}
+
+impl<C: Scripted> Suite<C> {
+    /// Runs the chosen cases on the systems that `--on` names; the recorded answers stand in for the other.
+    pub(super) fn compare(
+        &self,
         args: &ConformanceArgs,
         verbosity: Verbosity,
-    ) -> Result<Told>;
-}
-
-/// The chosen cases with both systems' answers; where one alone was asked for, the other's are the recorded ones.
-pub(super) fn compare<S: Suite>(
-    args: &ConformanceArgs,
-    verbosity: Verbosity,
-) -> Result<(Vec<Asked>, Told, Told)> {
-    let all = S::all().context("a script of this program is damaged")?;
-    let with_asked = all.into_iter().map(|case| (S::ask(&case), case));
-    let chosen = with_asked.filter(|(asked, _)| asked.name.contains(&args.case));
-    let (asked, cases): (Vec<Asked>, Vec<S::Case>) = chosen.unzip();
-    check::<S>(args, cases.len())?;
-    let real = || S::on_the_real_one(&cases, args, verbosity);
-    let (sim, real) = match args.on {
-        ConformanceSystems::Both => (simulated::<S>(&cases), real()?),
-        ConformanceSystems::Sim => (simulated::<S>(&cases), from_record::<S>(&asked)),
-        ConformanceSystems::Lab | ConformanceSystems::Live => (from_record::<S>(&asked), real()?),
-    };
-    Ok((asked, sim, real))
-}
-
-fn check<S: Suite>(args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
-    if cases == 0 {
-        let problem = format!("--case {}: no case is called so", args.case);
-        return Err(Failure::BadInput(problem));
+    ) -> Result<Comparison> {
+        let mut cases = (self.all)().context("a script of this program is damaged")?;
+        cases.retain(|case| case.name().contains(&args.case));
+        self.check(args, cases.len())?;
+        let asked = cases.iter().map(|case| self.asked(case)).collect();
+        let real = || (self.real)(&cases, args, verbosity);
+        let (sim, real) = match args.on {
+            ConformanceSystems::Both => (self.simulated(&cases), real()?),
+            ConformanceSystems::Sim => (self.simulated(&cases), self.from_record(&cases)),
+            ConformanceSystems::Lab | ConformanceSystems::Live => {
+                (self.from_record(&cases), real()?)
+            }
+        };
+        Ok(Comparison { asked, sim, real })
     }
-    if [ConformanceSystems::Both, ConformanceSystems::Sim, S::REAL].contains(&args.on) {
-        return Ok(());
-    }
-    let problem = format!(
-        "--on {}: this suite's real system is asked for by --on {}",
-        args.on.name(),
-        S::REAL.name()
-    );
-    Err(Failure::BadInput(problem))
-}
 
-fn simulated<S: Suite>(cases: &[S::Case]) -> Told {
-    let given = cases.iter().map(|case| Given::Answers(S::simulate(case)));
-    Told {
-        system: S::MODEL.to_owned(),
-        given: given.collect(),
+    fn check(&self, args: &ConformanceArgs, cases: usize) -> Result<(), Failure> {
+        if cases == 0 {
+            let problem = format!("--case {}: no case is called so", args.case);
+            return Err(Failure::BadInput(problem));
+        }
+        let real = self.real_name;
+        if [ConformanceSystems::Both, ConformanceSystems::Sim, real].contains(&args.on) {
+            return Ok(());
+        }
+        let (on, real) = (args.on.name(), real.name());
+        let problem = format!("--on {on}: this suite's real system is asked for by --on {real}");
+        Err(Failure::BadInput(problem))
     }
-}
 
-fn from_record<S: Suite>(asked: &[Asked]) -> Told {
-    let given = asked.iter().map(|case| S::recorded(&case.name));
-    Told {
-        system: S::RECORDED.to_owned(),
-        given: given.collect(),
+    fn asked(&self, case: &C) -> Asked {
+        Asked {
+            name: case.name().to_owned(),
+            about: case.about().to_owned(),
+            steps: case.steps().map(str::to_owned).collect(),
+            wrong_by: (self.wrong_by)(case),
+        }
+    }
+
+    fn simulated(&self, cases: &[C]) -> Answers {
+        let given = cases.iter().map(|case| Given::Answers((self.model)(case)));
+        Answers {
+            system: self.model_name.to_owned(),
+            given: given.collect(),
+        }
+    }
+
+    fn from_record(&self, cases: &[C]) -> Answers {
+        let given = cases.iter().map(|case| (self.recorded)(case.name()));
+        Answers {
+            system: self.recorded_on.to_owned(),
+            given: given.collect(),
+        }
     }
 }

@@ -1,0 +1,99 @@
+//! The suites: PV paging of Xen, VFIO type1, and KVM with userfaultfd.
+
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Pin;
+use pagetoll_conformance as xen;
+use pagetoll_conformance::{kvm, vfio};
+use pagetoll_lab::conformance as xen_lab;
+use pagetoll_lab::routes::pin::conformance as vfio_lab;
+use pagetoll_live::conformance::{self as live, Outcome, Ran};
+use pagetoll_models::vfio::Mechanism;
+use pagetoll_models::{conformance as xen_model, kvm as kvm_model, vfio as vfio_model};
+use pagetoll_sim::routes::pin::model;
+
+use super::suite::{Answers, Given, Suite};
+use crate::args::ConformanceSystems;
+use crate::commands::watched::{in_lab, watched};
+
+const NOT_RECORDED: &str = "the recorded host lacks a feature that the case needs";
+
+/// Updates of a PV guest's page tables.
+pub(super) const XEN: Suite<xen::Case> = Suite {
+    all: xen::all,
+    recorded: |case| Given::Answers(xen::recorded(case).unwrap_or_default()),
+    recorded_on: "Xen 4.17, recorded",
+    model_name: "simulated Xen",
+    model: |case| xen::describe(case, &xen_model::run(case)),
+    wrong_by: |_| Vec::new(),
+    real_name: ConformanceSystems::Lab,
+    real: |cases, args, verbosity| {
+        let request = xen_lab::Request::new(&args.lab())?;
+        let ran = in_lab(verbosity, |lab| xen_lab::run(&request, cases, lab))?;
+        let pairs = cases.iter().zip(&ran.answered);
+        Ok(Answers {
+            system: format!("Xen {} under Linux {}", ran.xen, ran.linux),
+            given: pairs
+                .map(|(case, answered)| Given::Answers(xen::describe(case, answered)))
+                .collect(),
+        })
+    },
+};
+
+/// Mapping memory for DMA. The model pins per folio.
+pub(super) const VFIO: Suite<vfio::Case> = Suite {
+    all: vfio::all,
+    recorded: |case| Given::Answers(vfio::recorded(case).unwrap_or_default()),
+    recorded_on: "Linux, recorded",
+    model_name: "model of VFIO type1, per-folio",
+    model: |case| vfio::describe(case, &vfio_model::run(case, Mechanism::PerFolio)),
+    wrong_by: wrong_mechanisms,
+    real_name: ConformanceSystems::Lab,
+    real: |cases, args, verbosity| {
+        let request = vfio_lab::Request::new(&args.lab())?;
+        let ran = in_lab(verbosity, |lab| vfio_lab::run(&request, cases, lab))?;
+        let pairs = cases.iter().zip(&ran.answered);
+        Ok(Answers {
+            system: format!("Linux {}", ran.linux),
+            given: pairs
+                .map(|(case, answered)| Given::Answers(vfio::describe(case, answered)))
+                .collect(),
+        })
+    },
+};
+
+/// Memslots and userfaultfds.
+pub(super) const KVM: Suite<kvm::Case> = Suite {
+    all: kvm::all,
+    recorded: |case| {
+        kvm::recorded(case).map_or_else(|| Given::Skipped(NOT_RECORDED.to_owned()), Given::Answers)
+    },
+    recorded_on: "Linux 6.18, recorded",
+    model_name: "model of KVM and userfaultfd",
+    model: |case| kvm::describe(case, &kvm_model::run(case)),
+    wrong_by: |_| Vec::new(),
+    real_name: ConformanceSystems::Live,
+    real: |cases, _, verbosity| {
+        let Ran { linux, outcomes } =
+            watched(verbosity, |context| Ok(live::run(cases, context.stop)?))?;
+        let given = cases
+            .iter()
+            .zip(outcomes)
+            .map(|(case, outcome)| match outcome {
+                Outcome::Answered(answered) => Given::Answers(kvm::describe(case, &answered)),
+                Outcome::Skipped(why) => Given::Skipped(why),
+            });
+        Ok(Answers {
+            system: format!("Linux {linux}, this host"),
+            given: given.collect(),
+        })
+    },
+};
+
+/// Mechanisms whose pin loop, run by a kernel of today, would lose or leak a pin.
+fn wrong_mechanisms(case: &vfio::Case) -> Vec<&'static str> {
+    let right = vfio_model::run(case, Mechanism::PerFolio);
+    let is_wrong =
+        |pin: &Pin| model(*pin).is_some_and(|model| vfio_model::run(case, model) != right);
+    let wrong = Pin::ALL.iter().filter(|pin| is_wrong(pin));
+    wrong.map(|pin| pin.properties().name).collect()
+}
