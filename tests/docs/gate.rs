@@ -23,9 +23,9 @@ struct Case {
     name: &'static str,
     base: Option<Value>,
     delivered: Option<Value>,
-    /// Of `pagetoll bill`.
+    /// Exit code of `pagetoll bill`.
     bill_exit: i32,
-    /// Of the gate.
+    /// Exit code of the gate.
     expected: i32,
     /// What the comment says; `None`: there is no comment.
     comment: Option<&'static str>,

@@ -13,7 +13,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A Markdown file.
+/// A Markdown file and its text.
 pub(crate) struct Page {
     /// Relative to the root.
     pub(crate) path: String,

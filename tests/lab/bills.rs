@@ -58,7 +58,7 @@ fn gain_and_crossings(bill: &Bill) -> Result<(), Failed> {
     let gain = cost(before)? / cost(after)?;
     ensure(
         gain >= 3.0,
-        format!("preserve-ad at 32 is only {gain} times cheaper"),
+        format!("gain of preserve-ad at 32 is only {gain}"),
     )?;
     for (row, expected) in [(before, 1.0), (after, 1.0 / 32.0)] {
         let crossings = row.crossings();

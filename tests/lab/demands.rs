@@ -25,7 +25,7 @@ pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
     sums_up(uffd)?;
     ensure(
         populated.cost() < uffd.cost(),
-        "waiting is cheaper than touching",
+        "a userfaultfd costs less than populated memory",
     )?;
     ensure(
         bill.checks_with(Verdict::Pass).count() == 8,

@@ -63,7 +63,7 @@ pub(crate) fn while_fetching(bench: &Bench) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether whoever started this test wants hang-ups ignored, as nohup does; the program respects that.
+/// Whether SIGHUP was ignored when this test was started, as under nohup; the program keeps it ignored.
 fn hang_ups_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

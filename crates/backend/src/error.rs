@@ -24,7 +24,7 @@ pub enum Class {
 
 /// An error that knows its class.
 pub trait Classified: StdError + Send + Sync + 'static {
-    /// Its class.
+    /// Who can do something about the failure.
     fn class(&self) -> Class;
 }
 
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    /// Its class.
+    /// Who can do something about the failure.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.class

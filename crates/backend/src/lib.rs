@@ -19,7 +19,7 @@ pub use stop::{Stop, Stopped};
 pub struct Context<'a> {
     /// Asks for an early end.
     pub stop: &'a Stop,
-    /// Follows the progress.
+    /// Sink of phases and steps.
     pub progress: &'a dyn Progress,
 }
 
@@ -35,9 +35,9 @@ pub struct Billed {
 /// How long a phase took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The phase.
+    /// As shown to the user: `counting boot 1`.
     pub phase: String,
-    /// Its wall time.
+    /// Wall time; phases may overlap.
     pub time: Duration,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A backend only reports; the command line decides whether there is a terminal to draw on.
 
-/// A progress sink.
+/// Sink of the phases of some work; shared between threads.
 pub trait Progress: Sync {
     /// A phase of `steps` steps begins. It ends when the returned guard is dropped. Phases may overlap.
     fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_>;
@@ -14,7 +14,7 @@ pub trait Phase: Send {
     fn step(&mut self, what: &str);
 }
 
-/// Discards progress.
+/// A [`Progress`] that discards everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 

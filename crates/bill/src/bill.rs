@@ -21,7 +21,7 @@ use crate::row::{Row, RowError, RowForm, RowKey};
 pub struct Draft {
     /// Where it was made.
     pub backend: Backend,
-    /// The route.
+    /// The route that was billed.
     pub route: Route,
     /// What costs are counted in.
     pub unit: Unit,
@@ -42,7 +42,7 @@ pub struct Draft {
 /// What only the command line knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occasion {
-    /// Why this backend.
+    /// Why it was run there: as ordered, or the best evidence that the machine gives.
     pub backend_reason: String,
     /// RFC 3339 time in UTC at which the run ended.
     pub when: String,
@@ -53,7 +53,7 @@ pub struct Occasion {
 }
 
 impl Draft {
-    /// The bill.
+    /// The bill of this draft, made on this occasion.
     ///
     /// # Panics
     /// Two rows are the same line: a mistake of the backend, which no figure may hide.
@@ -90,7 +90,7 @@ pub struct Bill {
     pub schema: Schema,
     /// The route that was billed.
     pub route: Route,
-    /// Where.
+    /// Where the route was run.
     pub backend: Backend,
     /// Why there: as ordered, or the best evidence that the machine gives.
     pub backend_reason: String,
@@ -138,7 +138,7 @@ struct BillForm {
     schema: Schema,
     /// The route that was billed.
     route: Route,
-    /// Where.
+    /// Where the route was run.
     backend: Backend,
     /// Why there: as ordered, or the best evidence that the machine gives.
     backend_reason: String,

@@ -56,7 +56,7 @@ pub struct Figure {
     pub line: usize,
 }
 
-/// A table.
+/// What operations cost on one machine: figures by key, with their spread and source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostTable {
     /// Its name, such as `lab-xen-4.17`.
@@ -98,7 +98,7 @@ impl CostTable {
         })
     }
 
-    /// The topology.
+    /// Sockets, L3 groups, cores and threads of the machine.
     ///
     /// # Errors
     /// [`CostError::LacksTopology`]: the table does not have it.

@@ -29,19 +29,19 @@ const SCHEMA: &str = "pagetoll.diff/1";
 /// A row that cannot be compared, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unmatched {
-    /// Which row.
+    /// Key of the row in both bills.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why not.
+    /// Why its costs cannot be compared.
     pub reason: &'static str,
 }
 
-/// Two bills, compared.
+/// The comparison of an old and a new bill, row by row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
     /// The version of this form.
     pub schema: &'static str,
-    /// The route.
+    /// The route of both bills.
     pub route: Route,
     /// What costs are counted in.
     pub unit: Unit,

@@ -7,7 +7,7 @@ use crate::row::Toll;
 /// What the two baselines cost per page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baselines {
-    /// Reading one entry.
+    /// Cost of reading one entry.
     pub read: f64,
     /// Reading one entry and making one hypercall that does nothing.
     pub read_and_empty_hypercall: f64,
@@ -18,11 +18,11 @@ pub struct Baselines {
 pub struct Measured {
     /// Cost of one page.
     pub cost_per_page: f64,
-    /// Hypercalls for one page, as the hypervisor counted them; `None` where nobody counted.
+    /// Hypercalls for one page, as the hypervisor counted them; `None` where they were not counted.
     pub hypercalls_per_page: Option<f64>,
 }
 
-/// Itemises `row`.
+/// Splits the cost of `row` into tolls, which sum to it.
 ///
 /// A row without hypercalls traps instead. `others` are the same mechanism at other batches: what a call costs beyond an
 /// empty one is the slope of the cost over the hypercalls, between the rows with the most and the fewest of them; the
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_counted_is_not_called_a_trap() {
+    fn without_counts_the_rest_is_not_called_a_trap() {
         let row = Measured {
             cost_per_page: 512.0,
             hypercalls_per_page: None,

@@ -82,7 +82,7 @@ names! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Support {
-    /// It can.
+    /// The backend bills the route here.
     Yes,
     /// It cannot, and why.
     No(String),

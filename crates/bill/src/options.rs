@@ -79,7 +79,7 @@ names! {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{option}: does not apply to route {route} on {backend}; {}", places(*.option, *.route))]
 pub struct NotApplicable {
-    /// The option.
+    /// The option as it is spelt on the command line.
     pub option: Opt,
     /// The route that was ordered.
     pub route: Route,
@@ -105,7 +105,6 @@ fn listed<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
 /// Checks options that were given against the table.
 ///
 /// # Errors
-/// The first one that does not apply.
 pub fn check(
     given: impl IntoIterator<Item = Opt>,
     route: Route,
@@ -172,7 +171,7 @@ impl Opt {
     }
 }
 
-/// The lab's `demand` pages in one by one, as its guests' memory is smaller than any batch would tell.
+/// The lab's `demand` populates single pages: its guests have too little memory for batches to make a difference.
 fn takes_batches(route: Route, backend: Backend) -> bool {
     let batched = route.mechanisms_on(backend).any(Mechanism::is_batched);
     batched && !(route == Route::Demand && backend == Backend::Lab)

@@ -11,11 +11,11 @@ use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 /// What a backend can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most pages.
+    /// Upper bound of `--pages`.
     pub pages: Pages,
-    /// The largest batch.
+    /// Upper bound of `--batch`.
     pub batch: u32,
-    /// The most runs.
+    /// Upper bound of `--runs`.
     pub runs: u32,
 }
 
@@ -57,13 +57,13 @@ pub enum OrderError {
 /// A validated order: mechanisms exist, batches are sorted and unique, everything is within limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {
-    /// Pages per row.
+    /// Pages, or operations, of each row and run.
     pub pages: Pages,
     /// Batches of the mechanisms that take several pages at once.
     pub batches: Vec<u32>,
     /// Mechanisms, in the route's order.
     pub mechanisms: Vec<Mechanism>,
-    /// Independent repetitions.
+    /// Independent repetitions of every row.
     pub runs: u32,
 }
 

@@ -39,7 +39,7 @@ pub struct Row {
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
     pub result: Result<Figures, Unavailable>,
-    /// What was checked.
+    /// Safety checks of the mechanism, in the order in which they ran.
     pub checks: Vec<Check>,
 }
 

@@ -131,9 +131,9 @@ names! {
 /// Whether something optional is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is.
+    /// The option was given.
     Yes,
-    /// It is not.
+    /// The option was not given.
     #[default]
     No,
 }
@@ -141,25 +141,25 @@ pub enum Wanted {
 /// Options of the demand route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DemandSpec {
-    /// Numbers of vCPUs.
+    /// Numbers of vCPUs; a row for each.
     pub vcpus: Option<Vec<u32>>,
     /// Threads that read faults.
     pub readers: Option<u32>,
-    /// How they wait.
+    /// How readers wait for faults.
     pub waiting: Option<Waiting>,
     /// How many userfaultfds there are.
     pub sharing: Option<Sharing>,
-    /// Which faults.
+    /// Faults that userfaultfds resolve.
     pub faults: Option<Faults>,
-    /// What memory.
+    /// Backing of the guest's memory.
     pub memory: Option<MemoryKind>,
     /// What the guest does with a page.
     pub access: Option<Access>,
-    /// In which order.
+    /// Order in which the guest touches its pages.
     pub sequence: Option<Sequence>,
-    /// At which privilege.
+    /// Privilege level of the guest's workload.
     pub ring: Option<Ring>,
-    /// Where threads run.
+    /// CPUs that vCPUs and readers are bound to.
     pub placement: Option<Placement>,
     /// The kernel's own `demand_paging_test`, to be run beside.
     pub compare_selftest: Option<PathBuf>,
@@ -206,15 +206,15 @@ pub struct LabSpec {
 /// An order of a bill, as it was said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// The route.
+    /// The route to bill.
     pub route: Route,
     /// Pages, or operations, of each row.
     pub pages: Option<Pages>,
-    /// Pages at once.
+    /// Pages at once, for mechanisms that take several.
     pub batches: Option<Vec<u32>>,
     /// Names of mechanisms; empty is the backend's default.
     pub mechanisms: Vec<String>,
-    /// Independent repetitions.
+    /// Independent repetitions of every row.
     pub runs: Option<u32>,
     /// Where random sequences begin.
     pub seed: Option<u64>,

@@ -68,7 +68,7 @@ impl Cli {
     }
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
@@ -215,7 +215,7 @@ impl ConformanceArgs {
     }
 }
 
-/// Which conformance cases.
+/// Suites of conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSuite {
     /// Xen's page-table updates

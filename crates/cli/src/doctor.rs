@@ -40,11 +40,9 @@ impl fmt::Display for State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What it is.
     pub(crate) name: String,
     /// How it was found.
     pub(crate) state: State,
-    /// What was found.
     pub(crate) detail: String,
     /// What the user can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,20 +37,10 @@ pub(crate) enum Failure {
     BadInput(String),
     /// The result could not be written.
     #[error("cannot write {to}")]
-    Output {
-        /// Where to.
-        to: String,
-        /// The errno.
-        source: io::Error,
-    },
+    Output { to: String, source: io::Error },
     /// A signal asked to stop.
     #[error("stopped by {name}")]
-    Stopped {
-        /// The signal's name.
-        name: &'static str,
-        /// Its number.
-        number: u8,
-    },
+    Stopped { name: &'static str, number: u8 },
 }
 
 impl Failure {

@@ -12,7 +12,6 @@ use crate::failure::Failure;
 /// Where a bill goes, and in which form.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
-    /// The form.
     pub(crate) format: Format,
     /// The file; `None` is standard output.
     pub(crate) file: Option<PathBuf>,

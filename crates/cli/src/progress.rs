@@ -12,7 +12,7 @@ const TEMPLATE: &str = "{prefix:24} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}"
 /// How often the clock of a bar moves while nothing else does.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Bars where somebody looks at a terminal; nothing in a pipe, or between the lines of a debug log.
+/// Bars on a terminal; nothing in a pipe, or between the lines of a debug log.
 pub(crate) fn on_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
     if io::stderr().is_terminal() && verbosity != Verbosity::Debug {
         Box::new(Bars::default())

@@ -31,7 +31,7 @@ fn json_has_every_step() {
 }
 
 #[test]
-fn a_case_that_nobody_has_is_bad_usage() {
+fn an_unknown_case_is_bad_usage() {
     let assert = pagetoll(&["--on", "sim", "--case", "nonsense"])
         .assert()
         .code(2);
@@ -75,7 +75,7 @@ fn this_host_answers_as_the_model_of_kvm() {
 }
 
 #[test]
-fn a_case_that_needs_what_nobody_has_is_skipped_with_the_reason() {
+fn a_case_whose_feature_was_not_recorded_is_skipped_with_the_reason() {
     let flag = [
         "--suite",
         "kvm",
@@ -87,7 +87,7 @@ fn a_case_that_needs_what_nobody_has_is_skipped_with_the_reason() {
     let assert = pagetoll(&flag).assert().code(3);
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     assert!(
-        text.contains("lacks what it needs: exit-on-missing-zeroes"),
+        text.contains("lacks a feature that the case needs: exit-on-missing-zeroes"),
         "{text}"
     );
 }

@@ -68,7 +68,7 @@ fn a_small_bill_has_a_row_for_every_mechanism_and_its_form_is_documented() {
 }
 
 #[test]
-fn bad_orders_are_told() {
+fn bad_orders_are_rejected() {
     refused(&["--vcpus", "0"], &["--vcpus 0", "1 to 64"]);
     refused(&["--vcpus", "x"], &["--vcpus", "'x'"]);
     refused(&["--readers", "65"], &["--readers 65", "1 to 64"]);

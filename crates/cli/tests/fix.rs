@@ -62,7 +62,7 @@ fn tree(version: &str, file: (&str, &str)) -> tempfile::TempDir {
     folder
 }
 
-/// Refuses a tree, unless this machine has not what a build needs, which it says first.
+/// Expects the tree to be rejected, or an error about build tools that this machine lacks, which are checked first.
 fn refused_tree(tree: &Path, words: &[&str]) {
     let cache = tempfile::tempdir().unwrap();
     let source = tree.to_str().unwrap();
@@ -118,7 +118,7 @@ fn a_tree_of_another_version_is_refused() {
 }
 
 #[test]
-fn a_patch_that_does_not_fit_a_tree_is_told_with_file_and_hunk() {
+fn a_patch_that_does_not_apply_is_reported_with_file_and_hunk() {
     let file = "arch/x86/include/asm/pgtable.h";
     let without = tree("6.1", ("mm/memory.c", "int x;\n"));
     refused_tree(without.path(), &["0001-x86-xen", file, "is not there"]);

@@ -30,7 +30,7 @@ use crate::tree::{self, Changes};
 const BUILD_ROOM: u64 = 1 << 30;
 /// Raised when the same inputs are built in another way.
 const RECIPE: &str = "1";
-/// Limit of `--version`.
+/// `gcc --version` that takes longer is a broken compiler.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 /// A file in a work folder: its tree and objects agree with each other.
 const CONSISTENT: &str = "consistent";

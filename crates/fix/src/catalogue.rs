@@ -72,7 +72,7 @@ pub struct Series {
 /// A patch and its file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// Below `fixes/`.
+    /// Path below `fixes/`.
     pub file: &'static str,
     /// As `git format-patch` writes it.
     pub text: &'static str,

@@ -42,7 +42,7 @@ pub struct Proved {
     pub check: bill::Check,
     /// CPUs of the guest.
     pub cpus: usize,
-    /// The variant's name.
+    /// Name of the broken variant.
     pub control: String,
     /// How that was caught, or that it was not.
     pub control_found: String,
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_that_ended_the_others_is_told() {
+    fn the_error_that_stopped_the_others_is_reported() {
         let stopped = || Err(Stopped.into());
         let reason = || {
             Err(FixError::Config {

@@ -31,7 +31,7 @@ pub enum FixError {
         expected: String,
     },
 
-    /// A patch does not fit the source. Another source was given than the series is for.
+    /// A patch does not apply: the series is for other sources.
     #[error("{patch} does not apply to {tree}: {source}")]
     Patch {
         /// The patch's file name.

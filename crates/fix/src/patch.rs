@@ -241,7 +241,7 @@ new file mode 100644
     }
 
     #[test]
-    fn what_does_not_apply_is_told_with_file_hunk_and_line() {
+    fn a_hunk_that_does_not_apply_is_reported_with_file_and_line() {
         let other = OLD.replace("three", "3");
         let error = patches()[0].apply(Some(&other)).unwrap_err();
         assert_eq!(

@@ -31,7 +31,7 @@ const CONFIG: &str = "config.amd64_none_amd64.xz";
 /// What a build leaves in a tree that it was done in.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 
-/// A kernel's source.
+/// An unpacked kernel source, and its release.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Absolute, and below the cache unless it is the user's own.

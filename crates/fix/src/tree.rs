@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pagetoll_images::Error;
 
@@ -96,7 +96,8 @@ pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
 /// Takes changed files away again: links to the source's, or nothing.
 pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), Error> {
     for file in changes.keys() {
-        let (path, original): (PathBuf, PathBuf) = (place.join(file), source.tree.join(file));
+        let path = place.join(file);
+        let original = source.tree.join(file);
         let _absent = fs::remove_file(&path);
         if original.exists() {
             symlink(original, &path).map_err(Error::io("write", &path))?;

@@ -21,6 +21,7 @@ use crate::digest::sha256_of;
 use crate::error::Error;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
+use pagetoll_bill::names::closest;
 
 use bzimage::BootImage;
 use headers::Availability;
@@ -67,12 +68,16 @@ impl Default for KernelSource {
 impl FromStr for KernelSource {
     type Err = Error;
 
-    /// Reads `debian`, `debian:SUITE`, `debian:SUITE/PREFIX`, or a path.
+    /// Reads `debian`, `debian:SUITE`, `debian:SUITE/PREFIX`, or a path. A bare word that is no file is taken for a
+    /// misspelt name.
     fn from_str(text: &str) -> Result<Self, Error> {
         let Some(of_suite) = text.strip_prefix("debian:") else {
             return match text {
                 "" => Err(bad_source(text, "names neither a suite nor a file")),
                 "debian" => Ok(Self::default()),
+                word if !word.contains('/') && !Path::new(word).exists() => {
+                    Err(bad_source(word, &format!("is not a file{}", meant(word))))
+                }
                 path => Ok(Self::Files {
                     image: PathBuf::from(path),
                     headers: None,
@@ -129,6 +134,15 @@ fn not_a_file(option: &'static str, folder: &Path) -> Error {
         "can be combined with neither a kernel of Debian, which brings its own, nor one that pagetoll built",
         format!("--kernel FILE beside {option}"),
     )
+}
+
+/// `(did you mean 'debian'?)`, where a word is close to a name or is a version alone.
+fn meant(word: &str) -> String {
+    let hint = |name: String| format!(" (did you mean '{name}'?)");
+    if word.starts_with(|c: char| c.is_ascii_digit()) {
+        return hint(format!("debian:SUITE/{word}"));
+    }
+    closest(word, ["debian"]).map_or_else(String::new, |name| hint(name.to_owned()))
 }
 
 fn bad_source(text: &str, problem: &str) -> Error {

@@ -2,10 +2,10 @@
 
 use crate::table::Table;
 
-/// What is printed.
+/// A title and its sections, in any format that lists have.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// One line.
+    /// One line without a full stop.
     pub title: String,
     /// Empty ones are not printed.
     pub sections: Vec<Section>,
@@ -16,16 +16,16 @@ pub struct Document {
 pub struct Section {
     /// Empty for a part that follows the title.
     pub title: String,
-    /// The content.
+    /// Facts, a table or sentences.
     pub body: Body,
 }
 
 /// A name and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// Such as `evidence`.
+    /// The left column, such as `evidence`.
     pub name: String,
-    /// Such as `exact`.
+    /// The right column, such as `exact`.
     pub value: String,
 }
 
@@ -42,9 +42,9 @@ impl Fact {
 /// The content of a section.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Names and values.
+    /// Names and values in two columns.
     Facts(Vec<Fact>),
-    /// A table.
+    /// Columns that give way when the terminal is narrow.
     Table(Table),
     /// Sentences; wrapped where they are wider than the terminal.
     List(Vec<String>),
@@ -53,17 +53,17 @@ pub enum Body {
 }
 
 impl Section {
-    /// Names and values.
+    /// A section of names and values.
     pub fn facts(title: impl Into<String>, facts: Vec<Fact>) -> Self {
         Self::new(title, Body::Facts(facts))
     }
 
-    /// A table.
+    /// A section with a table.
     pub fn table(title: impl Into<String>, table: Table) -> Self {
         Self::new(title, Body::Table(table))
     }
 
-    /// Sentences.
+    /// A section of sentences.
     pub fn list(title: impl Into<String>, items: Vec<String>) -> Self {
         Self::new(title, Body::List(items))
     }

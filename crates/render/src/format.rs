@@ -24,12 +24,12 @@ pub enum Format {
     Md,
 }
 
-/// What is written.
+/// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A bill.
+    /// A bill, fresh or saved.
     Bill,
-    /// Two bills, compared.
+    /// The comparison of two bills.
     Diff,
     /// Any other list: routes, fixes, conformance cases.
     List,
@@ -50,7 +50,7 @@ impl fmt::Display for Kind {
 pub(crate) enum Detail {
     /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
     Short,
-    /// Everything.
+    /// All sections and columns.
     Full,
 }
 
@@ -176,7 +176,7 @@ impl FromStr for Format {
     extensions()
 )]
 pub struct UnknownExtension {
-    /// Without the dot.
+    /// Extension of the file name, without the dot.
     pub extension: String,
 }
 

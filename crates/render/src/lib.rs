@@ -39,7 +39,7 @@ pub enum RenderError {
     NotWritten {
         /// What was to be written.
         kind: Kind,
-        /// As what.
+        /// The format that was asked for.
         format: Format,
     },
     /// A value that JSON cannot hold.

@@ -6,16 +6,16 @@ pub const NONE: &str = "-";
 /// The side on which a column's cells are flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// Flush left: words.
     Left,
-    /// Numbers.
+    /// Flush right: numbers.
     Right,
 }
 
 /// A column's title, and what may be done with it where the table is wider than the terminal.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its title.
+    /// Text of the head; may wrap.
     pub title: String,
     /// Where its cells are flush.
     pub align: Align,
@@ -67,9 +67,9 @@ impl Column {
 /// A table with the footnotes that its cells refer to. Every row has a cell for each column.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The columns.
+    /// From left to right.
     pub columns: Vec<Column>,
-    /// The rows.
+    /// A cell for each column.
     pub rows: Vec<Vec<String>>,
     /// Remarks below the table.
     pub footnotes: Vec<String>,
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row, which has a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -110,7 +110,7 @@ impl Table {
         self.column(column, items.iter().map(cell));
     }
 
-    /// Adds a remark.
+    /// Adds a remark below the table.
     pub fn footnote(&mut self, text: impl Into<String>) {
         self.footnotes.push(text.into());
     }

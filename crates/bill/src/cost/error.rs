@@ -8,7 +8,7 @@ pub enum CostError {
     /// It is no TOML, or not of this form.
     #[error("{file}:{line}: {problem}")]
     Form {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
         /// The line, from 1.
         line: usize,
@@ -18,23 +18,23 @@ pub enum CostError {
     /// No figure has this key.
     #[error("{file}:{line}: figure \"{key}\": unknown cost key; expected {expected}")]
     UnknownKey {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// The key as given.
+        /// As it stands in the file.
         key: String,
         /// The keys that are nearest.
         expected: String,
     },
-    /// A figure does not say what it must, or says what cannot be.
+    /// A figure lacks a field, or a field has a value outside its range.
     #[error("{file}:{line}: figure \"{key}\": {problem}")]
     Figure {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// The key.
+        /// Key of the figure.
         key: String,
         /// The field, its value, and what was expected.
         problem: String,
@@ -42,11 +42,11 @@ pub enum CostError {
     /// The route needs a figure that the table does not have.
     #[error("{file}:{line}: no figure \"{key}\" up to here; expected {expected}")]
     Lacks {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
-        /// Its last line.
+        /// Number of its last line, from 1.
         line: usize,
-        /// The key.
+        /// Key of the figure.
         key: &'static str,
         /// What the figure stands for.
         expected: &'static str,
@@ -56,9 +56,9 @@ pub enum CostError {
         "{file}: [topology]: expected sockets, l3-groups, cores and threads of at least 1 and {most} CPUs at most"
     )]
     Topology {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
-        /// The most CPUs.
+        /// Upper bound of the product.
         most: u64,
     },
     /// The route needs the topology, and the table does not say it.
@@ -66,9 +66,9 @@ pub enum CostError {
         "{file}:{line}: no [topology] up to here; expected sockets, l3-groups, cores and threads of the machine"
     )]
     LacksTopology {
-        /// The file.
+        /// Name of the table, or its path.
         file: String,
-        /// Its last line.
+        /// Number of its last line, from 1.
         line: usize,
     },
 }

@@ -116,7 +116,7 @@ keys! {
     DEMAND_NEAR_GRANTS = "demand.line.near-grants", Number, "how often in a row a contended line goes to nearer CPUs than the one that has waited for longest";
     DEMAND_HAND_OFF = "demand.lock.hand-off", Number, "line transfers from the release of a contended spinlock to its next holder";
     DEMAND_LOCK_LINES = "demand.lock.lines", Number, "lines that move while a userfaultfd queue is changed under its lock: list heads and neighbours";
-    DEMAND_OTHER_LINES = "demand.other-lines", Number, "lines that every page moves and nobody queues for: counters and flags of the kernel that all vCPUs share; none where it is not given";
+    DEMAND_OTHER_LINES = "demand.other-lines", Number, "lines that every page moves without a queue of waiters: counters and flags of the kernel that all vCPUs share; without this figure, none";
     DEMAND_QUEUE_ENTRY = "demand.queue.entry", Cost, "one waiting fault looked at when another is woken (userfaultfd_wake_function)";
     DEMAND_EPOLL_CALLBACK = "demand.epoll.callback", Cost, "one reader's entry looked at when a fault is announced (ep_poll_callback), beyond the line of its lock";
     DEMAND_EPOLL_LOCK_LINES = "demand.epoll.lock-lines", Number, "how much of the way between any two CPUs the line of its lock has to come on average; 1 where it is not given";

@@ -25,7 +25,7 @@ struct RawTable {
     figure: BTreeMap<Spanned<String>, RawFigure>,
 }
 
-/// Fields that must be there are optional here, so that their absence is told with the figure's own line.
+/// Required fields are optional here, so that the error for a missing one has the figure's own line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawFigure {
@@ -39,7 +39,6 @@ struct RawFigure {
     unit: Option<Spanned<String>>,
 }
 
-/// Reads a table.
 pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
     let raw: RawTable = toml::from_str(text).map_err(|error| CostError::Form {
         file: file.to_owned(),
@@ -61,7 +60,7 @@ pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
             key: name.get_ref(),
         };
         let key = place.key()?;
-        figures.insert(key, place.figure(figure, (key, raw.unit))?);
+        figures.insert(key, place.figure(figure, key, raw.unit)?);
     }
     check_order(file, &figures)?;
     Ok(CostTable {
@@ -147,7 +146,7 @@ impl Place<'_> {
         checked.collect()
     }
 
-    fn figure(self, raw: RawFigure, (key, unit): (CostKey, Unit)) -> Result<Figure, CostError> {
+    fn figure(self, raw: RawFigure, key: CostKey, unit: Unit) -> Result<Figure, CostError> {
         let missing =
             |field: &str, expected: &str| self.bad(format!("no {field}; expected {expected}"));
         let number = "a number in the table's unit";
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told_with_file_line_key_and_what_was_expected() {
+    fn each_error_names_file_line_key_and_what_was_expected() {
         let with = |from: &str, to: &str| refused(&GOOD.replace(from, to));
         let unknown = with("hypercall.entry", "hypercall.entrance");
         assert!(
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told_with_its_line() {
+    fn a_malformed_table_is_rejected_with_its_line() {
         let cases = [
             ("name = \"x\"\nsummary 3\n", ":2: "),
             (
@@ -373,8 +372,8 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let told = table("t.toml", text).unwrap_err().to_string();
-            assert!(told.starts_with(&format!("t.toml{expected}")), "{told}");
+            let error = table("t.toml", text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("t.toml{expected}")), "{error}");
         }
     }
 }

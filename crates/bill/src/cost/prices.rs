@@ -78,7 +78,7 @@ impl Prices<'_> {
         self.values[key.index()]
     }
 
-    /// What `key` costs.
+    /// The cost of one operation, in the table's unit.
     ///
     /// # Errors
     /// [`CostError::Lacks`]: the table does not have it.

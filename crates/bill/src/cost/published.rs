@@ -10,9 +10,9 @@ use crate::names::names;
 names! {
     /// What a published figure is counted in.
     pub enum PublishedUnit as "unit" {
-        /// Nanoseconds.
+        /// Nanoseconds of each page or operation.
         Ns = "ns",
-        /// Before over after.
+        /// Cost before the fix over cost after it.
         Ratio = "ratio",
         /// A part of a whole, from 0 to 1.
         Share = "share",
@@ -21,17 +21,17 @@ names! {
     }
 }
 
-/// One published number.
+/// A measurement that others published, with its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// Its name in reports and in cost tables' `fitted-to`.
     pub id: String,
-    /// What was measured.
+    /// The quantity, in the words of the source.
     pub quantity: String,
-    /// The number.
+    /// In `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value`.
     pub unit: PublishedUnit,
     /// How the number follows from those in the source.
     pub derived: String,

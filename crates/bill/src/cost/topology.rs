@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topology {
-    /// Sockets.
+    /// Sockets of the machine; at least 1.
     pub sockets: u32,
     /// Groups of cores that share an L3 cache, in a socket.
     pub l3_groups: u32,

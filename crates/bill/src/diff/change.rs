@@ -30,14 +30,14 @@ impl PerPage {
 /// A row before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Which row.
+    /// Key of the row in both bills.
     #[serde(flatten)]
     pub key: RowKey,
     /// What a page cost.
     pub old: f64,
     /// What a page costs.
     pub new: f64,
-    /// Whether it regressed.
+    /// The difference, where it exceeds the tolerance and the spread of the runs.
     pub verdict: Verdict,
     /// How likely such a difference is by chance; of measured costs only.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,43 +13,43 @@ pub enum DiffError {
     /// They are of different routes.
     #[error("bills of different routes: {old} and {new}; expected two of one route")]
     Routes {
-        /// The old bill's.
+        /// Route of the old bill.
         old: Route,
-        /// The new bill's.
+        /// Route of the new bill.
         new: Route,
     },
     /// Their costs are not counted in the same unit.
     #[error("bills in different units: {old} and {new}; expected two in one unit")]
     Units {
-        /// The old bill's.
+        /// Unit of the old bill's costs.
         old: Unit,
-        /// The new bill's.
+        /// Unit of the new bill's costs.
         new: Unit,
     },
     /// Their costs cannot be trusted alike: a model says nothing about what was counted.
     #[error("bills of different backends: {old} and {new}; expected two of one backend")]
     Backends {
-        /// The old bill's.
+        /// Backend of the old bill.
         old: Backend,
-        /// The new bill's.
+        /// Backend of the new bill.
         new: Backend,
     },
     /// They billed different numbers of pages, which moves costs by itself.
     #[error("bills of different orders: {old} and {new} pages a row; expected the same --pages")]
     Pages {
-        /// The old bill's.
+        /// `--pages` of the old bill.
         old: Pages,
-        /// The new bill's.
+        /// `--pages` of the new bill.
         new: Pages,
     },
     /// A part of the stack that costs depend on differs.
     #[error("bills of different guests: {what} {old} and {new}; expected the same")]
     Stack {
-        /// Which component.
+        /// Name of the part that differs.
         what: &'static str,
-        /// The old bill's.
+        /// Version in the old bill.
         old: String,
-        /// The new bill's.
+        /// Version in the new bill.
         new: String,
     },
     /// No row of one has a figure in the other: that nothing regressed would be true of any two bills.

@@ -10,9 +10,9 @@ use crate::names::names;
 use crate::row::{Row, RowKey};
 
 names! {
-    /// What is wrong.
+    /// Why the new bill fails the comparison.
     pub enum Kind as "finding" {
-        /// It costs more.
+        /// The cost of a page rose beyond the tolerance.
         Regressed = "regressed",
         /// It enters the hypervisor more often.
         MoreCrossings = "more-crossings",
@@ -54,19 +54,19 @@ impl Kind {
 pub enum Missing {
     /// They fail the gate.
     Refused,
-    /// They do not.
+    /// A missing row is no finding.
     Allowed,
 }
 
 /// One thing that fails a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// In which row.
+    /// Key of the row in both bills, or in the old one alone.
     #[serde(flatten)]
     pub key: RowKey,
-    /// What is wrong.
+    /// Why the row fails the comparison.
     pub kind: Kind,
-    /// The figures.
+    /// Old and new figures, in a sentence.
     pub detail: String,
 }
 

@@ -14,9 +14,9 @@ pub const LEAST_RUNS: usize = 4;
 names! {
     /// How a cost changed.
     pub enum Verdict as "verdict" {
-        /// It costs more.
+        /// The cost rose beyond the tolerance.
         Regressed = "regressed",
-        /// It costs less.
+        /// The cost fell beyond the tolerance.
         Improved = "improved",
         /// It costs the same, as far as the figures can say.
         Same = "same",

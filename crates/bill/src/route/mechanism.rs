@@ -216,7 +216,7 @@ impl Serialize for Mechanism {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown mechanism '{name}' of route {route}{}: expected one of {}", self.place(), self.expected())]
 pub struct UnknownMechanism {
-    /// The route.
+    /// The route that was searched.
     pub route: Route,
     /// The backend that has to run it; `None`: any.
     pub backend: Option<Backend>,

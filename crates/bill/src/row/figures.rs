@@ -9,7 +9,7 @@ use super::Unavailable;
 use crate::crossing;
 use crate::spread::Spread;
 
-/// One itemised cost.
+/// A part of the cost of a page: how often it is paid, and how much each time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Toll {
     /// What is paid for.

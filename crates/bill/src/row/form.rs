@@ -102,9 +102,9 @@ pub enum RowError {
     /// Neither a cost nor a reason why there is none, or both.
     #[error("row {row}: {problem}; expected cost_per_page, or unavailable with the reason")]
     Cost {
-        /// Which row.
+        /// Its key, as displayed.
         row: String,
-        /// What is there.
+        /// Which of the two is wrong: neither field, or both.
         problem: &'static str,
     },
     /// A field contradicts what it follows from.
@@ -112,13 +112,13 @@ pub enum RowError {
         "row {row}: {field} is {given}; expected {expected}, which follows from the row's {source_field}"
     )]
     Contradiction {
-        /// Which row.
+        /// Its key, as displayed.
         row: String,
-        /// The field.
+        /// Name of the JSON field.
         field: &'static str,
-        /// Its value.
+        /// Value of the JSON field.
         given: String,
-        /// What it must be.
+        /// The value that the row's other fields imply.
         expected: String,
         /// What it follows from.
         source_field: &'static str,
@@ -128,11 +128,11 @@ pub enum RowError {
         "row {row}: check {check} says {verdict}; expected the verdict that follows from tried, failed and control_failed"
     )]
     Verdict {
-        /// Which row.
+        /// Its key, as displayed.
         row: String,
-        /// Which check.
+        /// Name of the check.
         check: String,
-        /// Its verdict.
+        /// The verdict that contradicts the numbers.
         verdict: Verdict,
     },
     /// Two rows of a bill are the same line.

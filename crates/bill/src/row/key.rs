@@ -297,7 +297,7 @@ impl RowKey {
 }
 
 impl fmt::Display for RowKey {
-    /// What tells the row from others, in words: `clear preserve-ad, batch 32, xen-pv-dom0`.
+    /// The axes that are set: `clear preserve-ad, batch 32, xen-pv-dom0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.operation, self.method)?;
         if let Some(folio) = self.folio {

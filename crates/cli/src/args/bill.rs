@@ -58,7 +58,7 @@ impl BillCommand {
 /// What was said of a bill.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BillArgs {
-    /// Where it is run; without this, where the best evidence is to be had
+    /// Where it is run [default: the backend with the best evidence]
     #[arg(long, value_name = "BACKEND", value_parser = named(Backend::ALL, Backend::name, Backend::meaning))]
     pub(crate) on: Option<Backend>,
     /// Mechanisms to bill, of those that `pagetoll routes` lists

@@ -22,7 +22,7 @@ Examples:
   pagetoll fix check xen-pv-get-and-clear
       Runs its checks on the real thing, and on kernels that are broken on purpose, which they must catch";
 
-/// What `fix` was told.
+/// Arguments of `fix`.
 #[derive(Debug, Args)]
 pub(crate) struct FixArgs {
     /// What to do with a fix.
@@ -43,7 +43,7 @@ pub(crate) enum FixCommand {
     Check(FixCheckArgs),
 }
 
-/// What `fix show` was told.
+/// Arguments of `fix show`.
 #[derive(Debug, Args)]
 pub(crate) struct FixShowArgs {
     /// The fix: NAME, NAME@SERIES or NAME@SUITE/SERIES
@@ -53,7 +53,7 @@ pub(crate) struct FixShowArgs {
     pub(crate) patches: bool,
 }
 
-/// What `fix build` was told.
+/// Arguments of `fix build`.
 #[derive(Debug, Args)]
 pub(crate) struct FixBuildArgs {
     /// The fix, or none: NAME, NAME@SERIES or NAME@SUITE/SERIES
@@ -77,7 +77,7 @@ pub(crate) struct BuildArgs {
     pub(crate) refresh: bool,
 }
 
-/// What `fix check` was told.
+/// Arguments of `fix check`.
 #[derive(Debug, Args)]
 pub(crate) struct FixCheckArgs {
     /// The fix: NAME, NAME@SERIES or NAME@SUITE/SERIES

@@ -205,7 +205,7 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     Ok(deliver(&proof))
 }
 
-/// Tells on stderr what failed or proves nothing.
+/// Reports failed and inconclusive checks on stderr.
 fn deliver(proof: &Proof) -> Outcome {
     for proved in &proof.proved {
         let row = format!("{} on {} CPUs", proved.check.name, proved.cpus);

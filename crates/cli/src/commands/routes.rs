@@ -11,7 +11,6 @@ use crate::failure::Outcome;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-/// Lists the routes.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
     let listed = Route::ALL
         .iter()

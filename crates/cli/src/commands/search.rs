@@ -11,7 +11,6 @@ use crate::failure::Outcome;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-/// Searches every mechanism.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
     let found: Vec<_> = Mechanism::ALL
         .into_iter()

@@ -42,7 +42,7 @@ struct Counted {
 /// The PV records of one vcpu.
 #[derive(Debug, Serialize)]
 struct OwnerCounts {
-    /// `d0v1`; `default v0` before the trace says who runs on CPU 0; `nobody`.
+    /// `d0v1`; `default v0` before the first switch on CPU 0 was traced; `unknown`.
     owner: String,
     domain: Option<u16>,
     vcpu: Option<u16>,
@@ -53,7 +53,7 @@ struct OwnerCounts {
     unknown: u64,
     /// Hypercalls made, and those inside multicalls.
     hypercalls: Calls,
-    /// How many of the hypercalls were Xen's own re-entries of preempted ones, as far as the trace tells.
+    /// How many of the hypercalls were recognised as continuations, which Xen makes of preempted ones.
     continuations: u64,
     subcalls: Calls,
     /// Both together, as xenalyze counts hypercalls.
@@ -95,7 +95,7 @@ impl OwnerCounts {
         let (name, vcpu) = match owner {
             Owner::Default(cpu) => (format!("default v{cpu}"), None),
             Owner::Vcpu(vcpu) => (vcpu.to_string(), Some(vcpu)),
-            Owner::Unknown => ("nobody".to_owned(), None),
+            Owner::Unknown => ("unknown".to_owned(), None),
         };
         let (hypercalls, subcalls) = (Calls::new(&counts.hypercalls), Calls::new(&counts.subcalls));
         Self {

@@ -24,7 +24,6 @@ const SAMPLES: Samples = Samples {
 const RATES: &str =
     "demand.*: pages for each second, by `pagetoll bill demand --on sim --costs x86-256-core`";
 
-/// Prints the comparison.
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
     if args.live {
         return live::run(args, verbosity);

@@ -1,4 +1,4 @@
-//! What billing this host needs: KVM and userfaultfd. The lab needs none of it, so that all that is told is a note.
+//! What billing this host needs: KVM and userfaultfd. The lab needs none of it, so a lack is a note, not an error.
 
 use pagetoll_live::host::{self, Capability, Level};
 

@@ -13,7 +13,7 @@ const GIB: u64 = 1 << 30;
 /// What kernel, headers and Xen take once fetched and unpacked. Assumed, with room for a second kernel.
 const CACHE_BYTES: u64 = 2 * GIB;
 
-/// Everything but programs.
+/// Findings about the machine; programs are in `install`.
 pub(super) fn findings() -> Vec<Finding> {
     vec![architecture(), cores(), memory(), cache()]
 }
@@ -50,7 +50,7 @@ fn memory() -> Finding {
         None => Finding::not_ok(
             "memory",
             State::Note,
-            "unknown: /proc/meminfo does not tell",
+            "unknown: /proc/meminfo has no MemAvailable",
             "mount /proc",
         ),
         Some(mib) if mib < needed => Finding::not_ok(

@@ -18,7 +18,7 @@ pub struct Shown {
 /// What a system answers to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The call succeeded.
+    /// The call returned 0.
     Done,
     /// It was refused: errno.
     Refused(i32),

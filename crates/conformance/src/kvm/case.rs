@@ -7,7 +7,7 @@ pub enum Kind {
     Anonymous,
     /// Anonymous, to be read only until an mprotect(2).
     ReadOnly,
-    /// A memfd, shared.
+    /// Shared mapping of a memfd.
     Shmem,
     /// A memfd that was opened for reading, shared: it can never be written.
     ShmemForReading,

@@ -150,7 +150,7 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
 }
 
 #[test]
-fn a_full_disk_is_told_as_such() {
+fn a_full_disk_is_reported_as_such() {
     if let Err(missing) = tools::check(&[Tool::Make]) {
         skip!("{missing}");
     }

@@ -75,8 +75,22 @@ fn reads_sources() {
 }
 
 #[test]
+fn a_word_that_is_no_file_is_refused_with_the_closest_name() {
+    let text = |word: &str| word.parse::<KernelSource>().unwrap_err().to_string();
+    let start =
+        |word: &str, hint: &str| format!("--kernel \"{word}\": is not a file{hint}; expected");
+    for (word, hint) in [
+        ("debain", " (did you mean 'debian'?)"),
+        ("6.18", " (did you mean 'debian:SUITE/6.18'?)"),
+        ("bookworm", ""),
+    ] {
+        assert!(text(word).starts_with(&start(word, hint)), "{}", text(word));
+    }
+}
+
+#[test]
 fn headers_and_modules_go_with_a_file_only() {
-    let file = "vmlinuz"
+    let file = "./vmlinuz"
         .parse::<KernelSource>()
         .unwrap()
         .with_headers("h".into())
@@ -85,7 +99,7 @@ fn headers_and_modules_go_with_a_file_only() {
     assert_eq!(
         file,
         KernelSource::Files {
-            image: "vmlinuz".into(),
+            image: "./vmlinuz".into(),
             headers: Some("h".into()),
             modules: Some("m".into()),
         }

@@ -146,7 +146,7 @@ fn layouts(rows: &[&Row]) -> Table {
 }
 
 /// Shapes whose tolls fit a terminal.
-const TELLING: [Folio; 3] = [Folio::Pages4k, Folio::Pages2m, Folio::Pages1g];
+const SHOWN: [Folio; 3] = [Folio::Pages4k, Folio::Pages2m, Folio::Pages1g];
 
 fn tolls(rows: &[&Row], detail: Detail) -> Table {
     let mut table = Table::new([
@@ -158,13 +158,13 @@ fn tolls(rows: &[&Row], detail: Detail) -> Table {
         Column::right("each").rank(1),
         Column::right("per page"),
     ]);
-    let is_telling = |row: &&&Row| {
-        let folio = row.key.folio.is_some_and(|folio| TELLING.contains(&folio));
+    let is_shown = |row: &&&Row| {
+        let folio = row.key.folio.is_some_and(|folio| SHOWN.contains(&folio));
         folio && row.key.operation != Operation::FirstMap
     };
     // A single toll says no more than the cost.
     let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
-    for row in itemised.filter(|row| detail == Detail::Full || is_telling(row)) {
+    for row in itemised.filter(|row| detail == Detail::Full || is_shown(row)) {
         for toll in row.tolls() {
             table.row(toll_cells(row, toll));
         }

@@ -77,7 +77,7 @@ pub struct PvCounts {
     pub trap: u64,
     /// Page faults passed on to the guest.
     pub page_fault: u64,
-    /// Forced `cpuid`s.
+    /// Emulations of `cpuid` with the forced-emulation prefix.
     pub forced_invalid_op: u64,
     /// Privileged instructions emulated.
     pub emulate_privop: u64,
@@ -114,7 +114,7 @@ impl PvCounts {
             + self.ptwr
     }
 
-    /// Counts one event.
+    /// Adds one event to the counts of its kind.
     pub fn record(&mut self, event: &PvEvent<'_>) {
         match event {
             PvEvent::Hypercall(call) => {

@@ -39,7 +39,7 @@ pub(super) struct Suite<C: 'static> {
     pub(super) model_name: &'static str,
     /// A line for each step.
     pub(super) model: fn(&C) -> Vec<String>,
-    /// See [`Asked::wrong_by`].
+    /// Becomes [`Asked::wrong_by`] of the case.
     pub(super) wrong_by: fn(&C) -> Vec<&'static str>,
     /// The value of `--on` that selects the real system.
     pub(super) real_name: ConformanceSystems,
