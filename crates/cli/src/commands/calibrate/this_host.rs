@@ -4,10 +4,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use pagetoll_bill::Unit;
-use pagetoll_bill::cost::{CostTable, Kind, Derived};
-use pagetoll_live::routes::demand::primitives::{
-    self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements,
-};
+use pagetoll_bill::cost::{CostTable, Derived, Kind};
+use pagetoll_live::routes::demand::primitives::{self, DEFAULT_ROUNDS, MOST_ROUNDS, Measurements};
 
 use super::{Figure, Table, rounded, versions};
 use crate::args::{CalibrateArgs, Verbosity};
