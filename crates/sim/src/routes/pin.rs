@@ -59,7 +59,8 @@ impl Request {
 }
 
 /// What the model does for a mechanism; it has no kernel of its own.
-const fn model(mechanism: Pin) -> Option<Mechanism> {
+#[must_use]
+pub const fn model(mechanism: Pin) -> Option<Mechanism> {
     match mechanism {
         Pin::Kernel | Pin::Iommufd => None,
         Pin::PerPage => Some(Mechanism::PerPage),

@@ -1,10 +1,13 @@
 //! Mapping memory for DMA: on a real kernel, and on the model of VFIO type1.
 
 use anyhow::Result;
+use pagetoll_bill::RouteMechanism;
+use pagetoll_bill::route::Pin;
 use pagetoll_conformance::ScriptError;
 use pagetoll_conformance::vfio::{Case, all, describe, recorded};
 use pagetoll_lab::routes::pin::conformance::{Request, run as run_on_lab};
 use pagetoll_models::vfio::{Mechanism, run as run_on_model};
+use pagetoll_sim::routes::pin::model;
 
 use super::suite::{Asked, Given, Suite, Told};
 use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
@@ -61,9 +64,7 @@ impl Suite for Vfio {
 /// The mechanisms that do not do what a kernel does today: their loop would lose or leak a pin there.
 fn wrong_by(case: &Case) -> Vec<&'static str> {
     let right = run_on_model(case, Mechanism::PerFolio);
-    let others = Mechanism::ALL.into_iter();
-    others
-        .filter(|mechanism| run_on_model(case, *mechanism) != right)
-        .map(Mechanism::name)
-        .collect()
+    let is_wrong = |pin: &Pin| model(*pin).is_some_and(|model| run_on_model(case, model) != right);
+    let wrong = Pin::ALL.iter().copied().filter(is_wrong);
+    wrong.map(|pin| pin.properties().name).collect()
 }
