@@ -330,6 +330,8 @@ fn proved(check: &Check, cpus: usize, finding: &Finding, control: &Control) -> P
 mod tests {
     use pagetoll_images::Error;
 
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     fn fix() -> &'static Fix {
@@ -413,8 +415,11 @@ mod tests {
                 lacking: Vec::new(),
             })
         };
-        let code = |results| settled(results).err().unwrap().exit_code();
-        assert_eq!(code(vec![stopped(), reason(), stopped()]), 3);
+        let class = |results| settled(results).err().unwrap().class();
+        assert_eq!(
+            class(vec![stopped(), reason(), stopped()]),
+            Class::Environment
+        );
         assert!(matches!(
             settled(vec![Ok(Made::Fixed(Cpus::One, ran(0, 0))), stopped()]),
             Err(FixError::Images(Error::Stopped))

@@ -108,6 +108,8 @@ pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_backend::{Class, Classified};
+
     use super::*;
 
     const PATCH: Patch = Patch {
@@ -162,7 +164,7 @@ mod tests {
                 folder.path().display()
             )
         );
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.class(), Class::BadInput);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use pagetoll_backend::Quiet;
 use pagetoll_images::make::Failed;
 use pagetoll_test_support::skip;
 
+use pagetoll_backend::{Class, Classified};
+
 use super::*;
 
 /// The targets and files of a kernel's Makefile that a build goes through.
@@ -145,7 +147,7 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
     };
     assert!(lines[0].contains("mm/a.c:1:1: error: wrong"), "{lines:?}");
     assert!(fs::read_to_string(log).unwrap().contains("CC      mm/a.o"));
-    assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
+    assert_eq!((error.class(), fixture.kernels()), (Class::Environment, 0));
     assert!(!plan.work().join(CONSISTENT).exists());
 }
 
@@ -160,7 +162,7 @@ fn a_full_disk_is_reported_as_such() {
         matches!(error, FixError::Images(Error::NoSpace { .. })),
         "{error}"
     );
-    assert_eq!((error.exit_code(), fixture.kernels()), (3, 0));
+    assert_eq!((error.class(), fixture.kernels()), (Class::Environment, 0));
 }
 
 /// Waits for a file that a build writes.
