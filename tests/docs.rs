@@ -23,6 +23,7 @@ mod spans;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pagetoll_bill::Route;
 
 use page::Page;
 use snippet::{Setting, Snippet};
@@ -56,6 +57,7 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("readme_is_short", readme_is_short),
         Trial::test("picture_shows_the_bill", picture::shows_the_bill),
         Trial::test("architecture_names_paths_that_exist", links::paths_exist),
+        Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
     ];
     for page in Page::all()? {
@@ -89,6 +91,19 @@ fn trial(snippet: Snippet, reports_skips: bool) -> Trial {
         None => snippet.run(),
     };
     Trial::test(name, run).with_ignored_flag(ignored)
+}
+
+/// Each route has a page, and each of its mechanisms a line in the page's table.
+fn routes_have_pages() -> Result<(), Failed> {
+    for route in Route::ALL {
+        let page = Page::read(&format!("docs/routes/{route}.md"))?;
+        for mechanism in route.mechanisms() {
+            if !page.text.contains(&format!("\n| `{mechanism}` |")) {
+                return Err(format!("{}: no line of {mechanism}", page.path).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn readme_is_short() -> Result<(), Failed> {

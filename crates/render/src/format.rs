@@ -1,4 +1,4 @@
-//! The registry of formats: a new one is a writer and a line here.
+//! The registry of formats: a new one is a line here and an arm of [`Format::write`].
 
 use std::fmt;
 use std::path::Path;
@@ -10,19 +10,6 @@ use thiserror::Error;
 use crate::document::Document;
 use crate::text::{self, Width};
 use crate::{RenderError, markdown};
-
-/// How a result is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Tables for a terminal.
-    Text,
-    /// Everything that is known; bills are read back from it.
-    Json,
-    /// One line for each row, for spreadsheets.
-    Csv,
-    /// GitHub Flavored Markdown.
-    Md,
-}
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,25 +66,41 @@ struct Entry {
     kinds: &'static [Kind],
 }
 
-impl Format {
-    /// All formats, in the order in which they are listed.
-    pub const ALL: [Self; 4] = [Self::Text, Self::Json, Self::Csv, Self::Md];
-
-    const fn entry(self) -> Entry {
-        const ALL: &[Kind] = &[Kind::Bill, Kind::Diff, Kind::List];
-        let (name, extension, kinds) = match self {
-            Self::Text => ("text", "txt", ALL),
-            Self::Json => ("json", "json", ALL),
-            Self::Csv => ("csv", "csv", &[Kind::Bill] as &[Kind]),
-            Self::Md => ("md", "md", ALL),
-        };
-        Entry {
-            name,
-            extension,
-            kinds,
+macro_rules! formats {
+    ($(#[doc = $doc:literal] $Variant:ident = $name:literal, $extension:literal, $kinds:expr;)+) => {
+        /// How a result is written.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Format {
+            $(#[doc = $doc] $Variant,)+
         }
-    }
 
+        impl Format {
+            /// All formats, in the order in which they are listed.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
+
+            const fn entry(self) -> Entry {
+                match self {
+                    $(Self::$Variant => Entry { name: $name, extension: $extension, kinds: $kinds },)+
+                }
+            }
+        }
+    };
+}
+
+const EVERY_KIND: &[Kind] = &[Kind::Bill, Kind::Diff, Kind::List];
+
+formats! {
+    /// Tables for a terminal.
+    Text = "text", "txt", EVERY_KIND;
+    /// Everything that is known; bills are read back from it.
+    Json = "json", "json", EVERY_KIND;
+    /// One line for each row, for spreadsheets.
+    Csv = "csv", "csv", &[Kind::Bill];
+    /// GitHub Flavored Markdown.
+    Md = "md", "md", EVERY_KIND;
+}
+
+impl Format {
     /// Writes `subject`, with a newline at its end.
     pub(crate) fn write(self, subject: &impl Subject, width: Width) -> Result<String, RenderError> {
         Ok(match self {

@@ -14,16 +14,16 @@ mod explore;
 mod race;
 mod touching;
 
+use pagetoll_bill::route::{RouteMechanism, Unmap};
 use pagetoll_models::x86::Flags;
 
-pub use clearing::Mechanism;
 pub use events::{Enabling, ExploredEvents, search_events};
 
 /// What came of all orders of one mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// The mechanism.
-    pub mechanism: Mechanism,
+    pub mechanism: Unmap,
     /// Beginnings: A and D in the entries, and what the other CPU does.
     pub beginnings: u32,
     /// Different states that were met.
@@ -50,6 +50,12 @@ pub enum Verdict {
 }
 
 impl Explored {
+    /// Whether the mechanism must not lose anything. The others are the negative controls of the search.
+    #[must_use]
+    pub fn must_be_safe(&self) -> bool {
+        self.mechanism.properties().smp_safe
+    }
+
     /// Whether any order loses anything.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
@@ -61,9 +67,15 @@ impl Explored {
     }
 }
 
-/// Explores all orders of a mechanism, over one entry and over two at once.
+/// Explores every mechanism that can be searched, in the order of the table.
+pub fn search_all() -> impl Iterator<Item = Explored> {
+    Unmap::ALL.iter().filter_map(|mechanism| search(*mechanism))
+}
+
+/// Explores all orders of a mechanism, over one entry and over two at once. `None`: its steps are not modelled.
 #[must_use]
-pub fn search(mechanism: Mechanism) -> Explored {
+pub fn search(mechanism: Unmap) -> Option<Explored> {
+    let program = clearing::program(mechanism)?;
     let mut explored = Explored {
         mechanism,
         beginnings: 0,
@@ -76,11 +88,11 @@ pub fn search(mechanism: Mechanism) -> Explored {
     };
     for script in touching::SCRIPTS {
         for flags in CLASSES {
-            let found = explore::explore(race::Race::new(mechanism, script, flags));
+            let found = explore::explore(race::Race::new(program.clone(), script, flags));
             explored.add(found);
         }
     }
-    explored
+    Some(explored)
 }
 
 /// The four classes of entries.
@@ -113,11 +125,7 @@ mod tests {
 
     #[test]
     fn safe_mechanisms_lose_nothing_in_any_order() {
-        for mechanism in Mechanism::ALL
-            .into_iter()
-            .filter(|mechanism| mechanism.must_be_safe())
-        {
-            let explored = search(mechanism);
+        for explored in search_all().filter(Explored::must_be_safe) {
             assert_eq!(explored.verdict(), Verdict::Safe, "{explored:?}");
             assert!(explored.schedules > 1000, "{explored:?}");
             assert_eq!(explored.losing, None);
@@ -127,18 +135,15 @@ mod tests {
     #[test]
     fn without_a_flush_a_page_is_touched_that_was_given_away() {
         let script = touching::SCRIPTS[3];
-        let race = || race::Race::new(Mechanism::PreserveAd, script, Flags::NONE);
+        let program = clearing::program(Unmap::PreserveAd).unwrap();
+        let race = || race::Race::new(program.clone(), script, Flags::NONE);
         assert_eq!(explore::explore(race()).wrong, 0);
         assert!(explore::explore(race().without_flush()).wrong > 0);
     }
 
     #[test]
     fn the_others_lose_a_d_bit_and_the_order_is_told() {
-        for mechanism in Mechanism::ALL
-            .into_iter()
-            .filter(|mechanism| !mechanism.must_be_safe())
-        {
-            let explored = search(mechanism);
+        for explored in search_all().filter(|explored| !explored.must_be_safe()) {
             assert!(
                 explored.lost_dirty > 0 && explored.lost_dirty < explored.schedules,
                 "{explored:?}"

@@ -2,7 +2,8 @@
 //! CPUs' steps can have.
 
 use anyhow::Result;
-use pagetoll_sim::search::{Explored, Mechanism, Verdict, search};
+use pagetoll_bill::RouteMechanism;
+use pagetoll_sim::search::{Explored, Verdict, search_all};
 use serde::Serialize;
 
 use super::print_list;
@@ -12,10 +13,7 @@ use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
-    let found: Vec<_> = Mechanism::ALL
-        .into_iter()
-        .map(|mechanism| Searched::new(search(mechanism)))
-        .collect();
+    let found: Vec<_> = search_all().map(Searched::new).collect();
     print_list(document(&found), &found, args.format)?;
     let as_expected = found.iter().all(|searched| searched.as_expected);
     Ok(if as_expected {
@@ -44,13 +42,13 @@ impl Searched {
     fn new(explored: Explored) -> Self {
         let safe = explored.verdict() == Verdict::Safe;
         // A control that loses nothing shows that the search cannot find what it looks for.
-        let as_expected = if explored.mechanism.must_be_safe() {
+        let as_expected = if explored.must_be_safe() {
             safe
         } else {
             explored.lost_dirty > 0
         };
         Self {
-            mechanism: explored.mechanism.name(),
+            mechanism: explored.mechanism.properties().name,
             states: explored.states,
             schedules: explored.schedules,
             lost_dirty: explored.lost_dirty,
@@ -112,11 +110,14 @@ fn table(found: &[Searched]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::route::Unmap;
+    use pagetoll_sim::search::search;
+
     use super::*;
 
     #[test]
     fn a_control_that_loses_nothing_is_inconclusive() {
-        let mut explored = search(Mechanism::SetPte);
+        let mut explored = search(Unmap::SetPte).unwrap();
         assert!(Searched::new(explored.clone()).as_expected);
         (explored.lost_dirty, explored.lost_accessed) = (0, 0);
         assert!(Searched::new(explored).verdict.starts_with("inconclusive"));
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_safe_mechanism_that_loses_has_failed() {
-        let mut explored = search(Mechanism::Xchg);
+        let mut explored = search(Unmap::Xchg).unwrap();
         explored.lost_dirty = 1;
         assert!(Searched::new(explored).verdict.starts_with("FAILED"));
     }

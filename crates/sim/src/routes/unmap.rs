@@ -44,3 +44,18 @@ pub(crate) fn checks(checked: &Checked) -> Vec<Check> {
         check("reference-counts", checked.wrong_counts),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use pagetoll_bill::RouteMechanism;
+
+    use super::*;
+
+    #[test]
+    fn the_models_mechanisms_are_those_of_the_table() {
+        let of_table: HashSet<_> = Unmap::ALL.iter().map(|one| model(*one)).collect();
+        assert_eq!(of_table, HashSet::from(GetAndClear::ALL));
+    }
+}

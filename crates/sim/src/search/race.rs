@@ -4,7 +4,7 @@ use pagetoll_units::{MachineAddress, Mfn, VirtualAddress};
 
 use pagetoll_models::x86::{Cpu, Flags, Memory, PageTableEntry, Tlb};
 
-use super::clearing::{Clearing, Mechanism};
+use super::clearing::{Action, Clearing};
 use super::touching::{Script, Touching};
 
 /// Entries that are cleared.
@@ -67,7 +67,7 @@ pub(super) struct Key {
 
 impl Race {
     /// Entries with these of A and D, and nothing done yet.
-    pub(super) fn new(mechanism: Mechanism, script: Script, bits: Flags) -> Self {
+    pub(super) fn new(program: Vec<Action>, script: Script, bits: Flags) -> Self {
         let table = Flags::PRESENT | Flags::WRITABLE | Flags::USER;
         let mut memory = Memory::default();
         for pair in TABLES.windows(2) {
@@ -84,7 +84,7 @@ impl Race {
                 root: TABLES[0],
                 ..Cpu::default()
             },
-            clearing: Clearing::new(mechanism),
+            clearing: Clearing::new(program),
             touching: Touching::new(script),
             before,
             late: false,
