@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Two million flushes by the demand that was fitted, or by another one. `--fit` prints the sum of squared errors, as
-//! `pagetoll validate` tells them, of the four figures that the demand is fitted to, over a grid of demands.
+//! `pagetoll validate` computes them, of the four figures that the demand is fitted to, over a grid of demands.
 
 use pagetoll_bill::cost::published::error_of;
 use pagetoll_models::xen::cr4::FullFlush;

@@ -19,7 +19,7 @@ use pagetoll_models::x86::Flags;
 pub use clearing::Mechanism;
 pub use events::{Enabling, ExploredEvents, search_events};
 
-/// What came of all orders of one mechanism.
+/// The result over all orders of one mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// The mechanism.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_lose_a_d_bit_and_the_order_is_told() {
+    fn the_others_lose_a_d_bit_and_the_order_is_reported() {
         for mechanism in Mechanism::ALL
             .into_iter()
             .filter(|mechanism| !mechanism.must_be_safe())

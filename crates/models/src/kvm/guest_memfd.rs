@@ -58,7 +58,7 @@ impl Vm {
             .retain(|_, entry| !matches!(entry.target, Target::Gmem(other, _) if other == gmem));
     }
 
-    /// The page of a guest_memfd at an index, zeroed where nobody has used it: `kvm_gmem_get_pfn`.
+    /// The page of a guest_memfd at an index, zeroed on first use: `kvm_gmem_get_pfn`.
     pub(super) fn gmem_page(&mut self, gmem: GmemId, index: u64) -> Option<Page> {
         let found = self.guest_memfds.get_mut(gmem.0)?;
         let found = found.open.then_some(found)?;

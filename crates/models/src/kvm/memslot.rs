@@ -106,7 +106,7 @@ impl Vm {
     /// of, or deletes a slot.
     ///
     /// # Errors
-    /// `EINVAL` for what makes no sense or cannot be changed, `EEXIST` for addresses that another slot has, `EBADF` for
+    /// `EINVAL` for an invalid region or one that cannot be changed, `EEXIST` for addresses that another slot has, `EBADF` for
     /// a guest_memfd that there is not. Nothing has changed then.
     pub fn set_user_memory_region(
         &mut self,

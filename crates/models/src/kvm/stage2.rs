@@ -19,7 +19,7 @@ use crate::linux::userfaultfd::ThreadId;
 /// `kvm_run.memory_fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryFault {
-    /// Where the range begins that could not be had.
+    /// Start of the range that could not be mapped.
     pub gpa: Gpa,
     /// Its bytes.
     pub size: u64,
@@ -59,7 +59,7 @@ pub(super) struct Translation {
 pub enum Resolved {
     /// Stage 2 leads to a page.
     Mapped,
-    /// The access is emulated, and nobody answers in the kernel: user space has to.
+    /// No memslot: the access is emulated, by user space since no device in the kernel claims it.
     Mmio,
     /// `KVM_RUN` returns `EFAULT`, and says nothing more (exit reason 0).
     Error,

@@ -39,7 +39,7 @@ impl Flags {
     pub const AVAILABLE: Self = Self(0x7 << 9);
     /// Bits 52 to 62, for software.
     pub const AVAILABLE_HIGH: Self = Self(0x7ff << 52);
-    /// Bit 52, by which Xen tells a PV kernel's pages from its user's
+    /// Bit 52, by which Xen distinguishes a PV kernel's pages from its user's
     /// (xen/arch/x86/include/asm/x86_64/page.h, `_PAGE_GUEST_KERNEL`).
     pub const GUEST_KERNEL: Self = Self(1 << 52);
     /// NX: no instructions are fetched.

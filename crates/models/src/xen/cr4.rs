@@ -83,7 +83,7 @@ pub struct GlobalPages(Option<bool>);
      =yes|on|true|enable|1 or =no|off|false|disable|0"
 )]
 pub struct GlobalPagesError {
-    /// What was given.
+    /// The value that was rejected.
     pub given: String,
 }
 

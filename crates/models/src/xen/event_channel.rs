@@ -1,4 +1,4 @@
-//! Events: bits that become pending, and the upcall that tells a vCPU. Source: xen/common/event_2l.c,
+//! Events: bits that become pending, and the upcall that notifies a vCPU. Source: xen/common/event_2l.c,
 //! `evtchn_2l_set_pending` and `evtchn_2l_unmask`; xen/arch/x86/domain.c, `vcpu_mark_events_pending` and `vcpu_kick`;
 //! xen/arch/x86/x86_64/entry.S, `test_guest_events` and `create_bounce_frame`, 4.17.
 //!
@@ -46,7 +46,7 @@ impl Port {
 pub struct SharedInfo {
     /// `evtchn_pending`: what has happened and was not looked at.
     pub pending: [u64; WORD],
-    /// `evtchn_mask`: what shall not be told.
+    /// `evtchn_mask`: ports that raise no upcall.
     pub mask: [u64; WORD],
 }
 
@@ -126,8 +126,8 @@ impl VcpuInfo {
         self.upcall_pending && !self.upcall_mask
     }
 
-    /// The words that were selected, as a guest's handler takes them: the flag first, so that what comes later is told
-    /// again.
+    /// The words that were selected, as a guest's handler takes them: the flag first, so that a later event raises
+    /// another upcall.
     pub fn take_selected(&mut self) -> impl Iterator<Item = usize> + use<> {
         self.upcall_pending = false;
         let selected = std::mem::take(&mut self.pending_sel);
@@ -150,11 +150,11 @@ impl Xen {
         }
     }
 
-    /// Unmasks a port, and tells what became pending meanwhile (`evtchn_2l_unmask`).
+    /// Unmasks a port, and notifies the vCPU if it became pending meanwhile (`evtchn_2l_unmask`).
     pub fn evtchn_unmask(&mut self, to: VcpuId, port: Port, current: Option<VcpuId>) {
         let was_masked = self.shared_info.test_and_clear_mask(port);
-        let tells = was_masked && self.shared_info.is_pending(port);
-        if tells && !self.vcpus[to.0].info.test_and_select(port) {
+        let notifies = was_masked && self.shared_info.is_pending(port);
+        if notifies && !self.vcpus[to.0].info.test_and_select(port) {
             self.mark_events_pending(to, current);
         }
     }
@@ -171,7 +171,7 @@ impl Xen {
         }
     }
 
-    /// On the way back to the guest: an upcall, which masks further ones, if there is something to tell.
+    /// On the way back to the guest: an upcall, which masks further ones, if an event is pending.
     pub(super) fn test_events(&mut self, current: VcpuId) {
         let vcpu = &mut self.vcpus[current.0];
         if vcpu.info.wants_upcall() {
@@ -223,7 +223,7 @@ mod tests {
         assert!(info.upcall_pending && info.upcall_mask);
         assert_eq!(info.pending_sel, 1 << 1);
         assert_eq!((xen.tolls().upcalls, xen.tolls().kicks), (1, 1));
-        // A second one of the same word: nothing more to tell.
+        // A second one of the same word raises no further upcall.
         xen.evtchn_set_pending(CPU, port(71), None);
         assert_eq!((xen.tolls().kicks, xen.tolls().events), (1, 2));
     }

@@ -1,6 +1,6 @@
 //! What is known of a frame, in one word, so that a tebibyte of frames that are alike takes little room.
 //!
-//! Nothing to Xen's own layout of `count_info` and `type_info`. 0 is a frame that nobody owns.
+//! Nothing to Xen's own layout of `count_info` and `type_info`. 0 is a frame without an owner.
 
 use super::domain::DomainId;
 use super::frame::{Frame, PageType};

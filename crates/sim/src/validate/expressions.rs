@@ -34,7 +34,7 @@ pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
     pub(crate) costs: &'static str,
-    /// Runs what is to be priced.
+    /// Runs the route; prices are attached later.
     pub(crate) prepare: fn() -> Result<Model, BillingError>,
 }
 

@@ -1,4 +1,4 @@
-//! Accesses of a word, by whoever may have to sleep for it.
+//! Accesses of a word, by a thread that may have to sleep for it.
 
 use pagetoll_units::Hva;
 
@@ -22,14 +22,14 @@ impl Access {
     }
 }
 
-/// What came of an access.
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessed {
     /// The word that was read or written.
     Done(u64),
     /// `EFAULT`.
     Error,
-    /// The thread sleeps in a userfaultfd's queue; whoever wakes it tries again.
+    /// The thread sleeps in a userfaultfd's queue, and retries once woken.
     Sleeps,
 }
 
@@ -44,7 +44,7 @@ impl Mm {
         }
     }
 
-    /// Makes a page accessible, or puts the thread to sleep until somebody else has: `get_user_pages_unlocked`.
+    /// Makes a page accessible, or puts the thread to sleep until another one has: `get_user_pages_unlocked`.
     pub(crate) fn fault_in_or_sleep(
         &mut self,
         thread: ThreadId,

@@ -31,7 +31,7 @@ pub enum Permission {
     ReadForGood,
 }
 
-/// What a userfaultfd is told of in an area: `UFFDIO_REGISTER_MODE_*` as bits of include/uapi/linux/userfaultfd.h.
+/// Faults of an area that go to its userfaultfd: `UFFDIO_REGISTER_MODE_*` as bits of include/uapi/linux/userfaultfd.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes(pub u64);
 
@@ -63,7 +63,7 @@ pub struct Vma {
     pub backing: Backing,
     /// What may be done with it.
     pub permission: Permission,
-    /// The userfaultfd that watches it, and what it is told of.
+    /// The userfaultfd that watches it, and for which faults.
     pub registration: Option<(UffdId, Modes)>,
 }
 
@@ -77,7 +77,7 @@ impl Vma {
         }
     }
 
-    /// Whether a userfaultfd is told of all these.
+    /// Whether a userfaultfd gets all these faults.
     #[must_use]
     pub fn watches(&self, modes: Modes) -> bool {
         self.registration.is_some_and(|(_, own)| own.has(modes))
@@ -90,7 +90,7 @@ impl Vma {
         self.permission == Permission::ReadWrite && !notifies
     }
 
-    /// Whether the kernel can tell of these at all: `vma_can_userfault`.
+    /// Whether the kernel can report these faults at all: `vma_can_userfault`.
     #[must_use]
     pub const fn can_userfault(&self, modes: Modes) -> bool {
         !(matches!(self.backing, Backing::Anonymous) && modes.has(Modes::MINOR))

@@ -27,7 +27,7 @@ pub struct Opened {
 pub struct Features(pub u64);
 
 impl Features {
-    /// Faults are errors to whoever faulted.
+    /// A fault fails the access: SIGBUS, or `EFAULT` of a system call.
     pub const SIGBUS: Self = Self(1 << 7);
     /// Messages have the address that was touched, not that of its page.
     pub const EXACT_ADDRESS: Self = Self(1 << 11);
@@ -48,7 +48,7 @@ impl Features {
 /// What poll(2) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Nobody waits to be read.
+    /// No unread fault.
     Nothing,
     /// `POLLIN`.
     In,
@@ -119,10 +119,10 @@ impl Mm {
         Ok(())
     }
 
-    /// read(2) into a buffer of so many bytes, with room for one message at most.
+    /// read(2) into a buffer of `bytes`; returns one message at most.
     ///
     /// # Errors
-    /// `EAGAIN` when nobody waits to be read; `EINVAL` before `UFFDIO_API` or without room.
+    /// `EAGAIN` without an unread fault; `EINVAL` before `UFFDIO_API` or without room.
     pub fn read_userfaultfd(&mut self, uffd: UffdId, bytes: u64) -> Result<Received, Errno> {
         let (found, _) = self.agreed(uffd)?;
         if bytes < MESSAGE {

@@ -24,7 +24,7 @@ impl Mm {
     /// `UFFDIO_WRITEPROTECT`: protects, or without `MODE_WP` resolves. Gives who was woken.
     ///
     /// # Errors
-    /// `EINVAL` for a range or mode that makes no sense; `ENOENT` for memory that is not registered for it, with what
+    /// `EINVAL` for an invalid range or mode; `ENOENT` for memory that is not registered for it, with what
     /// came before it done.
     pub fn uffdio_writeprotect(
         &mut self,
@@ -75,7 +75,7 @@ impl Mm {
         }
     }
 
-    /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, and nobody is told.
+    /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, without a message.
     pub(super) fn resolve_write_protection(&mut self, (start, end): (u64, u64)) {
         let mut at = start;
         while at < end {

@@ -70,7 +70,7 @@ fn a_32_bit_guest_may_write_the_halves_the_wrong_way_round() {
     let (mut xen, data, table) = table(Width::Pae32);
     let own = PageTableEntry::new(data, P);
     assert_eq!(normal(&mut xen, table, 3, own).code(), 0);
-    // With the other upper half the entry refers to a frame that is not to be had: it loses P for the moment.
+    // With the other upper half the entry refers to a frame that is not available: it loses P for the moment.
     let upper = VirtualAddress(page_of(&xen, table, 3).0 + 4);
     assert_eq!(xen.store(CPU, upper, (4, 0x100)).0, Native::Done(0));
     assert_eq!(xen.entry(table, 3).0, 0x100 << 32 | own.without(P).0);

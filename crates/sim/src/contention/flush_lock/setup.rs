@@ -106,7 +106,7 @@ pub struct FlushSetup {
 /// Why there is no profile.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum FlushError {
-    /// More vCPUs than a mask holds, or nobody to flush.
+    /// More vCPUs than a mask holds, or no other vCPU to flush.
     #[error("{0} vCPUs: expected 2 to {MOST_VCPUS}")]
     VcpusOutOfRange(u32),
     /// A mean hold that is shorter than what it consists of.

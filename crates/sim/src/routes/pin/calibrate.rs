@@ -4,7 +4,7 @@
 //! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
 //! pages of 1 GiB are left for predictions to be held against.
 //!
-//! A kernel that takes pages one by one does two steps for every page, which no bill of it can tell apart; one that takes
+//! A kernel that takes pages one by one does two steps for every page, which its bills cannot separate; one that takes
 //! folios does not know a third. What a kernel lacks is taken from another one of the bills, and is then assumed.
 
 mod equations;
@@ -25,7 +25,7 @@ use pagetoll_models::vfio::Mechanism;
 /// What is believed of a figure that is taken from another kernel: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;
 /// A kernel for which one folio more costs less unpins page by page: a turn of the loop in
-/// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations cannot be had for so few instructions.
+/// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations takes more instructions than that.
 const LEAST_OF_A_FOLIO: f64 = 20.0;
 
 /// The shapes that are read, each a row of the lab's bill on an IOMMU of 39 bits.
@@ -68,13 +68,13 @@ pub enum Unsolved {
     },
     /// A kernel that unpins page by page, alone.
     #[error(
-        "Linux {0} takes pages one by one, which tells too little of a page's steps; expected rows of a kernel that takes folios \
+        "Linux {0} takes pages one by one, which does not separate a page's steps; expected rows of a kernel that takes folios \
          (6.18 or later) beside it"
     )]
     Alone(String),
     /// Equations that say the same twice.
     #[error(
-        "{operation} of Linux {kernel}: the rows do not tell the steps apart; expected those that the lab makes"
+        "{operation} of Linux {kernel}: the rows do not separate the steps; expected those that the lab makes"
     )]
     Singular {
         /// Mapping or unmapping.
