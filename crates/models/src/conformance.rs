@@ -228,17 +228,18 @@ impl Bench {
         let (ended, is_store) = match native {
             Native::Load => (self.xen.load(CPU, address, bytes), false),
             Native::Store(value) => (
-                self.xen.store(CPU, address, (bytes, self.word(value))).0,
+                self.xen.store(CPU, address, bytes, self.word(value)).0,
                 true,
             ),
             Native::Exchange(value) => {
-                let value = (bytes, self.word(value));
-                (self.xen.exchange(CPU, address, value).0, false)
+                let value = self.word(value);
+                (self.xen.exchange(CPU, address, bytes, value).0, false)
             }
             Native::CompareExchange { old, new } => {
                 let low = if bytes == 4 { 0xffff_ffff } else { u64::MAX };
-                let values = (bytes, self.word(old) & low, self.word(new));
-                (self.xen.compare_exchange(CPU, address, values).0, false)
+                let (old, new) = (self.word(old) & low, self.word(new));
+                let compared = self.xen.compare_exchange(CPU, address, bytes, old, new);
+                (compared.0, false)
             }
         };
         match ended {

@@ -9,7 +9,7 @@
 //! `pagetoll validate` computes them, of the four figures that the demand is fitted to, over a grid of demands.
 
 use pagetoll_bill::cost::published::error_of;
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_sim::contention::flush_lock::lock_profile::LockProfile;
 use pagetoll_sim::contention::flush_lock::{
     FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith, run,

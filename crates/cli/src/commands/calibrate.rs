@@ -5,9 +5,10 @@ mod this_host;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use pagetoll_bill::cost::Derived;
 use pagetoll_bill::cost::{Kind, Topology};
 use pagetoll_bill::{Bill, Route, Unit};
-use pagetoll_sim::calibrate::{Derived, figures};
+use pagetoll_sim::calibrate::figures;
 use pagetoll_sim::routes::pin::calibrate as pin;
 use serde::Serialize;
 

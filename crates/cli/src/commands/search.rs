@@ -2,7 +2,8 @@
 //! CPUs' steps can have.
 
 use anyhow::Result;
-use pagetoll_sim::search::{Explored, Mechanism, Verdict, search};
+use pagetoll_bill::route::RouteMechanism;
+use pagetoll_sim::search::{Explored, SEARCHED, Verdict, search};
 use serde::Serialize;
 
 use super::print_list;
@@ -13,7 +14,7 @@ use pagetoll_render::table::{Column, Table};
 
 /// Searches every mechanism.
 pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
-    let found: Vec<_> = Mechanism::ALL
+    let found: Vec<_> = SEARCHED
         .into_iter()
         .map(|mechanism| Searched::new(search(mechanism)))
         .collect();
@@ -45,13 +46,14 @@ impl Searched {
     fn new(explored: Explored) -> Self {
         let safe = explored.verdict() == Verdict::Safe;
         // A control that loses nothing shows that the search cannot find what it looks for.
-        let as_expected = if explored.mechanism.must_be_safe() {
+        let mechanism = explored.mechanism.properties();
+        let as_expected = if mechanism.smp_safe {
             safe
         } else {
             explored.lost_dirty > 0
         };
         Self {
-            mechanism: explored.mechanism.name(),
+            mechanism: mechanism.name,
             states: explored.states,
             schedules: explored.schedules,
             lost_dirty: explored.lost_dirty,

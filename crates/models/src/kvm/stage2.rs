@@ -88,10 +88,10 @@ impl Vm {
         if let Some((gmem, first)) = self.is_gmem_only(&slot) {
             return self.take_from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
         }
-        if access.is_write() && slot.flags.has(SlotFlags::READONLY) {
+        if access.is_write() && slot.flags.contains(SlotFlags::READONLY) {
             return Resolved::Mmio;
         }
-        match slot.flags.has(SlotFlags::EXIT_ON_MISSING) {
+        match slot.flags.contains(SlotFlags::EXIT_ON_MISSING) {
             true => self.on_missing(mm, (gfn, &slot), access),
             false => self.take_from_process((mm, thread), (gfn, &slot), access),
         }
@@ -170,7 +170,7 @@ impl Vm {
 
     /// A page that could be written to is mapped so, and counts as dirty, even if it was only read.
     fn map(&mut self, (gfn, slot): (Gfn, &Memslot), hva: Hva, pte: Pte) -> Resolved {
-        let writable = pte.writable && !slot.flags.has(SlotFlags::READONLY);
+        let writable = pte.writable && !slot.flags.contains(SlotFlags::READONLY);
         let entry = Translation {
             target: Target::Process(hva),
             writable,

@@ -73,7 +73,7 @@ fn each_way_to_set_an_entry_sets_it() {
 
 /// What the two halves of an entry cost differs, so they are counted apart.
 #[test]
-fn halves_of_an_entry_are_told_apart() {
+fn halves_of_an_entry_are_counted_apart() {
     let halves = |tolls: Tolls| (tolls.emulated_half_sets, tolls.emulated_half_exchanges);
     let set = fault(Pages(700), SetPte::Emulate2x32, Width::Pae32).unwrap();
     assert_eq!(halves(set.tolls), (700, 0));

@@ -20,7 +20,7 @@ const USER_PAGE: Flags = Flags::PRESENT
     .union(Flags::NO_EXECUTE);
 /// The combinations of A and D that a program's accesses leave.
 const CLASSES: [Flags; 4] = [
-    Flags::NONE,
+    Flags::empty(),
     Flags::ACCESSED,
     Flags::ACCESSED.union(Flags::DIRTY),
     Flags::DIRTY,

@@ -54,7 +54,7 @@ impl Cpu {
         self.tlb.flush_page(self.pcid, address);
         let mut translation = walk(memory, self.root, address, request)?;
         if self.global_pages == GlobalPages::Off {
-            translation.flags = translation.flags & !Flags::GLOBAL;
+            translation.flags.remove(Flags::GLOBAL);
         }
         self.tlb.fill(self.pcid, address, translation);
         Ok(translation.mfn.address(address.offset()))

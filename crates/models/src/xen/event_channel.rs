@@ -1,5 +1,5 @@
 //! Events: bits that become pending, and the upcall that notifies a vCPU. Source: xen/common/event_2l.c,
-//! `evtchn_2l_set_pending` and `evtchn_2l_unmask`; xen/arch/x86/domain.c, `vcpu_mark_events_pending` and `vcpu_kick`;
+//! `evtchn_2l_set_pending`; xen/arch/x86/domain.c, `vcpu_mark_events_pending` and `vcpu_kick`;
 //! xen/arch/x86/x86_64/entry.S, `test_guest_events` and `create_bounce_frame`, 4.17.
 //!
 //! The two-level ABI of a 64-bit guest. Both sides write the same words; each function here is one of their steps or
@@ -79,18 +79,6 @@ impl SharedInfo {
         self.mask[port.word()] & port.bit() != 0
     }
 
-    /// The guest masks a port.
-    pub const fn set_mask(&mut self, port: Port) {
-        self.mask[port.word()] |= port.bit();
-    }
-
-    /// The guest or Xen unmasks a port; whether it was masked.
-    pub const fn test_and_clear_mask(&mut self, port: Port) -> bool {
-        let before = self.is_masked(port);
-        self.mask[port.word()] &= !port.bit();
-        before
-    }
-
     /// Takes the pending ports of a word that are not masked, as a guest's handler does.
     pub fn take_active(&mut self, word: usize) -> impl Iterator<Item = Port> {
         let active = self.pending[word] & !self.mask[word];
@@ -146,15 +134,6 @@ impl Xen {
             return;
         }
         if !self.vcpus[to.0].info.test_and_select(port) {
-            self.mark_events_pending(to, current);
-        }
-    }
-
-    /// Unmasks a port, and notifies the vCPU if it became pending meanwhile (`evtchn_2l_unmask`).
-    pub fn evtchn_unmask(&mut self, to: VcpuId, port: Port, current: Option<VcpuId>) {
-        let was_masked = self.shared_info.test_and_clear_mask(port);
-        let notifies = was_masked && self.shared_info.is_pending(port);
-        if notifies && !self.vcpus[to.0].info.test_and_select(port) {
             self.mark_events_pending(to, current);
         }
     }
@@ -229,13 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_port_is_pending_but_not_told_until_it_is_unmasked() {
+    fn a_masked_port_is_pending_but_raises_no_upcall() {
         let mut xen = Xen::boot(Layout::default());
-        xen.shared_info().set_mask(port(3));
+        xen.shared_info().mask[0] |= port(3).bit();
         xen.evtchn_set_pending(CPU, port(3), None);
         assert!(xen.shared_info().is_pending(port(3)) && !xen.take_upcall(CPU));
-        xen.evtchn_unmask(CPU, port(3), None);
-        assert!(xen.take_upcall(CPU));
         assert_eq!(xen.tolls().events, 1);
     }
 
@@ -258,7 +235,7 @@ mod tests {
         for number in [64, 65, 127] {
             assert!(!shared.test_and_set_pending(port(number)));
         }
-        shared.set_mask(port(65));
+        shared.mask[1] |= port(65).bit();
         let taken: Vec<_> = shared.take_active(1).map(Port::number).collect();
         assert_eq!(taken, [64, 127]);
         assert!(shared.is_pending(port(65)));

@@ -277,6 +277,6 @@ fn uncached(flags: Flags) -> Flags {
     {
         Flags::CACHE_DISABLE | flags & Flags::PAT
     } else {
-        Flags::NONE
+        Flags::empty()
     }
 }

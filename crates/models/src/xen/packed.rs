@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_frame_is_0() {
+    fn a_frame_without_owner_is_0() {
         assert_eq!(pack(Frame::default()), Some(0));
     }
 }

@@ -1,6 +1,6 @@
 //! What the routes' calibrations share: figures derived from rows that the lab counted.
 
-use pagetoll_bill::cost::{CostKey, Kind};
+use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 
@@ -8,23 +8,6 @@ use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 const SPREAD: f64 = 0.001;
 /// What is believed of a figure that is taken to be like a measured one: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;
-
-/// A figure that was derived.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Derived {
-    /// Which.
-    pub key: CostKey,
-    /// Its value in instructions.
-    pub value: f64,
-    /// Nothing below is believed.
-    pub low: f64,
-    /// Nothing above is believed.
-    pub high: f64,
-    /// Measured, or assumed to be like one that was.
-    pub kind: Kind,
-    /// How it was derived.
-    pub source: String,
-}
 
 /// The rows of a bill that one system gave.
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! The clearing CPU: each mechanism as the steps that touch memory. Whole tables are read-only to the guest, so every
 //! store is Xen's.
 
+use pagetoll_bill::route::Unmap;
 use pagetoll_units::MachineAddress;
 
 use pagetoll_models::x86::{Cpu, Flags, Memory, PageTableEntry};
@@ -8,91 +9,38 @@ use pagetoll_models::xen::{exchange_preserving, exchanged, swapped};
 
 use super::race::{PAGES, address, place};
 
-/// A way to get and clear entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mechanism {
-    /// `xchg`, emulated by ptwr.
-    Emulate,
-    /// Read, one `mmu_update` array that preserves A and D, read A and D back.
-    PreserveAd,
-    /// A loop of `cmpxchg8b`, emulated by ptwr, as 32-bit guests have it.
-    Cmpxchg8b,
-    /// A proposed hypercall that exchanges entries.
-    Xchg,
-    /// Read, then one `mmu_update` each.
-    SetPte,
-    /// Read while updates are gathered, then one multicall.
-    Lazy,
-    /// Read all, then one `mmu_update` array.
-    MmuUpdate,
-}
-
-impl Mechanism {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Emulate,
-        Self::PreserveAd,
-        Self::Cmpxchg8b,
-        Self::Xchg,
-        Self::SetPte,
-        Self::Lazy,
-        Self::MmuUpdate,
-    ];
-
-    /// Its name in bills.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Emulate => "emulate",
-            Self::PreserveAd => "preserve-ad",
-            Self::Cmpxchg8b => "cmpxchg8b",
-            Self::Xchg => "xchg",
-            Self::SetPte => "set-pte",
-            Self::Lazy => "lazy",
-            Self::MmuUpdate => "mmu-update",
+/// The steps of a mechanism that touch memory, over all entries.
+fn program(mechanism: Unmap) -> Vec<Action> {
+    let each = |actions: &[fn(usize) -> Action]| {
+        let of_page = |page| actions.iter().map(move |action| action(page));
+        (0..PAGES).flat_map(of_page).collect::<Vec<_>>()
+    };
+    // Of a 32-bit entry, A and D are in the half that is exchanged; the store of the other half follows.
+    let parts = match mechanism {
+        Unmap::Emulate | Unmap::XchgAndStore => vec![each(&[Action::Load, Action::Exchange])],
+        Unmap::Cmpxchg8b => vec![each(&[
+            Action::Read,
+            Action::Load,
+            Action::Compare,
+            Action::Exchange,
+        ])],
+        Unmap::Xchg => vec![each(&[Action::Swap])],
+        Unmap::SetPte | Unmap::UpdateVa => vec![each(&[Action::Read, Action::Load, Action::Store])],
+        // Gathering and an array differ in crossings, not in what touches memory.
+        Unmap::Lazy | Unmap::MmuUpdate => {
+            vec![each(&[Action::Read]), each(&[Action::Load, Action::Store])]
         }
-    }
-
-    /// Whether it must not lose anything. The others are the negative controls of the search.
-    #[must_use]
-    pub const fn must_be_safe(self) -> bool {
-        matches!(
-            self,
-            Self::Emulate | Self::PreserveAd | Self::Cmpxchg8b | Self::Xchg
-        )
-    }
-
-    fn program(self) -> Vec<Action> {
-        let each = |actions: &[fn(usize) -> Action]| {
-            let of_page = |page| actions.iter().map(move |action| action(page));
-            (0..PAGES).flat_map(of_page).collect::<Vec<_>>()
-        };
-        let parts = match self {
-            Self::Emulate => vec![each(&[Action::Load, Action::Exchange])],
-            Self::Cmpxchg8b => vec![each(&[
-                Action::Read,
-                Action::Load,
-                Action::Compare,
-                Action::Exchange,
-            ])],
-            Self::Xchg => vec![each(&[Action::Swap])],
-            Self::SetPte => vec![each(&[Action::Read, Action::Load, Action::Store])],
-            // Gathering and an array differ in crossings, not in what touches memory.
-            Self::Lazy | Self::MmuUpdate => {
-                vec![each(&[Action::Read]), each(&[Action::Load, Action::Store])]
-            }
-            Self::PreserveAd => vec![
-                each(&[Action::Read]),
-                each(&[Action::Load, Action::Preserve]),
-                each(&[Action::ReadBack]),
-            ],
-        };
-        parts
-            .into_iter()
-            .flatten()
-            .chain(each(&[Action::Flush]))
-            .collect()
-    }
+        Unmap::PreserveAd => vec![
+            each(&[Action::Read]),
+            each(&[Action::Load, Action::Preserve]),
+            each(&[Action::ReadBack]),
+        ],
+    };
+    parts
+        .into_iter()
+        .flatten()
+        .chain(each(&[Action::Flush]))
+        .collect()
 }
 
 /// One step. The number is the entry's.
@@ -135,9 +83,9 @@ pub(super) struct Clearing {
 }
 
 impl Clearing {
-    pub(super) fn new(mechanism: Mechanism) -> Self {
+    pub(super) fn new(mechanism: Unmap) -> Self {
         Self {
-            program: mechanism.program(),
+            program: program(mechanism),
             next: 0,
             loaded: PageTableEntry::EMPTY,
             returned: [PageTableEntry::EMPTY; PAGES],
@@ -221,7 +169,7 @@ impl Clearing {
     }
 
     fn exchange(&mut self, page: usize, memory: &mut Memory) -> String {
-        if exchanged(memory, place(page), (self.loaded, PageTableEntry::EMPTY)) {
+        if exchanged(memory, place(page), self.loaded, PageTableEntry::EMPTY) {
             self.returned[page] = self.loaded;
             return format!("Xen stores 0 over {} in entry {page}", letters(self.loaded));
         }

@@ -1,10 +1,11 @@
 //! The state of both CPUs and of the memory between them.
 
+use pagetoll_bill::route::Unmap;
 use pagetoll_units::{MachineAddress, Mfn, VirtualAddress};
 
 use pagetoll_models::x86::{Cpu, Flags, Memory, PageTableEntry, Tlb};
 
-use super::clearing::{Clearing, Mechanism};
+use super::clearing::Clearing;
 use super::touching::{Script, Touching};
 
 /// Entries that are cleared.
@@ -67,7 +68,7 @@ pub(super) struct Key {
 
 impl Race {
     /// Entries with these of A and D, and nothing done yet.
-    pub(super) fn new(mechanism: Mechanism, script: Script, bits: Flags) -> Self {
+    pub(super) fn new(mechanism: Unmap, script: Script, bits: Flags) -> Self {
         let table = Flags::PRESENT | Flags::WRITABLE | Flags::USER;
         let mut memory = Memory::default();
         for pair in TABLES.windows(2) {

@@ -57,7 +57,7 @@ impl Mm {
             Err(Faulted::Userfault(uffd, reason)) => {
                 let fault = Fault {
                     thread,
-                    address: self.told_address(uffd, at),
+                    address: self.message_address(uffd, at),
                     reason,
                     write: access.is_write(),
                 };
@@ -69,8 +69,8 @@ impl Mm {
 
     /// The address in a userfaultfd's message, by which it is woken, too: that of the page, large as it is, or the very
     /// one that was touched (`vmf->address`, `vmf->real_address`).
-    fn told_address(&self, uffd: UffdId, at: Hva) -> Hva {
-        match self.tells_exactly(uffd) {
+    fn message_address(&self, uffd: UffdId, at: Hva) -> Hva {
+        match self.has_exact_address(uffd) {
             true => at,
             false => Hva(self.page_of(at)),
         }

@@ -105,7 +105,7 @@ impl Mm {
             Reason::WriteProtect => Modes::WP,
         };
         match vma.registration {
-            Some((uffd, modes)) if modes.has(mode) => Err(match self.waits_on(uffd) {
+            Some((uffd, modes)) if modes.contains(mode) => Err(match self.waits_on(uffd) {
                 true => Faulted::Userfault(uffd, reason),
                 false => Faulted::Error,
             }),

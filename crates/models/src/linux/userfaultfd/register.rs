@@ -4,21 +4,21 @@ use super::{Features, Range, ThreadId, UffdId};
 use crate::linux::Errno;
 use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, TASK_SIZE, Vma};
 
-/// The calls that will work on a range, as `UFFDIO_REGISTER` reports them: a bit for each, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ioctls(pub u64);
-
-impl Ioctls {
-    /// `_UFFDIO_WAKE`.
-    pub const WAKE: u64 = 1 << 2;
-    /// `_UFFDIO_COPY`.
-    pub const COPY: u64 = 1 << 3;
-    /// `_UFFDIO_ZEROPAGE`.
-    pub const ZEROPAGE: u64 = 1 << 4;
-    /// `_UFFDIO_WRITEPROTECT`.
-    pub const WRITEPROTECT: u64 = 1 << 6;
-    /// `_UFFDIO_CONTINUE`.
-    pub const CONTINUE: u64 = 1 << 7;
+bitflags::bitflags! {
+    /// The calls that will work on a range, as `UFFDIO_REGISTER` reports them: a bit for each, by its number.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Ioctls: u64 {
+        /// `_UFFDIO_WAKE`.
+        const WAKE = 1 << 2;
+        /// `_UFFDIO_COPY`.
+        const COPY = 1 << 3;
+        /// `_UFFDIO_ZEROPAGE`.
+        const ZEROPAGE = 1 << 4;
+        /// `_UFFDIO_WRITEPROTECT`.
+        const WRITEPROTECT = 1 << 6;
+        /// `_UFFDIO_CONTINUE`.
+        const CONTINUE = 1 << 7;
+    }
 }
 
 /// `validate_range`, with what `validate_unaligned_range` leaves to it.
@@ -53,7 +53,7 @@ impl Mm {
         modes: Modes,
     ) -> Result<Ioctls, Errno> {
         let (_, features) = self.agreed(uffd)?;
-        if modes.0 == 0 || !Modes::ALL.has(modes) {
+        if modes.is_empty() || !Modes::all().contains(modes) {
             return Err(Errno::Inval);
         }
         let (start, end) = validate_range(range)?;
@@ -146,7 +146,7 @@ impl Mm {
 
 /// `vma_can_userfault`: protection alone that resolves itself goes with any memory.
 fn can_userfault(vma: &Vma, modes: Modes, features: Features) -> bool {
-    let resolves_itself = features.has(Features::WP_ASYNC) && modes == Modes::WP;
+    let resolves_itself = features.contains(Features::WP_ASYNC) && modes == Modes::WP;
     resolves_itself || vma.can_userfault(modes)
 }
 
@@ -159,11 +159,11 @@ fn ioctls(vmas: &[Vma], modes: Modes) -> Ioctls {
     {
         bits |= Ioctls::ZEROPAGE;
     }
-    if modes.has(Modes::WP) {
+    if modes.contains(Modes::WP) {
         bits |= Ioctls::WRITEPROTECT;
     }
-    if modes.has(Modes::MINOR) {
+    if modes.contains(Modes::MINOR) {
         bits |= Ioctls::CONTINUE;
     }
-    Ioctls(bits)
+    bits
 }

@@ -62,8 +62,8 @@ impl Mm {
 
     /// `change_protection` with `MM_CP_UFFD_WP`.
     fn write_protect(&mut self, vma: &Vma, (start, end): (u64, u64), features: Features) {
-        let marks =
-            !matches!(vma.backing, Backing::Anonymous) || features.has(Features::WP_UNPOPULATED);
+        let marks = !matches!(vma.backing, Backing::Anonymous)
+            || features.contains(Features::WP_UNPOPULATED);
         let mut at = start;
         while at < end {
             let entry = self.pte(Hva(at)).copied();

@@ -1,7 +1,7 @@
 //! What is run: costs, demand, vCPUs, and why a run is refused.
 
 use pagetoll_engine::{RunError, SetupError, SpawnError};
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use thiserror::Error;
 
@@ -95,7 +95,7 @@ pub struct FlushSetup {
     pub vcpus: u32,
     /// Flushes in all.
     pub flushes: u64,
-    /// What a full flush is, as [`FullFlush::with_cr4`] says.
+    /// How a full flush is done: by CR4.PGE and INVPCID of the CPU.
     pub flush: FullFlush,
     /// What is asked for.
     pub demand: FlushDemand,

@@ -2,7 +2,7 @@
 
 use pagetoll_bill::cost::published::error_of;
 use pagetoll_engine::RunError;
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_traces::folded::write_folded;
 use pagetoll_traces::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};

@@ -11,7 +11,7 @@ mod equations;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Kind};
+use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::AddressWidth;
 use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
@@ -19,7 +19,6 @@ use thiserror::Error;
 
 use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
-use crate::routes::derived::Derived;
 use pagetoll_models::vfio::Mechanism;
 
 /// What is believed of a figure that is taken from another kernel: 10 % either way.
@@ -213,18 +212,23 @@ fn joined(mut own: Vec<Derived>, others: Vec<Derived>) -> Vec<Derived> {
     own
 }
 
-const MAP_BY_FOLIO: System = System {
-    ioctl: MAP,
-    mechanism: Mechanism::PerFolio,
-    unknown: &[
+/// The figures of a mapping; `step` is what the kernel does for each page of a batch.
+const fn map_keys(step: CostKey) -> [CostKey; 7] {
+    [
         CostKey::PIN_IOCTL,
         CostKey::PIN_BATCH,
         CostKey::PIN_ENTRY,
         CostKey::PIN_ENTRY_LARGE,
-        CostKey::PIN_POINTER,
+        step,
         CostKey::PIN_RUN,
         CostKey::PIN_IOMMU_ENTRY,
-    ],
+    ]
+}
+
+const MAP_BY_FOLIO: System = System {
+    ioctl: MAP,
+    mechanism: Mechanism::PerFolio,
+    unknown: &map_keys(CostKey::PIN_POINTER),
     rows: &MAP_ROWS,
 };
 
@@ -265,15 +269,7 @@ const UNMAP_BY_FOLIO: System = System {
 const MAP_BY_PAGE: System = System {
     ioctl: MAP,
     mechanism: Mechanism::PerPage,
-    unknown: &[
-        CostKey::PIN_IOCTL,
-        CostKey::PIN_BATCH,
-        CostKey::PIN_ENTRY,
-        CostKey::PIN_ENTRY_LARGE,
-        CostKey::PIN_PAGE,
-        CostKey::PIN_RUN,
-        CostKey::PIN_IOMMU_ENTRY,
-    ],
+    unknown: &map_keys(CostKey::PIN_PAGE),
     rows: &MAP_ROWS,
 };
 
