@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(format("bill"), Ok(Format::Text));
         let refused = format("a.svg").unwrap_err();
         assert!(
-            refused.starts_with("--output a.svg: unknown extension .svg; expected one of .txt"),
+            refused.starts_with("--output a.svg: unknown extension '.svg': expected one of .txt"),
             "{refused}"
         );
     }

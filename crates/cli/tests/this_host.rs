@@ -87,7 +87,7 @@ fn conflicting_options_are_refused() {
     if let Err(reason) = host::check() {
         skip!("validate --live: {reason}");
     }
-    let order = "validate --live --pages 1 --runs 1 --host no/such.toml";
+    let order = "validate --live --pages 1 --runs 1 --costs no/such.toml";
     refused(&order.split(' ').collect::<Vec<_>>(), &["no/such.toml"]);
 }
 

@@ -13,7 +13,7 @@ use crate::xen::{
     MmuExtOp, MmuUpdate, Outcome, VaMapping, VcpuId, VcpuMask, Xen,
 };
 
-/// A frame of RAM that nobody owns, within the default layout.
+/// A frame of RAM without an owner, within the default layout.
 const FOREIGN: Mfn = Mfn(0x180);
 /// The page of Xen's heap that dom0 shares.
 const SHARED: Mfn = Mfn(0x181);
@@ -30,13 +30,13 @@ const FIXED: [(Symbol, Mfn); 8] = [
 ];
 /// The lab's dom0 has one vCPU.
 const CPU: VcpuId = VcpuId(0);
-/// `EFAULT`: how a page fault of the guest's is told.
+/// `EFAULT`: how the probe reports a page fault of the guest.
 const FAULT: i64 = -14;
 
 /// Runs a case on a machine of its own.
 ///
 /// # Panics
-/// When the machine cannot be had back after it, which is a mistake in this crate.
+/// When a page cannot be made writable again after it, which is a bug in this crate.
 #[must_use]
 pub fn run(case: &Case) -> Answered {
     let mut bench = Bench::new(case);
@@ -228,17 +228,18 @@ impl Bench {
         let (ended, is_store) = match native {
             Native::Load => (self.xen.load(CPU, address, bytes), false),
             Native::Store(value) => (
-                self.xen.store(CPU, address, (bytes, self.word(value))).0,
+                self.xen.store(CPU, address, bytes, self.word(value)).0,
                 true,
             ),
             Native::Exchange(value) => {
-                let value = (bytes, self.word(value));
-                (self.xen.exchange(CPU, address, value).0, false)
+                let value = self.word(value);
+                (self.xen.exchange(CPU, address, bytes, value).0, false)
             }
             Native::CompareExchange { old, new } => {
                 let low = if bytes == 4 { 0xffff_ffff } else { u64::MAX };
-                let values = (bytes, self.word(old) & low, self.word(new));
-                (self.xen.compare_exchange(CPU, address, values).0, false)
+                let (old, new) = (self.word(old) & low, self.word(new));
+                let compared = self.xen.compare_exchange(CPU, address, bytes, old, new);
+                (compared.0, false)
             }
         };
         match ended {
@@ -253,7 +254,7 @@ impl Bench {
         }
     }
 
-    /// As the probe does: every page must be had back as a writable page.
+    /// As the probe does: maps every page writable again.
     fn give_back(&mut self) {
         let pages: Vec<Mfn> = self.frames[..self.pages]
             .iter()
@@ -280,7 +281,7 @@ impl Bench {
             let outcome = self.xen.update_va_mapping(CPU, writable);
             assert!(
                 outcome.result.is_ok(),
-                "{mfn} cannot be had back: {outcome:?}"
+                "{mfn} cannot be mapped writable again: {outcome:?}"
             );
         }
     }
@@ -346,10 +347,13 @@ mod tests {
     fn every_case_is_answered_as_the_real_xen_answered_it() {
         let mut wrong = Vec::new();
         for case in all().unwrap() {
-            let told = describe(&case, &run(&case));
+            let simulated = describe(&case, &run(&case));
             let real = recorded(&case.name).unwrap_or_default();
-            if told != real {
-                wrong.push(format!("{}\n  sim  {told:?}\n  real {real:?}", case.name));
+            if simulated != real {
+                wrong.push(format!(
+                    "{}\n  sim  {simulated:?}\n  real {real:?}",
+                    case.name
+                ));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));

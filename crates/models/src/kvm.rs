@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use guest_memfd::GuestMemfd;
 use stage2::Translation;
 
-/// What this KVM can, as `KVM_CHECK_EXTENSION` tells.
+/// Extensions that `KVM_CHECK_EXTENSION` reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// `KVM_CAP_EXIT_ON_MISSING`: slots may ask for exits instead of faults.

@@ -1,8 +1,8 @@
 //! A PV guest's kernel on the simulated Xen: what Linux 6.1 does with page tables, descriptors and events, over the real
 //! tables of [`crate::x86`] and the real answers of [`crate::xen`].
 //!
-//! One file, one concept, under Linux's name for it. Each route has an entry that builds a machine, travels the route,
-//! compares what came of it with what must, and returns the [`Walked`]: [`unmap`], [`fault`], [`switch`], [`irq`].
+//! One file, one concept, under Linux's name for it. Each route has an entry that builds a machine, runs the route,
+//! checks the result, and returns the [`Walked`]: [`unmap`], [`fault`], [`switch`], [`irq`].
 //! Nothing has a cost here.
 //!
 //! Apart from it stand [`mm`], the memory of a process, and [`userfaultfd`], which watches it: what demand paging needs

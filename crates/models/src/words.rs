@@ -5,7 +5,7 @@
 //! bits that repeat every four words. What is written to is written out; of the words that were last, the oldest are
 //! looked at again and given by a rule where there is one.
 //!
-//! Nobody sees a difference but in memory and time: a property test holds it against a plain array.
+//! The compression shows in memory and time alone: a property test holds it against a plain array.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -9,7 +9,6 @@
 //! LDTs, the entries of Xen's own slots 256 to 271 in L4 tables.
 
 mod adjust;
-pub mod cr4;
 mod descriptor;
 mod direct_map;
 mod domain;
@@ -41,7 +40,7 @@ pub use direct_map::DIRECT_MAP;
 pub use domain::{DomainId, ForeignDomain, Vcpu, VcpuId};
 pub use errno::Errno;
 pub use event_channel::{Port, SharedInfo, VcpuInfo};
-pub use flush::{FlushTargets, VcpuMask};
+pub use flush::{FlushTargets, FullFlush, VcpuMask};
 pub use frame::{Frame, FrameTable, PageType};
 pub use machine::{IoMemory, Layout, Width, Xen};
 pub use mmu_update::{Batch, MMU_UPDATE_PREEMPTED, MmuCommand, MmuUpdate};

@@ -3,12 +3,11 @@
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
 
+use pagetoll_bill::cost::Derived;
 use pagetoll_bill::{Backend, Bill, Route, System, Unit};
 
 use crate::routes::derived::Rows;
 use crate::routes::{fault, irq, switch, unmap};
-
-pub use crate::routes::derived::Derived;
 
 /// The figures that a bill of the lab holds; empty for any other bill.
 #[must_use]

@@ -48,7 +48,7 @@ pub enum RequestError {
         given: WhatIf,
         /// The route that was ordered.
         route: Route,
-        /// What it has, and which route has what was given.
+        /// The what-ifs of this route, and the route that has the given one.
         expected: &'static str,
     },
     /// A shape of memory that the model cannot build.

@@ -19,7 +19,7 @@ use pagetoll_models::x86::Flags;
 
 pub use events::{Enabling, ExploredEvents, search_events};
 
-/// What came of all orders of one mechanism.
+/// The result over all orders of one mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// The mechanism.
@@ -97,7 +97,7 @@ pub fn search(mechanism: Unmap) -> Option<Explored> {
 
 /// The four classes of entries.
 const CLASSES: [Flags; 4] = [
-    Flags::NONE,
+    Flags::empty(),
     Flags::ACCESSED,
     Flags::DIRTY,
     Flags::ACCESSED.union(Flags::DIRTY),
@@ -121,6 +121,8 @@ impl Explored {
 
 #[cfg(test)]
 mod tests {
+    use pagetoll_bill::route::RouteMechanism;
+
     use super::*;
 
     #[test]
@@ -136,13 +138,13 @@ mod tests {
     fn without_a_flush_a_page_is_touched_that_was_given_away() {
         let script = touching::SCRIPTS[3];
         let program = clearing::program(Unmap::PreserveAd).unwrap();
-        let race = || race::Race::new(program.clone(), script, Flags::NONE);
+        let race = || race::Race::new(program.clone(), script, Flags::empty());
         assert_eq!(explore::explore(race()).wrong, 0);
         assert!(explore::explore(race().without_flush()).wrong > 0);
     }
 
     #[test]
-    fn the_others_lose_a_d_bit_and_the_order_is_told() {
+    fn the_others_lose_a_d_bit_and_the_order_is_reported() {
         for explored in search_all().filter(|explored| !explored.must_be_safe()) {
             assert!(
                 explored.lost_dirty > 0 && explored.lost_dirty < explored.schedules,

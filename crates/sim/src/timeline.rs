@@ -1,6 +1,6 @@
 //! What was recorded of a run in virtual time, as spans that `pagetoll-traces` writes out.
 //!
-//! The engine keeps the newest records of a run in a ring; what was lost to them is told, not guessed.
+//! The engine keeps the newest records of a run in a ring; records that were overwritten are reported, not guessed.
 
 use pagetoll_engine::{Engine, TaskId};
 use pagetoll_traces::spans::{Legend, PayerId, Span, SpanError, TollId};

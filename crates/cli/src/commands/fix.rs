@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use pagetoll_backend::Error;
 use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix};
@@ -10,6 +11,7 @@ use pagetoll_fix::check::{CheckOrder, Proof, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
+use pagetoll_images::xen::XenSource;
 use serde::Serialize;
 
 use super::print_list;
@@ -106,7 +108,7 @@ fn listing(listed: &[Listed]) -> Document {
 }
 
 fn show(args: &FixShowArgs) -> Result<Outcome> {
-    let spec: Spec = args.name.parse()?;
+    let spec = spec(&args.name)?;
     let fix = named(&spec)?;
     let patches = || -> String {
         fix.patches(spec.series)
@@ -130,9 +132,13 @@ fn named(spec: &Spec) -> Result<&'static Fix, Failure> {
     })
 }
 
+fn spec(name: &str) -> Result<Spec> {
+    Ok(name.parse::<Spec>().map_err(Error::from)?)
+}
+
 fn order(name: &str, args: BuildArgs) -> Result<Order> {
     Ok(Order {
-        spec: name.parse()?,
+        spec: spec(name)?,
         source: args.source,
         freshness: if args.refresh {
             Freshness::Refresh
@@ -192,7 +198,7 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
         build: order(&args.name, args.build)?,
-        xen: args.xen.parse()?,
+        xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
         keep_logs: args.keep_logs,
     };
     named(&order.build.spec)?;

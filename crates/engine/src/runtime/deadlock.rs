@@ -21,7 +21,7 @@ pub(crate) trait Resource {
 pub struct Blocked {
     /// The task that waits for ever.
     pub task: TaskId,
-    /// As given to `spawn`.
+    /// The name that was passed to `spawn`.
     pub name: String,
     /// The core that it runs on or queues for.
     pub core: CoreId,

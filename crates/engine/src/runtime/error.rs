@@ -45,7 +45,7 @@ pub enum RunError {
     /// does not run any further.
     #[error("task `{task}` at {at}: {misuse}")]
     Misuse {
-        /// As given to `spawn`.
+        /// The name that was passed to `spawn`.
         task: String,
         /// Virtual time of the misuse.
         at: Time,

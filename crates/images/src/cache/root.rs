@@ -57,6 +57,17 @@ pub(super) fn look_at(root: &Path) -> Result<Location, Error> {
     let absolute = std::path::absolute(root).map_err(Error::io("open", root))?;
     let existing = absolute.ancestors().find(|folder| folder.is_dir());
     let existing = existing.unwrap_or(Path::new("/"));
+    if let Some(file) = absolute
+        .ancestors()
+        .find(|path| path.exists() && !path.is_dir())
+    {
+        return Err(Error::bad_file(
+            CACHE_VARIABLE,
+            file,
+            "is a file",
+            "a folder",
+        ));
+    }
     let missing = absolute.strip_prefix(existing).unwrap_or(&absolute);
     let existing = fs::canonicalize(existing).map_err(Error::io("open", existing))?;
     let root = match missing.as_os_str().is_empty() {

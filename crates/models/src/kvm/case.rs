@@ -19,7 +19,7 @@ use crate::linux::userfaultfd::{
 /// The memory of the guest's own program.
 const OWN_SLOT: Region = Region {
     slot: GUEST_SLOT,
-    flags: SlotFlags(0),
+    flags: SlotFlags::empty(),
     guest_phys_addr: Gpa(0),
     memory_size: GUEST_BYTES,
     userspace_addr: Hva(1 << 32),
@@ -168,12 +168,15 @@ impl<'c> Runner<'c> {
         let woken = match call {
             UserfaultfdCall::Open { .. } => Vec::new(),
             UserfaultfdCall::Api { version, features } => {
-                self.mm.uffdio_api(uffd, (version, Features(features)))?;
+                self.mm
+                    .uffdio_api(uffd, (version, Features::from_bits_retain(features)))?;
                 Vec::new()
             }
             UserfaultfdCall::Register { mode } => {
-                let ioctls = self.mm.uffdio_register(uffd, range, Modes(mode))?;
-                return Ok(Answer::Registered(ioctls.0));
+                let ioctls = self
+                    .mm
+                    .uffdio_register(uffd, range, Modes::from_bits_retain(mode))?;
+                return Ok(Answer::Registered(ioctls.bits()));
             }
             UserfaultfdCall::Poll => {
                 return Ok(Answer::Polled(match self.mm.poll_userfaultfd(uffd)? {
@@ -278,7 +281,7 @@ impl<'c> Runner<'c> {
             } => {
                 let region = Region {
                     slot,
-                    flags: SlotFlags(flags),
+                    flags: SlotFlags::from_bits_retain(flags),
                     guest_phys_addr: Gpa(gpa),
                     memory_size: step.bytes,
                     userspace_addr: hva(step.at),
@@ -290,7 +293,9 @@ impl<'c> Runner<'c> {
                 self.vm.set_user_memory_region(region, binding)?;
             }
             MemslotCall::CreateGmem { gmem, flags } => {
-                let made = self.vm.create_guest_memfd(step.bytes, GmemFlags(flags))?;
+                let made = self
+                    .vm
+                    .create_guest_memfd(step.bytes, GmemFlags::from_bits_retain(flags))?;
                 self.gmems.insert(gmem, made);
             }
             MemslotCall::CloseGmem { gmem } => {

@@ -9,17 +9,15 @@ use crate::linux::mm::{PAGE_SIZE, Page, PageCache};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GmemId(pub(super) usize);
 
-/// `GUEST_MEMFD_FLAG_*` of include/uapi/linux/kvm.h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GmemFlags(pub u64);
-
-impl GmemFlags {
-    /// It can be mapped, and slots on it take all their pages from it.
-    pub const MMAP: Self = Self(1 << 0);
-    /// Its pages are shared with the host to begin with.
-    pub const INIT_SHARED: Self = Self(1 << 1);
-    /// All that Linux 6.18 knows.
-    const ALL: u64 = 3;
+bitflags::bitflags! {
+    /// `GUEST_MEMFD_FLAG_*` of include/uapi/linux/kvm.h.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct GmemFlags: u64 {
+        /// It can be mapped, and slots on it take all their pages from it.
+        const MMAP = 1 << 0;
+        /// Its pages are shared with the host to begin with.
+        const INIT_SHARED = 1 << 1;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +34,7 @@ impl Vm {
     /// # Errors
     /// `EINVAL` for flags that there are not, and for a size that is none or not of whole pages.
     pub fn create_guest_memfd(&mut self, size: u64, flags: GmemFlags) -> Result<GmemId, Errno> {
-        if flags.0 & !GmemFlags::ALL != 0 || size == 0 || !size.is_multiple_of(PAGE_SIZE) {
+        if !GmemFlags::all().contains(flags) || size == 0 || !size.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::Inval);
         }
         self.guest_memfds.push(GuestMemfd {
@@ -58,7 +56,7 @@ impl Vm {
             .retain(|_, entry| !matches!(entry.target, Target::Gmem(other, _) if other == gmem));
     }
 
-    /// The page of a guest_memfd at an index, zeroed where nobody has used it: `kvm_gmem_get_pfn`.
+    /// The page of a guest_memfd at an index, zeroed on first use: `kvm_gmem_get_pfn`.
     pub(super) fn gmem_page(&mut self, gmem: GmemId, index: u64) -> Option<Page> {
         let found = self.guest_memfds.get_mut(gmem.0)?;
         let found = found.open.then_some(found)?;

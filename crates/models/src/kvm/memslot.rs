@@ -25,24 +25,18 @@ const ADDRESS_SPACES: u32 = 1;
 /// `kvm_mmu_max_gfn`: 52 bits of guest physical address, the most that x86-64 has. Hardware may have fewer.
 const MAX_GFN: u64 = (1 << (52 - 12)) - 1;
 
-/// `KVM_MEM_*` of include/uapi/linux/kvm.h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SlotFlags(pub u32);
-
-impl SlotFlags {
-    /// Writes are remembered, page by page.
-    pub const LOG_DIRTY_PAGES: Self = Self(1 << 0);
-    /// Writes are exits.
-    pub const READONLY: Self = Self(1 << 1);
-    /// Pages come from a guest_memfd.
-    pub const GUEST_MEMFD: Self = Self(1 << 2);
-    /// Faults that need a fault of the process are exits; only with `KVM_CAP_EXIT_ON_MISSING`.
-    pub const EXIT_ON_MISSING: Self = Self(1 << 3);
-
-    /// Whether all of these are among them.
-    #[must_use]
-    pub const fn has(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
+bitflags::bitflags! {
+    /// `KVM_MEM_*` of include/uapi/linux/kvm.h.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct SlotFlags: u32 {
+        /// Writes are remembered, page by page.
+        const LOG_DIRTY_PAGES = 1 << 0;
+        /// Writes are exits.
+        const READONLY = 1 << 1;
+        /// Pages come from a guest_memfd.
+        const GUEST_MEMFD = 1 << 2;
+        /// Faults that need a fault of the process are exits; only with `KVM_CAP_EXIT_ON_MISSING`.
+        const EXIT_ON_MISSING = 1 << 3;
     }
 }
 
@@ -106,15 +100,15 @@ impl Vm {
     /// of, or deletes a slot.
     ///
     /// # Errors
-    /// `EINVAL` for what makes no sense or cannot be changed, `EEXIST` for addresses that another slot has, `EBADF` for
-    /// a guest_memfd that there is not. Nothing has changed then.
+    /// `EINVAL` for an invalid region or one that cannot be changed, `EEXIST` for addresses that another slot has,
+    /// `EBADF` for a guest_memfd that does not exist. Nothing has changed then.
     pub fn set_user_memory_region(
         &mut self,
         region: Region,
         binding: Option<Binding>,
     ) -> Result<(), Errno> {
         let flags = region.flags;
-        if binding.is_none() && flags.has(SlotFlags::GUEST_MEMFD) {
+        if binding.is_none() && flags.contains(SlotFlags::GUEST_MEMFD) {
             return Err(Errno::Inval);
         }
         self.check(region, binding)?;
@@ -130,8 +124,8 @@ impl Vm {
 
     fn check(&self, region: Region, binding: Option<Binding>) -> Result<(), Errno> {
         let Region { flags, .. } = region;
-        let gmem = flags.has(SlotFlags::GUEST_MEMFD);
-        if flags.0 & !self.valid_flags(gmem) != 0 || self.excludes(flags) {
+        let gmem = flags.contains(SlotFlags::GUEST_MEMFD);
+        if !self.valid_flags(gmem).contains(flags) || self.excludes(flags) {
             return Err(Errno::Inval);
         }
         let (gpa, size, hva) = (
@@ -161,22 +155,22 @@ impl Vm {
         Ok(())
     }
 
-    fn valid_flags(&self, gmem: bool) -> u32 {
+    fn valid_flags(&self, gmem: bool) -> SlotFlags {
         let missing = match self.capabilities.exit_on_missing {
-            true => SlotFlags::EXIT_ON_MISSING.0,
-            false => 0,
+            true => SlotFlags::EXIT_ON_MISSING,
+            false => SlotFlags::empty(),
         };
         // Neither logging nor read-only slots go with a guest_memfd.
         let rest = match gmem {
-            true => SlotFlags::GUEST_MEMFD.0,
-            false => SlotFlags::LOG_DIRTY_PAGES.0 | SlotFlags::READONLY.0,
+            true => SlotFlags::GUEST_MEMFD,
+            false => SlotFlags::LOG_DIRTY_PAGES | SlotFlags::READONLY,
         };
         missing | rest
     }
 
     /// The series' rule: who may not write would exit for ever.
     fn excludes(&self, flags: SlotFlags) -> bool {
-        flags.has(SlotFlags::EXIT_ON_MISSING) && flags.has(SlotFlags::READONLY)
+        flags.contains(SlotFlags::EXIT_ON_MISSING | SlotFlags::READONLY)
     }
 
     fn change(
@@ -187,12 +181,12 @@ impl Vm {
     ) -> Result<(), Errno> {
         let (base_gfn, npages) = (region.guest_phys_addr.gfn(), region.memory_size / PAGE_SIZE);
         if let Some(old) = &old {
-            const FIXED: u32 = SlotFlags::READONLY.0 | SlotFlags::GUEST_MEMFD.0;
+            const FIXED: SlotFlags = SlotFlags::READONLY.union(SlotFlags::GUEST_MEMFD);
             // Slots on a guest_memfd can only be deleted.
-            let fixed = region.flags.has(SlotFlags::GUEST_MEMFD)
+            let fixed = region.flags.contains(SlotFlags::GUEST_MEMFD)
                 || region.userspace_addr != old.userspace_addr
                 || npages != old.npages
-                || (region.flags.0 ^ old.flags.0) & FIXED != 0;
+                || (region.flags ^ old.flags).intersects(FIXED);
             if fixed {
                 return Err(Errno::Inval);
             }
@@ -204,11 +198,11 @@ impl Vm {
         if !stays {
             self.check_free(region.slot, base_gfn, npages)?;
         }
-        let gmem = match (region.flags.has(SlotFlags::GUEST_MEMFD), binding) {
+        let gmem = match (region.flags.contains(SlotFlags::GUEST_MEMFD), binding) {
             (true, Some(binding)) => Some(self.bind(binding, region.memory_size)?),
             _ => None,
         };
-        let logs = region.flags.has(SlotFlags::LOG_DIRTY_PAGES);
+        let logs = region.flags.contains(SlotFlags::LOG_DIRTY_PAGES);
         let before = old.as_ref().and_then(|old| old.dirty.clone());
         let new = Memslot {
             base_gfn,
@@ -266,7 +260,7 @@ impl Vm {
     pub(super) fn is_gmem_only(&self, slot: &Memslot) -> Option<(GmemId, u64)> {
         let (gmem, first) = slot.gmem?;
         let flags = self.guest_memfds.get(gmem.0)?.flags;
-        (flags.0 & GmemFlags::MMAP.0 != 0).then_some((gmem, first))
+        flags.contains(GmemFlags::MMAP).then_some((gmem, first))
     }
 
     /// The slot that holds a frame, and its number.

@@ -19,7 +19,7 @@ use crate::linux::userfaultfd::ThreadId;
 /// `kvm_run.memory_fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryFault {
-    /// Where the range begins that could not be had.
+    /// Start of the range that could not be mapped.
     pub gpa: Gpa,
     /// Its bytes.
     pub size: u64,
@@ -59,7 +59,7 @@ pub(super) struct Translation {
 pub enum Resolved {
     /// Stage 2 leads to a page.
     Mapped,
-    /// The access is emulated, and nobody answers in the kernel: user space has to.
+    /// No memslot: the access is emulated, by user space since no device in the kernel claims it.
     Mmio,
     /// `KVM_RUN` returns `EFAULT`, and says nothing more (exit reason 0).
     Error,
@@ -88,10 +88,10 @@ impl Vm {
         if let Some((gmem, first)) = self.is_gmem_only(&slot) {
             return self.take_from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
         }
-        if access.is_write() && slot.flags.has(SlotFlags::READONLY) {
+        if access.is_write() && slot.flags.contains(SlotFlags::READONLY) {
             return Resolved::Mmio;
         }
-        match slot.flags.has(SlotFlags::EXIT_ON_MISSING) {
+        match slot.flags.contains(SlotFlags::EXIT_ON_MISSING) {
             true => self.on_missing(mm, (gfn, &slot), access),
             false => self.take_from_process((mm, thread), (gfn, &slot), access),
         }
@@ -170,7 +170,7 @@ impl Vm {
 
     /// A page that could be written to is mapped so, and counts as dirty, even if it was only read.
     fn map(&mut self, (gfn, slot): (Gfn, &Memslot), hva: Hva, pte: Pte) -> Resolved {
-        let writable = pte.writable && !slot.flags.has(SlotFlags::READONLY);
+        let writable = pte.writable && !slot.flags.contains(SlotFlags::READONLY);
         let entry = Translation {
             target: Target::Process(hva),
             writable,

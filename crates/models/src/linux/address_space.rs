@@ -33,7 +33,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// The same, so many at a time.
+    /// The same, `batch` entries at a time.
     pub(super) fn batches(self, batch: usize) -> impl Iterator<Item = Self> {
         (0..self.count).step_by(batch).map(move |first| Self {
             address: VirtualAddress(self.address.0 + ((first as u64) << 12)),

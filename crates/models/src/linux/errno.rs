@@ -15,11 +15,11 @@ pub enum Errno {
     NoMem,
     /// Memory cannot be reached.
     Fault,
-    /// It belongs to somebody else.
+    /// The resource has another owner.
     Busy,
     /// Something is there already.
     Exist,
-    /// The argument makes no sense.
+    /// The argument is invalid.
     Inval,
 }
 

@@ -71,20 +71,20 @@ impl Kernel {
         mechanism: SetPte,
     ) -> Result<(), Error> {
         match mechanism {
-            SetPte::Emulate => self.store_entry(place, (8, value.0)),
+            SetPte::Emulate => self.store_entry(place, 8, value.0),
             SetPte::Emulate2x32 => {
                 // The half with P comes last, so that the entry is never half there.
                 let upper = MachineAddress(place.0 + 4);
-                self.store_entry(upper, (4, value.0 >> 32))?;
-                self.store_entry(place, (4, value.0 & 0xffff_ffff))
+                self.store_entry(upper, 4, value.0 >> 32)?;
+                self.store_entry(place, 4, value.0 & 0xffff_ffff)
             }
             SetPte::Hypercall => self.set_pte(place, value),
         }
     }
 
-    fn store_entry(&mut self, place: MachineAddress, value: (u32, u64)) -> Result<(), Error> {
+    fn store_entry(&mut self, place: MachineAddress, bytes: u32, value: u64) -> Result<(), Error> {
         let here: VirtualAddress = self.lowmem(place);
-        let (ended, _) = self.xen.store(self.vcpu, here, value);
+        let (ended, _) = self.xen.store(self.vcpu, here, bytes, value);
         self.done(here, ended).map(|_| ())
     }
 }

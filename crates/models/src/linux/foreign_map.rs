@@ -21,7 +21,7 @@ use crate::xen::{DomainId, Layout};
 /// The domain that is mapped.
 const DOMAIN: DomainId = DomainId(1);
 
-/// What the program is told, and how the kernel unmaps.
+/// How the program learns of a failed frame, and how the kernel unmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignMap {
     /// The domain's memory.
@@ -82,7 +82,7 @@ fn layout(asked: ForeignMap) -> (Layout, Range<Mfn>) {
     (layout, domu)
 }
 
-/// Frames of the domain that somebody still refers to.
+/// Frames of the domain that still have references.
 fn wrong_counts(kernel: &Kernel, domu: &Range<Mfn>) -> u64 {
     let all = (domu.start.0..domu.end.0).map(Mfn);
     let references = |mfn| kernel.xen.frames().get(mfn).map(|frame| frame.references);

@@ -103,7 +103,7 @@ impl Kernel {
 
     /// Takes a page's direct mapping the right to write, so that it can become a table.
     pub(super) fn make_lowmem_page_readonly(&mut self, mfn: Mfn) -> Result<(), Error> {
-        let asked = self.lowmem_mapping(mfn, Flags::NONE);
+        let asked = self.lowmem_mapping(mfn, Flags::empty());
         let outcome = self.xen.update_va_mapping(self.vcpu, asked);
         self.must("update_va_mapping", outcome)
     }

@@ -71,7 +71,7 @@ impl Mm {
         self.vmas.insert(at, vma);
     }
 
-    /// Puts a page into anonymous memory, as its owner did before anybody watched.
+    /// Puts a page into anonymous memory, as its owner did before it was registered with a userfaultfd.
     pub fn populate(&mut self, at: Hva, page: Page) {
         if let Some(vma) = self.vma(at) {
             let pte = Pte::of(vma, Mapped::Private(page));

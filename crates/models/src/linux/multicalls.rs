@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gathered_is_nothing_sent_and_a_refusal_is_told() {
+    fn nothing_gathered_is_nothing_sent_and_a_refusal_is_reported() {
         let mut kernel = kernel();
         let before = kernel.tolls();
         assert_eq!(kernel.mc_flush(), Ok(()));

@@ -25,7 +25,7 @@ impl Kernel {
                 self.set_upper(address, level, PageTableEntry::new(upper, TABLE))?;
             }
         }
-        self.queue_update_va_mapping(self.lowmem_mapping(table, Flags::NONE))?;
+        self.queue_update_va_mapping(self.lowmem_mapping(table, Flags::empty()))?;
         self.queue_mmuext_op(on_table(Command::PinTable(Level::L1), table))?;
         self.mc_flush()?;
         self.set_upper(address, Level::L1, PageTableEntry::new(table, TABLE))

@@ -20,7 +20,7 @@ pub(super) const READ_ONLY_SPECIAL: Flags = Flags::PRESENT
     .union(Flags::USER)
     .union(Flags::ACCESSED)
     .union(Flags::NO_EXECUTE)
-    .union(Flags::of(1 << 9));
+    .union(Flags::from_bits_retain(1 << 9));
 
 impl Kernel {
     /// Maps frames of a domain, by its own numbers and read-only, from an address on. Returns how many Xen refused.

@@ -1,4 +1,4 @@
-//! Every mechanism of every route, by what it must cross and what it must not lose.
+//! Every mechanism of every route: its crossings, and that no A or D bit is lost.
 
 use pagetoll_units::Pages;
 
@@ -73,7 +73,7 @@ fn each_way_to_set_an_entry_sets_it() {
 
 /// What the two halves of an entry cost differs, so they are counted apart.
 #[test]
-fn halves_of_an_entry_are_told_apart() {
+fn halves_of_an_entry_are_counted_apart() {
     let halves = |tolls: Tolls| (tolls.emulated_half_sets, tolls.emulated_half_exchanges);
     let set = fault(Pages(700), SetPte::Emulate2x32, Width::Pae32).unwrap();
     assert_eq!(halves(set.tolls), (700, 0));
@@ -97,15 +97,15 @@ fn a_32_bit_guest_has_what_the_hypercalls_are() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn invalid_sizes_are_rejected() {
     let zap = |batch| Zap {
         mechanism: GetAndClear::PreserveAd,
         batch,
     };
-    let told = |ended: Result<Walked, Error>| ended.unwrap_err().to_string();
+    let refusal = |ended: Result<Walked, Error>| ended.unwrap_err().to_string();
     let unmap = |pages, zap| unmap(pages, zap, Width::Bits64);
-    assert!(told(unmap(Pages(0), zap(1))).contains("0 pages: expected 1 to"));
-    assert!(told(unmap(Pages(1 << 40), zap(1))).contains("expected 1 to"));
-    assert!(told(unmap(Pages(1), zap(0))).contains("batch 0"));
-    assert!(told(unmap(Pages(1), zap(513))).contains("batch 513"));
+    assert!(refusal(unmap(Pages(0), zap(1))).contains("0 pages: expected 1 to"));
+    assert!(refusal(unmap(Pages(1 << 40), zap(1))).contains("expected 1 to"));
+    assert!(refusal(unmap(Pages(1), zap(0))).contains("batch 0"));
+    assert!(refusal(unmap(Pages(1), zap(513))).contains("batch 513"));
 }

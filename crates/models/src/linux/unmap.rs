@@ -18,9 +18,9 @@ const USER_PAGE: Flags = Flags::PRESENT
     .union(Flags::WRITABLE)
     .union(Flags::USER)
     .union(Flags::NO_EXECUTE);
-/// A and D, by which a program's accesses are told apart.
+/// The combinations of A and D that a program's accesses leave.
 const CLASSES: [Flags; 4] = [
-    Flags::NONE,
+    Flags::empty(),
     Flags::ACCESSED,
     Flags::ACCESSED.union(Flags::DIRTY),
     Flags::DIRTY,
@@ -80,7 +80,7 @@ pub fn unmap(pages: Pages, zap: Zap, width: Width) -> Result<Walked, Error> {
     })
 }
 
-/// Whether a guest can have so many pages.
+/// Rejects more pages than a guest can have.
 pub(super) fn within_reach(pages: Pages) -> Result<(), Error> {
     if pages.get() == 0 || pages > MOST {
         let (asked, most) = (pages, MOST);

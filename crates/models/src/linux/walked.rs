@@ -1,4 +1,4 @@
-//! What came of travelling a route.
+//! The result of a run of a route.
 
 use crate::xen::Tolls;
 
@@ -40,7 +40,7 @@ impl Checked {
     }
 }
 
-/// A route travelled by one mechanism.
+/// The run of a route by one mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// How many pages, switches or enables.

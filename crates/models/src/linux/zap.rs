@@ -134,7 +134,7 @@ impl Kernel {
 
     fn emulated_xchg(&mut self, place: MachineAddress) -> Result<PageTableEntry, Error> {
         let here = self.lowmem(place);
-        let (ended, _) = self.xen.exchange(self.vcpu, here, (8, 0));
+        let (ended, _) = self.xen.exchange(self.vcpu, here, 8, 0);
         self.done(here, ended).map(PageTableEntry)
     }
 
@@ -221,12 +221,12 @@ impl Kernel {
     fn xchg_and_store(&mut self, place: MachineAddress) -> Result<PageTableEntry, Error> {
         let lower = self.lowmem(place);
         let upper = VirtualAddress(lower.0 + 4);
-        let (ended, _) = self.xen.exchange(self.vcpu, lower, (4, 0));
+        let (ended, _) = self.xen.exchange(self.vcpu, lower, 4, 0);
         let low = self.done(lower, ended)?;
         self.entries_read += 1;
         let ended = self.xen.load(self.vcpu, upper, 4);
         let high = self.done(upper, ended)?;
-        let (ended, _) = self.xen.store(self.vcpu, upper, (4, 0));
+        let (ended, _) = self.xen.store(self.vcpu, upper, 4, 0);
         self.done(upper, ended)?;
         Ok(PageTableEntry(high << 32 | low))
     }
@@ -235,8 +235,8 @@ impl Kernel {
         let here = self.lowmem(place);
         let mut expected = self.read_entry(place)?.0;
         loop {
-            let values = (8, expected, 0);
-            let (ended, _) = self.xen.compare_exchange(self.vcpu, here, values);
+            let compared = self.xen.compare_exchange(self.vcpu, here, 8, expected, 0);
+            let ended = compared.0;
             match self.done(here, ended)? {
                 found if found == expected => return Ok(PageTableEntry(found)),
                 found => expected = found,

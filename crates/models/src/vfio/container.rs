@@ -36,7 +36,7 @@ pub struct Mapping {
     pub argument: Argument,
     /// Where the process sees the memory.
     pub vaddr: u64,
-    /// Where the device shall see it.
+    /// First address of the mapping on the device side.
     pub iova: u64,
     /// Bytes.
     pub size: u64,

@@ -53,7 +53,7 @@ impl Default for Domain {
 }
 
 impl Domain {
-    /// An IOMMU with so many tables down to an entry of 4 KiB: 3 for 39 bits, 4 for 48 (`agaw_to_level`).
+    /// An IOMMU by the number of tables down to an entry of 4 KiB: 3 for 39 bits, 4 for 48 (`agaw_to_level`).
     #[must_use]
     pub const fn with_levels(levels: u64) -> Self {
         Self {

@@ -11,7 +11,7 @@ pub enum Errno {
     Fault,
     /// Something is mapped there already.
     Exist,
-    /// The argument makes no sense.
+    /// The argument is invalid.
     Inval,
     /// No mapping is available any more.
     NoSpc,

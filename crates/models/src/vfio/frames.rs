@@ -43,7 +43,7 @@ impl Frames {
         (pfn < folio.head + folio.pages).then_some(*folio)
     }
 
-    /// Whether nobody accounts or pins the frame: `is_invalid_reserved_pfn`.
+    /// Whether the frame is neither accounted nor pinned: `is_invalid_reserved_pfn`.
     #[must_use]
     pub fn is_reserved(&self, pfn: u64) -> bool {
         self.folio(pfn).is_none()
@@ -56,7 +56,7 @@ impl Frames {
         }
     }
 
-    /// Unpins frames. One that nobody had pinned is remembered: the kernel would free memory in use.
+    /// Unpins frames. One that was not pinned is remembered: the kernel would free memory in use.
     pub fn unpin(&mut self, pfn: u64, pages: u64) {
         for pfn in pfn..pfn + pages {
             match self.pins.get_mut(&pfn) {

@@ -1,4 +1,4 @@
-//! Pages that somebody else than the container has pinned: `pfn_list` of `struct vfio_dma`.
+//! Externally pinned pages: `pfn_list` of `struct vfio_dma`.
 //!
 //! Drivers of mediated devices pin single pages (`vfio_pin_pages`); they are accounted then, and so not again when the
 //! whole range is pinned. Ordered by I/O virtual address.

@@ -172,7 +172,7 @@ impl Pinner<'_> {
 }
 
 impl Progress {
-    /// Takes one reserved page, which nobody pins or accounts; false when it does not go on where the run ends.
+    /// Takes one reserved page, which is neither pinned nor accounted; false when it does not go on where the run ends.
     fn take_reserved(&mut self, pfn: u64) -> bool {
         let base = *self.pfn.get_or_insert(pfn);
         if self.pinned == 0 {

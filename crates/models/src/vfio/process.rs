@@ -72,7 +72,7 @@ impl Process {
         self.find(vaddr, false).ok().map(|found| found.pfn)
     }
 
-    /// Whether it may lock so many pages more.
+    /// Whether `RLIMIT_MEMLOCK` allows `pages` more.
     #[must_use]
     pub fn may_lock(&self, pages: u64) -> bool {
         self.limit

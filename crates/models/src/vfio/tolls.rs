@@ -1,4 +1,4 @@
-//! What was done, for whoever bills it.
+//! Counts of the steps that were done, to attach prices to.
 
 /// Steps of mapping and unmapping, by kind. Each stands for the part of the kernel that its line names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

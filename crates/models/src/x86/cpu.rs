@@ -35,7 +35,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Where an access goes: by the TLB where it can tell, else by a walk.
+    /// Translates an access: by the TLB where it hits, else by a walk.
     ///
     /// A write through a translation that is not known to be dirty walks again, as the hardware does to set D. A TLB
     /// that forbids walks again too: the entry may have gained rights.
@@ -54,13 +54,13 @@ impl Cpu {
         self.tlb.flush_page(self.pcid, address);
         let mut translation = walk(memory, self.root, address, request)?;
         if self.global_pages == GlobalPages::Off {
-            translation.flags = translation.flags & !Flags::GLOBAL;
+            translation.flags.remove(Flags::GLOBAL);
         }
         self.tlb.fill(self.pcid, address, translation);
         Ok(translation.mfn.address(address.offset()))
     }
 
-    /// Where an access goes as far as the TLB can tell: not for a write before D is known to be set.
+    /// Translates an access by the TLB alone. A write hits only if D is known to be set.
     #[must_use]
     pub fn known(
         &self,

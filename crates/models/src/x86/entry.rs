@@ -1,111 +1,45 @@
 //! One entry of a page table, with its real bits. Source: Intel SDM volume 3A, tables 4-15 to 4-20.
 
 use std::fmt;
-use std::ops::{BitAnd, BitOr, Not};
 
 use pagetoll_units::Mfn;
 
 /// Bits 51 to 12: where the next table or the page lies.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// The bits of an entry that are not its address.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Flags(u64);
-
-impl Flags {
-    /// No bit.
-    pub const NONE: Self = Self(0);
-    /// P: the entry is used at all.
-    pub const PRESENT: Self = Self(1);
-    /// R/W: writes are allowed.
-    pub const WRITABLE: Self = Self(1 << 1);
-    /// U/S: user mode may use it.
-    pub const USER: Self = Self(1 << 2);
-    /// PWT: one of the three bits that choose the memory type.
-    pub const WRITE_THROUGH: Self = Self(1 << 3);
-    /// PCD: the second of them.
-    pub const CACHE_DISABLE: Self = Self(1 << 4);
-    /// A: a walk went through it.
-    pub const ACCESSED: Self = Self(1 << 5);
-    /// D: a write went through it.
-    pub const DIRTY: Self = Self(1 << 6);
-    /// PAT in the lowest level, the third bit of the memory type.
-    pub const PAT: Self = Self(1 << 7);
-    /// PS above the lowest level: the entry maps a large page.
-    pub const PAGE_SIZE: Self = Self(1 << 7);
-    /// G: survives a change of CR3.
-    pub const GLOBAL: Self = Self(1 << 8);
-    /// Bits 9 to 11, for software.
-    pub const AVAILABLE: Self = Self(0x7 << 9);
-    /// Bits 52 to 62, for software.
-    pub const AVAILABLE_HIGH: Self = Self(0x7ff << 52);
-    /// Bit 52, by which Xen tells a PV kernel's pages from its user's
-    /// (xen/arch/x86/include/asm/x86_64/page.h, `_PAGE_GUEST_KERNEL`).
-    pub const GUEST_KERNEL: Self = Self(1 << 52);
-    /// NX: no instructions are fetched.
-    pub const NO_EXECUTE: Self = Self(1 << 63);
-
-    /// The flags among these bits.
-    #[must_use]
-    pub const fn of(bits: u64) -> Self {
-        Self(bits & !ADDRESS)
-    }
-
-    /// The bare bits.
-    #[must_use]
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-
-    /// These and others.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are set.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether any of `other` is set.
-    #[must_use]
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Whether none is set.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        self.union(other)
-    }
-}
-
-impl BitAnd for Flags {
-    type Output = Self;
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
-
-impl Not for Flags {
-    type Output = Self;
-    fn not(self) -> Self {
-        Self::of(!self.0)
-    }
-}
-
-impl fmt::Debug for Flags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Flags({:#x})", self.0)
+bitflags::bitflags! {
+    /// The bits of an entry that are not its address.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u64 {
+        /// P: the entry is used at all.
+        const PRESENT = 1;
+        /// R/W: writes are allowed.
+        const WRITABLE = 1 << 1;
+        /// U/S: user mode may use it.
+        const USER = 1 << 2;
+        /// PWT: one of the three bits that choose the memory type.
+        const WRITE_THROUGH = 1 << 3;
+        /// PCD: the second of them.
+        const CACHE_DISABLE = 1 << 4;
+        /// A: a walk went through it.
+        const ACCESSED = 1 << 5;
+        /// D: a write went through it.
+        const DIRTY = 1 << 6;
+        /// PAT in the lowest level, the third bit of the memory type.
+        const PAT = 1 << 7;
+        /// PS above the lowest level: the entry maps a large page.
+        const PAGE_SIZE = 1 << 7;
+        /// G: survives a change of CR3.
+        const GLOBAL = 1 << 8;
+        /// Bits 9 to 11, for software.
+        const AVAILABLE = 0x7 << 9;
+        /// Bits 52 to 62, for software.
+        const AVAILABLE_HIGH = 0x7ff << 52;
+        /// Bit 52, by which Xen distinguishes a PV kernel's pages from its user's
+        /// (xen/arch/x86/include/asm/x86_64/page.h, `_PAGE_GUEST_KERNEL`).
+        const GUEST_KERNEL = 1 << 52;
+        /// NX: no instructions are fetched.
+        const NO_EXECUTE = 1 << 63;
     }
 }
 
@@ -132,7 +66,7 @@ impl PageTableEntry {
     /// All bits but the address.
     #[must_use]
     pub const fn flags(self) -> Flags {
-        Flags::of(self.0)
+        Flags::from_bits_retain(self.0 & !ADDRESS)
     }
 
     /// Whether P is set.
@@ -196,6 +130,6 @@ mod tests {
         let dirty = old.with(Flags::DIRTY);
         assert!(!old.differs(dirty, Flags::PRESENT));
         assert!(old.differs(dirty, Flags::DIRTY));
-        assert!(old.differs(PageTableEntry::new(Mfn(2), Flags::PRESENT), Flags::NONE));
+        assert!(old.differs(PageTableEntry::new(Mfn(2), Flags::PRESENT), Flags::empty()));
     }
 }

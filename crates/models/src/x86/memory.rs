@@ -81,7 +81,7 @@ impl Memory {
     /// Stores entries for frames that follow each other, with the same flags, in slots that do.
     pub fn set_entries(&mut self, table: Mfn, slots: Range<usize>, first: PageTableEntry) {
         let from = word_of(table.address(0));
-        let step = PageTableEntry::new(Mfn(1), super::Flags::NONE).0;
+        let step = PageTableEntry::new(Mfn(1), super::Flags::empty()).0;
         self.words
             .fill(from + slots.start..from + slots.end, first.0, step);
     }

@@ -117,7 +117,7 @@ impl Walk {
         let mut steps = Vec::with_capacity(4);
         let mut table = root;
         let mut allowed = Flags::WRITABLE | Flags::USER;
-        let mut forbidden = Flags::NONE;
+        let mut forbidden = Flags::empty();
         for level in Level::DOWNWARDS {
             let place = table.address(slot(address, level) as u64 * 8);
             let entry = PageTableEntry(memory.read(place));
@@ -125,8 +125,8 @@ impl Walk {
                 return Err(PageFault::NotPresent(level));
             }
             steps.push((place, entry));
-            allowed = allowed & entry.flags();
-            forbidden = forbidden | entry.flags() & Flags::NO_EXECUTE;
+            allowed &= entry.flags();
+            forbidden |= entry.flags() & Flags::NO_EXECUTE;
             if level == Level::L1 || is_large(entry, level) {
                 let own = entry.flags() & (Flags::DIRTY | Flags::GLOBAL);
                 let translation = Translation {
@@ -155,7 +155,7 @@ impl Walk {
             let mut wanted = entry.with(Flags::ACCESSED);
             if index == last && self.access == Access::Write {
                 wanted = wanted.with(Flags::DIRTY);
-                translation.flags = translation.flags | Flags::DIRTY;
+                translation.flags |= Flags::DIRTY;
             }
             if memory.compare_exchange(place, entry.0, wanted.0) != entry.0 {
                 return None;

@@ -15,7 +15,7 @@ pub struct DomainId(pub u16);
 impl DomainId {
     /// The control domain, which is the hardware domain too.
     pub const DOM0: Self = Self(0);
-    /// Whoever asks.
+    /// `DOMID_SELF`: the caller.
     pub const SELF: Self = Self(0x7ff0);
     /// Owner of all frames that are not RAM.
     pub const IO: Self = Self(0x7ff1);

@@ -12,9 +12,9 @@ pub enum Errno {
     Efault = 14,
     /// Cache attributes of a frame that Xen itself uses.
     Eacces = 13,
-    /// The frame is not to be had, or not with that type.
+    /// The frame is not available, or not with that type.
     Ebusy = 16,
-    /// Anything that makes no sense.
+    /// An argument is invalid.
     Einval = 22,
     /// No such command.
     Enosys = 38,

@@ -1,5 +1,5 @@
-//! Events: bits that become pending, and the upcall that tells a vCPU. Source: xen/common/event_2l.c,
-//! `evtchn_2l_set_pending` and `evtchn_2l_unmask`; xen/arch/x86/domain.c, `vcpu_mark_events_pending` and `vcpu_kick`;
+//! Events: bits that become pending, and the upcall that notifies a vCPU. Source: xen/common/event_2l.c,
+//! `evtchn_2l_set_pending`; xen/arch/x86/domain.c, `vcpu_mark_events_pending` and `vcpu_kick`;
 //! xen/arch/x86/x86_64/entry.S, `test_guest_events` and `create_bounce_frame`, 4.17.
 //!
 //! The two-level ABI of a 64-bit guest. Both sides write the same words; each function here is one of their steps or
@@ -46,7 +46,7 @@ impl Port {
 pub struct SharedInfo {
     /// `evtchn_pending`: what has happened and was not looked at.
     pub pending: [u64; WORD],
-    /// `evtchn_mask`: what shall not be told.
+    /// `evtchn_mask`: ports that raise no upcall.
     pub mask: [u64; WORD],
 }
 
@@ -77,18 +77,6 @@ impl SharedInfo {
     #[must_use]
     pub const fn is_masked(&self, port: Port) -> bool {
         self.mask[port.word()] & port.bit() != 0
-    }
-
-    /// The guest masks a port.
-    pub const fn set_mask(&mut self, port: Port) {
-        self.mask[port.word()] |= port.bit();
-    }
-
-    /// The guest or Xen unmasks a port; whether it was masked.
-    pub const fn test_and_clear_mask(&mut self, port: Port) -> bool {
-        let before = self.is_masked(port);
-        self.mask[port.word()] &= !port.bit();
-        before
     }
 
     /// Takes the pending ports of a word that are not masked, as a guest's handler does.
@@ -126,8 +114,8 @@ impl VcpuInfo {
         self.upcall_pending && !self.upcall_mask
     }
 
-    /// The words that were selected, as a guest's handler takes them: the flag first, so that what comes later is told
-    /// again.
+    /// The words that were selected, as a guest's handler takes them: the flag first, so that a later event raises
+    /// another upcall.
     pub fn take_selected(&mut self) -> impl Iterator<Item = usize> + use<> {
         self.upcall_pending = false;
         let selected = std::mem::take(&mut self.pending_sel);
@@ -150,15 +138,6 @@ impl Xen {
         }
     }
 
-    /// Unmasks a port, and tells what became pending meanwhile (`evtchn_2l_unmask`).
-    pub fn evtchn_unmask(&mut self, to: VcpuId, port: Port, current: Option<VcpuId>) {
-        let was_masked = self.shared_info.test_and_clear_mask(port);
-        let tells = was_masked && self.shared_info.is_pending(port);
-        if tells && !self.vcpus[to.0].info.test_and_select(port) {
-            self.mark_events_pending(to, current);
-        }
-    }
-
     /// A vCPU that runs elsewhere is interrupted, so that it leaves Xen anew; the caller leaves it anyway.
     fn mark_events_pending(&mut self, to: VcpuId, current: Option<VcpuId>) {
         let info = &mut self.vcpus[to.0].info;
@@ -171,7 +150,7 @@ impl Xen {
         }
     }
 
-    /// On the way back to the guest: an upcall, which masks further ones, if there is something to tell.
+    /// On the way back to the guest: an upcall, which masks further ones, if an event is pending.
     pub(super) fn test_events(&mut self, current: VcpuId) {
         let vcpu = &mut self.vcpus[current.0];
         if vcpu.info.wants_upcall() {
@@ -223,19 +202,17 @@ mod tests {
         assert!(info.upcall_pending && info.upcall_mask);
         assert_eq!(info.pending_sel, 1 << 1);
         assert_eq!((xen.tolls().upcalls, xen.tolls().kicks), (1, 1));
-        // A second one of the same word: nothing more to tell.
+        // A second one of the same word raises no further upcall.
         xen.evtchn_set_pending(CPU, port(71), None);
         assert_eq!((xen.tolls().kicks, xen.tolls().events), (1, 2));
     }
 
     #[test]
-    fn a_masked_port_is_pending_but_not_told_until_it_is_unmasked() {
+    fn a_masked_port_is_pending_but_raises_no_upcall() {
         let mut xen = Xen::boot(Layout::default());
-        xen.shared_info().set_mask(port(3));
+        xen.shared_info().mask[0] |= port(3).bit();
         xen.evtchn_set_pending(CPU, port(3), None);
         assert!(xen.shared_info().is_pending(port(3)) && !xen.take_upcall(CPU));
-        xen.evtchn_unmask(CPU, port(3), None);
-        assert!(xen.take_upcall(CPU));
         assert_eq!(xen.tolls().events, 1);
     }
 
@@ -258,7 +235,7 @@ mod tests {
         for number in [64, 65, 127] {
             assert!(!shared.test_and_set_pending(port(number)));
         }
-        shared.set_mask(port(65));
+        shared.mask[1] |= port(65).bit();
         let taken: Vec<_> = shared.take_active(1).map(Port::number).collect();
         assert_eq!(taken, [64, 127]);
         assert!(shared.is_pending(port(65)));

@@ -28,6 +28,18 @@ pub enum FlushTargets {
     Multi(VcpuMask),
 }
 
+/// How a CPU drops all its translations (`do_tlb_flush`). Global pages survive a load of CR3, so with CR4.PGE set a full
+/// flush must toggle it: two writes of CR4, which AMD's SVM cannot trap selectively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FullFlush {
+    /// One INVPCID.
+    Invpcid,
+    /// CR4.PGE is cleared and set again.
+    Cr4Toggle,
+    /// CR3 is loaded with the value that it holds.
+    Cr3Write,
+}
+
 /// What is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {

@@ -70,7 +70,7 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    /// A table of frames that nobody owns.
+    /// A table of frames without owners.
     #[must_use]
     pub fn new(frames: usize) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl FrameTable {
         }
     }
 
-    /// Takes a reference, whoever the owner is, and tells the owner. `None`: the frame does not exist or is not in use.
+    /// Takes a reference whatever the owner, and returns the owner. `None`: the frame does not exist or is not in use.
     pub fn take_reference(&mut self, mfn: Mfn) -> Option<DomainId> {
         self.update(mfn, |frame| {
             frame.references += u32::from(frame.references > 0);
@@ -186,7 +186,7 @@ impl FrameTable {
         });
         assert!(
             put == Some(true),
-            "{mfn}: a reference was given back that nobody held"
+            "{mfn}: a reference was put that was not taken"
         );
     }
 }

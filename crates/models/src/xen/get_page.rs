@@ -46,7 +46,7 @@ impl Xen {
     /// Takes the frame that an L1 entry maps: `l1e_owner` has the table, `pg_owner` is asked for the frame.
     ///
     /// # Errors
-    /// `EPERM` and `EINVAL` for I/O memory that is denied, `EBUSY` for a frame that is not to be had, `EACCES` for
+    /// `EPERM` and `EINVAL` for I/O memory that is denied, `EBUSY` for a frame that is not available, `EACCES` for
     /// cache attributes of Xen's own frames.
     pub(super) fn get_page_from_l1e(
         &mut self,
@@ -210,7 +210,7 @@ impl Xen {
     /// Takes a reference and a use (`get_page_and_type_from_mfn`).
     ///
     /// # Errors
-    /// `EINVAL` when the frame is not the domain's, or the use is not to be had.
+    /// `EINVAL` when the frame is not the domain's, or the use is not available.
     pub(super) fn get_page_and_type(
         &mut self,
         mfn: Mfn,
@@ -277,6 +277,6 @@ fn uncached(flags: Flags) -> Flags {
     {
         Flags::CACHE_DISABLE | flags & Flags::PAT
     } else {
-        Flags::NONE
+        Flags::empty()
     }
 }

@@ -104,7 +104,7 @@ pub struct Xen {
     pub(super) machine_to_phys: Words,
     pub(super) io: IoMemory,
     pub(super) tolls: Tolls,
-    /// Dom0's frames that nobody uses yet.
+    /// Dom0's frames that are still unused.
     pub(super) next_free: Range<u64>,
     pub(super) shared_info: SharedInfo,
     /// Dom0's, which is the only guest that runs.
@@ -171,7 +171,7 @@ impl Xen {
         });
     }
 
-    /// A frame of dom0's that nobody uses yet. They are not given back.
+    /// Allocates an unused frame of dom0. Frames are not given back.
     ///
     /// # Panics
     /// When dom0 has no more.
@@ -180,7 +180,7 @@ impl Xen {
         Mfn(next.unwrap_or_else(|| panic!("dom0 has used up its frames")))
     }
 
-    /// So many frames of dom0's that follow each other and that nobody uses yet; the first of them.
+    /// Allocates consecutive unused frames of dom0; returns the first.
     ///
     /// # Panics
     /// When dom0 has not as many.
@@ -213,7 +213,7 @@ impl Xen {
         number.checked_sub(1)
     }
 
-    /// Adds a domain with frames that nobody owns yet, and no vCPU.
+    /// Adds a domain without a vCPU. The frames become its own; they have no owner yet.
     pub fn add_domain(&mut self, domain: DomainId, frames: Range<Mfn>) {
         self.domains.insert(domain, None);
         self.own(frames.start.0..frames.end.0, domain);

@@ -15,7 +15,7 @@ use crate::x86::{Level, PageTableEntry};
 /// Set in a count by Xen itself when it continues a call: the done counter is read first.
 pub const MMU_UPDATE_PREEMPTED: u32 = 1 << 31;
 
-/// What is to be done, from the low three bits of an address.
+/// The command in the low three bits of `ptr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmuCommand {
     /// 0: write an entry.

@@ -32,21 +32,19 @@ impl Width {
 impl Xen {
     /// A load of 1, 2, 4 or 8 aligned bytes by the guest's kernel.
     pub fn load(&mut self, current: VcpuId, address: VirtualAddress, bytes: u32) -> Native {
-        self.native(current, address, (Operand::new(bytes), None)).0
+        self.native(current, address, Operand::new(bytes), None).0
     }
 
-    /// `mov` to memory, with what it involved.
+    /// `mov` of the low `bytes` of `value` to memory, with what it involved.
     pub fn store(
         &mut self,
         current: VcpuId,
         to: VirtualAddress,
-        (bytes, value): (u32, u64),
+        bytes: u32,
+        value: u64,
     ) -> (Native, Tolls) {
-        self.native(
-            current,
-            to,
-            (Operand::new(bytes), Some(Emulated::Move(value))),
-        )
+        let emulated = Some(Emulated::Move(value));
+        self.native(current, to, Operand::new(bytes), emulated)
     }
 
     /// `xchg` with memory.
@@ -54,13 +52,11 @@ impl Xen {
         &mut self,
         current: VcpuId,
         to: VirtualAddress,
-        (bytes, value): (u32, u64),
+        bytes: u32,
+        value: u64,
     ) -> (Native, Tolls) {
-        self.native(
-            current,
-            to,
-            (Operand::new(bytes), Some(Emulated::Exchange(value))),
-        )
+        let emulated = Some(Emulated::Exchange(value));
+        self.native(current, to, Operand::new(bytes), emulated)
     }
 
     /// `lock cmpxchg` with memory: `new` is stored where `old` is.
@@ -68,10 +64,12 @@ impl Xen {
         &mut self,
         current: VcpuId,
         to: VirtualAddress,
-        (bytes, old, new): (u32, u64, u64),
+        bytes: u32,
+        old: u64,
+        new: u64,
     ) -> (Native, Tolls) {
-        let emulated = Emulated::CompareExchange { old, new };
-        self.native(current, to, (Operand::new(bytes), Some(emulated)))
+        let emulated = Some(Emulated::CompareExchange { old, new });
+        self.native(current, to, Operand::new(bytes), emulated)
     }
 
     /// Loads of consecutive aligned words of one page, up to the page's end at most: one translation serves them all.
@@ -122,7 +120,8 @@ impl Xen {
         &mut self,
         current: VcpuId,
         address: VirtualAddress,
-        (operand, emulated): (Operand, Option<Emulated>),
+        operand: Operand,
+        emulated: Option<Emulated>,
     ) -> (Native, Tolls) {
         let before = self.tolls;
         let access = if emulated.is_some() {
@@ -150,7 +149,7 @@ impl Xen {
                 let fixed = emulated
                     .filter(|_| fault == PageFault::Protection)
                     .and_then(|emulated| {
-                        self.pv_ro_page_fault(current, address, (operand, emulated))
+                        self.pv_ro_page_fault(current, address, operand, emulated)
                     });
                 self.test_events(current);
                 fixed.map_or(Native::Fault(fault), Native::Done)

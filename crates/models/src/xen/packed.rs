@@ -1,6 +1,6 @@
 //! What is known of a frame, in one word, so that a tebibyte of frames that are alike takes little room.
 //!
-//! Nothing to Xen's own layout of `count_info` and `type_info`. 0 is a frame that nobody owns.
+//! Nothing to Xen's own layout of `count_info` and `type_info`. 0 is a frame without an owner.
 
 use super::domain::DomainId;
 use super::frame::{Frame, PageType};
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_frame_is_0() {
+    fn a_frame_without_owner_is_0() {
         assert_eq!(pack(Frame::default()), Some(0));
     }
 }

@@ -36,7 +36,7 @@ enum Taken {
 }
 
 impl Frame {
-    /// Takes a use, and tells whose frame it is.
+    /// Takes a use, and returns the owner of the frame.
     fn take_type(&mut self, wanted: PageType) -> (Option<DomainId>, Taken) {
         let taken = match (self.page_type == wanted, self.validated) {
             (true, true) => Taken::Valid,
@@ -127,7 +127,7 @@ impl Xen {
         };
         assert!(
             frame.type_count > 0,
-            "{mfn}: a use was given back that nobody had"
+            "{mfn}: a use was put that was not taken"
         );
         let page_type = frame.page_type;
         if let (1, true, PageType::Table(level)) = (frame.type_count, frame.validated, page_type) {

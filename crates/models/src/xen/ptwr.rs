@@ -81,7 +81,8 @@ impl Xen {
         &mut self,
         current: VcpuId,
         address: VirtualAddress,
-        (operand, emulated): (Operand, Emulated),
+        operand: Operand,
+        emulated: Emulated,
     ) -> Option<u64> {
         let mapping = PageTableEntry(self.memory.read(self.guest_l1e(current, address)?));
         if !mapping.is_present() || mapping.has(Flags::WRITABLE) {
@@ -93,7 +94,7 @@ impl Xen {
             return None;
         }
         let place = mapping.mfn().address(address.offset());
-        let emulated = self.emulate(place, (operand, emulated), domain);
+        let emulated = self.emulate(place, operand, emulated, domain);
         self.frames.put_page(mapping.mfn());
         self.tolls.emulations += u64::from(emulated.is_some());
         emulated
@@ -103,7 +104,8 @@ impl Xen {
     fn emulate(
         &mut self,
         place: MachineAddress,
-        (operand, emulated): (Operand, Emulated),
+        operand: Operand,
+        emulated: Emulated,
         domain: super::DomainId,
     ) -> Option<u64> {
         if !operand.is_aligned(place.0) {
@@ -123,15 +125,15 @@ impl Xen {
                 _ => Store::CompareExchange,
             };
             let wanted = PageTableEntry(operand.insert(word, value, place.offset()));
-            if self.ptwr_emulated_update(place, (PageTableEntry(word), wanted, store), domain)? {
-                self.count_half((operand, emulated), place);
+            if self.ptwr_emulated_update(place, PageTableEntry(word), wanted, store, domain)? {
+                self.count_half(operand, emulated, place);
                 return Some(found);
             }
         }
     }
 
     /// What was done to a half of a 32-bit guest's entry.
-    fn count_half(&mut self, (operand, emulated): (Operand, Emulated), place: MachineAddress) {
+    fn count_half(&mut self, operand: Operand, emulated: Emulated, place: MachineAddress) {
         if operand.bytes != 4 {
             return;
         }
@@ -152,7 +154,9 @@ impl Xen {
     fn ptwr_emulated_update(
         &mut self,
         place: MachineAddress,
-        (old, wanted, store): (PageTableEntry, PageTableEntry, Store),
+        old: PageTableEntry,
+        wanted: PageTableEntry,
+        store: Store,
         domain: super::DomainId,
     ) -> Option<bool> {
         let mut new = wanted;
@@ -172,7 +176,7 @@ impl Xen {
                 self.memory.write(place, new.0);
                 old
             }
-            Store::CompareExchange if !exchanged(&mut self.memory, place, (old, new)) => {
+            Store::CompareExchange if !exchanged(&mut self.memory, place, old, new) => {
                 self.put_page_from_l1e(new);
                 return Some(false);
             }
@@ -187,7 +191,8 @@ impl Xen {
 pub fn exchanged(
     memory: &mut Memory,
     place: MachineAddress,
-    (old, new): (PageTableEntry, PageTableEntry),
+    old: PageTableEntry,
+    new: PageTableEntry,
 ) -> bool {
     memory.compare_exchange(place, old.0, new.0) == old.0
 }

@@ -1,7 +1,7 @@
 //! Demand paging in virtual time: what vCPUs that touch missing pages wait for, and how fast they are together.
 //!
 //! The system is that of "Improve KVM + userfaultfd performance via KVM_EXIT_MEMORY_FAULTs on stage-2 faults" (kvm,
-//! February 2024, v7): a guest whose memory is brought in page by page, through one userfaultfd with as many readers, or
+//! February 2024, v7): a guest whose memory is populated page by page, through one userfaultfd with as many readers, or
 //! by the vCPUs' own threads when the fault is an exit. `vcpu` and `reader` say step by step which functions of the
 //! kernel are meant; `shared` which lines, locks and queues they contend for; `places` where threads are; `costs`
 //! which figure of a cost table is paid for what. All that is computed about many vCPUs comes out of a run.
@@ -28,7 +28,7 @@ pub use run::{DemandError, Ran, Spent, run};
 /// The most vCPUs.
 pub const MOST_VCPUS: u32 = 4096;
 
-/// A way to bring a page in.
+/// A way to resolve a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// The host has it already.
@@ -73,15 +73,15 @@ impl Mechanism {
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// How pages are brought in.
+    /// How faults are resolved.
     pub mechanism: Mechanism,
     /// vCPUs, each with memory of its own.
     pub vcpus: u32,
     /// Readers of the one userfaultfd, where the mechanism has any.
     pub readers: u32,
-    /// Pages brought in for each fault.
+    /// Pages populated for each fault.
     pub batch: u32,
-    /// Pages that each vCPU brings in on average while it is counted; a few hundred in all at least.
+    /// Pages that each vCPU populates on average while it is counted; a few hundred in all at least.
     pub pages: u64,
     /// Where readers are: on the CPUs of the vCPUs, or else on those after them, as long as there are any.
     pub placement: Placement,

@@ -8,7 +8,7 @@
 //!
 //! **What the model is.** A closed system: each vCPU computes for a while, flushes all others, and so on. Waiting,
 //! the share of acquisitions that wait, and the slowing down of those that compute come out of the mechanism: one
-//! ticket lock, and interrupts that stop whoever is not waiting. What goes in, and where it is from:
+//! ticket lock, and interrupts that stop every vCPU that is not waiting. What goes in, and where it is from:
 //!
 //! | figure | kind | why |
 //! |---|---|---|
@@ -21,7 +21,7 @@
 //! The change says nothing of what its vCPUs did between flushes. A later one, "use APIC ALLBUT destination shorthand
 //! when possible" (xen 5500d265a2a8, 2020), has two more profiles of `flush_lock`, of a PV shim with 32 vCPUs in x2APIC
 //! mode as well, on a machine that is not named. With their own mean holds (347,577 and 220,395 ns, CR3 loaded) the
-//! demand is the one with the least sum of squared errors, as `validate` tells them, of their four results. The four results of *this*
+//! demand is the one with the least sum of squared errors, as `validate` computes them, of their four results. The four results of *this*
 //! publication are predictions. Over two million flushes (`cargo run --release -p pagetoll-sim --example
 //! flush_profile`; with `-- --fit`, the search):
 //!
@@ -64,7 +64,7 @@ pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith
 ///
 /// # Errors
 ///
-/// Costs or a setup that make no sense; a deadlock, with who waits for whom.
+/// Invalid costs or setup; a deadlock, with what each task waits for.
 pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfile, FlushError> {
     let (mut engine, shim) = build(costs, setup, seed)?;
     engine.run()?;

@@ -30,7 +30,7 @@ pub use compare::{Errors, Summary, summary};
 /// Rates are those of the steady state, so pages are few.
 const RANGE: Range = Range {
     defaults: Defaults {
-        // Pages that each vCPU brings in while it is counted; a few hundred in all at least.
+        // Pages that each vCPU populates while it is counted; a few hundred in all at least.
         pages: Pages(6),
         batches: &[1],
         runs: 1,
@@ -255,7 +255,7 @@ fn tolls(scenario: &Scenario, ran: &Ran) -> Vec<Toll> {
     let served: f64 = ran.reader.values().sum();
     // Threads are charged from start to end, the cost is that of the steady state: what is charged is never more.
     let steady = (cost / awake).min(1.0);
-    // A reader also polls while nobody waits for it: no more is shown of it than the vCPU slept.
+    // A reader also polls while no vCPU waits for it: no more of its time is shown than the vCPU slept.
     let shown = ((cost - awake) / served).clamp(0.0, 1.0);
     let own = ran.vcpu.iter();
     let own = own.map(|(name, &nanos)| (name.clone(), nanos * steady));

@@ -12,7 +12,7 @@ use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{
     Defaults, Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
 };
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use rayon::prelude::*;
 

@@ -75,7 +75,7 @@ pub(super) struct Clearing {
     loaded: PageTableEntry,
     /// What the mechanism returns for each entry.
     pub(super) returned: [PageTableEntry; PAGES],
-    /// Entries whose translation the other CPU has forgotten: the page may be given to somebody else.
+    /// Entries whose translation the other CPU has forgotten: the page may be given away.
     pub(super) flushed: [bool; PAGES],
 }
 
@@ -90,7 +90,7 @@ impl Clearing {
         }
     }
 
-    /// The same without the flushes, as nobody should do it.
+    /// The same without the flushes: a negative control.
     #[cfg(test)]
     pub(super) fn without_flush(mut self) -> Self {
         for action in &mut self.program {
@@ -111,18 +111,18 @@ impl Clearing {
         self.next == self.program.len()
     }
 
-    /// Does the next step and tells it.
+    /// Does the next step, and describes it.
     pub(super) fn step(&mut self, memory: &mut Memory, other: &mut Cpu) -> String {
         let action = self.program[self.next];
         self.next += 1;
         match action {
             Action::Read(page) => {
                 self.returned[page] = entry(memory, place(page));
-                format!("guest reads entry {page}: {}", told(self.returned[page]))
+                format!("guest reads entry {page}: {}", letters(self.returned[page]))
             }
             Action::Load(page) => {
                 self.loaded = entry(memory, place(page));
-                format!("Xen reads entry {page}: {}", told(self.loaded))
+                format!("Xen reads entry {page}: {}", letters(self.loaded))
             }
             Action::Compare(page) => self.compare(page),
             Action::Exchange(page) => self.exchange(page, memory),
@@ -134,13 +134,13 @@ impl Clearing {
             Action::Swap(page) => {
                 let found = swapped(memory, place(page), PageTableEntry::EMPTY);
                 self.returned[page] = found;
-                format!("Xen exchanges entry {page} for 0: {}", told(found))
+                format!("Xen exchanges entry {page} for 0: {}", letters(found))
             }
             Action::ReadBack(page) => {
                 let left = entry(memory, place(page));
                 let bits = left.flags() & (Flags::ACCESSED | Flags::DIRTY);
                 self.returned[page] = self.returned[page].with(bits);
-                format!("guest reads back entry {page}: {}", told(left))
+                format!("guest reads back entry {page}: {}", letters(left))
             }
             Action::Flush(page) => {
                 other.tlb.flush_page(other.pcid, address(page));
@@ -155,7 +155,7 @@ impl Clearing {
         }
     }
 
-    /// A guest whose comparison fails tries again with what it was told.
+    /// A guest whose comparison fails tries again with the value that it got.
     fn compare(&mut self, page: usize) -> String {
         if self.loaded != self.returned[page] {
             self.returned[page] = self.loaded;
@@ -166,9 +166,9 @@ impl Clearing {
     }
 
     fn exchange(&mut self, page: usize, memory: &mut Memory) -> String {
-        if exchanged(memory, place(page), (self.loaded, PageTableEntry::EMPTY)) {
+        if exchanged(memory, place(page), self.loaded, PageTableEntry::EMPTY) {
             self.returned[page] = self.loaded;
-            return format!("Xen stores 0 over {} in entry {page}", told(self.loaded));
+            return format!("Xen stores 0 over {} in entry {page}", letters(self.loaded));
         }
         // The instruction begins again, with its own load.
         let load = |action: &Action| matches!(action, Action::Load(_));
@@ -188,7 +188,7 @@ impl Clearing {
                 self.next -= 1;
                 format!(
                     "entry {page} has changed: Xen tries again over {}",
-                    told(found)
+                    letters(found)
                 )
             }
         }
@@ -200,13 +200,13 @@ fn entry(memory: &Memory, place: MachineAddress) -> PageTableEntry {
 }
 
 /// P, A and D of an entry.
-fn told(entry: PageTableEntry) -> String {
-    let bits = [
+fn letters(entry: PageTableEntry) -> String {
+    let letters = [
         (Flags::PRESENT, 'P'),
         (Flags::ACCESSED, 'A'),
         (Flags::DIRTY, 'D'),
     ];
-    let set = bits.iter().filter(|(flag, _)| entry.has(*flag));
+    let set = letters.iter().filter(|(flag, _)| entry.has(*flag));
     let word: String = set.map(|(_, letter)| letter).collect();
     if word.is_empty() {
         "0".to_owned()

@@ -1,7 +1,7 @@
 //! Enabling events while Xen sends some: whether any is left unseen. A step is one access to a word that both share,
 //! and is done by the very functions that the simulated Xen and its guests are made of.
 //!
-//! Xen runs elsewhere, so it interrupts the guest's CPU when it has told it something; the interrupt is taken between
+//! Xen runs elsewhere, so it interrupts the guest's CPU after it has set the upcall pending; the interrupt is taken between
 //! two steps of the guest, at any time after.
 
 use std::collections::HashSet;
@@ -32,12 +32,12 @@ impl Enabling {
     }
 }
 
-/// What came of all orders.
+/// The result over all orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExploredEvents {
     /// Different states that were met.
     pub states: u64,
-    /// States at whose end an event is pending that nobody will look at.
+    /// Final states in which an event is pending that the guest never looks at.
     pub lost: u64,
     /// The shortest order that loses one, a line each step.
     pub losing: Option<Vec<&'static str>>,
@@ -64,7 +64,7 @@ enum Handler {
 enum Send {
     SetPending,
     Select,
-    Tell,
+    SetUpcall,
     Interrupt,
 }
 
@@ -124,7 +124,7 @@ impl ExploredEvents {
         let mut layer = vec![(race, Vec::new())];
         while !layer.is_empty() {
             let mut next = Vec::new();
-            for (race, told) in layer {
+            for (race, order) in layer {
                 self.states += 1;
                 let before = next.len();
                 for side in [Side::Guest, Side::Xen, Side::Interrupt] {
@@ -132,24 +132,24 @@ impl ExploredEvents {
                     if let Some(step) = after.step(side)
                         && known.insert(after.clone())
                     {
-                        let told = told.iter().copied().chain([step]);
-                        next.push((after, told.collect()));
+                        let longer = order.iter().copied().chain([step]);
+                        next.push((after, longer.collect()));
                     }
                 }
                 if next.len() == before && race.is_at_end() {
-                    self.end(&race, told);
+                    self.end(&race, order);
                 }
             }
             layer = next;
         }
     }
 
-    fn end(&mut self, race: &Race, told: Vec<&'static str>) {
+    fn end(&mut self, race: &Race, order: Vec<&'static str>) {
         let pending = race.shared.pending.iter().any(|word| *word != 0);
         self.lost += u64::from(pending);
-        let shorter = |known: &Vec<_>| told.len() < known.len();
+        let shorter = |known: &Vec<_>| order.len() < known.len();
         if pending && self.losing.as_ref().is_none_or(shorter) {
-            self.losing = Some(told);
+            self.losing = Some(order);
         }
     }
 }
@@ -162,7 +162,7 @@ impl Race {
             && !self.interrupt
     }
 
-    /// Lets one side do its next step, and tells it; `None`: it has none.
+    /// Lets one side do its next step, and describes it; `None`: it has none.
     fn step(&mut self, side: Side) -> Option<&'static str> {
         match (side, self.handler) {
             (Side::Guest, Some(step)) => Some(self.handle(step)),
@@ -176,12 +176,12 @@ impl Race {
     }
 
     /// The way out of Xen (`test_guest_events`), after which the callback runs if it was entered.
-    fn leave(&mut self, told: &'static str) -> &'static str {
+    fn leave(&mut self, step: &'static str) -> &'static str {
         if self.info.wants_upcall() {
             self.info.upcall_mask = true;
             self.handler = Some(Handler::ClearAndSelect);
         }
-        told
+        step
     }
 
     fn enable(&mut self) -> Option<&'static str> {
@@ -202,7 +202,7 @@ impl Race {
     }
 
     fn handle(&mut self, step: Handler) -> &'static str {
-        let (told, next) = match step {
+        let (done, next) = match step {
             Handler::ClearAndSelect => {
                 self.words = self.info.take_selected().collect();
                 (
@@ -232,13 +232,13 @@ impl Race {
             }
         };
         self.handler = next;
-        told
+        done
     }
 
     fn send(&mut self) -> Option<&'static str> {
         let (&number, rest) = self.sending.split_first()?;
         let port = Port::new(number)?;
-        let (told, next) = match self.send {
+        let (done, next) = match self.send {
             Send::SetPending => {
                 let before = self.shared.test_and_set_pending(port);
                 let next = (!before && !self.shared.is_masked(port)).then_some(Send::Select);
@@ -246,9 +246,9 @@ impl Race {
             }
             Send::Select => {
                 let before = self.info.test_and_select(port);
-                ("Xen selects its word", (!before).then_some(Send::Tell))
+                ("Xen selects its word", (!before).then_some(Send::SetUpcall))
             }
-            Send::Tell => {
+            Send::SetUpcall => {
                 let before = std::mem::replace(&mut self.info.upcall_pending, true);
                 (
                     "Xen sets the upcall pending",
@@ -264,7 +264,7 @@ impl Race {
             self.sending = rest;
         }
         self.send = next.unwrap_or(Send::SetPending);
-        Some(told)
+        Some(done)
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_before_unmasking_does_and_the_order_is_told() {
+    fn looking_before_unmasking_loses_an_event_and_the_order_is_reported() {
         let explored = search_events(Enabling::LookFirst);
         assert!(explored.lost > 0, "{explored:?}");
         let losing = explored.losing.unwrap();

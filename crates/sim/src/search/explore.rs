@@ -88,11 +88,11 @@ fn look_ahead(race: &Race, known: &mut HashMap<Key, Ahead>) -> Ahead {
     ahead
 }
 
-/// The shortest losing order, told step by step.
+/// The shortest losing order, step by step.
 fn follow(mut race: Race, known: &HashMap<Key, Ahead>) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut order = Vec::new();
     while let Some((_, Some(side))) = known.get(&race.key()).and_then(|ahead| ahead.losing) {
-        told.push(race.step(side));
+        order.push(race.step(side));
     }
-    told
+    order
 }

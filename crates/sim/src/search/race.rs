@@ -51,7 +51,7 @@ pub(super) struct Race {
     clearing: Clearing,
     touching: Touching,
     before: [PageTableEntry; PAGES],
-    /// A page was touched after it could have been given to somebody else.
+    /// A page was touched after it could have been given away.
     late: bool,
 }
 
@@ -119,21 +119,21 @@ impl Race {
         }
     }
 
-    /// Lets one side do its next step, and tells it.
+    /// Lets one side do its next step, and describes it.
     pub(super) fn step(&mut self, side: Side) -> String {
         match side {
             Side::Clearing => {
-                let told = self.clearing.step(&mut self.memory, &mut self.cpu);
-                format!("clearing CPU: {told}")
+                let step = self.clearing.step(&mut self.memory, &mut self.cpu);
+                format!("clearing CPU: {step}")
             }
             Side::Touching => {
                 let before = self.touching.touches;
-                let told = self.touching.step(&mut self.memory, &mut self.cpu);
+                let step = self.touching.step(&mut self.memory, &mut self.cpu);
                 let given_away = (0..PAGES).any(|page| {
                     self.clearing.flushed[page] && self.touching.touches[page] != before[page]
                 });
                 self.late |= given_away;
-                format!("other CPU:    {told}")
+                format!("other CPU:    {step}")
             }
         }
     }

@@ -61,7 +61,7 @@ impl Touching {
         self.phase == Phase::Begin
     }
 
-    /// Does the next step and tells it.
+    /// Does the next step, and describes it.
     pub(super) fn step(&mut self, memory: &mut Memory, cpu: &mut Cpu) -> String {
         let (page, access) = self.script[self.next];
         let request = (access, Privilege::User);

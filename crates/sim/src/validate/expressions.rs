@@ -14,8 +14,8 @@ use crate::routes::price::Item;
 use crate::routes::tariff::item;
 use crate::routes::{fault, flush, irq, switch};
 use pagetoll_models::linux::{self, ForeignMap, ForeignMapped, GetAndClear, Walked, Zap};
+use pagetoll_models::xen::FullFlush;
 use pagetoll_models::xen::Width;
-use pagetoll_models::xen::cr4::FullFlush;
 
 /// The tables that price comparisons.
 const PV_DOM0: &str = "xen-pv-dom0";
@@ -34,7 +34,7 @@ pub(crate) struct Expression {
     id: &'static str,
     /// The table that prices it.
     pub(crate) costs: &'static str,
-    /// Runs what is to be priced.
+    /// Runs the route; prices are attached later.
     pub(crate) prepare: fn() -> Result<Model, BillingError>,
 }
 

@@ -24,11 +24,11 @@ use crate::validate::middle;
 /// A measured rate and the model's, in pages of all vCPUs together for each second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// How pages were brought in.
+    /// How faults were resolved.
     pub mechanism: pagetoll_bill::Mechanism,
     /// By how many vCPUs.
     pub vcpus: u32,
-    /// Pages brought in for a fault.
+    /// Pages populated for each fault.
     pub batch: u32,
     /// The median of the runs.
     pub measured: f64,

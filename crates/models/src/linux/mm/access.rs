@@ -1,4 +1,4 @@
-//! Accesses of a word, by whoever may have to sleep for it.
+//! Accesses of a word, by a thread that may have to sleep for it.
 
 use pagetoll_units::Hva;
 
@@ -22,14 +22,14 @@ impl Access {
     }
 }
 
-/// What came of an access.
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessed {
     /// The word that was read or written.
     Done(u64),
     /// `EFAULT`.
     Error,
-    /// The thread sleeps in a userfaultfd's queue; whoever wakes it tries again.
+    /// The thread sleeps in a userfaultfd's queue, and retries once woken.
     Sleeps,
 }
 
@@ -44,7 +44,7 @@ impl Mm {
         }
     }
 
-    /// Makes a page accessible, or puts the thread to sleep until somebody else has: `get_user_pages_unlocked`.
+    /// Makes a page accessible, or puts the thread to sleep until another one has: `get_user_pages_unlocked`.
     pub(crate) fn fault_in_or_sleep(
         &mut self,
         thread: ThreadId,
@@ -57,7 +57,7 @@ impl Mm {
             Err(Faulted::Userfault(uffd, reason)) => {
                 let fault = Fault {
                     thread,
-                    address: self.told_address(uffd, at),
+                    address: self.message_address(uffd, at),
                     reason,
                     write: access.is_write(),
                 };
@@ -69,8 +69,8 @@ impl Mm {
 
     /// The address in a userfaultfd's message, by which it is woken, too: that of the page, large as it is, or the very
     /// one that was touched (`vmf->address`, `vmf->real_address`).
-    fn told_address(&self, uffd: UffdId, at: Hva) -> Hva {
-        match self.tells_exactly(uffd) {
+    fn message_address(&self, uffd: UffdId, at: Hva) -> Hva {
+        match self.has_exact_address(uffd) {
             true => at,
             false => Hva(self.page_of(at)),
         }

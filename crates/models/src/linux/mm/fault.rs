@@ -5,14 +5,14 @@
 //! | [`Mm::fault_in`] | `handle_mm_fault`, `handle_pte_fault` |
 //! | `missing` | `do_anonymous_page`; `do_fault`, `shmem_get_folio_gfp`; `hugetlb_no_page` |
 //! | `write_protected` | `do_wp_page` |
-//! | `tell` | `handle_userfault` up to its wait |
+//! | `handle_userfault` | `handle_userfault` up to its wait |
 
 use pagetoll_units::Hva;
 
 use super::{Access, Mapped, Mm, Modes, Page, Permission, Pte, Vma};
 use crate::linux::userfaultfd::UffdId;
 
-/// Why a userfaultfd is told of a fault.
+/// Why a fault goes to a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is no page (`VM_UFFD_MISSING`).
@@ -23,12 +23,12 @@ pub enum Reason {
     WriteProtect,
 }
 
-/// Why a page could not be had.
+/// Why a page cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faulted {
-    /// Nobody can bring it in: `EFAULT`.
+    /// The page cannot be populated: `EFAULT`.
     Error,
-    /// A userfaultfd has to be told, and to answer.
+    /// A userfaultfd gets the fault, and has to resolve it.
     Userfault(UffdId, Reason),
 }
 
@@ -66,7 +66,7 @@ impl Mm {
 
     fn missing(&mut self, vma: &Vma, at: Hva, access: Access) -> Result<Pte, Faulted> {
         let Some((file, index)) = vma.file_page(at) else {
-            self.tell(vma, Reason::Missing)?;
+            self.handle_userfault(vma, Reason::Missing)?;
             return Ok(match access.is_write() {
                 true => Pte::of(vma, Mapped::Private(Page::ZERO)),
                 false => Pte::readable(Mapped::Zero),
@@ -74,9 +74,9 @@ impl Mm {
         };
         let cached = self.files.get(file.0).and_then(|cache| cache.page(index));
         match cached {
-            Some(_) => self.tell(vma, Reason::Minor)?,
+            Some(_) => self.handle_userfault(vma, Reason::Minor)?,
             None => {
-                self.tell(vma, Reason::Missing)?;
+                self.handle_userfault(vma, Reason::Missing)?;
                 if let Some(cache) = self.files.get_mut(file.0) {
                     cache.set(index, Page::ZERO);
                 }
@@ -87,7 +87,7 @@ impl Mm {
 
     fn write_protected(&mut self, vma: &Vma, at: Hva, mut pte: Pte) -> Result<(), Faulted> {
         if pte.uffd_wp {
-            self.tell(vma, Reason::WriteProtect)?;
+            self.handle_userfault(vma, Reason::WriteProtect)?;
         }
         if pte.mapped == Mapped::Zero {
             pte.mapped = Mapped::Private(Page::ZERO);
@@ -97,15 +97,15 @@ impl Mm {
         Ok(())
     }
 
-    /// Refuses if the area's userfaultfd wants to be told.
-    fn tell(&self, vma: &Vma, reason: Reason) -> Result<(), Faulted> {
+    /// Fails if the area is registered for faults of this kind.
+    fn handle_userfault(&self, vma: &Vma, reason: Reason) -> Result<(), Faulted> {
         let mode = match reason {
             Reason::Missing => Modes::MISSING,
             Reason::Minor => Modes::MINOR,
             Reason::WriteProtect => Modes::WP,
         };
         match vma.registration {
-            Some((uffd, modes)) if modes.has(mode) => Err(match self.waits_on(uffd) {
+            Some((uffd, modes)) if modes.contains(mode) => Err(match self.waits_on(uffd) {
                 true => Faulted::Userfault(uffd, reason),
                 false => Faulted::Error,
             }),

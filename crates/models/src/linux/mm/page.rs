@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{FileId, Vma};
 
-/// What a page holds, as far as it is told apart: its first word, and the word that fills the rest.
+/// The content of a page, compressed: its first word, and the word that fills the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Bytes 0 to 7.
@@ -49,7 +49,7 @@ pub struct Pte {
     pub writable: bool,
     /// Whether a userfaultfd protects it from writes (`pte_uffd_wp`).
     pub uffd_wp: bool,
-    /// Which of all changes of this address space set it. Whoever keeps a translation (KVM, by its MMU notifier) may
+    /// Which of all changes of this address space set it. A holder of a translation (KVM, by its MMU notifier) may
     /// use it as long as this is the same.
     pub serial: u64,
 }

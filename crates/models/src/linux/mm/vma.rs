@@ -31,24 +31,16 @@ pub enum Permission {
     ReadForGood,
 }
 
-/// What a userfaultfd is told of in an area: `UFFDIO_REGISTER_MODE_*` as bits of include/uapi/linux/userfaultfd.h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Modes(pub u64);
-
-impl Modes {
-    /// Pages that are not there.
-    pub const MISSING: Self = Self(1 << 0);
-    /// Writes to pages that are protected.
-    pub const WP: Self = Self(1 << 1);
-    /// Pages that the page cache has and this mapping has not.
-    pub const MINOR: Self = Self(1 << 2);
-    /// All that Linux 6.18 knows (`UFFD_API_REGISTER_MODES`).
-    pub const ALL: Self = Self(7);
-
-    /// Whether all of these are among them.
-    #[must_use]
-    pub const fn has(self, modes: Self) -> bool {
-        self.0 & modes.0 == modes.0
+bitflags::bitflags! {
+    /// Faults of an area that go to its userfaultfd: `UFFDIO_REGISTER_MODE_*` as bits of include/uapi/linux/userfaultfd.h.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Modes: u64 {
+        /// Pages that are not there.
+        const MISSING = 1 << 0;
+        /// Writes to pages that are protected.
+        const WP = 1 << 1;
+        /// Pages that the page cache has and this mapping has not.
+        const MINOR = 1 << 2;
     }
 }
 
@@ -63,7 +55,7 @@ pub struct Vma {
     pub backing: Backing,
     /// What may be done with it.
     pub permission: Permission,
-    /// The userfaultfd that watches it, and what it is told of.
+    /// The userfaultfd that watches it, and for which faults.
     pub registration: Option<(UffdId, Modes)>,
 }
 
@@ -77,10 +69,11 @@ impl Vma {
         }
     }
 
-    /// Whether a userfaultfd is told of all these.
+    /// Whether a userfaultfd gets all these faults.
     #[must_use]
     pub fn watches(&self, modes: Modes) -> bool {
-        self.registration.is_some_and(|(_, own)| own.has(modes))
+        self.registration
+            .is_some_and(|(_, own)| own.contains(modes))
     }
 
     /// Whether its pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's write
@@ -90,10 +83,10 @@ impl Vma {
         self.permission == Permission::ReadWrite && !notifies
     }
 
-    /// Whether the kernel can tell of these at all: `vma_can_userfault`.
+    /// Whether the kernel can report these faults at all: `vma_can_userfault`.
     #[must_use]
     pub const fn can_userfault(&self, modes: Modes) -> bool {
-        !(matches!(self.backing, Backing::Anonymous) && modes.has(Modes::MINOR))
+        !(matches!(self.backing, Backing::Anonymous) && modes.contains(Modes::MINOR))
     }
 
     /// The page of its file at an address: `linear_page_index`.

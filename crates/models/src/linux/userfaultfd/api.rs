@@ -22,33 +22,27 @@ pub struct Opened {
     pub user_mode_only: bool,
 }
 
-/// `UFFD_FEATURE_*`: bits of include/uapi/linux/userfaultfd.h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features(pub u64);
-
-impl Features {
-    /// Faults are errors to whoever faulted.
-    pub const SIGBUS: Self = Self(1 << 7);
-    /// Messages have the address that was touched, not that of its page.
-    pub const EXACT_ADDRESS: Self = Self(1 << 11);
-    /// Protection from writes holds where no page is mapped, too.
-    pub const WP_UNPOPULATED: Self = Self(1 << 13);
-    /// Protection resolves itself; needs [`Self::WP_UNPOPULATED`] and brings it.
-    pub const WP_ASYNC: Self = Self(1 << 15);
-    /// All that Linux 6.18 has on x86-64 (`UFFD_API_FEATURES`).
-    pub const ALL: Self = Self((1 << 17) - 1);
-
-    /// Whether all of these are among them.
-    #[must_use]
-    pub const fn has(self, features: Self) -> bool {
-        self.0 & features.0 == features.0
+bitflags::bitflags! {
+    /// `UFFD_FEATURE_*`: bits of include/uapi/linux/userfaultfd.h.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Features: u64 {
+        /// A fault fails the access: SIGBUS, or `EFAULT` of a system call.
+        const SIGBUS = 1 << 7;
+        /// Messages have the address that was touched, not that of its page.
+        const EXACT_ADDRESS = 1 << 11;
+        /// Protection from writes holds where no page is mapped, too.
+        const WP_UNPOPULATED = 1 << 13;
+        /// Protection resolves itself; needs [`Self::WP_UNPOPULATED`] and brings it.
+        const WP_ASYNC = 1 << 15;
+        /// The others that Linux 6.18 has on x86-64 (`UFFD_API_FEATURES`).
+        const OTHERS = (1 << 17) - 1;
     }
 }
 
 /// What poll(2) says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Nobody waits to be read.
+    /// No unread fault.
     Nothing,
     /// `POLLIN`.
     In,
@@ -107,22 +101,22 @@ impl Mm {
         (api, features): (u64, Features),
     ) -> Result<(), Errno> {
         let found = self.open_userfaultfd(uffd)?;
-        let known = Features::ALL.has(features);
+        let known = Features::all().contains(features);
         if api != UFFD_API || !known || found.features.is_some() {
             return Err(Errno::Inval);
         }
-        let brings = match features.has(Features::WP_ASYNC) {
+        let brings = match features.contains(Features::WP_ASYNC) {
             true => Features::WP_UNPOPULATED,
             false => Features::default(),
         };
-        found.features = Some(Features(features.0 | brings.0));
+        found.features = Some(features | brings);
         Ok(())
     }
 
-    /// read(2) into a buffer of so many bytes, with room for one message at most.
+    /// read(2) into a buffer of `bytes`; returns one message at most.
     ///
     /// # Errors
-    /// `EAGAIN` when nobody waits to be read; `EINVAL` before `UFFDIO_API` or without room.
+    /// `EAGAIN` without an unread fault; `EINVAL` before `UFFDIO_API` or without room.
     pub fn read_userfaultfd(&mut self, uffd: UffdId, bytes: u64) -> Result<Received, Errno> {
         let (found, _) = self.agreed(uffd)?;
         if bytes < MESSAGE {
@@ -167,18 +161,20 @@ impl Mm {
     /// Whether faults wait in a userfaultfd's queue; else they are errors. Every fault here is the kernel's own.
     pub(in crate::linux) fn waits_on(&self, uffd: UffdId) -> bool {
         self.userfaultfds.get(uffd.0).is_some_and(|found| {
-            let sigbus = found.features.is_some_and(|own| own.has(Features::SIGBUS));
+            let sigbus = found
+                .features
+                .is_some_and(|own| own.contains(Features::SIGBUS));
             !sigbus && !found.opened.user_mode_only
         })
     }
 
     /// Whether messages have the very address that was touched.
-    pub(in crate::linux) fn tells_exactly(&self, uffd: UffdId) -> bool {
+    pub(in crate::linux) fn has_exact_address(&self, uffd: UffdId) -> bool {
         let features = self
             .userfaultfds
             .get(uffd.0)
             .and_then(|found| found.features);
-        features.is_some_and(|own| own.has(Features::EXACT_ADDRESS))
+        features.is_some_and(|own| own.contains(Features::EXACT_ADDRESS))
     }
 
     /// A thread falls asleep.

@@ -34,7 +34,7 @@ pub struct Fill {
     pub mode: u64,
 }
 
-/// What came of it.
+/// The result of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// What the call returned.
@@ -196,9 +196,9 @@ impl Mm {
 
     /// What the calling thread finds at an address: `copy_from_user`, which faults pages in.
     fn page_at(&mut self, at: Hva) -> Result<Page, Errno> {
-        let brought = self.fault_in(at, crate::linux::mm::Access::Read);
+        let faulted = self.fault_in(at, crate::linux::mm::Access::Read);
         // A thread that copies from memory that its own userfaultfd watches sleeps for ever; no script does.
-        brought.map_err(|_| Errno::Fault)?;
+        faulted.map_err(|_| Errno::Fault)?;
         self.content(at).ok_or(Errno::Fault)
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits for a page: the queue of faults that nobody has read, and the queue of those that somebody has.
+//! Threads that wait for a page: the queue of unread faults, and the queue of those that were read.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ pub struct ThreadId(pub u32);
 pub struct Fault {
     /// Who sleeps.
     pub thread: ThreadId,
-    /// The address that is told, and by which it is woken: of the page, or that which was touched.
+    /// The address that the message carries and by which the thread is woken: of the page, or the exact one.
     pub address: Hva,
-    /// Why the userfaultfd is told.
+    /// Why the userfaultfd gets it.
     pub reason: Reason,
     /// Whether it was a write.
     pub write: bool,
@@ -38,7 +38,7 @@ impl Queues {
         self.pending.push_back(fault);
     }
 
-    /// The oldest fault that nobody has read; from now on it has been: `userfaultfd_ctx_read`.
+    /// Moves the oldest unread fault to the queue of read ones: `userfaultfd_ctx_read`.
     pub fn refile(&mut self) -> Option<Fault> {
         let fault = self.pending.pop_front()?;
         self.read.push_back(fault);
@@ -61,7 +61,7 @@ impl Queues {
         woken
     }
 
-    /// Faults that nobody has read.
+    /// Number of unread faults.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()

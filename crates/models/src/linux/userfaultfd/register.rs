@@ -4,21 +4,21 @@ use super::{Features, Range, ThreadId, UffdId};
 use crate::linux::Errno;
 use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, TASK_SIZE, Vma};
 
-/// The calls that will work on a range, as `UFFDIO_REGISTER` tells: a bit for each, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ioctls(pub u64);
-
-impl Ioctls {
-    /// `_UFFDIO_WAKE`.
-    pub const WAKE: u64 = 1 << 2;
-    /// `_UFFDIO_COPY`.
-    pub const COPY: u64 = 1 << 3;
-    /// `_UFFDIO_ZEROPAGE`.
-    pub const ZEROPAGE: u64 = 1 << 4;
-    /// `_UFFDIO_WRITEPROTECT`.
-    pub const WRITEPROTECT: u64 = 1 << 6;
-    /// `_UFFDIO_CONTINUE`.
-    pub const CONTINUE: u64 = 1 << 7;
+bitflags::bitflags! {
+    /// The calls that will work on a range, as `UFFDIO_REGISTER` reports them: a bit for each, by its number.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Ioctls: u64 {
+        /// `_UFFDIO_WAKE`.
+        const WAKE = 1 << 2;
+        /// `_UFFDIO_COPY`.
+        const COPY = 1 << 3;
+        /// `_UFFDIO_ZEROPAGE`.
+        const ZEROPAGE = 1 << 4;
+        /// `_UFFDIO_WRITEPROTECT`.
+        const WRITEPROTECT = 1 << 6;
+        /// `_UFFDIO_CONTINUE`.
+        const CONTINUE = 1 << 7;
+    }
 }
 
 /// `validate_range`, with what `validate_unaligned_range` leaves to it.
@@ -40,11 +40,11 @@ pub(super) fn validate_unaligned_range(range: Range) -> Result<(u64, u64), Errno
 }
 
 impl Mm {
-    /// `UFFDIO_REGISTER`: from now on the userfaultfd is told of these faults in the range. Gives what can be called
+    /// `UFFDIO_REGISTER`: from now on these faults of the range go to the userfaultfd. Returns the calls that work
     /// on it.
     ///
     /// # Errors
-    /// `EINVAL` for modes or ranges that make no sense, for no memory at all, or for memory that cannot be watched so;
+    /// `EINVAL` for invalid modes or ranges, for no memory at all, or for memory that cannot be watched so;
     /// `EPERM` for memory that can never be written; `EBUSY` for memory that another userfaultfd watches.
     pub fn uffdio_register(
         &mut self,
@@ -53,7 +53,7 @@ impl Mm {
         modes: Modes,
     ) -> Result<Ioctls, Errno> {
         let (_, features) = self.agreed(uffd)?;
-        if modes.0 == 0 || !Modes::ALL.has(modes) {
+        if modes.is_empty() || !Modes::all().contains(modes) {
             return Err(Errno::Inval);
         }
         let (start, end) = validate_range(range)?;
@@ -92,7 +92,7 @@ impl Mm {
     /// `UFFDIO_UNREGISTER`: the range is an ordinary one again. Wakes those who wait for missing pages of it.
     ///
     /// # Errors
-    /// `EINVAL` for a range that makes no sense, has no memory, or is watched by another userfaultfd.
+    /// `EINVAL` for a range that is invalid, has no memory, or is watched by another userfaultfd.
     pub fn uffdio_unregister(
         &mut self,
         uffd: UffdId,
@@ -121,7 +121,7 @@ impl Mm {
     /// `UFFDIO_WAKE`.
     ///
     /// # Errors
-    /// `EINVAL` for a range that makes no sense.
+    /// `EINVAL` for an invalid range.
     pub fn uffdio_wake(&mut self, uffd: UffdId, range: Range) -> Result<Vec<ThreadId>, Errno> {
         self.agreed(uffd)?;
         let within = validate_range(range)?;
@@ -137,7 +137,7 @@ impl Mm {
         )
     }
 
-    /// `userfaultfd_clear_vma`: nobody watches, nothing is protected.
+    /// `userfaultfd_clear_vma`: drops registration and write protection.
     pub(super) fn clear_registration(&mut self, within: (u64, u64)) {
         self.resolve_write_protection(within);
         self.set_registration(within, None);
@@ -146,7 +146,7 @@ impl Mm {
 
 /// `vma_can_userfault`: protection alone that resolves itself goes with any memory.
 fn can_userfault(vma: &Vma, modes: Modes, features: Features) -> bool {
-    let resolves_itself = features.has(Features::WP_ASYNC) && modes == Modes::WP;
+    let resolves_itself = features.contains(Features::WP_ASYNC) && modes == Modes::WP;
     resolves_itself || vma.can_userfault(modes)
 }
 
@@ -159,11 +159,11 @@ fn ioctls(vmas: &[Vma], modes: Modes) -> Ioctls {
     {
         bits |= Ioctls::ZEROPAGE;
     }
-    if modes.has(Modes::WP) {
+    if modes.contains(Modes::WP) {
         bits |= Ioctls::WRITEPROTECT;
     }
-    if modes.has(Modes::MINOR) {
+    if modes.contains(Modes::MINOR) {
         bits |= Ioctls::CONTINUE;
     }
-    Ioctls(bits)
+    bits
 }

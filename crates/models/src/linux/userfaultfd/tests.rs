@@ -36,7 +36,7 @@ fn fault(thread: u32, page: u64) -> Fault {
 proptest! {
     /// One list of who sleeps, with a mark for what was read, is all that the two queues are.
     #[test]
-    fn nobody_is_lost_and_nobody_is_woken_twice(steps in steps()) {
+    fn no_thread_is_lost_or_woken_twice(steps in steps()) {
         let mut queues = Queues::default();
         let mut sleepers: Vec<(Fault, bool)> = Vec::new();
         for (step, thread) in steps.into_iter().zip(0..) {
@@ -78,7 +78,7 @@ proptest! {
     /// However areas are cut and joined, each page is watched as the last call on it said, and no two areas that could
     /// be one are two.
     #[test]
-    fn each_page_is_watched_as_it_was_last_told(
+    fn each_page_is_watched_as_last_registered(
         calls in proptest::collection::vec((any::<bool>(), 0_u64..12, 1_u64..6), 1..40)
     ) {
         let (mut mm, uffd) = watched(12);

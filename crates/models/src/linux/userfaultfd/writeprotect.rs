@@ -24,7 +24,7 @@ impl Mm {
     /// `UFFDIO_WRITEPROTECT`: protects, or without `MODE_WP` resolves. Gives who was woken.
     ///
     /// # Errors
-    /// `EINVAL` for a range or mode that makes no sense; `ENOENT` for memory that is not registered for it, with what
+    /// `EINVAL` for an invalid range or mode; `ENOENT` for memory that is not registered for it, with what
     /// came before it done.
     pub fn uffdio_writeprotect(
         &mut self,
@@ -62,8 +62,8 @@ impl Mm {
 
     /// `change_protection` with `MM_CP_UFFD_WP`.
     fn write_protect(&mut self, vma: &Vma, (start, end): (u64, u64), features: Features) {
-        let marks =
-            !matches!(vma.backing, Backing::Anonymous) || features.has(Features::WP_UNPOPULATED);
+        let marks = !matches!(vma.backing, Backing::Anonymous)
+            || features.contains(Features::WP_UNPOPULATED);
         let mut at = start;
         while at < end {
             let entry = self.pte(Hva(at)).copied();
@@ -75,7 +75,7 @@ impl Mm {
         }
     }
 
-    /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, and nobody is told.
+    /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, without a message.
     pub(super) fn resolve_write_protection(&mut self, (start, end): (u64, u64)) {
         let mut at = start;
         while at < end {

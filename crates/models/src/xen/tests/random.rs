@@ -92,7 +92,7 @@ impl Bench {
     }
 
     fn entry(&self, to: usize, flags: u64) -> PageTableEntry {
-        PageTableEntry::new(self.target(to), Flags::of(flags))
+        PageTableEntry::new(self.target(to), Flags::from_bits_truncate(flags))
     }
 
     fn run(&mut self, op: &Op) {
@@ -146,10 +146,10 @@ impl Bench {
                 to,
                 flags,
             } => {
-                let value = (8, self.entry(to, flags).0);
+                let value = self.entry(to, flags).0;
                 let _ = self
                     .xen
-                    .store(CPU, page_of(&self.xen, self.pages[table], slot), value);
+                    .store(CPU, page_of(&self.xen, self.pages[table], slot), 8, value);
             }
             Op::Exchange {
                 table,
@@ -157,10 +157,10 @@ impl Bench {
                 to,
                 flags,
             } => {
-                let value = (8, self.entry(to, flags).0);
-                let _ = self
-                    .xen
-                    .exchange(CPU, page_of(&self.xen, self.pages[table], slot), value);
+                let value = self.entry(to, flags).0;
+                let _ =
+                    self.xen
+                        .exchange(CPU, page_of(&self.xen, self.pages[table], slot), 8, value);
             }
         }
     }

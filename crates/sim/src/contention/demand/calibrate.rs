@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `demand.page.exit-on-missing.1` | what all mechanisms compute |
 //! | `demand.page.uffd.1` | what only sleeping, reading and waking threads compute |
-//! | `demand.page.exit-on-missing.4` | how many lines a page moves that nobody queues for |
+//! | `demand.page.exit-on-missing.4` | how many lines a page moves without queueing for them |
 //! | `demand.page.uffd.4` | what is done under the userfaultfd's locks, and handing them over |
 //!
 //! It is done anew for every sample of a table, so that the spread of a result is that of machines which all meet the

@@ -33,7 +33,7 @@ pub struct Factors {
     pub compute: f64,
     /// On what only a thread has that sleeps or reads faults: going to sleep, reading, waking, coming round.
     pub asleep: f64,
-    /// On the number of lines that a page moves and nobody queues for.
+    /// On the number of lines that a page moves without queueing for them.
     pub others: f64,
     /// On all that is done under the userfaultfd's locks, and on handing them over.
     pub locked: f64,

@@ -19,7 +19,7 @@ use super::vcpu::Progress;
 
 /// A reader's thread.
 pub(crate) struct Reader {
-    /// Pages brought in for a fault.
+    /// Pages populated for each fault.
     pub(crate) batch: u32,
     pub(crate) shared: Rc<Shared>,
     pub(crate) progress: Rc<Progress>,
@@ -68,7 +68,7 @@ impl Reader {
         taken
     }
 
-    /// Brings the page in and wakes the vCPU.
+    /// Resolves the fault and wakes the vCPU.
     async fn serve(&self, cx: &Cx, vcpu: u32) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;

@@ -49,7 +49,7 @@ pub enum DemandError {
 /// What threads of one kind have spent, in nanoseconds for each page, by toll.
 pub type Spent = BTreeMap<String, f64>;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
     /// Pages of all vCPUs in a second, from when the run was steady to its end.
@@ -62,7 +62,7 @@ pub struct Ran {
     pub reader: Spent,
 }
 
-/// Pages that are brought in before a run counts, and at its end: all threads come round a few times.
+/// Pages that are populated before a run counts, and at its end: every thread takes a few turns.
 fn goals(scenario: &Scenario) -> (u64, u64) {
     let vcpus = u64::from(scenario.vcpus);
     let batch = u64::from(scenario.batch);

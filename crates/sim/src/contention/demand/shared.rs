@@ -63,9 +63,9 @@ pub(crate) struct Shared {
     pub(crate) fd: QueueLock,
     pub(crate) readers: WaitQueue,
     pub(crate) faults: WaitQueue,
-    /// Faults that nobody has read yet, the oldest first, by vCPU.
+    /// Unread faults by vCPU, the oldest first.
     pub(crate) unread: RefCell<VecDeque<u32>>,
-    /// Who has last brought a page in.
+    /// The core that last populated a page.
     last: Cell<Option<CoreId>>,
     /// By core of the topology: how many of its threads compute.
     computing: Vec<Cell<u32>>,
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Moves the lines that every page changes and nobody queues for.
+    /// Moves the lines that every page changes without queueing for them.
     pub(crate) async fn touch_others(&self, cx: &Cx) {
         let here = cx.core();
         let Some(last) = self.last.replace(Some(here)).filter(|last| *last != here) else {
@@ -152,7 +152,7 @@ impl Shared {
         cx.charge(self.tolls.line_others, cost).await;
     }
 
-    /// Links or unlinks so many entries under a lock that `last` had before: heads lie in the locks' own line, which
+    /// Links or unlinks `entries` entries under a lock that `last` had before: heads lie in the locks' own line, which
     /// those that arrive have taken meanwhile; the neighbours come from `last`.
     pub(crate) async fn change_list(&self, cx: &Cx, last: Option<CoreId>, entries: f64) {
         self.locks.access(cx).await;

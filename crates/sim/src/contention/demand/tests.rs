@@ -180,6 +180,6 @@ fn what_cannot_be_run_is_refused() {
     assert_eq!(refused(Scenario { batch: 0, ..uffd }), DemandError::NoBatch);
     let without = TABLE.replace("demand.queue.entry", "demand.page.uffd.4");
     let lacking = CostTable::parse("t", &without).unwrap();
-    let told = run(topology, &lacking.prices(), Factors::NONE, &uffd).unwrap_err();
-    assert!(told.to_string().contains("demand.queue.entry"), "{told}");
+    let error = run(topology, &lacking.prices(), Factors::NONE, &uffd).unwrap_err();
+    assert!(error.to_string().contains("demand.queue.entry"), "{error}");
 }

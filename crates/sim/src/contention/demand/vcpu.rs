@@ -26,7 +26,7 @@ const SLICE_NANOS: f64 = 100_000.0;
 
 /// How far a run has come.
 pub(crate) struct Progress {
-    /// Pages to be brought in before anything counts, and those that end the run.
+    /// Pages populated when counting starts, and when the run ends.
     pub(crate) goals: (u64, u64),
     pub(crate) pages: Cell<u64>,
     pub(crate) began: Cell<Option<(u64, Time)>>,
@@ -63,7 +63,7 @@ impl Progress {
 pub(crate) struct Vcpu {
     pub(crate) number: u32,
     pub(crate) mechanism: Mechanism,
-    /// Pages brought in for a fault.
+    /// Pages populated for each fault.
     pub(crate) batch: u32,
     pub(crate) shared: Rc<Shared>,
     pub(crate) progress: Rc<Progress>,
@@ -149,7 +149,7 @@ impl Vcpu {
         shared.file.access(cx).await;
     }
 
-    /// Announces the fault and sleeps until a reader has brought the page in.
+    /// Announces the fault and sleeps until a reader has resolved it.
     async fn sleep(&self, cx: &Cx) {
         let shared = &*self.shared;
         let Shared { costs, tolls, .. } = shared;

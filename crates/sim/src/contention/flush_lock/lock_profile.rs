@@ -1,7 +1,7 @@
 //! A lock's profile, in the format in which Xen prints it: `xen lockprof`'s figures on the console (debug key `l`).
 //!
-//! Counts, and nanoseconds in brackets: how often the lock was taken and how long it was held; how often somebody found
-//! it taken and how long they waited. Source: xen/common/spinlock.c, `spinlock_profile_print_elem`, of 4.17.7, built
+//! Counts, and nanoseconds in brackets: how often the lock was taken and how long it was held; how often it was
+//! found taken, and how long the wait took. Source: xen/common/spinlock.c, `spinlock_profile_print_elem`, of 4.17.7, built
 //! with `CONFIG_DEBUG_LOCK_PROFILE`; releases before that print `Global lock` where it prints `Global`.
 //!
 //! Not here: the header with the time since the last reset, and domains' locks.

@@ -1,7 +1,7 @@
 //! What is run: costs, demand, vCPUs, and why a run is refused.
 
 use pagetoll_engine::{RunError, SetupError, SpawnError};
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use thiserror::Error;
 
@@ -95,7 +95,7 @@ pub struct FlushSetup {
     pub vcpus: u32,
     /// Flushes in all.
     pub flushes: u64,
-    /// What a full flush is, as [`FullFlush::with_cr4`] says.
+    /// How a full flush is done: by CR4.PGE and INVPCID of the CPU.
     pub flush: FullFlush,
     /// What is asked for.
     pub demand: FlushDemand,
@@ -106,7 +106,7 @@ pub struct FlushSetup {
 /// Why there is no profile.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum FlushError {
-    /// More vCPUs than a mask holds, or nobody to flush.
+    /// More vCPUs than a mask holds, or no other vCPU to flush.
     #[error("{0} vCPUs: expected 2 to {MOST_VCPUS}")]
     VcpusOutOfRange(u32),
     /// A mean hold that is shorter than what it consists of.

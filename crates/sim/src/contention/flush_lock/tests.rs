@@ -2,7 +2,7 @@
 
 use pagetoll_bill::cost::published::error_of;
 use pagetoll_engine::RunError;
-use pagetoll_models::xen::cr4::FullFlush;
+use pagetoll_models::xen::FullFlush;
 use pagetoll_traces::folded::write_folded;
 use pagetoll_traces::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};
@@ -49,7 +49,7 @@ fn what_was_published_is_predicted_with_and_without_global_pages() {
     predicts(FullFlush::Cr3Write, (240_829.0, share_off, 1_453_029.0));
 }
 
-/// The sum of squared errors, as `validate` tells them, of the four results that the demand was fitted to.
+/// The sum of squared errors, as `validate` computes them, of the four results that the demand was fitted to.
 fn squared_errors(demand: FlushDemand) -> f64 {
     let of = |hold, share: f64, block: f64| {
         let costs = FlushCosts {
@@ -213,7 +213,7 @@ fn waiting_with_interrupts_off_is_a_deadlock_that_names_who_waits_for_whom() {
     assert!(text.contains("cycle: vcpu"), "{text}");
 }
 
-/// What was recorded of a run can be shown: nobody pays for two things at once.
+/// The records of a run form valid spans: no vCPU pays for two things at once.
 #[test]
 fn records_become_a_trace() {
     let setup = setup(FullFlush::Cr4Toggle, 200);

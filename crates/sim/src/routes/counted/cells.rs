@@ -26,7 +26,7 @@ pub(crate) enum Work {
     Clear(Unmap),
     /// Entries are set.
     Set(Fault),
-    /// A context switch between tasks that differ in so many TLS descriptors.
+    /// A context switch between tasks that differ in this many TLS descriptors.
     Switch {
         /// How descriptors are loaded.
         mechanism: Switch,

@@ -51,11 +51,11 @@ fn calibration_points_are_no_predictions_and_the_law_stands_beside_two_of_them()
     assert_eq!(fitted, [Some(1), Some(4), Some(1), Some(4)]);
     let with_law = |row: &Row| row.published.and_then(|p| p.scalability).is_some();
     assert!(draft.rows.iter().all(with_law));
-    let told = draft
+    let left_out = draft
         .notes
         .iter()
         .filter(|note| note.contains("calibration points left out"));
-    assert_eq!(told.count(), 2);
+    assert_eq!(left_out.count(), 2);
     let alone = billed(&request(TABLE, 1));
     assert!(!alone.rows.iter().any(with_law));
 }

@@ -2,8 +2,8 @@
 //!
 //! `X(n) = n X(1) / (1 + a (n - 1) + b n (n - 1))`, with contention `a` and coherency `b` (N. Gunther, Guerrilla
 //! Capacity Planning, 2007). Through the rates of 1 and 4 vCPUs goes a family of curves, from `b = 0` to `a = 0`; of
-//! these the one is taken that comes nearest to all points, which nobody could know beforehand: the most that the law
-//! can make of the two points.
+//! these the one nearest to all points is taken, which could not be chosen beforehand: the best that the law can do with
+//! the two points.
 
 use pagetoll_bill::cost::published::error_of;
 

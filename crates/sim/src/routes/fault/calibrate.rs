@@ -1,11 +1,11 @@
 //! From the lab's rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
 
-use crate::routes::derived::{Derived, Rows, measured, of, of_32_bits, part};
+use crate::routes::derived::{Rows, measured, of, of_32_bits, part};
 
 /// What a 64-bit dom0's rows give.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {

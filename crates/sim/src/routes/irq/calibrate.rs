@@ -1,10 +1,10 @@
 //! From the lab's rows of irq to figures.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Irq;
 
-use crate::routes::derived::{Derived, Rows, measured, of};
+use crate::routes::derived::{Rows, measured, of};
 
 /// What the rows give; `None` where one of them is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {

@@ -4,14 +4,14 @@
 //! equation for each shape, solved for the figures. Only folios of 2 MiB are read, so that pages of 4 KiB, THP and
 //! pages of 1 GiB are left for predictions to be held against.
 //!
-//! A kernel that takes pages one by one does two steps for every page, which no bill of it can tell apart; one that takes
+//! A kernel that takes pages one by one does two steps for every page, which its bills cannot separate; one that takes
 //! folios does not know a third. What a kernel lacks is taken from another one of the bills, and is then assumed.
 
 mod equations;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Kind};
+use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::AddressWidth;
 use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
@@ -19,13 +19,12 @@ use thiserror::Error;
 
 use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};
 use super::tariff::{MAP, UNMAP};
-use crate::routes::derived::Derived;
 use pagetoll_models::vfio::Mechanism;
 
 /// What is believed of a figure that is taken from another kernel: 10 % either way.
 const ASSUMED_SPREAD: f64 = 0.1;
 /// A kernel for which one folio more costs less unpins page by page: a turn of the loop in
-/// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations cannot be had for so few instructions.
+/// `unpin_user_page_range_dirty_lock` (mm/gup.c) with its atomic operations takes more instructions than that.
 const LEAST_OF_A_FOLIO: f64 = 20.0;
 
 /// The shapes that are read, each a row of the lab's bill on an IOMMU of 39 bits.
@@ -68,13 +67,13 @@ pub enum Unsolved {
     },
     /// A kernel that unpins page by page, alone.
     #[error(
-        "Linux {0} takes pages one by one, which tells too little of a page's steps; expected rows of a kernel that takes folios \
+        "Linux {0} takes pages one by one, which does not separate a page's steps; expected rows of a kernel that takes folios \
          (6.18 or later) beside it"
     )]
     Alone(String),
     /// Equations that say the same twice.
     #[error(
-        "{operation} of Linux {kernel}: the rows do not tell the steps apart; expected those that the lab makes"
+        "{operation} of Linux {kernel}: the rows do not separate the steps; expected those that the lab makes"
     )]
     Singular {
         /// Mapping or unmapping.
@@ -213,18 +212,23 @@ fn joined(mut own: Vec<Derived>, others: Vec<Derived>) -> Vec<Derived> {
     own
 }
 
-const MAP_BY_FOLIO: System = System {
-    ioctl: MAP,
-    mechanism: Mechanism::PerFolio,
-    unknown: &[
+/// The figures of a mapping; `step` is what the kernel does for each page of a batch.
+const fn map_keys(step: CostKey) -> [CostKey; 7] {
+    [
         CostKey::PIN_IOCTL,
         CostKey::PIN_BATCH,
         CostKey::PIN_ENTRY,
         CostKey::PIN_ENTRY_LARGE,
-        CostKey::PIN_POINTER,
+        step,
         CostKey::PIN_RUN,
         CostKey::PIN_IOMMU_ENTRY,
-    ],
+    ]
+}
+
+const MAP_BY_FOLIO: System = System {
+    ioctl: MAP,
+    mechanism: Mechanism::PerFolio,
+    unknown: &map_keys(CostKey::PIN_POINTER),
     rows: &MAP_ROWS,
 };
 
@@ -265,15 +269,7 @@ const UNMAP_BY_FOLIO: System = System {
 const MAP_BY_PAGE: System = System {
     ioctl: MAP,
     mechanism: Mechanism::PerPage,
-    unknown: &[
-        CostKey::PIN_IOCTL,
-        CostKey::PIN_BATCH,
-        CostKey::PIN_ENTRY,
-        CostKey::PIN_ENTRY_LARGE,
-        CostKey::PIN_PAGE,
-        CostKey::PIN_RUN,
-        CostKey::PIN_IOMMU_ENTRY,
-    ],
+    unknown: &map_keys(CostKey::PIN_PAGE),
     rows: &MAP_ROWS,
 };
 

@@ -226,15 +226,21 @@ fn calls(shape: Shape, pages: u64) -> impl Iterator<Item = (u64, u64)> {
         .map(move |at| (at, window.min(pages - at)))
 }
 
+/// `VFIO_DMA_MAP_FLAG_READ` and `_WRITE`.
+const MAP_ARGUMENT: Argument = Argument {
+    argsz: 32,
+    flags: 3,
+};
+const UNMAP_ARGUMENT: Argument = Argument {
+    argsz: 24,
+    flags: 0,
+};
+
 /// The model's memory is whole and nothing limits it: nothing is refused.
 fn map(container: &mut Container, shape: Shape, pages: u64) {
     for (at, pages) in calls(shape, pages) {
-        let argument = Argument {
-            argsz: 32,
-            flags: 3,
-        };
         let _mapped = container.map_dma(Mapping {
-            argument,
+            argument: MAP_ARGUMENT,
             vaddr: VADDR + shape.seen_at(at) * PAGE,
             iova: IOVA + at * PAGE,
             size: pages * PAGE,
@@ -244,12 +250,8 @@ fn map(container: &mut Container, shape: Shape, pages: u64) {
 
 fn unmap(container: &mut Container, shape: Shape, pages: u64) {
     for (at, pages) in calls(shape, pages) {
-        let argument = Argument {
-            argsz: 24,
-            flags: 0,
-        };
         let _unmapped = container.unmap_dma(Unmapping {
-            argument,
+            argument: UNMAP_ARGUMENT,
             iova: IOVA + at * PAGE,
             size: pages * PAGE,
         });

@@ -1,11 +1,11 @@
 //! From the lab's rows of switch to figures.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Switch;
 use pagetoll_bill::row::Baseline;
 
-use crate::routes::derived::{Derived, Rows, measured, of, part};
+use crate::routes::derived::{Rows, measured, of, part};
 
 /// What the rows give; `None` where one of them is missing.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {

@@ -1,13 +1,11 @@
 //! From the lab's rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
 
-use pagetoll_bill::cost::CostKey;
+use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Crossings, RouteMechanism, Row};
 
-use crate::routes::derived::{
-    Derived, Rows, assumed, measured, of_32_bits, only, part, rows, value,
-};
+use crate::routes::derived::{Rows, assumed, measured, of_32_bits, only, part, rows, value};
 
 /// What a 64-bit dom0's rows give.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
