@@ -1,6 +1,8 @@
 //! What a guest reports: the typed form of the result lines that `guests/init` writes.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
 
 use serde::Deserialize;
 
@@ -211,7 +213,7 @@ pub(crate) struct PinCase {
     pub(crate) answers: Vec<(i32, u64, u64)>,
 }
 
-/// A guest of the guest's touched pages: see `struct travelled` of demand-probe.
+/// A guest of the guest touched pages: see `struct counts` of demand-probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Demand {
     pub(crate) mechanism: String,
@@ -273,7 +275,14 @@ pub(crate) struct Blob {
 pub(crate) struct Failure {
     pub(crate) what: String,
     pub(crate) errno: i32,
-    pub(crate) message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Guests run Linux, and Xen numbers its errors alike.
+        let error = io::Error::from_raw_os_error(self.errno);
+        write!(f, "{}: {error}", self.what)
+    }
 }
 
 #[cfg(test)]
@@ -294,5 +303,13 @@ mod tests {
             Report::Done
         );
         assert!(serde_json::from_str::<Report>(r#"{"kind":"other"}"#).is_err());
+        let error = r#"{"kind":"error","what":"swapon","errno":22}"#;
+        let Report::Error(failure) = serde_json::from_str(error).unwrap() else {
+            panic!("not an error");
+        };
+        assert_eq!(
+            failure.to_string(),
+            "swapon: Invalid argument (os error 22)"
+        );
     }
 }
