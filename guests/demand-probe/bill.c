@@ -1,37 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What it costs a guest to touch pages that have to be brought in, and what the parts of that cost by themselves. */
+/* What a guest pays to touch missing pages, and what the parts of that cost alone. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../init/clock.h"
-#include "../init/report.h"
-#include "kvm_abi.h"
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/process.h"
+#include "exercise.h"
 #include "steps.h"
-#include "travel.h"
 
-typedef unsigned long long ull;
-
-void step_bill(const char *name, uint64_t pages, uint32_t repeats)
+void step_bill(const char *name, uint32_t pages, uint32_t repeats)
 {
 	const struct mechanism *mechanism = mechanism_find(name);
 
-	errno = EINVAL;
-	if (!mechanism)
-		fail(name);
 	if (mechanism_is_unavailable(mechanism))
 		return;
-	travel(mechanism, pages);
+	exercise(mechanism, pages);
 	while (repeats--) {
-		struct travelled it = travel(mechanism, pages);
+		struct counts counts = exercise(mechanism, pages);
 
-		report("{\"kind\":\"demand\",\"mechanism\":\"%s\",\"pages\":%llu,\"instructions\":%llu,\"exits\":%llu,"
-		       "\"entries\":%llu,\"missing\":%llu,\"faults\":%llu,\"copying\":%llu,\"switches\":%llu,"
-		       "\"misnamed\":%llu,\"wrong\":%llu}",
-		       name, (ull)it.pages, (ull)it.instructions, (ull)it.exits, (ull)it.entries, (ull)it.missing,
-		       (ull)it.faults, (ull)it.copying, (ull)it.switches, (ull)it.misnamed, (ull)it.wrong);
+		report("{\"kind\":\"demand\",\"mechanism\":\"%s\",\"pages\":%lu,\"instructions\":%lu,\"exits\":%lu,"
+		       "\"entries\":%lu,\"missing\":%lu,\"faults\":%lu,\"copying\":%lu,\"switches\":%lu,"
+		       "\"misnamed\":%lu,\"wrong\":%lu}",
+		       name, counts.pages, counts.instructions, counts.exits, counts.entries, counts.missing,
+		       counts.faults, counts.copying, counts.switches, counts.misnamed, counts.wrong);
 	}
 }
 
@@ -39,7 +32,7 @@ void step_bill(const char *name, uint64_t pages, uint32_t repeats)
 static uint64_t leave(enum program program, uint32_t count)
 {
 	struct machine machine = machine_open();
-	uint64_t start;
+	uint64_t start, taken;
 	enum stop stop;
 
 	machine_load(&machine, program, AREA_GPA, count);
@@ -47,28 +40,28 @@ static uint64_t leave(enum program program, uint32_t count)
 	do
 		stop = machine_run(&machine);
 	while (stop == STOP_PORT || stop == STOP_INTERRUPTED);
-	start = ticks() - start;
+	taken = ticks() - start;
 	machine_close(&machine);
 	if (stop != STOP_END)
 		fail("leave the guest");
-	return start;
+	return taken;
 }
 
-/* Instructions of `pages` copies that wake nobody. */
+/* Instructions of `pages` copies that wake no thread. */
 static uint64_t copy(uint64_t pages)
 {
 	struct pager pager;
-	uint64_t start;
+	uint64_t start, taken;
 
 	pager_open(&pager, pages);
 	start = ticks();
 	pager_populate(&pager);
-	start = ticks() - start;
+	taken = ticks() - start;
 	pager_close(&pager);
-	return start;
+	return taken;
 }
 
-/* Two threads that wake each other, by one eventfd for each direction. */
+/* Two threads that wake each other, by an eventfd for each direction. */
 struct turns {
 	int here, there;
 	uint32_t count;
@@ -97,46 +90,41 @@ static void *take_turns(void *argument)
 	return NULL;
 }
 
-/* Instructions of `count` rounds, of two writes, two reads, and twice a thread that sleeps while another is woken. */
+/* Instructions of `count` rounds: two writes, two reads, and twice a thread that sleeps while the other is woken. */
 static uint64_t wake_each_other(uint32_t count)
 {
 	struct turns turns = { eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC), count };
-	pthread_t other;
-	uint64_t start;
+	pthread_t other = start_thread(take_turns, &turns);
+	uint64_t start = ticks(), taken;
 
-	errno = pthread_create(&other, NULL, take_turns, &turns);
-	if (errno)
-		fail("start a thread");
-	start = ticks();
 	for (uint32_t i = 0; i < count; i++)
 		pass(turns.there, turns.here, FIRST);
 	pthread_join(other, NULL);
-	start = ticks() - start;
+	taken = ticks() - start;
 	close(turns.here);
 	close(turns.there);
-	return start;
+	return taken;
 }
 
-/* The same system calls of one thread, which finds what it has written. */
-static uint64_t wake_nobody(uint32_t count)
+/* The same system calls by one thread, which reads what it has written. */
+static uint64_t wake_none(uint32_t count)
 {
 	int self = eventfd(0, EFD_CLOEXEC);
-	uint64_t start = ticks();
+	uint64_t start = ticks(), taken;
 
 	for (uint32_t i = 0; i < 2 * count; i++)
 		pass(self, self, FIRST);
-	start = ticks() - start;
+	taken = ticks() - start;
 	close(self);
-	return start;
+	return taken;
 }
 
 void step_parts(uint32_t count)
 {
-	/* Once to warm up. */
+	/* Warm up. */
 	leave(PROGRAM_CPUID, 1);
 	copy(1);
-	report("{\"kind\":\"demand-parts\",\"count\":%u,\"cpuid\":%llu,\"out\":%llu,\"copy\":%llu,\"calls\":%llu,"
-	       "\"wakes\":%llu}",
-	       count, (ull)leave(PROGRAM_CPUID, count), (ull)leave(PROGRAM_OUT, count), (ull)copy(count),
-	       (ull)wake_nobody(count), (ull)wake_each_other(count));
+	report("{\"kind\":\"demand-parts\",\"count\":%u,\"cpuid\":%lu,\"out\":%lu,\"copy\":%lu,\"calls\":%lu,\"wakes\":%lu}",
+	       count, leave(PROGRAM_CPUID, count), leave(PROGRAM_OUT, count), copy(count), wake_none(count),
+	       wake_each_other(count));
 }

@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks of a kernel that can leave a guest at a missing page. None knows how the kernel does it.
+ * Checks of a kernel that can leave a guest at a missing page, by what user space and the guest see.
  *
- *   contents      the guest sees and writes each page where it belongs
- *   never-sleeps  no fault of the guest's comes through the userfaultfd
+ *   contents      the guest reads and writes every page correctly
+ *   never-sleeps  no fault of the guest goes through the userfaultfd
  *   exit-address  each exit names the page that is missing
- *   exit-flags    and tells a read, a write and a fetch apart
- *   present       pages that are there but not writable, and pages that another thread brought in first
- *   dropped       pages that the host takes away are missing again
+ *   exit-flags    and distinguishes reads, writes and fetches
+ *   present       pages that are present but not writable, and pages that another thread populated first
+ *   dropped       pages that the host drops are missing again
  *   outside       accesses by system calls, and by KVM for the guest, still go through the userfaultfd
- *   rules         which flags go together, and which may be changed
+ *   rules         which flags combine, and which may be changed
  *   race          another thread touches the same pages at the same time; needs two CPUs to prove anything
- *   flag-absent   without the flag it is as it always was
+ *   flag-absent   without the flag nothing changes
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/userfaultfd.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/check.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/page.h"
+#include "../lib/linux/process.h"
+#include "exercise.h"
 #include "kvm_abi.h"
 #include "steps.h"
-#include "travel.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-struct finding {
-	uint64_t tried, failed;
-};
-
-/* A machine that sees an area of missing pages, with a reader. */
+/* A machine that exits on the missing pages of its area, and a reader. */
 struct bench {
 	struct machine machine;
 	struct pager pager;
 };
 
-static void bench_open(struct bench *bench, uint64_t pages, uint32_t flags)
+static void bench_open(struct bench *bench, uint32_t pages)
 {
+	int error;
+
 	bench->machine = machine_open();
 	pager_open(&bench->pager, pages);
 	pager_start_reader(&bench->pager);
-	errno = machine_attach(&bench->machine, bench->pager.area, pages, flags);
-	if (errno)
-		fail("show the area to the guest");
+	error = machine_attach(&bench->machine, bench->pager.area, pages, ABI_MEM_EXIT_ON_MISSING);
+	if (error)
+		fail_with("set the memslot of the area", error);
 }
 
 static void bench_close(struct bench *bench)
@@ -72,38 +72,38 @@ static enum stop start(struct bench *bench, enum program program, uint64_t page)
 	return run(bench);
 }
 
-/* Each page, and the sum that the guest saw. */
-static struct finding check_contents(uint64_t pages)
+/* Tried: each page, and the sum that the guest read. */
+static struct finding check_contents(uint32_t pages)
 {
-	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
 
-	return (struct finding){ pages + 1, it.wrong };
+	return (struct finding){ pages + 1, counts.wrong };
 }
 
-static struct finding check_never_sleeps(uint64_t pages)
+static struct finding check_never_sleeps(uint32_t pages)
 {
-	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
 
-	return (struct finding){ pages, it.faults };
+	return (struct finding){ pages, counts.faults };
 }
 
-/* Each exit, and how many there were. */
-static struct finding check_exit_address(uint64_t pages)
+/* Tried: each exit, and their number. */
+static struct finding check_exit_address(uint32_t pages)
 {
-	struct travelled it = travel(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
 
-	return (struct finding){ pages + 1, it.misnamed + (it.missing != pages) };
+	return (struct finding){ pages + 1, counts.misnamed + (counts.missing != pages) };
 }
 
-/* Each page, and whether paging went as it does by userfaultfd. */
-static struct finding check_flag_absent(uint64_t pages)
+/* Tried: each page, and that all of them went through the userfaultfd. */
+static struct finding check_flag_absent(uint32_t pages)
 {
-	struct travelled it = travel(mechanism_find("uffd"), pages);
+	struct counts counts = exercise(mechanism_find("uffd"), pages);
 
-	return (struct finding){ pages + 1, it.missing + (it.wrong || it.faults != pages) };
+	return (struct finding){ pages + 1, counts.missing + (counts.wrong || counts.faults != pages) };
 }
 
-static struct finding check_exit_flags(uint64_t pages)
+static struct finding check_exit_flags(uint32_t pages)
 {
 	static const struct {
 		enum program program;
@@ -114,7 +114,7 @@ static struct finding check_exit_flags(uint64_t pages)
 	struct finding finding = { 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages);
 	for (uint64_t page = 0; page < pages; page++) {
 		size_t i = page % (sizeof(cases) / sizeof(cases[0]));
 		const struct abi_memory_fault *fault = (const void *)&bench.machine.run->hw;
@@ -127,8 +127,8 @@ static struct finding check_exit_flags(uint64_t pages)
 	return finding;
 }
 
-/* Maps the page of zeroes there, which cannot be written. */
-static void bring_zeroes(struct pager *pager, uint64_t page)
+/* Maps the zero page, which is not writable. */
+static void map_zeroes(struct pager *pager, uint64_t page)
 {
 	struct uffdio_zeropage zero = {
 		.range = { (uintptr_t)pager->area + page * PAGE, PAGE }, .mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
@@ -139,8 +139,8 @@ static void bring_zeroes(struct pager *pager, uint64_t page)
 }
 
 /*
- * Even pages are there but not writable: an exit, EEXIST, MADV_POPULATE_WRITE, and on it goes. Odd ones are brought in
- * by the reader, between exit and copy: EEXIST, and what is there stays.
+ * Even pages are present but not writable: an exit, EEXIST from the copy, and MADV_POPULATE_WRITE lets the guest continue.
+ * Odd ones are populated by the reader between exit and copy: EEXIST, and their contents stay.
  */
 static bool present_fails(struct bench *bench, uint64_t page)
 {
@@ -148,12 +148,12 @@ static bool present_fails(struct bench *bench, uint64_t page)
 	bool zeroes = page % 2 == 0;
 
 	if (zeroes)
-		bring_zeroes(&bench->pager, page);
+		map_zeroes(&bench->pager, page);
 	if (start(bench, PROGRAM_TOUCH, page) != STOP_MISSING || missing_page(&bench->machine) != page)
 		return true;
 	if (!zeroes && words[0] != pager_first_word(page))
 		return true;
-	if (pager_bring(&bench->pager, page, DONT_WAKE) != EEXIST)
+	if (pager_copy(&bench->pager, page, DONT_WAKE) != EEXIST)
 		return true;
 	if (zeroes && madvise((void *)words, PAGE, MADV_POPULATE_WRITE) < 0)
 		fail("MADV_POPULATE_WRITE");
@@ -162,12 +162,12 @@ static bool present_fails(struct bench *bench, uint64_t page)
 	return words[0] != (zeroes ? 0 : pager_first_word(page)) || words[1] != 1;
 }
 
-static struct finding check_present(uint64_t pages)
+static struct finding check_present(uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages);
 	for (uint64_t page = 0; page < pages; page++)
 		finding.failed += present_fails(&bench, page);
 	bench_close(&bench);
@@ -178,17 +178,17 @@ static bool touch_fails(struct bench *bench, uint64_t page)
 {
 	if (start(bench, PROGRAM_TOUCH, page) != STOP_MISSING || missing_page(&bench->machine) != page)
 		return true;
-	if (pager_bring(&bench->pager, page, DONT_WAKE))
+	if (pager_copy(&bench->pager, page, DONT_WAKE))
 		return true;
 	return run(bench) != STOP_END || machine_sum(&bench->machine) != pager_first_word(page);
 }
 
-static struct finding check_dropped(uint64_t pages)
+static struct finding check_dropped(uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = touch_fails(&bench, page);
 
@@ -200,7 +200,7 @@ static struct finding check_dropped(uint64_t pages)
 	return finding;
 }
 
-/* A system call of this process copies from a missing page. */
+/* A system call copies from a missing page. */
 static bool system_call_fails(struct bench *bench, uint64_t page)
 {
 	uint32_t got = 0;
@@ -216,7 +216,7 @@ static bool system_call_fails(struct bench *bench, uint64_t page)
 	return failed;
 }
 
-/* KVM reads a missing page, to carry out an instruction for the guest. */
+/* KVM reads a missing page to emulate an instruction. */
 static bool emulation_fails(struct bench *bench, uint64_t page)
 {
 	const struct kvm_run *machine = bench->machine.run;
@@ -228,12 +228,12 @@ static bool emulation_fails(struct bench *bench, uint64_t page)
 	return run(bench) != STOP_END;
 }
 
-static struct finding check_outside(uint64_t pages)
+static struct finding check_outside(uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages);
 	for (uint64_t page = 0; page < pages; page++) {
 		bool failed = page % 2 ? system_call_fails(&bench, page) : emulation_fails(&bench, page);
 
@@ -243,7 +243,7 @@ static struct finding check_outside(uint64_t pages)
 	return finding;
 }
 
-/* Reads every page, each through the userfaultfd where it is the first to need it. */
+/* Reads every page, each through the userfaultfd where it is the first to need counts. */
 static void *read_all(void *argument)
 {
 	struct pager *pager = argument;
@@ -253,19 +253,17 @@ static void *read_all(void *argument)
 	return NULL;
 }
 
-static struct finding check_race(uint64_t pages)
+static struct finding check_race(uint32_t pages)
 {
 	struct finding finding = { pages, 0 };
 	struct bench bench;
 	pthread_t other;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
-	errno = pthread_create(&other, NULL, read_all, &bench.pager);
-	if (errno)
-		fail("start a thread");
+	bench_open(&bench, pages);
+	other = start_thread(read_all, &bench.pager);
 	machine_load(&bench.machine, PROGRAM_TOUCH, AREA_GPA, pages);
 	for (uint64_t exits = 0; run(&bench) == STOP_MISSING; exits++) {
-		int error = pager_bring(&bench.pager, missing_page(&bench.machine), DONT_WAKE);
+		int error = pager_copy(&bench.pager, missing_page(&bench.machine), DONT_WAKE);
 
 		finding.failed += (error && error != EEXIST) || exits > 2 * pages;
 		if (finding.failed)
@@ -277,7 +275,7 @@ static struct finding check_race(uint64_t pages)
 	return finding;
 }
 
-/* Whether a slot with these flags is refused as it has to be; a fresh machine each time. */
+/* Whether a new machine rejects a slot with these flags. */
 static bool is_refused(void *area, uint32_t flags)
 {
 	struct machine machine = machine_open();
@@ -287,7 +285,7 @@ static bool is_refused(void *area, uint32_t flags)
 	return error == EINVAL;
 }
 
-/* Off and on again while the guest uses it: pages that are there stay there. */
+/* The flag is cleared and set again while the guest uses the slot: pages that are present stay. */
 static uint64_t change_fails(struct bench *bench)
 {
 	uint64_t failed = touch_fails(bench, 0);
@@ -299,12 +297,12 @@ static uint64_t change_fails(struct bench *bench)
 	return failed + touch_fails(bench, 2);
 }
 
-static struct finding check_rules(uint64_t pages)
+static struct finding check_rules(uint32_t pages)
 {
 	struct finding finding = { .tried = 9 };
 	struct bench bench;
 
-	bench_open(&bench, pages, ABI_MEM_EXIT_ON_MISSING);
+	bench_open(&bench, pages);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_READONLY);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING | ABI_MEM_GUEST_MEMFD);
 	finding.failed += !is_refused(bench.pager.area, ABI_MEM_EXIT_ON_MISSING << 1);
@@ -313,10 +311,7 @@ static struct finding check_rules(uint64_t pages)
 	return finding;
 }
 
-static const struct check {
-	const char *name;
-	struct finding (*run)(uint64_t pages);
-} checks[] = {
+static const struct check checks[] = {
 	{ "contents", check_contents },
 	{ "never-sleeps", check_never_sleeps },
 	{ "exit-address", check_exit_address },
@@ -329,20 +324,8 @@ static const struct check {
 	{ "flag-absent", check_flag_absent },
 };
 
-void step_check(const char *name, uint64_t pages)
+void step_check(const char *name, uint32_t pages)
 {
-	if (mechanism_is_unavailable(mechanism_find("exit-on-missing")))
-		return;
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		struct finding finding;
-
-		if (strcmp(checks[i].name, name))
-			continue;
-		finding = checks[i].run(pages);
-		report("{\"kind\":\"check\",\"name\":\"%s\",\"tried\":%llu,\"failed\":%llu}", name,
-		       (unsigned long long)finding.tried, (unsigned long long)finding.failed);
-		return;
-	}
-	errno = EINVAL;
-	fail(name);
+	if (!mechanism_is_unavailable(mechanism_find("exit-on-missing")))
+		run_check(checks, name, pages);
 }

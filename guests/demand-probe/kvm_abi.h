@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What this program uses of KVM and older headers do not have. Names and numbers are those of include/uapi/linux/kvm.h
- * of Linux 7.3; the flags of exit-on-missing are those of fixes/kvm-exit-on-missing.
+ * The parts of KVM's interface that older headers lack: include/uapi/linux/kvm.h of Linux 7.3, and exit-on-missing of
+ * fixes/kvm-exit-on-missing.
  */
 #ifndef PAGETOLL_KVM_ABI_H
 #define PAGETOLL_KVM_ABI_H

@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/page.h"
 #include "kvm_abi.h"
 
 #define CODE_SLOT 0
@@ -172,7 +173,7 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 		.slot = AREA_SLOT, .flags = flags, .guest_phys_addr = AREA_GPA, .memory_size = pages * PAGE,
 		.userspace_addr = (uintptr_t)area,
 	};
-	/* The old call, which old kernels have and which knows none of the new flags. */
+	/* Old kernels have only the first version, which takes none of the new flags. */
 	unsigned long request = flags & ~ABI_MEM_READONLY ? ABI_SET_USER_MEMORY_REGION2 : KVM_SET_USER_MEMORY_REGION;
 
 	return ioctl(machine->vm, request, &region) < 0 ? errno : 0;

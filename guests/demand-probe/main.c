@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bills the demand route: a guest of this guest touches memory that has to be brought in, a step a line of the order
- * that is given.
+ * Measures the demand route: a guest of this guest touches memory that is missing. Runs the order in a file, a step a line:
  *
  *   bill MECHANISM PAGES REPEATS
  *   parts COUNT
@@ -9,41 +8,30 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
 #include "steps.h"
 
 static void run_step(const char *line)
 {
-	unsigned long long pages;
-	unsigned int count;
+	unsigned int pages, count;
 	char word[64];
 
-	if (sscanf(line, "bill %63s %llu %u", word, &pages, &count) == 3)
+	if (sscanf(line, "bill %63s %u %u", word, &pages, &count) == 3)
 		step_bill(word, pages, count);
 	else if (sscanf(line, "parts %u", &count) == 1)
 		step_parts(count);
-	else if (sscanf(line, "check %63s %llu", word, &pages) == 2)
+	else if (sscanf(line, "check %63s %u", word, &pages) == 2)
 		step_check(word, pages);
-	else {
-		errno = EINVAL;
-		fail(line);
-	}
+	else
+		fail_with(line, EINVAL);
 }
 
 int main(int argc, char **argv)
 {
-	char line[512];
-	FILE *order = argc == 2 ? fopen(argv[1], "re") : NULL;
-
-	if (!order)
-		fail("open the order of demand-probe");
-	while (fgets(line, sizeof(line), order)) {
-		line[strcspn(line, "\n")] = 0;
-		if (*line)
-			run_step(line);
-	}
-	fclose(order);
+	if (argc != 2)
+		fail_with("the order of demand-probe", EINVAL);
+	for_each_line(argv[1], run_step);
 	return 0;
 }

@@ -11,10 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../init/report.h"
-#include "machine.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/page.h"
+#include "../lib/linux/process.h"
 
-/* The source of all pages: only the first word differs. One for each thread that brings pages in. */
+/* The source of all pages, which differ in the first word only. One for each thread that copies. */
 static __thread uint32_t source[PAGE / sizeof(uint32_t)] __attribute__((aligned(4096)));
 
 uint32_t pager_first_word(uint64_t page)
@@ -58,8 +59,8 @@ void pager_close(struct pager *pager)
 }
 
 /*
- * A vCPU's thread was faster, and it wakes nobody; a copy that finds the page there does not either. Without this the
- * thread that sleeps in the fault would sleep forever.
+ * A vCPU's thread was faster, and its copy wakes no thread; a copy that fails with EEXIST does not either. Without this
+ * the thread that sleeps in the fault would never wake.
  */
 static void wake(struct pager *pager, uint64_t page)
 {
@@ -69,30 +70,29 @@ static void wake(struct pager *pager, uint64_t page)
 		fail("UFFDIO_WAKE");
 }
 
-/* A blocking read, and nothing else between two pages: the cheapest reader that there can be. */
+/* A blocking read and a copy for each page: no reader costs less. */
 static void *read_faults(void *argument)
 {
 	struct pager *pager = argument;
 	struct uffd_msg message;
+	int error;
 
 	for (;;) {
 		if (read(pager->uffd, &message, sizeof(message)) != sizeof(message))
 			fail("read the userfaultfd");
 		pager->last = (message.arg.pagefault.address - (uintptr_t)pager->area) / PAGE;
 		__atomic_add_fetch(&pager->faults, 1, __ATOMIC_SEQ_CST);
-		errno = pager_bring(pager, pager->last, WAKE);
-		if (errno == EEXIST)
+		error = pager_copy(pager, pager->last, WAKE);
+		if (error == EEXIST)
 			wake(pager, pager->last);
-		else if (errno)
-			fail("UFFDIO_COPY");
+		else if (error)
+			fail_with("UFFDIO_COPY", error);
 	}
 }
 
 void pager_start_reader(struct pager *pager)
 {
-	errno = pthread_create(&pager->reader, NULL, read_faults, pager);
-	if (errno)
-		fail("start a reader");
+	pager->reader = start_thread(read_faults, pager);
 	pager->is_reading = true;
 }
 
@@ -102,7 +102,7 @@ static void fill_source(void)
 		source[i] = PAGER_FILL;
 }
 
-int pager_bring(struct pager *pager, uint64_t page, enum wake wake)
+int pager_copy(struct pager *pager, uint64_t page, enum wake wake)
 {
 	struct uffdio_copy copy = {
 		.dst = (uintptr_t)pager->area + page * PAGE, .src = (uintptr_t)source, .len = PAGE,
@@ -118,8 +118,9 @@ int pager_bring(struct pager *pager, uint64_t page, enum wake wake)
 void pager_populate(struct pager *pager)
 {
 	for (uint64_t page = 0; page < pager->pages; page++) {
-		errno = pager_bring(pager, page, DONT_WAKE);
-		if (errno)
-			fail("populate the area");
+		int error = pager_copy(pager, page, DONT_WAKE);
+
+		if (error)
+			fail_with("populate the area", error);
 	}
 }

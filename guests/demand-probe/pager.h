@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An area of anonymous memory of small pages, its userfaultfd, and a thread that may read it. Pages come from memory;
- * what a remote source would cost is nobody's subject here.
+ * An area of anonymous memory of small pages, its userfaultfd, and a thread that may read it. Pages come from memory: the
+ * cost of a remote source is not measured.
  */
 #ifndef PAGETOLL_PAGER_H
 #define PAGETOLL_PAGER_H
@@ -16,29 +16,28 @@ struct pager {
 	int uffd;
 	pthread_t reader;
 	bool is_reading;
-	/* Faults that came through the userfaultfd; written by the reader. */
+	/* Faults read from the userfaultfd, and the page of the last; written by the reader. */
 	uint64_t faults;
-	/* The page of the last of them. */
 	uint64_t last;
 };
 
-/* Whether whoever sleeps in the fault is woken. */
+/* Whether a copy wakes the threads that sleep in faults on the page. */
 enum wake { WAKE, DONT_WAKE };
 
-/* Maps an area that is missing wholly. `pager` must stay where it is while a reader reads. */
+/* Maps an area without pages. `pager` must not move while a reader runs. */
 void pager_open(struct pager *pager, uint64_t pages);
 void pager_close(struct pager *pager);
 
-/* Starts the reader, which brings in whatever page is asked for. */
+/* Starts the reader, which resolves faults in order. */
 void pager_start_reader(struct pager *pager);
 
-/* Brings in one page by UFFDIO_COPY; 0 or an errno, EEXIST where it is there already. */
-int pager_bring(struct pager *pager, uint64_t page, enum wake wake);
+/* Populates one page by UFFDIO_COPY; 0 or an errno, EEXIST if it is present. */
+int pager_copy(struct pager *pager, uint64_t page, enum wake wake);
 
-/* Brings all pages in beforehand. */
+/* Populates all pages. */
 void pager_populate(struct pager *pager);
 
-/* What the first word of a page is when it was brought in, and all other words that the guest does not write. */
+/* The first word of a populated page, and all others. */
 uint32_t pager_first_word(uint64_t page);
 #define PAGER_FILL 0x5a5aa5a5u
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* What user space pays for system calls and for switches between two processes that share a CPU. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "report.h"
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/process.h"
+#include "../lib/results.h"
 #include "steps.h"
 
-/* Before anything is timed: the first of a kind takes paths that the others do not. */
+/* Untimed calls: the first of a kind takes paths that later ones do not. */
 #define WARM_UP 64u
 
-/* Two pipes, as lmbench's lat_ctx has them: what one process writes the other waits for. */
+/* Two pipes, as in lmbench's lat_ctx: each process waits for what the other writes. */
 struct pipes {
 	int there[2];
 	int back[2];
+	pid_t child;
 };
 
 static void pass(int fd)
@@ -41,7 +41,7 @@ static void call_getppid(const struct pipes *pipes, uint32_t count)
 		syscall(SYS_getppid);
 }
 
-/* A byte through a pipe to oneself: two calls, each under locks that turn interrupts off and on. */
+/* A byte through a pipe to the same process: two calls, each under locks that turn interrupts off and on. */
 static void call_pipe(const struct pipes *pipes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static void call_switch(const struct pipes *pipes, uint32_t count)
 	}
 }
 
-/* The other process: answers until nobody can ask any more. */
+/* The other process: answers until the pipe is closed. */
 static void answer(const struct pipes *pipes)
 {
 	char byte;
@@ -81,27 +81,14 @@ static const struct operation {
 	{ "context-switch", call_switch, 1 },
 };
 
-static const struct operation *find_operation(const char *name)
-{
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-		if (!strcmp(operations[i].name, name))
-			return &operations[i];
-	errno = EINVAL;
-	fail(name);
-}
-
 static void begin(const struct operation *operation, struct pipes *pipes)
 {
-	pid_t child;
-
 	if (pipe(pipes->there) < 0 || pipe(pipes->back) < 0)
 		fail("make pipes");
 	if (!operation->partner)
 		return;
-	child = fork();
-	if (child < 0)
-		fail("fork");
-	if (!child)
+	pipes->child = fork_or_fail();
+	if (!pipes->child)
 		answer(pipes);
 	close(pipes->there[0]);
 	close(pipes->back[1]);
@@ -113,7 +100,7 @@ static void end(const struct operation *operation, struct pipes *pipes)
 	close(pipes->there[1]);
 	close(pipes->back[0]);
 	if (operation->partner) {
-		wait(NULL);
+		wait_for(pipes->child);
 		return;
 	}
 	close(pipes->there[0]);
@@ -122,11 +109,11 @@ static void end(const struct operation *operation, struct pipes *pipes)
 
 void step_call(const char *name, uint32_t count, uint32_t mark)
 {
-	const struct operation *operation = find_operation(name);
+	const struct operation *operation = find_named(operations, name);
 	struct pipes pipes;
 	uint64_t start, taken;
 
-	/* What is counted for each of them must be whole. */
+	/* Switches come in pairs. */
 	count += count & 1;
 	begin(operation, &pipes);
 	operation->timed(&pipes, WARM_UP);
@@ -136,6 +123,5 @@ void step_call(const char *name, uint32_t count, uint32_t mark)
 	taken = ticks() - start;
 	mark_end(mark);
 	end(operation, &pipes);
-	report("{\"kind\":\"user\",\"operation\":\"%s\",\"pages\":%u,\"mark\":%d,\"instructions\":%llu}", name, count,
-	       (int)mark, (unsigned long long)taken);
+	report(USER_RESULT, name, count, (int)mark, taken);
 }

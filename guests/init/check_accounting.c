@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Each entry that is taken away is also taken off the books: the page's mapcount and the process's resident set. */
+/* A removed entry also leaves the accounts: the page's mapcount and the process's resident set. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../lib/linux/fail.h"
+#include "../lib/linux/process.h"
 #include "checks.h"
-#include "report.h"
 
-/* Documentation/admin-guide/mm/pagemap.rst: how often each page frame is mapped. */
+/* How often a page's frame is mapped: Documentation/admin-guide/mm/pagemap.rst. */
 static uint64_t mapcount(int kpagecount, const volatile void *addr)
 {
 	uint64_t frame = pagemap_entry(addr) & PAGEMAP_PFN, count;
@@ -19,7 +19,7 @@ static uint64_t mapcount(int kpagecount, const volatile void *addr)
 	return count;
 }
 
-/* Maps the file's pages a second time, in part, and takes that away; the kernel checks its resident set at exit. */
+/* Maps the file a second time and part of other pages, and zaps both; at exit the kernel checks the resident set. */
 static void map_and_zap(int fd, uint32_t pages)
 {
 	size_t size = pages * PAGE;
@@ -48,14 +48,12 @@ struct finding check_accounting(uint32_t pages)
 		fail("open /proc/kpagecount");
 	for (size_t page = 0; page < pages; page++)
 		area[page * PAGE] = 1;
-	child = fork();
-	if (child < 0)
-		fail("fork");
+	child = fork_or_fail();
 	if (child == 0) {
 		map_and_zap(fd, pages);
 		_exit(0);
 	}
-	waitpid(child, NULL, 0);
+	wait_for(child);
 	for (size_t page = 0; page < pages; page++)
 		if (mapcount(kpagecount, area + page * PAGE) != 1)
 			finding.failed++;

@@ -2,18 +2,18 @@
 /*
  * Shared and private mappings of files.
  *
- * A page of tmpfs that was read first is clean and mapped writable: what a later write leaves is the dirty bit of one
- * page-table entry. When that is lost, dropping caches drops the page, and what was written with it.
+ * A page of tmpfs that was read first is clean and mapped writable: a later write sets the dirty bit of one page-table
+ * entry and nothing else. When that bit is lost, dropping caches drops the page, and what was written with it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../lib/linux/fail.h"
+#include "../lib/linux/process.h"
 #include "checks.h"
-#include "report.h"
 
 #define DISK "/dev/ram0"
 
@@ -68,19 +68,17 @@ static void by_protecting(struct mapping map)
 	munmap((void *)map.addr, map.size);
 }
 
-/* The child's own entries are written and go with its exit; the parent's are not. */
+/* The child writes through its own entries, which go with its exit; the parent does not write. */
 static void by_exit(struct mapping map)
 {
-	pid_t child = fork();
+	pid_t child = fork_or_fail();
 
-	if (child < 0)
-		fail("fork");
 	if (child == 0) {
 		for (size_t at = 0; at < map.size; at += PAGE)
 			(*(volatile uint64_t *)(map.addr + at))++;
 		_exit(0);
 	}
-	waitpid(child, NULL, 0);
+	wait_for(child);
 	munmap((void *)map.addr, map.size);
 }
 
@@ -88,7 +86,7 @@ static void (*const ways[])(struct mapping) = {
 	by_munmap, by_pieces, by_mapping_over, by_dontneed, by_moving, by_shrinking, by_protecting, by_exit,
 };
 
-#define WAYS (sizeof(ways) / sizeof(ways[0]))
+#define WAYS COUNT_OF(ways)
 
 static uint64_t value_of(unsigned int way, size_t page)
 {
@@ -117,8 +115,8 @@ static uint64_t count_wrong(int fd, size_t size, unsigned int way)
 }
 
 /*
- * Whether the disk has what was written to a mapping that msync() wrote back and nobody tore down. On Linux 7.3.4, not
- * patched and without Xen, /dev/ram0 reads as zeroes from the 33rd page on: that would be taken for lost dirty bits.
+ * Whether the disk keeps what msync() wrote back before the mapping was torn down. On Linux 7.3.4, unpatched and without
+ * Xen, /dev/ram0 reads as zeroes from the 33rd page on, which would be taken for lost dirty bits.
  */
 static bool disk_keeps(size_t size)
 {
@@ -149,7 +147,6 @@ struct finding check_shared_files(uint32_t pages)
 	int files = disk_keeps(size) ? 2 : 1;
 
 	for (unsigned int way = 0; way < WAYS; way++) {
-		/* Disks of the kernel's own keep 64 MiB. */
 		int fds[2] = { tmpfs_file(size), open(DISK, O_RDWR | O_CLOEXEC) };
 
 		for (int i = 0; i < files; i++) {

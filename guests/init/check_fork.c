@@ -1,48 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What parent and child see of memory that fork() made common: each its own writes, and nothing of the other's. */
+/* Memory shared by fork(): parent and child each see their own writes, and none of the other. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../lib/linux/fail.h"
+#include "../lib/linux/process.h"
 #include "checks.h"
-#include "report.h"
 
-/* Pages that a thread goes on writing to while its process forks. */
+/* Pages that a thread keeps writing to while its process forks. */
 #define RACE_PAGES 1024
 
-static volatile uint64_t *word(volatile char *area, size_t page)
-{
-	return (volatile uint64_t *)(area + page * PAGE);
-}
-
-/* Runs `body` in a child; it gives what it found through memory that both share. */
+/* Runs `body` in a child, which returns its count through shared memory. */
 static uint64_t in_child(uint64_t (*body)(volatile char *area, uint32_t pages), volatile char *area, uint32_t pages)
 {
 	volatile uint64_t *answer = map_or_fail(-1, PAGE, MAP_SHARED | MAP_ANONYMOUS);
 	uint64_t found;
-	pid_t child = fork();
-	int status;
+	pid_t child = fork_or_fail();
 
-	if (child < 0)
-		fail("fork");
 	if (child == 0) {
 		*answer = body(area, pages);
 		_exit(0);
 	}
-	if (waitpid(child, &status, 0) != child)
-		fail("wait for a child");
-	/* What a child that died has seen was not right. */
-	found = status ? pages : *answer;
+	/* A child that was killed found every page wrong. */
+	found = wait_for(child) ? pages : *answer;
 	munmap((void *)answer, PAGE);
 	return found;
 }
 
-/* The child finds 1 everywhere, and writes 2 to the even pages. */
+/* The child finds 1 on every page, and writes 2 to the even ones. */
 static uint64_t write_even(volatile char *area, uint32_t pages)
 {
 	uint64_t wrong = 0;
@@ -80,7 +69,7 @@ struct writing {
 	atomic_bool end;
 };
 
-static void *go_on_writing(void *argument)
+static void *keep_writing(void *argument)
 {
 	struct writing *writing = argument;
 
@@ -92,7 +81,7 @@ static void *go_on_writing(void *argument)
 	return NULL;
 }
 
-/* What the child sees must stand still, although its parent goes on writing. */
+/* What the child sees must not change, although its parent keeps writing. */
 static uint64_t watch(volatile char *area, uint32_t pages)
 {
 	static uint64_t seen[RACE_PAGES];
@@ -115,9 +104,8 @@ struct finding check_fork_race(uint32_t pages)
 
 	memset(&writing, 0, sizeof(writing));
 	writing.area = map_or_fail(-1, RACE_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
-	if (pthread_create(&thread, NULL, go_on_writing, &writing))
-		fail("start a writer");
-	while (goes_on(&finding, pages)) {
+	thread = start_thread(keep_writing, &writing);
+	while (needs_round(&finding, pages)) {
 		finding.failed += in_child(watch, writing.area, RACE_PAGES);
 		finding.tried += RACE_PAGES;
 	}

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What the checks are made with: files, swap, and what the kernel tells of pages. */
+/* Files, memory and swap for the checks. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/swap.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+#include "../lib/linux/process.h"
 #include "checks.h"
-#include "report.h"
 
 #define SWAP_DEVICE "/dev/ram1"
 
@@ -36,22 +34,12 @@ void *map_or_fail(int fd, size_t size, int flags)
 	return addr;
 }
 
-void write_value(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail(path);
-	close(fd);
-}
-
 void drop_caches(void)
 {
 	sync();
-	write_value("/proc/sys/vm/drop_caches", "1");
+	write_file("/proc/sys/vm/drop_caches", "1");
 }
 
-/* One entry of /proc/self/pagemap: Documentation/admin-guide/mm/pagemap.rst. */
 uint64_t pagemap_entry(const volatile void *addr)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -93,7 +81,7 @@ void use_swap(void)
 	used = true;
 }
 
-/* Pages that somebody holds for a moment, on a list of a CPU's own, are not taken: asks again. */
+/* More than once: pages on a CPU's own lists (LRU batches) are passed over. */
 void page_out(void *addr, size_t size)
 {
 	for (int attempt = 0; attempt < 3; attempt++)
@@ -103,11 +91,20 @@ void page_out(void *addr, size_t size)
 
 void fork_once(void)
 {
-	pid_t child = fork();
+	pid_t child = fork_or_fail();
 
-	if (child < 0)
-		fail("fork");
 	if (child == 0)
 		_exit(0);
-	waitpid(child, NULL, 0);
+	wait_for(child);
+}
+
+volatile uint64_t *word(volatile char *area, size_t page)
+{
+	return (volatile uint64_t *)(area + page * PAGE);
+}
+
+void write_all_pages(volatile char *area, uint32_t pages, uint64_t value)
+{
+	for (size_t page = 0; page < pages; page++)
+		*word(area, page) = value + page;
 }

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * One thread writes each page once while another takes the entries away or write-protects them. Whatever was written
- * through an entry is known by its dirty bit alone.
+ * One thread writes each page once while another removes the entries or write-protects them. Only the dirty bit of an
+ * entry records what was written through it.
  *
- * The kernel goes through entries upwards, and most ways hold off page faults meanwhile. A writer that went upwards too
+ * The kernel walks entries upwards, and most operations hold off page faults meanwhile. A writer that went upwards too
  * would be far ahead of the kernel, or fault behind it and wait until it is done. So the writer goes downwards, from a
  * random moment on, and the two meet at one entry.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/process.h"
 #include "checks.h"
-#include "clock.h"
-#include "report.h"
 
 #define CHUNK_PAGES 64
 #define CHUNK (CHUNK_PAGES * PAGE)
-/* Pages of the file; the check goes round until as many were written as was asked. */
+/* Pages of the file, and so of a round. */
 #define FILE_PAGES 8192
 
 struct race {
 	int fd;
 	volatile char *addr;
-	/* The bytes that the two race for at a time, and what becomes of their entries. */
+	/* The bytes that the two race for at a time, and how their entries are removed. */
 	size_t chunk;
-	void (*take_away)(struct race *race, size_t at);
+	void (*remove)(struct race *race, size_t at);
 	uint64_t round;
-	/* Chunks that both sides have come to: spinning, because sleeping takes longer than a chunk. */
-	atomic_uint writer_at, taker_at;
-	/* Ticks that the last chunk was taken away in. */
-	_Atomic uint64_t taking;
+	/* Chunks that each side has reached. They spin: sleeping takes longer than a chunk. */
+	atomic_uint writer_at, remover_at;
+	/* Ticks that removing the last chunk took. */
+	_Atomic uint64_t removing;
 };
 
 static void zap(struct race *race, size_t at)
@@ -51,7 +50,7 @@ static void map_over(struct race *race, size_t at)
 		fail("map over a chunk");
 }
 
-/* Leaves the old place mapped, so that the writer can go on. */
+/* Leaves the old address mapped, so that the writer can continue. */
 static void move_away(struct race *race, size_t at)
 {
 	void *chunk = (void *)(race->addr + at);
@@ -70,13 +69,13 @@ static void meet(atomic_uint *own, atomic_uint *other)
 		__builtin_ia32_pause();
 }
 
-/* For a random part of the time that the taker took last. */
-static void wait_a_while(const struct race *race, uint32_t *random)
+/* For a random part of the time that the last removal took. */
+static void wait_randomly(const struct race *race, uint32_t *random)
 {
 	uint64_t began = ticks(), wait;
 
 	*random = *random * 1664525 + 1013904223;
-	wait = (atomic_load(&race->taking) >> 8) * (*random >> 24);
+	wait = (atomic_load(&race->removing) >> 8) * (*random >> 24);
 	while (ticks() - began < wait)
 		;
 }
@@ -87,8 +86,8 @@ static void *writer(void *argument)
 	uint32_t random = race->round;
 
 	for (size_t at = 0; at < FILE_PAGES * PAGE; at += race->chunk) {
-		meet(&race->writer_at, &race->taker_at);
-		wait_a_while(race, &random);
+		meet(&race->writer_at, &race->remover_at);
+		wait_randomly(race, &random);
 		for (size_t page = race->chunk / PAGE; page-- > 0;)
 			*(volatile uint64_t *)(race->addr + at + page * PAGE) = race->round;
 	}
@@ -100,16 +99,15 @@ static void run_round(struct race *race)
 	pthread_t thread;
 
 	atomic_store(&race->writer_at, 0);
-	atomic_store(&race->taker_at, 0);
-	if (pthread_create(&thread, NULL, writer, race))
-		fail("start a writer");
+	atomic_store(&race->remover_at, 0);
+	thread = start_thread(writer, race);
 	for (size_t at = 0; at < FILE_PAGES * PAGE; at += race->chunk) {
 		uint64_t began;
 
-		meet(&race->taker_at, &race->writer_at);
+		meet(&race->remover_at, &race->writer_at);
 		began = ticks();
-		race->take_away(race, at);
-		atomic_store(&race->taking, ticks() - began);
+		race->remove(race, at);
+		atomic_store(&race->removing, ticks() - began);
 	}
 	pthread_join(thread, NULL);
 }
@@ -137,13 +135,13 @@ static uint64_t count_lost(struct race *race)
 	return lost;
 }
 
-static struct finding race_for_file(void (*take_away)(struct race *, size_t), uint32_t pages)
+static struct finding race_for_file(void (*remove)(struct race *, size_t), uint32_t pages)
 {
-	struct race race = { .fd = tmpfs_file(FILE_PAGES * PAGE), .chunk = CHUNK, .take_away = take_away };
+	struct race race = { .fd = tmpfs_file(FILE_PAGES * PAGE), .chunk = CHUNK, .remove = remove };
 	struct finding finding = { 0 };
 
 	race.addr = map_or_fail(race.fd, FILE_PAGES * PAGE, MAP_SHARED);
-	while (goes_on(&finding, pages)) {
+	while (needs_round(&finding, pages)) {
 		race.round++;
 		clean(&race);
 		run_round(&race);
@@ -176,7 +174,7 @@ static void fork_off(struct race *race, size_t at)
 	fork_once();
 }
 
-/* Private pages that may be freed unless they are written again: clean, and writable. */
+/* Private pages after MADV_FREE, clean and writable: reclaim frees those that are not written again. */
 static volatile char *freeable_pages(void)
 {
 	volatile char *addr = map_or_fail(-1, FILE_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -188,7 +186,7 @@ static volatile char *freeable_pages(void)
 	return addr;
 }
 
-/* All that can be freed is. */
+/* Frees all that can be freed. */
 static uint64_t count_freed(struct race *race)
 {
 	uint64_t lost = 0;
@@ -202,11 +200,11 @@ static uint64_t count_freed(struct race *race)
 
 struct finding check_dirty_race_fork(uint32_t pages)
 {
-	struct race race = { .fd = -1, .chunk = FILE_PAGES * PAGE, .take_away = fork_off };
+	struct race race = { .fd = -1, .chunk = FILE_PAGES * PAGE, .remove = fork_off };
 	struct finding finding = { 0 };
 
 	use_swap();
-	while (goes_on(&finding, pages)) {
+	while (needs_round(&finding, pages)) {
 		race.round++;
 		race.addr = freeable_pages();
 		run_round(&race);

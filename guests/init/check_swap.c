@@ -2,28 +2,17 @@
 /*
  * Reclaim, and the soft-dirty bits that must survive it.
  *
- * Whether a page has to be kept is seldom for its entry's dirty bit to say: the first time that an anonymous page is
- * swapped out, the kernel takes it for dirty. Two kinds of pages depend on the bit: those that were written after a read
- * brought them back from a slot that still holds what they were, and those that were written after MADV_FREE allowed
- * to forget them.
+ * An entry's dirty bit seldom decides whether a page is kept: the kernel takes an anonymous page for dirty the first time
+ * that it is swapped out. Two kinds of pages depend on the bit: those written after they were read back from a slot that
+ * still holds their old contents, and those written after MADV_FREE.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
 #include "checks.h"
-#include "report.h"
-
-static volatile uint64_t *word(volatile char *area, size_t page)
-{
-	return (volatile uint64_t *)(area + page * PAGE);
-}
-
-static void write_all_pages(volatile char *area, uint32_t pages, uint64_t value)
-{
-	for (size_t page = 0; page < pages; page++)
-		*word(area, page) = value + page;
-}
 
 static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
 {
@@ -52,20 +41,20 @@ static void swap_twice(struct finding *finding, uint32_t pages, bool forking)
 
 	write_all_pages(area, pages, 1000);
 	page_out((void *)area, pages * PAGE);
-	/* Read ahead, as a fault on a fast disk gives the slot back, and takes the page for dirty. */
+	/* Not by faults: on a fast disk a fault frees the slot and takes the page for dirty. */
 	madvise((void *)area, pages * PAGE, MADV_WILLNEED);
 	finding->failed += count_wrong(area, pages, 1000);
 	write_all_pages(area, pages, 5000000);
 	if (forking)
 		fork_once();
 	page_out((void *)area, pages * PAGE);
-	/* What was not swapped out was not tried. */
+	/* Pages that were not swapped out prove nothing. */
 	finding->tried += count_swapped(area, pages);
 	finding->failed += count_wrong(area, pages, 5000000);
 	munmap((void *)area, pages * PAGE);
 }
 
-/* Written, given up, and written again: so they are not to be given up any more. */
+/* Written, freed, and written again, which keeps them. */
 static void write_after_free(struct finding *finding, uint32_t pages, bool forking)
 {
 	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -115,7 +104,7 @@ static uint64_t count_not_soft_dirty(volatile char *area, uint32_t pages)
 	return wrong;
 }
 
-/* Even pages are written after the bits were cleared; what follows must not change what is told of either kind. */
+/* Even pages are written after the bits were cleared; a fork and a swap must not change the bits of either kind. */
 struct finding check_soft_dirty(uint32_t pages)
 {
 	struct finding finding = { .tried = 3ull * pages };
@@ -123,7 +112,7 @@ struct finding check_soft_dirty(uint32_t pages)
 
 	use_swap();
 	write_all_pages(area, pages, 1);
-	write_value("/proc/self/clear_refs", "4");
+	write_file("/proc/self/clear_refs", "4");
 	for (size_t page = 0; page < pages; page += 2)
 		*word(area, page) = 2;
 	finding.failed = count_not_soft_dirty(area, pages);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* A shared mapping's write-protection by userfaultfd is kept in markers where its entries were zapped. */
+/* Write-protection by userfaultfd of a shared mapping: a zapped entry leaves a marker that keeps it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -8,10 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../lib/linux/fail.h"
 #include "checks.h"
-#include "report.h"
 
-/* Linux 5.19; the host's headers may be older. */
+/* Linux 5.19: the host's headers may be older. */
 #ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
 #define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
 #endif

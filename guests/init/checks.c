@@ -3,22 +3,18 @@
 #define _GNU_SOURCE
 #include "checks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/klog.h>
 
-#include "report.h"
+#include "../lib/linux/fail.h"
 
 /* klogctl(2) */
 #define SYSLOG_ACTION_READ_ALL 3
 #define LOG_SIZE (1 << 20)
 
-static const struct check {
-	const char *name;
-	struct finding (*run)(uint32_t pages);
-} checks[] = {
+static const struct check checks[] = {
 	{ "shared-files", check_shared_files },
 	{ "private-copies", check_private_copies },
 	{ "dirty-race-zap", check_dirty_race_zap },
@@ -34,48 +30,38 @@ static const struct check {
 	{ "accounting", check_accounting },
 };
 
-static bool first_failure_ends;
+/* A catch ends at the first failure. */
+static bool catching;
 
-bool goes_on(const struct finding *finding, uint32_t pages)
+bool needs_round(const struct finding *finding, uint32_t pages)
 {
-	return finding->tried < pages && !(first_failure_ends && finding->failed);
+	return finding->tried < pages && !(catching && finding->failed);
 }
 
 void step_catch(const char *name, uint32_t pages)
 {
-	first_failure_ends = true;
+	catching = true;
 	step_check(name, pages);
-	first_failure_ends = false;
+	catching = false;
 }
 
 void step_check(const char *name, uint32_t pages)
 {
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		struct finding finding;
-
-		if (strcmp(checks[i].name, name))
-			continue;
-		finding = checks[i].run(pages);
-		report("{\"kind\":\"check\",\"name\":\"%s\",\"tried\":%llu,\"failed\":%llu}", name,
-		       (unsigned long long)finding.tried, (unsigned long long)finding.failed);
-		return;
-	}
-	errno = EINVAL;
-	fail(name);
+	run_check(checks, name, pages);
 }
 
-/* What WARN(), BUG(), lockup detectors and the checks of mm/ begin their lines with. */
+/* Lines of WARN(), BUG(), lockup detectors and the checks of mm/ begin like this. */
 static const char *const alarms[] = {
 	"WARNING:", "BUG:", "Call Trace:", "Bad rss-counter", "Bad page", "bad pte", "rcu: INFO:", "Oops", "UBSAN",
 	"MC result",
 };
 
-static int is_alarm(const char *line)
+static bool is_alarm(const char *line)
 {
-	for (size_t i = 0; i < sizeof(alarms) / sizeof(alarms[0]); i++)
+	for (size_t i = 0; i < COUNT_OF(alarms); i++)
 		if (strstr(line, alarms[i]))
-			return 1;
-	return 0;
+			return true;
+	return false;
 }
 
 unsigned int kernel_warnings(char *first, size_t size)
@@ -87,7 +73,7 @@ unsigned int kernel_warnings(char *first, size_t size)
 		fail("read the kernel's log");
 	while ((line = strsep(&rest, "\n")))
 		if (is_alarm(line) && !count++ && first)
-			json_escape(first, size, line);
+			snprintf(first, size, "%s", line);
 	free(log);
 	return count;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The first and only process of a lab guest: carries out the order in /order, a step a line, and powers off.
+ * The first and only process of a lab guest: runs the order in /order, a step a line, and powers off.
  *
  *   module PATH                            load a kernel module
  *   settle LIMIT_S                         see settle.h
@@ -16,32 +16,31 @@
  *   check NAME PAGES                       see checks.h
  *   catch NAME PAGES
  *   kernel-log
- *   trace-begin BUFFER_PAGES               capture Xen's trace; steps from here on are marked with their number
- *   trace-end                              hand the capture over
- *   run PROGRAM FILE                       a program with one argument, which reports lines of its own
+ *   trace-begin BUFFER_PAGES               capture Xen's trace; from here on steps are marked with their number
+ *   trace-end                              report the capture
+ *   run PROGRAM FILE                       a program with one argument, which reports its own results
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "../xen-probe/xen_probe_abi.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+#include "../lib/linux/process.h"
+#include "../lib/xentrace.h"
 #include "checks.h"
 #include "privcmd.h"
-#include "report.h"
 #include "settle.h"
-#include "shared_memory.h"
 #include "steps.h"
-#include "xentrace.h"
 
 static struct {
 	uint32_t pages;
@@ -68,86 +67,69 @@ static void use_console(void)
 		close(fd);
 }
 
-/* Reads a one-line file of sysfs; an empty string when it is not there. */
-static void read_line(const char *path, char *out, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? 0 : read(fd, out, size - 1);
-
-	out[got > 0 ? got : 0] = 0;
-	out[strcspn(out, "\n")] = 0;
-	if (fd >= 0)
-		close(fd);
-}
-
 static void step_hello(void)
 {
-	char type[32], major[16], minor[16], extra[64], version[256];
+	char type[32], major[16], minor[16], extra[64];
 	struct utsname name;
 
 	uname(&name);
-	json_escape(version, sizeof(version), name.version);
 	read_line("/sys/hypervisor/type", type, sizeof(type));
 	read_line("/sys/hypervisor/version/major", major, sizeof(major));
 	read_line("/sys/hypervisor/version/minor", minor, sizeof(minor));
 	read_line("/sys/hypervisor/version/extra", extra, sizeof(extra));
-	report("{\"kind\":\"hello\",\"release\":\"%s\",\"version\":\"%s\",\"hypervisor\":\"%s\",\"xen\":\"%s%s%s%s\",\"cpus\":%ld}",
-	       name.release, version, type, major, *minor ? "." : "", minor, extra, sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-static int load_module(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int ret;
-
-	if (fd < 0)
-		return -1;
-	ret = syscall(SYS_finit_module, fd, "", 0);
-	if (ret < 0 && errno == EEXIST)
-		ret = 0;
-	close(fd);
-	return ret;
+	report("{\"kind\":\"hello\",\"release\":\"%s\",\"version\":\"%s\",\"hypervisor\":\"%s\",\"xen\":\"%s%s%s%s\","
+	       "\"cpus\":%ld}",
+	       name.release, name.version, type, major, *minor ? "." : "", minor, extra, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static void step_module(const char *path)
 {
-	if (load_module(path) < 0)
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
 		fail(path);
+	close(fd);
+}
+
+static long sysctl(struct xen_sysctl *call)
+{
+	if (mlock(call, sizeof(*call)) < 0)
+		fail("lock a hypercall's memory");
+	return privcmd_hypercall(HYPERVISOR_SYSCTL, (uint64_t)call, 0);
+}
+
+static void *map_of_xen(const uint64_t *frames, unsigned int count, bool writable)
+{
+	return privcmd_map(DOMID_XEN, frames, count, writable ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
 static void step_trace_begin(uint32_t pages)
 {
+	static const struct xentrace_access access = { sysctl, map_of_xen };
+
 	privcmd_open();
-	xentrace_begin(pages);
+	xentrace_begin(&access, pages);
 	state.tracing = true;
 }
 
 static void step_trace_end(void)
 {
-	size_t size;
-	const void *data = xentrace_end(&size);
-
 	state.tracing = false;
-	shared_memory_put("xentrace", data, size);
+	xentrace_end();
 }
 
-/* A program that fails has said why, or ended without a word. */
+/* A program that fails has reported why, or was killed. */
 static void step_run(char *program, char *file)
 {
 	char *const arguments[] = { program, file, NULL };
-	int status;
-	pid_t child = fork();
+	pid_t child = fork_or_fail();
 
-	if (child < 0)
-		fail("fork");
 	if (!child) {
 		execv(program, arguments);
 		fail(program);
 	}
-	if (waitpid(child, &status, 0) < 0 || status) {
-		errno = ECHILD;
-		fail(program);
-	}
+	if (wait_for(child))
+		fail_with(program, ECHILD);
 }
 
 static uint32_t mark(void)
@@ -158,18 +140,18 @@ static uint32_t mark(void)
 void mark_begin(uint32_t id)
 {
 	if (id != NO_MARK)
-		privcmd_mark(XEN_PROBE_MARK_BEGIN, id);
-	XEN_PROBE_TELL(XEN_PROBE_MARK_BEGIN);
+		privcmd_mark(MARK_BEGIN, id);
+	MARK_NOP(MARK_BEGIN);
 }
 
 void mark_end(uint32_t id)
 {
-	XEN_PROBE_TELL(XEN_PROBE_MARK_END);
+	MARK_NOP(MARK_END);
 	if (id != NO_MARK)
-		privcmd_mark(XEN_PROBE_MARK_END, id);
+		privcmd_mark(MARK_END, id);
 }
 
-/* Takes one line of the order apart and carries it out. */
+/* Runs one line of the order. */
 static void run_step(const char *line)
 {
 	char word[64], other[64], a[256], b[256];
@@ -210,37 +192,29 @@ static void run_step(const char *line)
 		step_release();
 	else if (!strcmp(line, "trace-end"))
 		step_trace_end();
-	else {
-		errno = EINVAL;
-		fail(line);
-	}
+	else
+		fail_with(line, EINVAL);
+}
+
+static void run_line(const char *line)
+{
+	state.step++;
+	MARK_NOP(MARK_STEP);
+	run_step(line);
+	if (state.tracing)
+		xentrace_drain();
 }
 
 int main(void)
 {
-	char line[512];
-	FILE *order;
-
 	mount_or_fail("devtmpfs", "/dev");
 	use_console();
 	mount_or_fail("proc", "/proc");
 	mount_or_fail("sysfs", "/sys");
 	step_hello();
 	stop_access_sampling();
-	order = fopen("/order", "re");
-	if (!order)
-		fail("open /order");
-	while (fgets(line, sizeof(line), order)) {
-		line[strcspn(line, "\n")] = 0;
-		if (!*line)
-			continue;
-		state.step++;
-		XEN_PROBE_TELL(XEN_PROBE_MARK_STEP);
-		run_step(line);
-		if (state.tracing)
-			xentrace_drain();
-	}
-	XEN_PROBE_TELL(XEN_PROBE_MARK_STEP);
+	for_each_line("/order", run_line);
+	MARK_NOP(MARK_STEP);
 	report("{\"kind\":\"done\"}");
 	power_off();
 }

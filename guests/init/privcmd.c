@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "report.h"
+#include "../lib/linux/fail.h"
 
 struct privcmd_hypercall {
 	uint64_t op;
@@ -54,12 +54,9 @@ void *privcmd_map(unsigned int dom, const uint64_t *frames, unsigned int count, 
 		fail("reserve memory for a foreign mapping");
 	if (ioctl(privcmd, IOCTL_PRIVCMD_MMAPBATCH_V2, &batch) < 0)
 		fail("map frames of another domain");
-	for (unsigned int i = 0; i < count; i++) {
-		if (errors[i]) {
-			errno = -errors[i];
-			fail("map a frame of another domain");
-		}
-	}
+	for (unsigned int i = 0; i < count; i++)
+		if (errors[i])
+			fail_with("map a frame of another domain", -errors[i]);
 	free(errors);
 	return addr;
 }

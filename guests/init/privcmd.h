@@ -8,18 +8,16 @@
 
 /* public/xen.h */
 #define HYPERVISOR_SCHED_OP 29
-#define HYPERVISOR_SYSCTL 35
-#define DOMID_XEN 0x7ff2
 
 void privcmd_open(void);
 
-/* Returns what the hypercall returned, -errno included. Memory that it reads or writes must be locked. */
+/* Returns what the hypercall returned, or a negative errno. Memory that it reads or writes must be locked. */
 long privcmd_hypercall(uint64_t op, uint64_t a0, uint64_t a1);
 
-/* Maps `count` frames of domain `dom` with mmap's `protection`; ends the guest when one cannot be mapped. */
+/* Maps frames of another domain with mmap's `protection`; ends the guest when one cannot be mapped. */
 void *privcmd_map(unsigned int dom, const uint64_t *frames, unsigned int count, int protection);
 
-/* Puts a mark into Xen's trace: see xen_probe_abi.h. */
+/* Puts a mark into Xen's trace: lib/marks.h. */
 void privcmd_mark(uint32_t base, uint32_t id);
 
 #endif

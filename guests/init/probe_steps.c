@@ -3,21 +3,22 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "../xen-probe/xen_probe_abi.h"
-#include "report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/page.h"
+#include "../lib/linux/process.h"
+#include "../lib/results.h"
+#include "probe.h"
 #include "steps.h"
 
-#define PAGE 4096ul
 #define TABLE_SPAN (512 * PAGE)
-/* The race runs over a few tables: small enough that all stays in QEMU's TLB. */
+/* A race runs over a few tables, which stay in QEMU's TLB. */
 #define RACE_PAGES 2048u
 
 static const char *const mechanisms[XEN_PROBE_MECHANISMS] = {
@@ -48,17 +49,17 @@ static const struct {
 	[XEN_PROBE_REPEAT_TLS_ONE_IF_CHANGED] = { "one-changed", "if-changed" },
 	[XEN_PROBE_REPEAT_TLS_ALL_ALWAYS] = { "all-changed", "always" },
 	[XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED] = { "all-changed", "if-changed" },
-	[XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS] = { "none-pending", "always" },
-	[XEN_PROBE_REPEAT_ENABLE_IDLE_IF_PENDING] = { "none-pending", "if-pending" },
-	[XEN_PROBE_REPEAT_ENABLE_PENDING_ALWAYS] = { "one-pending", "always" },
-	[XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING] = { "one-pending", "if-pending" },
+	[XEN_PROBE_REPEAT_UNMASK_IDLE_ALWAYS] = { "none-pending", "always" },
+	[XEN_PROBE_REPEAT_UNMASK_IDLE_IF_PENDING] = { "none-pending", "if-pending" },
+	[XEN_PROBE_REPEAT_UNMASK_PENDING_ALWAYS] = { "one-pending", "always" },
+	[XEN_PROBE_REPEAT_UNMASK_PENDING_IF_PENDING] = { "one-pending", "if-pending" },
 	[XEN_PROBE_REPEAT_FLUSH_LOCAL] = { "flush-local", "mmuext_op" },
 	[XEN_PROBE_REPEAT_FLUSH_ALL] = { "flush-all", "mmuext_op" },
 	[XEN_PROBE_REPEAT_INVLPG_LOCAL] = { "invlpg-local", "mmuext_op" },
 	[XEN_PROBE_REPEAT_NEW_BASEPTR] = { "new-baseptr", "mmuext_op" },
 };
 
-/* Anonymous pages beginning on a 2 MiB boundary, each with 0 written to it: the rounds of a race start at 1. */
+/* Anonymous pages from a 2 MiB boundary on, each written with 0: the rounds of a race start at 1. */
 struct region {
 	void *map;
 	size_t map_size;
@@ -66,7 +67,7 @@ struct region {
 	uint32_t pages;
 };
 
-static int probe_fd(void)
+void probe_ioctl(unsigned long request, void *argument, const char *what)
 {
 	static int fd = -1;
 
@@ -74,21 +75,13 @@ static int probe_fd(void)
 		fd = open(XEN_PROBE_DEVICE, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		fail("open " XEN_PROBE_DEVICE);
-	return fd;
-}
-
-static uint32_t find_name(const char *const *names, uint32_t count, const char *name)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (!strcmp(names[i], name))
-			return i;
-	errno = EINVAL;
-	fail(name);
+	if (ioctl(fd, request, argument) < 0)
+		fail(what);
 }
 
 static uint32_t find_mechanism(const char *name)
 {
-	return find_name(mechanisms, XEN_PROBE_MECHANISMS, name);
+	return (const char *const *)find_named(mechanisms, name) - mechanisms;
 }
 
 static uint32_t find_repeated(const char *operation, const char *mechanism)
@@ -96,11 +89,10 @@ static uint32_t find_repeated(const char *operation, const char *mechanism)
 	for (uint32_t i = 0; i < XEN_PROBE_REPEATED; i++)
 		if (!strcmp(repeated[i].operation, operation) && !strcmp(repeated[i].mechanism, mechanism))
 			return i;
-	errno = EINVAL;
-	fail(operation);
+	fail_with(operation, EINVAL);
 }
 
-/* What /proc/kallsyms says of a kernel variable; of a per-CPU one, its place in each CPU's area. */
+/* The address of a kernel variable; of a per-CPU one, its offset in each CPU's area. */
 static uint64_t kernel_symbol(const char *wanted)
 {
 	unsigned long long address, found = 0;
@@ -113,10 +105,8 @@ static uint64_t kernel_symbol(const char *wanted)
 		if (sscanf(line, "%llx %*c %255s", &address, name) == 2 && !strcmp(name, wanted))
 			found = address;
 	fclose(symbols);
-	if (!found) {
-		errno = ENOENT;
-		fail(wanted);
-	}
+	if (!found)
+		fail_with(wanted, ENOENT);
 	return found;
 }
 
@@ -145,68 +135,54 @@ static void unmap_region(struct region *region)
 		fail("munmap");
 }
 
-static void format_faults(char *out, size_t size, const struct xen_probe_faults *f)
-{
-	snprintf(out, size,
-		 "{\"lost_accessed\":%llu,\"lost_dirty\":%llu,\"wrong_frame\":%llu,\"wrong_flags\":%llu,\"not_none\":%llu,\"refused\":%llu}",
-		 f->lost_accessed, f->lost_dirty, f->wrong_frame, f->wrong_flags, f->not_none, f->refused);
-}
-
-/* The pages are put back as they were by each step, so steps of one size share them. */
-static struct region clear_region;
+/* Each step leaves the pages as they were, so steps of one size share them. */
+static struct region shared_region;
 
 void step_release(void)
 {
-	if (clear_region.map)
-		unmap_region(&clear_region);
-	clear_region.map = NULL;
+	if (shared_region.map)
+		unmap_region(&shared_region);
+	shared_region.map = NULL;
 }
 
 static const struct region *region_of(uint32_t pages)
 {
-	if (clear_region.pages != pages)
+	if (shared_region.pages != pages)
 		step_release();
-	if (!clear_region.map)
-		clear_region = map_region(pages);
-	return &clear_region;
+	if (!shared_region.map)
+		shared_region = map_region(pages);
+	return &shared_region;
 }
 
 void step_clear(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t mark)
 {
-	const struct region *region = region_of(pages);
 	struct xen_probe_clear request = {
-		.addr = (uintptr_t)region->first, .pages = pages,
+		.addr = (uintptr_t)region_of(pages)->first, .pages = pages,
 		.mechanism = find_mechanism(mechanism), .batch = batch, .mark = mark,
 	};
-	char faults[256];
+	const struct xen_probe_faults *faults = &request.faults;
+	const __u64 *classes = request.classes;
 
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_CLEAR, &request) < 0)
-		fail("XEN_PROBE_IOC_CLEAR");
-	format_faults(faults, sizeof(faults), &request.faults);
-	report("{\"kind\":\"clear\",\"mechanism\":\"%s\",\"batch\":%u,\"pages\":%u,\"mark\":%d,\"instructions\":%llu,"
-	       "\"classes\":[%llu,%llu,%llu,%llu],\"faults\":%s}",
-	       mechanism, batch, pages, (int)mark, request.instructions, request.classes[0], request.classes[1],
-	       request.classes[2], request.classes[3], faults);
+	ask_probe(XEN_PROBE_IOC_CLEAR, &request);
+	report(CLEAR_RESULT, mechanism, batch, pages, (int)mark, request.instructions, classes[0], classes[1], classes[2],
+	       classes[3], faults->lost_accessed, faults->lost_dirty, faults->wrong_frame, faults->wrong_flags,
+	       faults->not_none, faults->refused);
 }
 
 void step_set(const char *mechanism, uint32_t pages, uint32_t mark)
 {
-	const struct region *region = region_of(pages);
 	struct xen_probe_set request = {
-		.addr = (uintptr_t)region->first, .pages = pages, .mark = mark,
-		.mechanism = find_name(set_mechanisms, XEN_PROBE_SET_MECHANISMS, mechanism),
+		.addr = (uintptr_t)region_of(pages)->first, .pages = pages, .mark = mark,
+		.mechanism = (const char *const *)find_named(set_mechanisms, mechanism) - set_mechanisms,
 	};
 	const struct xen_probe_faults *faults = &request.faults;
 
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_SET, &request) < 0)
-		fail("XEN_PROBE_IOC_SET");
-	report("{\"kind\":\"repeat\",\"operation\":\"set\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,"
-	       "\"instructions\":%llu,\"failed\":{\"frame\":%llu,\"flags\":%llu,\"accessed-dirty\":%llu,\"accepted\":%llu}}",
-	       mechanism, pages, (int)mark, request.instructions, faults->wrong_frame, faults->wrong_flags,
-	       faults->lost_accessed + faults->lost_dirty, faults->refused);
+	ask_probe(XEN_PROBE_IOC_SET, &request);
+	report(SET_RESULT, "set", mechanism, pages, (int)mark, request.instructions, faults->wrong_frame,
+	       faults->wrong_flags, faults->lost_accessed + faults->lost_dirty, faults->refused);
 }
 
-/* What the probe says was wrong, under the name of the check that it failed. */
+/* The check that xen_probe_repeat.wrong counts for. */
 static const char *check_of(uint32_t operation)
 {
 	if (operation >= XEN_PROBE_REPEAT_TLS_SAME_ALWAYS && operation <= XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED)
@@ -219,10 +195,9 @@ void step_repeat(const char *operation, const char *mechanism, uint32_t count, u
 	struct xen_probe_repeat request = { .operation = find_repeated(operation, mechanism), .count = count, .mark = mark };
 	uint32_t number = request.operation;
 
-	if (number >= XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS && number <= XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING)
+	if (number >= XEN_PROBE_REPEAT_UNMASK_IDLE_ALWAYS && number <= XEN_PROBE_REPEAT_UNMASK_PENDING_IF_PENDING)
 		request.vcpu_info = kernel_symbol("xen_vcpu_info");
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_REPEAT, &request) < 0)
-		fail("XEN_PROBE_IOC_REPEAT");
+	ask_probe(XEN_PROBE_IOC_REPEAT, &request);
 	report("{\"kind\":\"repeat\",\"operation\":\"%s\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,"
 	       "\"instructions\":%llu,\"failed\":{\"%s\":%llu,\"accepted\":%llu}}",
 	       operation, mechanism, count, (int)mark, request.instructions, check_of(number), request.wrong,
@@ -243,8 +218,7 @@ static void *dirty_thread(void *argument)
 {
 	(void)argument;
 	pin_to_cpu(1);
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_DIRTY) < 0)
-		fail("XEN_PROBE_IOC_DIRTY");
+	ask_probe(XEN_PROBE_IOC_DIRTY, NULL);
 	return NULL;
 }
 
@@ -255,18 +229,17 @@ void step_race(const char *mechanism, uint32_t batch, uint64_t dirtied, uint32_t
 		.addr = (uintptr_t)region.first, .pages = region.pages, .mechanism = find_mechanism(mechanism),
 		.batch = batch, .limit_ms = limit_ms, .dirtied = dirtied,
 	};
-	char faults[256];
+	const struct xen_probe_faults *faults = &request.faults;
 	pthread_t thread;
 
 	pin_to_cpu(0);
-	if ((errno = pthread_create(&thread, NULL, dirty_thread, NULL)))
-		fail("start a thread");
-	if (ioctl(probe_fd(), XEN_PROBE_IOC_RACE, &request) < 0)
-		fail("XEN_PROBE_IOC_RACE");
-	ioctl(probe_fd(), XEN_PROBE_IOC_DIRTY_STOP);
+	thread = start_thread(dirty_thread, NULL);
+	ask_probe(XEN_PROBE_IOC_RACE, &request);
+	ask_probe(XEN_PROBE_IOC_DIRTY_STOP, NULL);
 	pthread_join(thread, NULL);
 	unmap_region(&region);
-	format_faults(faults, sizeof(faults), &request.faults);
-	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"accessed\":%llu,\"rounds\":%llu,\"faults\":%s}",
-	       mechanism, batch, request.dirtied, request.accessed, request.rounds, faults);
+	report("{\"kind\":\"race\",\"mechanism\":\"%s\",\"batch\":%u,\"dirtied\":%llu,\"accessed\":%llu,\"rounds\":%llu,"
+	       "\"faults\":" FAULTS_RESULT "}",
+	       mechanism, batch, request.dirtied, request.accessed, request.rounds, faults->lost_accessed,
+	       faults->lost_dirty, faults->wrong_frame, faults->wrong_flags, faults->not_none, faults->refused);
 }

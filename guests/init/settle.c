@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "settle.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
 
 #define SLICE_MS 100
 #define SLICES_PER_S (1000 / SLICE_MS)
@@ -14,13 +14,8 @@
 
 void stop_access_sampling(void)
 {
-	int fd = open(DAMON_STAT, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	if (write(fd, "N", 1) < 0)
-		fail(DAMON_STAT);
-	close(fd);
+	if (!access(DAMON_STAT, F_OK))
+		write_file(DAMON_STAT, "N");
 }
 
 /* Ticks that were not idle, of all CPUs since boot: proc(5), first line of /proc/stat. */

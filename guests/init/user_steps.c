@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/*
- * What user space pays per page of anonymous memory: touching it, giving it back, and forking with it. Large pages are
- * off.
- */
+/* What user space pays per page of anonymous memory, with large pages off: touching it, freeing it, forking with it. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "report.h"
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/page.h"
+#include "../lib/linux/process.h"
+#include "../lib/results.h"
 #include "steps.h"
-
-#define PAGE 4096ul
 
 struct area {
 	volatile char *addr;
@@ -48,7 +43,7 @@ static void dontneed_pages(struct area area)
 		fail("madvise DONTNEED");
 }
 
-/* What the timed fork() leaves behind: a child that waits for its end, so that none of its work is timed. */
+/* The child of the timed fork(): it waits until the pipe is closed, so that none of its work is timed. */
 static struct {
 	pid_t pid;
 	int pipe[2];
@@ -66,9 +61,7 @@ static void fork_child(struct area area)
 	char byte;
 
 	(void)area;
-	child.pid = fork();
-	if (child.pid < 0)
-		fail("fork");
+	child.pid = fork_or_fail();
 	if (child.pid == 0) {
 		close(child.pipe[1]);
 		_exit(read(child.pipe[0], &byte, 1) == 0 ? 0 : 1);
@@ -78,8 +71,7 @@ static void fork_child(struct area area)
 static void end_child(struct area area)
 {
 	close(child.pipe[1]);
-	if (waitpid(child.pid, NULL, 0) != child.pid)
-		fail("wait for a child");
+	wait_for(child.pid);
 	close(child.pipe[0]);
 	unmap_pages(area);
 }
@@ -89,7 +81,6 @@ static void nothing(struct area area)
 	(void)area;
 }
 
-/* prepare, then the timed operation, then clean-up. */
 static const struct operation {
 	const char *name;
 	void (*prepare)(struct area area);
@@ -104,18 +95,9 @@ static const struct operation {
 	{ "fork", write_pages_and_make_pipe, fork_child, end_child },
 };
 
-static const struct operation *find_operation(const char *name)
-{
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-		if (!strcmp(operations[i].name, name))
-			return &operations[i];
-	errno = EINVAL;
-	fail(name);
-}
-
 /*
- * Returns right after a timer tick. An operation that begins then meets as many ticks as its length has room for, and
- * not one more or less by chance: one tick is half a percent of the shortest.
+ * Returns right after a timer tick, so that the number of ticks in an operation depends on its length alone: one tick is
+ * half a percent of the shortest.
  */
 static void await_tick(void)
 {
@@ -129,7 +111,7 @@ static void await_tick(void)
 
 void step_user(const char *name, uint32_t pages, uint32_t mark)
 {
-	const struct operation *operation = find_operation(name);
+	const struct operation *operation = find_named(operations, name);
 	struct area area = { .size = pages * PAGE };
 	uint64_t start, taken;
 
@@ -145,6 +127,5 @@ void step_user(const char *name, uint32_t pages, uint32_t mark)
 	taken = ticks() - start;
 	mark_end(mark);
 	operation->finish(area);
-	report("{\"kind\":\"user\",\"operation\":\"%s\",\"pages\":%u,\"mark\":%d,\"instructions\":%llu}", name, pages,
-	       (int)mark, (unsigned long long)taken);
+	report(USER_RESULT, name, pages, (int)mark, taken);
 }

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What it costs to map memory for DMA and to unmap it. Memory is there and written before anything is timed, so that
- * neither page faults nor zeroing are in the figures.
+ * What mapping memory for DMA and unmapping it costs. Memory is written before anything is timed, so that the figures
+ * include neither page faults nor zeroing.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
-#include "../init/clock.h"
-#include "../init/report.h"
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/page.h"
 #include "edu.h"
 #include "graph.h"
 #include "memory.h"
 #include "steps.h"
 
 #define MIB (1ul << 20)
-/* Where the device sees the memory: aligned to 1 GiB, beyond what the machine reserves below 4 GiB. */
+/* Aligned to 1 GiB, above what the machine reserves below 4 GiB. */
 #define IOVA (16ull << 30)
 #define OTHER_IOVA (64ull << 30)
 /* A large page, and half of it. */
@@ -30,13 +28,13 @@
 /* How a shape is mapped. */
 struct shape {
 	const char *name;
-	/* The memory behind it: see memory.h. */
+	/* See memory.h. */
 	const char *memory;
-	/* Bytes at the beginning that are not mapped, and bytes of each ioctl; 0: all in one. */
+	/* Bytes skipped at the start, and bytes of each ioctl; 0: all in one. */
 	uint64_t skip, window;
-	/* Half of it is mapped at another address beforehand. */
+	/* Half of it is mapped at another address first. */
 	bool pinned_before;
-	/* From what one ioctl maps to what the next does, in bytes; 0: there is nothing between them. */
+	/* Bytes from what one ioctl maps to what the next one does; 0: they are adjacent. */
 	uint64_t stride;
 };
 
@@ -48,17 +46,17 @@ static const struct shape shapes[] = {
 	{ "1G", "1G", 0, 0, false, 0 },
 	{ "2M-halves", "2M-split", HALF, LARGE, false, 0 },
 	{ "2M-again", "2M", 0, 0, true, 0 },
-	/* One page an ioctl, of a large page: what an ioctl and a run cost. */
+	/* One page an ioctl, of a large page: the cost of an ioctl and a run. */
 	{ "2M-single", "2M", 0, PAGE, false, 0 },
 	/* The same folios, found by one entry for each 4 KiB. */
 	{ "2M-entries", "2M-entries", 0, 0, false, 0 },
 	{ "file", "file", 0, 0, false, 0 },
-	/* A run for each folio, by one ioctl and by one each: their difference is the ioctls. */
+	/* A run for each folio, by one ioctl and by one each: the difference is the ioctls. */
 	{ "2M-apart", "2M-split", 0, 0, false, 0 },
 	{ "2M-each", "2M-split", 0, LARGE, false, 0 },
-	/* A long run that the IOMMU can only map by entries of 4 KiB. */
+	/* A long run that the IOMMU can map only by entries of 4 KiB. */
 	{ "2M-shifted", "2M-joined", HALF, 0, false, 0 },
-	/* One page of a folio, two, and the last of one with the first of the next: a page and a folio are what differs. */
+	/* One page of a folio, two, and the last of one with the first of the next: the cost of a page and of a folio. */
 	{ "2M-first", "2M-joined", 0, PAGE, false, LARGE },
 	{ "2M-pairs", "2M-joined", 0, 2 * PAGE, false, LARGE },
 	{ "2M-straddle", "2M-joined", LARGE - PAGE, 2 * PAGE, false, LARGE },
@@ -77,11 +75,7 @@ struct counted {
 
 static const struct shape *find_shape(const char *name)
 {
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		if (!strcmp(shapes[i].name, name))
-			return &shapes[i];
-	errno = EINVAL;
-	fail(name);
+	return find_named(shapes, name);
 }
 
 static uint64_t window_of(const struct work *work)
@@ -89,15 +83,15 @@ static uint64_t window_of(const struct work *work)
 	return work->shape->window ? work->shape->window : work->size;
 }
 
-/* Where the process sees what the device sees at IOVA + at. */
-static char *seen_at(const struct work *work, uint64_t at)
+/* The process's address of what the device sees at IOVA + at. */
+static char *address_of(const struct work *work, uint64_t at)
 {
 	uint64_t window = window_of(work), stride = work->shape->stride ? work->shape->stride : window;
 
 	return work->memory.addr + work->shape->skip + at / window * stride + at % window;
 }
 
-/* Whole large pages: what is skipped, what is mapped, and what lies between. */
+/* In whole large pages: what is skipped, what is mapped, and what lies between. */
 static uint64_t pages_of_memory(const struct bill *bill)
 {
 	const struct shape *shape = find_shape(bill->shape);
@@ -114,7 +108,7 @@ static struct counted map_and_unmap(const struct work *work)
 
 	for (uint64_t at = 0; at < work->size; at += window) {
 		start = ticks();
-		vfio_map(&work->vfio, seen_at(work, at), IOVA + at, window);
+		vfio_map(&work->vfio, address_of(work, at), IOVA + at, window);
 		counted.map += ticks() - start;
 	}
 	for (uint64_t at = 0; at < work->size; at += window) {
@@ -125,7 +119,7 @@ static struct counted map_and_unmap(const struct work *work)
 	return counted;
 }
 
-/* Whether the device finds each page that is tried where it belongs; every one is marked first. */
+/* Marks `tries` pages and counts those where the device reads something else. */
 static uint64_t misplaced(const struct work *work, uint64_t tries)
 {
 	struct memory scratch = memory_get("4K", 1);
@@ -134,7 +128,7 @@ static uint64_t misplaced(const struct work *work, uint64_t tries)
 
 	vfio_map(&work->vfio, scratch.addr, OTHER_IOVA, PAGE);
 	for (uint64_t page = step - 1; page < pages; page += step) {
-		volatile uint64_t *mark = (void *)seen_at(work, page * PAGE);
+		volatile uint64_t *mark = (void *)address_of(work, page * PAGE);
 
 		*mark = 0xfeed000000000000 + page;
 		edu_fetch(&edu, IOVA + page * PAGE);
@@ -149,19 +143,25 @@ static uint64_t misplaced(const struct work *work, uint64_t tries)
 
 #define TRIES 4
 
-/* Reports how many pages were locked while mapped and after, and how many the device found elsewhere. */
-static void check(const struct work *work, uint64_t *locked, uint64_t *left, uint64_t *wrong)
+/* Pages locked while mapped, pages locked after, and pages that the device did not find. */
+struct checked {
+	uint64_t locked, left, wrong;
+};
+
+static struct checked check(const struct work *work)
 {
 	enum interface interface = work->vfio.interface;
 	uint64_t window = window_of(work), before = accounted_pages(interface);
+	struct checked checked;
 
 	for (uint64_t at = 0; at < work->size; at += window)
-		vfio_map(&work->vfio, seen_at(work, at), IOVA + at, window);
-	*locked = accounted_pages(interface) - before;
-	*wrong = misplaced(work, TRIES);
+		vfio_map(&work->vfio, address_of(work, at), IOVA + at, window);
+	checked.locked = accounted_pages(interface) - before;
+	checked.wrong = misplaced(work, TRIES);
 	for (uint64_t at = 0; at < work->size; at += window)
 		vfio_unmap(&work->vfio, IOVA + at, window);
-	*left = accounted_pages(interface) - before;
+	checked.left = accounted_pages(interface) - before;
+	return checked;
 }
 
 static struct work begin(const struct bill *bill)
@@ -191,56 +191,49 @@ static bool is_unavailable(const struct bill *bill)
 		why = memory_unavailable(shape->memory, pages_of_memory(bill));
 	if (why)
 		report("{\"kind\":\"pin-unavailable\",\"interface\":\"%s\",\"shape\":\"%s\",\"reason\":\"%s\"}",
-		       bill->interface == TYPE1 ? "type1" : "iommufd", bill->shape, why);
+		       interface_name(bill->interface), bill->shape, why);
 	return why;
 }
 
-static void list(char *out, size_t size, const uint64_t *values, uint32_t count)
+static void report_list(const char *name, const uint64_t *values, uint32_t count)
 {
-	size_t used = 0;
-
+	report_more(",\"%s\":[", name);
 	for (uint32_t i = 0; i < count; i++)
-		used += snprintf(out + used, size - used, "%s%llu", i ? "," : "", (unsigned long long)values[i]);
-}
-
-static void report_bill(const struct bill *bill, const struct work *work, const char *counted)
-{
-	struct layout layout = memory_layout(&work->memory);
-	uint64_t locked, left, wrong;
-
-	check(work, &locked, &left, &wrong);
-	report("{\"kind\":\"pin\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%llu,\"ioctls\":%llu,%s,"
-	       "\"runs\":%llu,\"folios\":%llu,\"largest\":%llu,\"locked\":%llu,\"left\":%llu,\"tried\":%d,\"misplaced\":%llu}",
-	       bill->interface == TYPE1 ? "type1" : "iommufd", bill->shape, (unsigned long long)bill->pages,
-	       (unsigned long long)(work->size / window_of(work)), counted, (unsigned long long)layout.runs,
-	       (unsigned long long)layout.folios, (unsigned long long)layout.largest, (unsigned long long)locked,
-	       (unsigned long long)left, TRIES, (unsigned long long)wrong);
+		report_more("%s%lu", i ? "," : "", values[i]);
+	report_more("]");
 }
 
 void step_bill(const struct bill *bill)
 {
 	uint64_t maps[MAX_REPEATS], unmaps[MAX_REPEATS];
-	char counted[1024], map_list[400], unmap_list[400];
+	struct checked checked;
+	struct layout layout;
 	struct counted first;
 	struct work work;
 
+	if (bill->repeats > MAX_REPEATS)
+		fail_with("repeats of a bill", EINVAL);
 	if (is_unavailable(bill))
 		return;
 	work = begin(bill);
 	/* The first pays for the IOMMU's page tables, the second for making the pages active (FOLL_TOUCH). */
 	first = map_and_unmap(&work);
 	map_and_unmap(&work);
-	for (uint32_t i = 0; i < bill->repeats && i < MAX_REPEATS; i++) {
+	for (uint32_t i = 0; i < bill->repeats; i++) {
 		struct counted once = map_and_unmap(&work);
 
 		maps[i] = once.map;
 		unmaps[i] = once.unmap;
 	}
-	list(map_list, sizeof(map_list), maps, bill->repeats);
-	list(unmap_list, sizeof(unmap_list), unmaps, bill->repeats);
-	snprintf(counted, sizeof(counted), "\"first_map\":%llu,\"map\":[%s],\"unmap\":[%s]",
-		 (unsigned long long)first.map, map_list, unmap_list);
-	report_bill(bill, &work, counted);
+	layout = memory_layout(&work.memory);
+	checked = check(&work);
+	report_begin("{\"kind\":\"pin\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%lu,\"ioctls\":%lu,\"first_map\":%lu",
+		     interface_name(bill->interface), bill->shape, bill->pages, work.size / window_of(&work), first.map);
+	report_list("map", maps, bill->repeats);
+	report_list("unmap", unmaps, bill->repeats);
+	report_more(",\"runs\":%lu,\"folios\":%lu,\"largest\":%lu,\"locked\":%lu,\"left\":%lu,\"tried\":%d,\"misplaced\":%lu}",
+		    layout.runs, layout.folios, layout.largest, checked.locked, checked.left, TRIES, checked.wrong);
+	report_end();
 	end(&work);
 }
 
@@ -256,17 +249,16 @@ void step_trace(const struct bill *bill)
 	graph_begin();
 	counted = map_and_unmap(&work);
 	graph_end(bill->shape);
-	report("{\"kind\":\"pin-traced\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%llu,\"map\":%llu,\"unmap\":%llu}",
-	       bill->interface == TYPE1 ? "type1" : "iommufd", bill->shape, (unsigned long long)bill->pages,
-	       (unsigned long long)counted.map, (unsigned long long)counted.unmap);
+	report("{\"kind\":\"pin-traced\",\"interface\":\"%s\",\"shape\":\"%s\",\"pages\":%lu,\"map\":%lu,\"unmap\":%lu}",
+	       interface_name(bill->interface), bill->shape, bill->pages, counted.map, counted.unmap);
 	end(&work);
 }
 
 uint64_t accounted_pages(enum interface interface)
 {
-	const char *format = interface == TYPE1 ? "VmLck: %llu kB" : "VmPin: %llu kB";
+	const char *format = interface == TYPE1 ? "VmLck: %lu kB" : "VmPin: %lu kB";
 	FILE *status = fopen("/proc/self/status", "re");
-	unsigned long long kib = 0;
+	unsigned long kib = 0;
 	char line[256];
 
 	if (!status)

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Carries out the map and unmap cases of conformance/vfio, each in a process and a container of its own. A line:
+ * Runs the map and unmap cases of conformance/vfio, each in a process and a container of its own. A line:
  *
- *   case INDEX                                  ends the case before
+ *   case INDEX                                  begins a case
  *   memory SHAPE PAGES                          see memory.h, or mmio: the device's registers
  *   limit PAGES                                 RLIMIT_MEMLOCK, without CAP_IPC_LOCK
- *   map MEMORY OFFSET IOVA SIZE FLAGS ARGSZ     numbers in hexadecimal; MEMORY is a number from 0 in order of the lines
+ *   map MEMORY OFFSET IOVA SIZE FLAGS ARGSZ     numbers in hexadecimal; MEMORY counts the memory lines from 0
  *   unmap IOVA SIZE FLAGS ARGSZ
  *   read IOVA                                   what the device reads there
  *   write IOVA MEMORY OFFSET                    the device writes there; what the CPU then finds in the memory
  *
- * Each step from `map` on is answered by three numbers: errno, a value, pages locked. The value is the bytes unmapped,
+ * The answer to each step from `map` on is three numbers: errno, a value, pages locked. The value is the bytes unmapped,
  * or the first word that was read: the first word of page P of memory M holds (M + 1) << 32 | P + 1, and 0 stands for
- * a word that no memory holds, because the IOMMU let nothing through.
+ * a word that no memory holds, because the IOMMU blocked the transfer.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/vfio.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+#include "../lib/linux/page.h"
+#include "../lib/linux/process.h"
 #include "edu.h"
 #include "memory.h"
 #include "steps.h"
@@ -38,7 +38,7 @@
 #define MEMORIES 4
 #define LINE 256
 #define STEPS 64
-/* Where the device sees the page that carries words to and from its buffer; no case maps anything there. */
+/* The page that carries words to and from the device's buffer; no case maps anything there. */
 #define SCRATCH_IOVA (256ull << 30)
 #define SENTINEL 0x5e5e5e5e5e5e5e5eull
 
@@ -48,19 +48,14 @@ static struct {
 	struct vfio vfio;
 	struct edu edu;
 	struct memory memories[MEMORIES], scratch;
-	unsigned int count;
-	char answers[3500];
-	size_t used;
+	unsigned int memories_used;
+	bool has_answer;
 } run;
 
 static void answer(int code, number value)
 {
-	run.used += snprintf(run.answers + run.used, sizeof(run.answers) - run.used, "%s[%d,%llu,%llu]",
-			     run.used ? "," : "", code, value, (number)accounted_pages(TYPE1));
-	if (run.used >= sizeof(run.answers)) {
-		errno = EMSGSIZE;
-		fail("a case has too many steps");
-	}
+	report_more("%s[%d,%llu,%lu]", run.has_answer ? "," : "", code, value, accounted_pages(TYPE1));
+	run.has_answer = true;
 }
 
 static volatile uint64_t *word(unsigned int memory, number offset)
@@ -76,22 +71,20 @@ static void label(unsigned int memory)
 
 static void add_memory(const char *shape, number pages)
 {
-	struct memory *memory = &run.memories[run.count];
+	struct memory *memory = &run.memories[run.memories_used];
 
-	if (run.count == MEMORIES || memory_unavailable(shape, pages)) {
-		errno = ENOMEM;
-		fail(shape);
-	}
+	if (run.memories_used == MEMORIES || memory_unavailable(shape, pages))
+		fail_with(shape, ENOMEM);
 	if (!strcmp(shape, "mmio")) {
 		*memory = (struct memory){ .addr = (char *)run.edu.registers, .pages = pages };
 	} else {
 		*memory = memory_get(shape, pages);
 		if (strcmp(shape, "none"))
-			label(run.count);
+			label(run.memories_used);
 		if (!strcmp(shape, "read-only"))
 			mprotect(memory->addr, pages * PAGE, PROT_READ);
 	}
-	run.count++;
+	run.memories_used++;
 }
 
 static void drop_ipc_lock(void)
@@ -136,7 +129,7 @@ static void unmap(number iova, number size, number flags, number argsz)
 	answer(code, code ? 0 : unmap.size);
 }
 
-/* The scratch page is mapped for the moment of a transfer only, and whatever the limit of the case is. */
+/* The scratch page is mapped only for a transfer, and without the limit of the case. */
 static void lend_scratch(struct rlimit *before)
 {
 	getrlimit(RLIMIT_MEMLOCK, before);
@@ -197,60 +190,61 @@ static void run_step(const char *line)
 		device_writes(a, memory, b);
 	else if (sscanf(line, "read %llx", &a) == 1)
 		device_reads(a);
-	else {
-		errno = EINVAL;
-		fail(line);
-	}
+	else
+		fail_with(line, EINVAL);
 }
 
-static void run_case(unsigned int index, char lines[STEPS][LINE], unsigned int count)
+/* The lines of the case that is being read. */
+static struct {
+	unsigned int index;
+	unsigned int count;
+	char lines[STEPS][LINE];
+} pending;
+
+static void run_case(void)
 {
 	run.vfio = vfio_open(TYPE1);
 	run.edu = edu_open(&run.vfio);
 	run.scratch = memory_get("4K", 1);
-	for (unsigned int i = 0; i < count; i++)
-		run_step(lines[i]);
-	report("{\"kind\":\"pin-case\",\"index\":%u,\"answers\":[%s]}", index, run.answers);
+	report_begin("{\"kind\":\"pin-case\",\"index\":%u,\"answers\":[", pending.index);
+	for (unsigned int i = 0; i < pending.count; i++)
+		run_step(pending.lines[i]);
+	report_more("]}");
+	report_end();
 	_exit(0);
 }
 
-/* A process of its own: limits, capabilities and the container are gone with it. */
-static void fork_case(unsigned int index, char lines[STEPS][LINE], unsigned int count)
+/* In a child: limits, capabilities and the container end with it. */
+static void run_pending(void)
 {
-	int status;
-	pid_t child = fork();
+	pid_t child;
 
-	if (child < 0)
-		fail("fork");
+	if (!pending.count)
+		return;
+	child = fork_or_fail();
 	if (!child)
-		run_case(index, lines, count);
-	if (waitpid(child, &status, 0) < 0 || status) {
-		errno = ECHILD;
-		fail("a case ended early");
+		run_case();
+	if (wait_for(child))
+		fail_with("a case ended early", ECHILD);
+	pending.count = 0;
+}
+
+static void read_line_of_case(const char *line)
+{
+	unsigned int next;
+
+	if (sscanf(line, "case %u", &next) == 1) {
+		run_pending();
+		pending.index = next;
+	} else if (pending.count < STEPS && strlen(line) < LINE) {
+		strcpy(pending.lines[pending.count++], line);
+	} else {
+		fail_with(line, E2BIG);
 	}
 }
 
 void step_conformance(const char *path)
 {
-	static char lines[STEPS][LINE];
-	unsigned int index = 0, next, count = 0;
-	char line[LINE];
-	FILE *cases = fopen(path, "re");
-
-	if (!cases)
-		fail(path);
-	while (fgets(line, sizeof(line), cases)) {
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "case %u", &next) == 1) {
-			if (count)
-				fork_case(index, lines, count);
-			index = next;
-			count = 0;
-		} else if (count < STEPS) {
-			strcpy(lines[count++], line);
-		}
-	}
-	if (count)
-		fork_case(index, lines, count);
-	fclose(cases);
+	for_each_line(path, read_line_of_case);
+	run_pending();
 }

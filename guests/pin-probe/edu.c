@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
 
 #define SOURCE 0x80
 #define DESTINATION 0x88
@@ -21,7 +21,7 @@
 /* Bytes of a transfer. QEMU 7.2 ends the machine when one fills the device's whole buffer of 4 KiB. */
 #define WORD 8
 
-/* The device takes 100 ms of guest time for each transfer; idle guest time costs the host nothing. */
+/* A transfer takes 100 ms of guest time; idle guest time costs the host nothing. */
 #define POLL_NS 5000000l
 #define POLLS 400
 
@@ -79,8 +79,7 @@ static void transfer(const struct edu *edu, uint64_t source, uint64_t destinatio
 			return;
 		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 	}
-	errno = ETIMEDOUT;
-	fail("a transfer by the device");
+	fail_with("a transfer by the device", ETIMEDOUT);
 }
 
 void edu_fetch(const struct edu *edu, uint64_t iova)

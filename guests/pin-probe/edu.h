@@ -10,7 +10,7 @@
 
 #include "vfio.h"
 
-/* Bytes of the device's registers, which are mapped as MMIO. */
+/* Bytes of the device's registers. */
 #define EDU_REGISTERS_SIZE (1ul << 20)
 
 struct edu {
@@ -21,7 +21,7 @@ struct edu {
 struct edu edu_open(const struct vfio *vfio);
 void edu_close(struct edu *edu);
 
-/* Reads the word at `iova` into the device's buffer. Nobody tells whether the IOMMU let it through. */
+/* Reads the word at `iova` into the device's buffer. A transfer that the IOMMU blocks is not reported. */
 void edu_fetch(const struct edu *edu, uint64_t iova);
 /* Writes the device's buffer to the word at `iova`. */
 void edu_store(const struct edu *edu, uint64_t iova);

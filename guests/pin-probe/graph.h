@@ -7,9 +7,9 @@
 #define PAGETOLL_GRAPH_H
 
 void graph_begin(void);
-/* Ends the trace; its text begins with the line "# shape: NAME". */
+/* Ends the trace and keeps its text, headed by the line "# shape: NAME", in the shared memory. */
 void graph_end(const char *name);
-/* Hands the text of all traces over. */
-void graph_hand_over(void);
+/* Reports the text of all traces, if there were any. */
+void graph_report(void);
 
 #endif

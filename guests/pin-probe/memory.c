@@ -10,15 +10,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+#include "../lib/linux/page.h"
 
 #define MIB (1ul << 20)
 #define HUGE_SHIFT 26 /* MAP_HUGE_SHIFT */
 #define HUGETLB(log2) (MAP_HUGETLB | (log2) << HUGE_SHIFT)
 #define MTHP_64K "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled"
 
-/* Documentation/admin-guide/mm/pagemap.rst */
-#define PAGEMAP_PFN ((1ull << 55) - 1)
+#define MTHP_2M "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled"
+
+/* Of /proc/kpageflags: Documentation/admin-guide/mm/pagemap.rst. */
 #define KPF_COMPOUND_TAIL (1ull << 16)
 
 static void *map_or_fail(void *at, uint64_t size, int flags, int fd)
@@ -30,7 +33,7 @@ static void *map_or_fail(void *at, uint64_t size, int flags, int fd)
 	return addr;
 }
 
-/* Addresses aligned to `align`, without memory; `memory->addr` is the first. */
+/* Reserves addresses from a multiple of `align` on. */
 static void reserve(struct memory *memory, uint64_t align)
 {
 	memory->whole_size = memory->pages * PAGE + align;
@@ -58,16 +61,7 @@ static void anonymous(struct memory *memory, int advice)
 	touch(memory, 0, 1);
 }
 
-static void set_mthp(const char *value)
-{
-	int fd = open(MTHP_64K, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail(MTHP_64K);
-	close(fd);
-}
-
-/* khugepaged would make large pages of small ones while they are billed. */
+/* khugepaged would collapse small pages while they are measured. */
 static void keep_folios(const struct memory *memory)
 {
 	madvise(memory->addr, memory->pages * PAGE, MADV_NOHUGEPAGE);
@@ -83,24 +77,18 @@ static void map_by_entries(const struct memory *memory)
 	}
 }
 
-/* The next larger size would be taken where it is allowed, so that only this one is. */
+/* Where the next larger size is allowed, it is preferred: only this one is. */
 static void small_folios(struct memory *memory)
 {
-	const char *all = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
-	int fd = open(all, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, "never", 5) < 0)
-		fail(all);
-	set_mthp("always");
+	write_file(MTHP_2M, "never");
+	write_file(MTHP_64K, "always");
 	anonymous(memory, MADV_HUGEPAGE);
 	keep_folios(memory);
-	set_mthp("never");
-	if (write(fd, "inherit", 7) < 0)
-		fail(all);
-	close(fd);
+	write_file(MTHP_64K, "never");
+	write_file(MTHP_2M, "inherit");
 }
 
-/* The pool hands pages out one after the other: those between them are asked for later. */
+/* The pool returns neighbouring pages one after the other: every second page is faulted later. */
 static void split(struct memory *memory)
 {
 	fill(memory, MAP_PRIVATE | MAP_ANONYMOUS | HUGETLB(21), -1);
@@ -115,8 +103,8 @@ static void touch_down(const struct memory *memory)
 }
 
 /*
- * The pool hands out first what was given back last, so that it goes up at one time and down at another, and turns
- * around whenever memory was given back: three attempts meet every case.
+ * The pool returns first what was freed last, so that addresses go up at one time and down at another, and the direction
+ * changes whenever memory is freed: three attempts cover every case.
  */
 static void joined(struct memory *memory)
 {
@@ -197,10 +185,8 @@ struct memory memory_get(const char *shape, uint64_t pages)
 		of_file(&memory);
 	else if (!strcmp(shape, "read-only"))
 		anonymous(&memory, MADV_NOHUGEPAGE);
-	else if (strcmp(shape, "none")) {
-		errno = EINVAL;
-		fail(shape);
-	}
+	else if (strcmp(shape, "none"))
+		fail_with(shape, EINVAL);
 	if (!strcmp(shape, "2M") || huge)
 		touch(&memory, 0, 1);
 	return memory;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Memory of a given shape, present and written, and what the kernel really made it of.
+ * Memory of a given shape, present and written, and its physical layout.
  *
  *   4K        anonymous, large pages off
  *   64K       anonymous, in folios of 64 KiB (Linux 6.8 or later)
@@ -18,30 +18,28 @@
 
 #include <stdint.h>
 
-#define PAGE 4096ul
-
 struct memory {
 	char *addr;
 	uint64_t pages;
-	/* What munmap() has to be told. */
+	/* The mapping that it is part of. */
 	void *whole;
 	uint64_t whole_size;
 };
 
-/* What physical memory it is, from /proc/self/pagemap and /proc/kpageflags. */
+/* From /proc/self/pagemap and /proc/kpageflags. */
 struct layout {
 	/* Runs of physically contiguous pages. */
 	uint64_t runs;
-	/* Folios, a single page being one. */
+	/* Folios; a single page is one. */
 	uint64_t folios;
 	/* Pages of the largest folio. */
 	uint64_t largest;
 };
 
-/* Why this kernel cannot make memory of the shape; NULL when it can. */
+/* Why this kernel cannot make memory of the shape, or NULL. */
 const char *memory_unavailable(const char *shape, uint64_t pages);
 
-/* Makes memory and writes to every page of it. Ends the guest when it cannot. */
+/* Maps memory and writes to every page of it. Ends the guest when that fails. */
 struct memory memory_get(const char *shape, uint64_t pages);
 void memory_put(struct memory *memory);
 

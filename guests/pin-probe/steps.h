@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The steps of an order. Each reports result lines and ends the guest when it fails. */
+/* The steps of an order. Each reports its results and ends the guest when it fails. */
 #ifndef PAGETOLL_PIN_STEPS_H
 #define PAGETOLL_PIN_STEPS_H
 
@@ -14,18 +14,18 @@ struct bill {
 	uint32_t repeats;
 };
 
-/* bill INTERFACE SHAPE PAGES REPEATS: maps and unmaps, and counts each ioctl. */
+/* bill INTERFACE SHAPE PAGES REPEATS: maps and unmaps; counts the instructions of the ioctls. */
 void step_bill(const struct bill *bill);
 
 /* trace INTERFACE SHAPE PAGES: the same once with function_graph on. */
 void step_trace(const struct bill *bill);
 
-/* conformance FILE: carries out the cases of a file, one result line each. */
+/* conformance FILE: runs the cases of a file, a result line each. */
 void step_conformance(const char *path);
 
 /*
- * Pages of this process that are accounted, of proc(5): VmLck, mm->locked_vm, for type1; VmPin, mm->pinned_vm, for iommufd,
- * which holds the limit against the user's pages (drivers/iommu/iommufd/pages.c, iopt_pages_update_pinned; 7.3).
+ * Pages accounted to this process, by proc(5): VmLck, mm->locked_vm, for type1; VmPin, mm->pinned_vm, for iommufd, which
+ * charges the user (drivers/iommu/iommufd/pages.c, iopt_pages_update_pinned; 7.3).
  */
 uint64_t accounted_pages(enum interface interface);
 

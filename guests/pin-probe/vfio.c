@@ -8,20 +8,17 @@
 #include <limits.h>
 #include <linux/vfio.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../init/report.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+#include "../lib/linux/named.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
 #define IOMMUFD_DEVICE "/dev/iommu"
 
-/*
- * include/uapi/linux/iommufd.h of Linux 6.2, which the C library's headers of the oldest supported host do not have:
- * commands, and the parts of their structures that are used here.
- */
+/* include/uapi/linux/iommufd.h of Linux 6.2, which the oldest supported host lacks: what is used here. */
 #define IOMMU_IOAS_MAP _IO(';', 0x85)
 #define IOMMU_IOAS_UNMAP _IO(';', 0x86)
 #define IOMMU_VFIO_IOAS _IO(';', 0x88)
@@ -46,23 +43,26 @@ struct vfio_ioas {
 
 static char bound[32], group_path[64];
 
-static void write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+static const char *const interfaces[] = { [TYPE1] = "type1", [IOMMUFD] = "iommufd" };
 
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		fail(path);
-	close(fd);
+enum interface interface_find(const char *name)
+{
+	return (const char *const *)find_named(interfaces, name) - interfaces;
 }
 
-/* Interrupts are not remapped in a machine of QEMU's TCG; the device raises none. A module that is not there needs no leave. */
+const char *interface_name(enum interface interface)
+{
+	return interfaces[interface];
+}
+
+/* QEMU's TCG does not remap interrupts; the device raises none. A kernel without the module needs no permission. */
 static void allow_unsafe_interrupts(const char *module)
 {
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "/sys/module/%s/parameters/allow_unsafe_interrupts", module);
 	if (!access(path, W_OK))
-		write_text(path, "1");
+		write_file(path, "1");
 }
 
 void vfio_bind(const char *device)
@@ -77,8 +77,8 @@ void vfio_bind(const char *device)
 	if (access("/sys/bus/pci/drivers/vfio-pci", F_OK))
 		fail("the kernel has no vfio-pci: it is neither built in, nor among the modules that came with the kernel");
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", device);
-	write_text(path, "vfio-pci");
-	write_text("/sys/bus/pci/drivers_probe", device);
+	write_file(path, "vfio-pci");
+	write_file("/sys/bus/pci/drivers_probe", device);
 	allow_unsafe_interrupts("vfio_iommu_type1");
 	allow_unsafe_interrupts("iommufd");
 	if (access(group_path, R_OK))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * One PCI device bound to vfio-pci, and the container (VFIO type1 v2) or the I/O address space (iommufd) that its DMA
- * is translated by. Interface: Linux's include/uapi/linux/vfio.h and iommufd.h.
+ * One PCI device bound to vfio-pci, and the container (VFIO type1 v2) or the I/O address space (iommufd) that translates
+ * its DMA: Linux's include/uapi/linux/vfio.h and iommufd.h.
  */
 #ifndef PAGETOLL_VFIO_H
 #define PAGETOLL_VFIO_H
@@ -11,23 +11,27 @@
 
 enum interface { TYPE1, IOMMUFD };
 
+/* "type1" or "iommufd"; ends the guest for another name. */
+enum interface interface_find(const char *name);
+const char *interface_name(enum interface interface);
+
 struct vfio {
 	enum interface interface;
 	/* /dev/vfio/vfio or /dev/iommu. */
 	int container;
 	int group;
 	int device;
-	/* The I/O address space; of IOMMUFD only. */
+	/* The I/O address space; IOMMUFD only. */
 	uint32_t ioas;
 };
 
 /* Binds the device to vfio-pci. Ends the guest when the kernel has no VFIO, or the device no IOMMU group. */
 void vfio_bind(const char *device);
 
-/* Why this kernel cannot map through an interface; NULL when it can. */
+/* Why this kernel cannot map through an interface, or NULL. */
 const char *vfio_unavailable(enum interface interface);
 
-/* Opens what vfio_bind() bound. */
+/* Opens the device that vfio_bind() bound. */
 struct vfio vfio_open(enum interface interface);
 void vfio_close(struct vfio *vfio);
 

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A 32-bit PAE PV dom0 that does nothing but what its order says. The order is the second module, a step a line:
+ * A 32-bit PAE PV dom0 that runs an order and nothing else. The order is the second module, a step a line:
  *
  *   pages N                    pages, or repetitions, of the steps that follow
  *   set MECHANISM
  *   repeat OPERATION MECHANISM
  *   clear MECHANISM BATCH
- *   trace-begin BUFFER_PAGES   capture Xen's trace; steps from here on are marked with their number
- *   trace-end                  hand the capture over
+ *   trace-begin BUFFER_PAGES   capture Xen's trace; from here on steps are marked with their number
+ *   trace-end                  report the capture
  *
  * Events stay masked and no timer runs, so that nothing but Xen's own work comes between two instructions.
  */
+#include "console.h"
 #include "memory.h"
 #include "quiet.h"
-#include "report.h"
 #include "steps.h"
 #include "string.h"
 #include "trace.h"
 
-#define EINVAL 22
 #define MOST_WORDS 3u
 #define LINE_SIZE 128u
 
@@ -35,11 +34,11 @@ static uint32_t number(const char *text)
 	uint32_t value = 0;
 
 	if (!*text)
-		fail("a number is missing", -EINVAL);
+		fail_with("a number is missing", EINVAL);
 	for (; *text >= '0' && *text <= '9'; text++)
 		value = value * 10 + (uint32_t)(*text - '0');
 	if (*text)
-		fail("a number is none", -EINVAL);
+		fail_with("not a number", EINVAL);
 	return value;
 }
 
@@ -60,12 +59,12 @@ static void run_step(char *const words[MOST_WORDS])
 		state.tracing = 1;
 	} else if (equal(words[0], "trace-end")) {
 		state.tracing = 0;
-		trace_end();
+		xentrace_end();
 	} else
-		fail(words[0], -EINVAL);
+		fail_with(words[0], EINVAL);
 }
 
-/* Takes a line apart in place; words that are not there are empty. */
+/* Splits a line in place; missing words are empty. */
 static void run_line(char *line)
 {
 	char *words[MOST_WORDS] = { line, "", "" };
@@ -82,7 +81,7 @@ static void run_line(char *line)
 	quiet_wait();
 	run_step(words);
 	if (state.tracing)
-		trace_drain();
+		xentrace_drain();
 }
 
 static void run_order(const char *order, uint32_t size)

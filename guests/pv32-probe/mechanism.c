@@ -10,8 +10,8 @@
 #define barrier() __asm__ volatile("" : : : "memory")
 
 /*
- * Xen decodes the instruction, and a longer one costs more: these are written as they stand in a function that has the
- * entry's address in a register, native_set_pte(), and not as a compiler would put them in a loop over a table.
+ * Xen decodes the instruction, and a longer one costs more: these are encoded as in native_set_pte(), which has the
+ * entry's address in a register, not as a compiler would in a loop over a table.
  */
 static inline void store_lower(volatile union entry *entry, uint32_t value)
 {
@@ -53,7 +53,7 @@ static void store_lower_half(struct work *w)
 		store_lower(&w->table.entries[i], (uint32_t)w->wanted[i]);
 }
 
-/* The half that holds P comes last, so that the entry is never half there. */
+/* The half with P comes last, so that the entry is never present by half. */
 static void emulate_2x32(struct work *w)
 {
 	for (unsigned int i = 0; i < w->table.count; i++) {
@@ -105,7 +105,7 @@ static void clear_xchg_lower_half(struct work *w, unsigned int first, unsigned i
 	}
 }
 
-/* The exchange takes P away, so the upper half can wait. */
+/* The exchange clears P, so the upper half can wait. */
 static void clear_xchg_and_store(struct work *w, unsigned int first, unsigned int count)
 {
 	for (unsigned int i = first; i < first + count; i++) {

@@ -5,12 +5,13 @@
 
 #include "memory.h"
 
-/* What a mechanism works on: one table, what is wanted in it, what was found in it. */
+/* One table, the entries wanted in it, and those that a mechanism returned. */
 struct work {
 	struct table table;
 	uint64_t wanted[ENTRIES];
 	uint64_t returned[ENTRIES];
 	struct mmu_update requests[ENTRIES];
+	/* Hypercalls that Xen refused. */
 	unsigned int refused;
 };
 
@@ -20,7 +21,7 @@ enum { LOW_HALF = 1, HIGH_HALF = 2, BOTH_HALVES = 3 };
 struct setting {
 	const char *operation;
 	const char *name;
-	/* Which halves are there before, and which it stores. */
+	/* Which halves are set before, and which it stores. */
 	unsigned int before;
 	unsigned int stores;
 	void (*run)(struct work *work);
@@ -28,12 +29,12 @@ struct setting {
 
 struct clearing {
 	const char *name;
-	/* Whether it leaves nothing but A and D. A baseline leaves everything, a part of a mechanism leaves a part. */
+	/* Which halves it leaves, A and D apart: a mechanism none, a part of one another half, a baseline both. */
 	unsigned int leaves;
 	void (*run)(struct work *work, unsigned int first, unsigned int count);
 };
 
-/* NULL where there is none of that name. */
+/* NULL for an unknown name. */
 const struct setting *setting_find(const char *operation, const char *name);
 const struct clearing *clearing_find(const char *name);
 

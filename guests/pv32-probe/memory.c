@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Source of the layout at boot: Xen's xen/arch/x86/pv/dom0_build.c, 4.17. All four L2 tables are there, the frames that
- * Xen has mapped end on a 4 MiB boundary, and the list of frames has one 32-bit word for each.
+ * Layout at boot: Xen's xen/arch/x86/pv/dom0_build.c, 4.17. All four L2 tables are present, what Xen has mapped ends on a
+ * 4 MiB boundary, and the list of frames has a 32-bit word for each.
  */
 #include "memory.h"
 
-#include "report.h"
+#include "console.h"
 #include "string.h"
 
 #define TABLE_SPAN (ENTRIES * PAGE_SIZE)
@@ -13,7 +13,7 @@
 #define ADDRESS_MASK 0x000ffffffffff000ull
 #define TABLE_FLAGS (PTE_PRESENT | PTE_WRITABLE | PTE_USER | PTE_ACCESSED | PTE_DIRTY)
 #define INVALID_FRAME 0xffffffffu
-/* Beyond the tables: the boot stack and what Xen leaves free after it. */
+/* After the tables: the boot stack and what Xen leaves free. */
 #define BOOT_SLACK 0x800000u
 #define BOOT_ALIGN 0x400000u
 
@@ -27,10 +27,8 @@ static uint8_t scratch[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 static void update(uint64_t place, uint64_t entry, uint32_t domain)
 {
 	struct mmu_update request = { .ptr = place | MMU_NORMAL_PT_UPDATE, .val = entry };
-	long ret = xen_mmu_update(&request, 1, domain);
 
-	if (ret)
-		fail("set an entry", ret);
+	must("set an entry", xen_mmu_update(&request, 1, domain));
 }
 
 void memory_init(const struct start_info *info)
@@ -53,22 +51,18 @@ static uint64_t frame_allocate(void)
 		if (frame != INVALID_FRAME)
 			return (uint64_t)frame * PAGE_SIZE;
 	}
-	fail("find a free frame", -12);
+	fail_with("find a free frame", ENOMEM);
 }
 
-/* Through a page of the kernel's own, which is that frame meanwhile. */
+/* Through a page of the kernel, which maps that frame meanwhile. */
 static void clear_frame(uint64_t machine)
 {
 	uint32_t here = (uint32_t)scratch;
 	uint64_t own = (uint64_t)frames[(here - VIRT_BASE) / PAGE_SIZE] * PAGE_SIZE;
-	long ret = xen_update_va_mapping(here, machine | TABLE_FLAGS, UVMF_INVLPG_LOCAL);
 
-	if (ret)
-		fail("map a frame", ret);
+	must("map a frame", xen_update_va_mapping(here, machine | TABLE_FLAGS, UVMF_INVLPG_LOCAL));
 	memset(scratch, 0, PAGE_SIZE);
-	ret = xen_update_va_mapping(here, own | TABLE_FLAGS, UVMF_INVLPG_LOCAL);
-	if (ret)
-		fail("map a page back", ret);
+	must("map a page back", xen_update_va_mapping(here, own | TABLE_FLAGS, UVMF_INVLPG_LOCAL));
 }
 
 /* The L1 table for an address of the first three gigabytes. */
@@ -92,7 +86,7 @@ void map_frame(uint32_t address, uint64_t entry, uint32_t domain)
 	update(table + address % TABLE_SPAN / PAGE_SIZE * sizeof(uint64_t), entry, domain);
 }
 
-/* A frame that is mapped elsewhere too is a writable page to Xen all the time, and only one more mapping is counted. */
+/* Also mapped writable elsewhere, so that a mapping under test never changes the page's type, only its count. */
 uint64_t page_machine(unsigned int page)
 {
 	if (!pages[page]) {
@@ -117,23 +111,18 @@ struct table table_of(unsigned int index, unsigned int count)
 void table_fill(const struct table *table, const uint64_t *values)
 {
 	static struct mmu_update requests[ENTRIES];
-	long ret;
 
 	for (unsigned int i = 0; i < table->count; i++) {
 		requests[i].ptr = (table->machine + i * sizeof(uint64_t)) | MMU_NORMAL_PT_UPDATE;
 		requests[i].val = values[i];
 	}
-	ret = xen_mmu_update(requests, table->count, DOMID_SELF);
-	if (ret)
-		fail("fill a table", ret);
+	must("fill a table", xen_mmu_update(requests, table->count, DOMID_SELF));
 	flush_tlb();
 }
 
 void flush_tlb(void)
 {
 	struct mmuext_op operation = { .cmd = MMUEXT_TLB_FLUSH_LOCAL };
-	long ret = hypercall4(HYPERVISOR_MMUEXT_OP, (uint32_t)&operation, 1, 0, DOMID_SELF);
 
-	if (ret)
-		fail("flush the TLB", ret);
+	must("flush the TLB", hypercall4(HYPERVISOR_MMUEXT_OP, (uint32_t)&operation, 1, 0, DOMID_SELF));
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Frames and page tables of the guest. Xen writes every entry that is not being billed.
+ * Frames and page tables of the guest. All entries but those under test are written by hypercalls.
  *
  *   0x00000000  the pages under test, writable, as a kernel's direct map has them
- *   0x40000000  the same pages, by the tables under test
+ *   0x40000000  the same pages, through the tables under test
  *   0x80000000  those tables, read-only: stores to them trap
- *   0x80200000  the trace buffers of the CPU, 6 MiB for them and for what says where they are
+ *   0x80200000  the trace buffer and its t_info, 6 MiB
  *   0x80800000  the device that carries bulk data out
- *   0x81800000  what Xen shares with the guest
+ *   0x81800000  the shared_info page
  */
 #ifndef PAGETOLL_PV32_MEMORY_H
 #define PAGETOLL_PV32_MEMORY_H
@@ -15,7 +15,7 @@
 #include "xen.h"
 
 #define ENTRIES 512u
-/* What one of the areas holds. */
+/* Pages of the first areas. */
 #define MOST_PAGES (ENTRIES * ENTRIES)
 #define PTE_PRESENT 0x1ull
 #define PTE_WRITABLE 0x2ull
@@ -44,27 +44,27 @@ union entry {
 
 /* A table under test. */
 struct table {
-	/* Where its entries are read, and where stores to them trap. */
+	/* Mapped read-only: stores trap. */
 	volatile union entry *entries;
 	/* Its machine address, for hypercalls. */
 	uint64_t machine;
-	/* Where the pages are that it maps. */
+	/* The first address that it maps. */
 	uint32_t address;
 	unsigned int count;
 };
 
 void memory_init(const struct start_info *info);
 
-/* The machine address of page number `page` of those under test, the same each time. */
+/* The machine address of a page under test, the same each time. */
 uint64_t page_machine(unsigned int page);
 
-/* Maps a frame of `domain` at an address of the areas above. */
+/* Maps a frame of `domain` in one of the areas above. */
 void map_frame(uint32_t address, uint64_t entry, uint32_t domain);
 
-/* Table number `index` of those under test; it is made when it is asked for the first time, empty. */
+/* Table number `index` of those under test, empty at first. */
 struct table table_of(unsigned int index, unsigned int count);
 
-/* Sets all entries of a table, by values of the caller's, and flushes. */
+/* Sets all entries of a table and flushes the TLB. */
 void table_fill(const struct table *table, const uint64_t *values);
 
 void flush_tlb(void);

@@ -5,12 +5,12 @@
  */
 #include "quiet.h"
 
-#include "../init/clock.h"
+#include "../lib/clock.h"
+#include "console.h"
 #include "memory.h"
-#include "report.h"
 
 #define SCHEDOP_POLL 3
-/* Of vcpu_info[0], of which the time begins at byte 32. */
+/* Of vcpu_info[0], whose vcpu_time_info is at byte 32. */
 #define TSC_TIMESTAMP 40
 #define SYSTEM_TIME 48
 /* The longest report has 400 characters: 35 ms at 115200 baud. */
@@ -38,8 +38,6 @@ static uint64_t field(unsigned int place)
 void quiet_wait(void)
 {
 	struct poll poll = { .timeout = field(SYSTEM_TIME) + (ticks() - field(TSC_TIMESTAMP)) + WAIT_NS };
-	long ret = hypercall2(HYPERVISOR_SCHED_OP, SCHEDOP_POLL, (uint32_t)&poll);
 
-	if (ret)
-		fail("wait", ret);
+	must("wait", hypercall2(HYPERVISOR_SCHED_OP, SCHEDOP_POLL, (uint32_t)&poll));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Waits until Xen has nothing left to do, so that what follows is counted alone. */
+/* Keeps Xen's deferred work out of what is timed. */
 #ifndef PAGETOLL_PV32_QUIET_H
 #define PAGETOLL_PV32_QUIET_H
 
@@ -7,7 +7,7 @@
 
 void quiet_init(const struct start_info *info);
 
-/* Blocks long enough for Xen to write a whole report to its serial port, which it does by and by. Idle time is free. */
+/* Blocks until Xen has written a whole report to its serial port, a FIFO at a time. Idle time is free. */
 void quiet_wait(void);
 
 #endif

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sets and clears entries table by table: each table is brought into the state before, the mechanism is timed over all
- * of its entries, and what came of it is compared with what had to.
+ * Sets and clears entries table by table: each table is prepared, the mechanism is timed over all of its entries, and the
+ * result is compared with what was expected.
  *
  * Page i has class i mod 4 as in guests/xen-probe: neither bit, A by a read, A and D by a write, D alone by a write
- * whose A is taken away.
+ * whose A is cleared again.
  */
 #include "steps.h"
 
-#include "../init/clock.h"
+#include "../lib/clock.h"
+#include "../lib/results.h"
+#include "console.h"
 #include "mechanism.h"
-#include "report.h"
 
-#define EINVAL 22
 #define ACCESSED_DIRTY (PTE_ACCESSED | PTE_DIRTY)
 /* What a program's anonymous pages are mapped with: vm_page_prot of a private writable mapping. */
 #define USER_PAGE (PTE_PRESENT | PTE_WRITABLE | PTE_USER | PTE_NO_EXECUTE)
 
 struct faults {
-	uint32_t accessed, dirty, frame, flags, not_none;
+	uint64_t accessed, dirty, frame, flags, not_none;
 };
 
 static struct work work;
@@ -54,7 +54,7 @@ static void compare(uint64_t expected, uint64_t found, struct faults *faults)
 	faults->frame += !!(differ & ~flags);
 }
 
-/* The table for pages from `first` on, and the values that they are to have. */
+/* The table for pages from `first` on, and the values wanted in it. */
 static void take_table(unsigned int first, unsigned int all)
 {
 	unsigned int count = all - first < ENTRIES ? all - first : ENTRIES;
@@ -96,19 +96,17 @@ void step_set(const char *operation, const char *mechanism, struct step step)
 	uint64_t instructions = 0;
 
 	if (!setting || step.pages > MOST_PAGES)
-		fail(mechanism, -EINVAL);
+		fail_with(mechanism, EINVAL);
 	work.refused = 0;
 	for (unsigned int first = 0; first < step.pages; first += ENTRIES) {
 		take_table(first, step.pages);
 		instructions += set_table(setting, step.mark, &faults);
 	}
-	report("{\"kind\":\"repeat\",\"operation\":\"%s\",\"mechanism\":\"%s\",\"count\":%u,\"mark\":%d,\"instructions\":%U,"
-	       "\"failed\":{\"frame\":%u,\"flags\":%u,\"accessed-dirty\":%u,\"accepted\":%u}}",
-	       operation, mechanism, step.pages, step.mark, instructions, faults.frame, faults.flags,
-	       faults.accessed + faults.dirty, work.refused);
+	report(SET_RESULT, operation, mechanism, step.pages, (int)step.mark, instructions, faults.frame, faults.flags,
+	       faults.accessed + faults.dirty, (uint64_t)work.refused);
 }
 
-/* By what a program does: the CPU sets the bits. */
+/* By accesses, as of a program: the CPU sets the bits. */
 static void touch(unsigned int first)
 {
 	static uint64_t aged[ENTRIES];
@@ -129,7 +127,7 @@ static void touch(unsigned int first)
 	table_fill(&work.table, aged);
 }
 
-static void count_classes(uint32_t classes[4])
+static void count_classes(uint64_t classes[4])
 {
 	for (unsigned int i = 0; i < work.table.count; i++) {
 		uint64_t entry = work.table.entries[i].whole;
@@ -168,12 +166,12 @@ static void check_cleared(const struct clearing *clearing, struct faults *faults
 void step_clear(const char *mechanism, uint32_t batch, struct step step)
 {
 	const struct clearing *clearing = clearing_find(mechanism);
-	uint32_t classes[4] = { 0 };
+	uint64_t classes[4] = { 0 };
 	struct faults faults = { 0 };
 	uint64_t instructions = 0;
 
 	if (!clearing || step.pages > MOST_PAGES || !batch || batch > ENTRIES)
-		fail(mechanism, -EINVAL);
+		fail_with(mechanism, EINVAL);
 	work.refused = 0;
 	for (unsigned int first = 0; first < step.pages; first += ENTRIES) {
 		take_table(first, step.pages);
@@ -182,9 +180,7 @@ void step_clear(const char *mechanism, uint32_t batch, struct step step)
 		instructions += clear_table(clearing, batch, step.mark);
 		check_cleared(clearing, &faults);
 	}
-	report("{\"kind\":\"clear\",\"mechanism\":\"%s\",\"batch\":%u,\"pages\":%u,\"mark\":%d,\"instructions\":%U,"
-	       "\"classes\":[%u,%u,%u,%u],\"faults\":{\"lost_accessed\":%u,\"lost_dirty\":%u,\"wrong_frame\":%u,"
-	       "\"wrong_flags\":%u,\"not_none\":%u,\"refused\":%u}}",
-	       mechanism, batch, step.pages, step.mark, instructions, classes[0], classes[1], classes[2], classes[3],
-	       faults.accessed, faults.dirty, faults.frame, faults.flags, faults.not_none, work.refused);
+	report(CLEAR_RESULT, mechanism, batch, step.pages, (int)step.mark, instructions, classes[0], classes[1], classes[2],
+	       classes[3], faults.accessed, faults.dirty, faults.frame, faults.flags, faults.not_none,
+	       (uint64_t)work.refused);
 }

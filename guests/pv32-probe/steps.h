@@ -5,15 +5,11 @@
 
 #include <stdint.h>
 
-/* No marks in the trace. */
-#define NO_MARK 0xffffffffu
-/* See guests/xen-probe/xen_probe_abi.h. */
-#define MARK_BEGIN 0x50540000u
-#define MARK_END 0x50550000u
+#include "../lib/marks.h"
 
-/* What is done to so many pages, and under which marks. */
 struct step {
 	uint32_t pages;
+	/* The id of the marks around each timed stretch, or NO_MARK. */
 	uint32_t mark;
 };
 

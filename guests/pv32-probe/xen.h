@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What of Xen's ABI for 32-bit PV guests is used here: Xen's xen/include/public/xen.h, arch-x86/xen-x86_32.h, sched.h,
- * vcpu.h, physdev.h and version.h, 4.17. A 64-bit field is 8-byte aligned only where the ABI says so.
+ * Xen's ABI for 32-bit PV guests, as far as it is used here: xen/include/public/xen.h, arch-x86/xen-x86_32.h, sched.h,
+ * vcpu.h, physdev.h, version.h and errno.h, 4.17.
  */
 #ifndef PAGETOLL_PV32_XEN_H
 #define PAGETOLL_PV32_XEN_H
@@ -14,7 +14,6 @@
 
 #define DOMID_SELF 0x7ff0u
 #define DOMID_IO 0x7ff1u
-#define DOMID_XEN 0x7ff2u
 
 #define HYPERVISOR_MMU_UPDATE 1
 #define HYPERVISOR_UPDATE_VA_MAPPING 14
@@ -24,7 +23,6 @@
 #define HYPERVISOR_MMUEXT_OP 26
 #define HYPERVISOR_SCHED_OP 29
 #define HYPERVISOR_PHYSDEV_OP 33
-#define HYPERVISOR_SYSCTL 35
 
 #define MMU_NORMAL_PT_UPDATE 0
 #define MMU_PT_UPDATE_PRESERVE_AD 2
@@ -35,6 +33,11 @@
 #define VCPUOP_STOP_PERIODIC_TIMER 7
 #define SCHEDOP_SHUTDOWN 2
 #define PHYSDEVOP_SET_IOPL 6
+
+#define ENOMEM 12
+#define ENODEV 19
+#define EINVAL 22
+#define ENOSPC 28
 
 struct start_info {
 	char magic[32];
@@ -97,7 +100,7 @@ static inline long xen_update_va_mapping(uint32_t address, uint64_t entry, uint3
 	return hypercall4(HYPERVISOR_UPDATE_VA_MAPPING, address, (uint32_t)entry, (uint32_t)(entry >> 32), flags);
 }
 
-/* As the empty hypercall: asks for the version and does nothing else. */
+/* XENVER_VERSION is the empty hypercall. */
 static inline long xen_version(uint32_t command, void *argument)
 {
 	return hypercall2(HYPERVISOR_XEN_VERSION, command, (uint32_t)argument);

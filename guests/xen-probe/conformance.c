@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Carries out a conformance case: operations on a few pages of its own, by real hypercalls and instructions.
+ * Runs a conformance case: operations on a few pages of its own, by real hypercalls and instructions.
  *
- * The pages are the kernel's, so the direct map has them, and what a case calls the mapping of a page is its entry
- * there. Nothing of the kernel's own is named by a case, and after it every page is unpinned, mapped writable and
- * zero again, or reported as lost and never freed.
+ * The pages are the kernel's, so the direct map has them, and the mapping of a page that a case names is its entry there.
+ * A case names nothing else of the kernel. After it every page is unpinned and mapped writable again and freed, or
+ * reported as unclean and never freed.
  */
 #include <linux/errno.h>
 #include <linux/gfp.h>
@@ -29,10 +29,10 @@
 #define ALL_ONES_FRAME ((1ul << 40) - 1)
 /* Below this, frames may be I/O memory or Xen's image as it was loaded. */
 #define FOREIGN_FROM 0x1000ul
-/* Nobody has page 0 of user space. */
+/* In page 0, which user space never maps. */
 #define UNREADABLE_POINTER 8ul
 
-/* What hypercalls read, one case at a time. A request without meaning follows each step's. */
+/* What hypercalls read, one case at a time. An invalid request follows those of each step. */
 static struct {
 	unsigned long page[XEN_PROBE_PAGES];
 	struct mmu_update update[XEN_PROBE_REQUESTS + XEN_PROBE_STEPS];
@@ -75,7 +75,7 @@ static u64 word(const struct xen_probe_case *c, const struct xen_probe_request *
 	return frame | r->bits[which];
 }
 
-/* Where the kernel has the byte that the first word names. */
+/* The kernel's address of the byte that the first word names. */
 static unsigned long address(const struct xen_probe_request *r)
 {
 	return r->frame[0] < XEN_PROBE_PAGES ? work.page[r->frame[0]] + r->bits[0] : r->bits[0];
@@ -168,7 +168,7 @@ static struct multicall_entry make_call(struct xen_probe_case *c, u32 index)
 	return call;
 }
 
-/* The calls from `first` on as one. */
+/* The calls from `first` on as one multicall. */
 static long multicall(struct xen_probe_case *c, u32 first, u32 count)
 {
 	long ret;
@@ -189,7 +189,7 @@ static long single(struct xen_probe_case *c, u32 index)
 	return (int)privcmd_call(call.op, call.args[0], call.args[1], call.args[2], call.args[3], 0);
 }
 
-/* One instruction; a fault that Xen leaves to the guest ends it with -EFAULT. */
+/* One instruction; -EFAULT when it faults and Xen leaves the fault to the guest. */
 #define INSTRUCTION(text, memory, ...)                        \
 	asm volatile("1: " text "\n\txorl %k[err], %k[err]\n" \
 		     "2:\n" _ASM_EXTABLE(1b, 2b)              \
@@ -255,7 +255,7 @@ static void instruct(struct xen_probe_case *c, struct xen_probe_step *s)
 	s->value = s->code || s->operation == XEN_PROBE_OP_STORE ? 0 : value;
 }
 
-/* Carries out one step, or several that go as one; returns how many. */
+/* Runs one step, or a multicall and its steps; returns how many. */
 static u32 run_step(struct xen_probe_case *c, u32 index)
 {
 	struct xen_probe_step *s = &c->step[index];
@@ -330,12 +330,12 @@ static void unpin(unsigned long mfn)
 {
 	struct mmuext_op op = { .cmd = MMUEXT_UNPIN_TABLE, .arg1.mfn = mfn };
 
-	/* Refused for a page that is not pinned. */
+	/* Xen refuses it for a page that is not pinned. */
 	(void)HYPERVISOR_mmuext_op(&op, 1, NULL, DOMID_SELF);
 }
 
-/* Maps a page writable again and tells Xen which guest frame it is; false: it is still a table, or worse. */
-static bool have_back(unsigned long page)
+/* Maps a page writable again and restores its M2P entry; false when Xen refuses, as for a page that is still a table. */
+static bool reclaim(unsigned long page)
 {
 	unsigned long mfn = virt_to_mfn((void *)page);
 	struct mmu_update request = {
@@ -355,7 +355,7 @@ static void give_back(struct xen_probe_case *c)
 	for (i = 0; i < c->pages; i++)
 		unpin(c->frame[i]);
 	for (i = 0; i < c->pages; i++) {
-		if (have_back(work.page[i]))
+		if (reclaim(work.page[i]))
 			free_page(work.page[i]);
 		else
 			c->unclean++;
@@ -387,7 +387,7 @@ int conformance_run(struct xen_probe_case *c)
 	c->unclean = 0;
 	if (!take_pages(c))
 		return -ENOMEM;
-	/* A mapping that vmalloc has not taken down yet would make a page look writable. */
+	/* An alias that vmalloc has not unmapped yet would count as a writable mapping. */
 	vm_unmap_aliases();
 	name_frames(c);
 	for (i = 0; i < c->steps; i += run_step(c, i))

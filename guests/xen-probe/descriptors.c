@@ -3,9 +3,9 @@
  * The ways to load the three TLS descriptors at a context switch, between two threads whose descriptors are the same,
  * differ in one, or differ in all.
  *
- * Entries 12 to 14 of the CPU's own GDT are really updated, and put back before interrupts come on again, so neither
- * the scheduler nor the kernel's own record of what is loaded sees anything of it. 64-bit programs have their TLS in
- * FS_BASE, which is not touched.
+ * Entries 12 to 14 of the CPU's own GDT are updated, and put back before interrupts are enabled again, so neither the
+ * scheduler nor the kernel's record of what is loaded notices. 64-bit programs have their TLS in FS_BASE, which is not
+ * touched.
  */
 #include <linux/percpu.h>
 #include <linux/string.h>
@@ -25,7 +25,7 @@ struct thread {
 	u64 tls[TLS_ENTRIES];
 };
 
-/* How many descriptors of the second thread differ from the first's. */
+/* By how many descriptors differ from those of the first. */
 static const struct thread threads[TLS_ENTRIES + 1] = {
 	{ { TLS_DESCRIPTOR(0x1000), TLS_DESCRIPTOR(0x2000), TLS_DESCRIPTOR(0x3000) } },
 	{ { TLS_DESCRIPTOR(0x4000), TLS_DESCRIPTOR(0x2000), TLS_DESCRIPTOR(0x3000) } },
@@ -89,51 +89,33 @@ static void expect(struct repeat *r, const struct thread *loaded)
 }
 
 /* A loop for each mechanism and thread: an indirect call would be timed with what it calls. */
-#define SWITCHES(name, load, differing)                                        \
-	static void name(struct repeat *r, unsigned int count)                 \
-	{                                                                      \
+#define SWITCHES(name, load, differing)                                                    \
+	void name(struct repeat *r, unsigned int count)                                    \
+	{                                                                                  \
 		const struct thread *const next[2] = { &threads[differing], &threads[0] }; \
-		struct thread mine;                                            \
-		unsigned int i;                                                \
-									       \
-		memcpy(mine.tls, tls_of(r), sizeof(mine.tls));                 \
-		load_always(r, &threads[0]);                                   \
-		memcpy(r->loaded, threads[0].tls, sizeof(r->loaded));          \
-		/* Once each, looked at. */                                    \
-		for (i = 0; i < 2; i++) {                                      \
-			load(r, next[i]);                                      \
-			expect(r, next[i]);                                    \
-		}                                                              \
-		stretch_begin(r);                                              \
-		for (i = 0; i < count; i++)                                    \
-			load(r, next[i & 1]);                                  \
-		stretch_end(r);                                                \
-		expect(r, next[(count - 1) & 1]);                              \
-		load_always(r, &mine);                                         \
-		expect(r, &mine);                                              \
+		struct thread mine;                                                        \
+		unsigned int i;                                                            \
+											   \
+		memcpy(mine.tls, tls_of(r), sizeof(mine.tls));                             \
+		load_always(r, &threads[0]);                                               \
+		memcpy(r->loaded, threads[0].tls, sizeof(r->loaded));                      \
+		/* Once each, checked. */                                                  \
+		for (i = 0; i < 2; i++) {                                                  \
+			load(r, next[i]);                                                  \
+			expect(r, next[i]);                                                \
+		}                                                                          \
+		stretch_begin(r);                                                          \
+		for (i = 0; i < count; i++)                                                \
+			load(r, next[i & 1]);                                              \
+		stretch_end(r);                                                            \
+		expect(r, next[(count - 1) & 1]);                                          \
+		load_always(r, &mine);                                                     \
+		expect(r, &mine);                                                          \
 	}
 
-SWITCHES(same_always, load_always, 0)
-SWITCHES(same_if_changed, load_if_changed, 0)
-SWITCHES(one_always, load_always, 1)
-SWITCHES(one_if_changed, load_if_changed, 1)
-SWITCHES(all_always, load_always, 3)
-SWITCHES(all_if_changed, load_if_changed, 3)
-
-#define OPERATION(number, function) [number - XEN_PROBE_REPEAT_TLS_SAME_ALWAYS] = { .run = function, .chunk = 1024 }
-
-static const struct repeated operations[] = {
-	OPERATION(XEN_PROBE_REPEAT_TLS_SAME_ALWAYS, same_always),
-	OPERATION(XEN_PROBE_REPEAT_TLS_SAME_IF_CHANGED, same_if_changed),
-	OPERATION(XEN_PROBE_REPEAT_TLS_ONE_ALWAYS, one_always),
-	OPERATION(XEN_PROBE_REPEAT_TLS_ONE_IF_CHANGED, one_if_changed),
-	OPERATION(XEN_PROBE_REPEAT_TLS_ALL_ALWAYS, all_always),
-	OPERATION(XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED, all_if_changed),
-};
-
-const struct repeated *descriptors_find(u32 operation)
-{
-	u32 index = operation - XEN_PROBE_REPEAT_TLS_SAME_ALWAYS;
-
-	return index < ARRAY_SIZE(operations) ? &operations[index] : NULL;
-}
+SWITCHES(tls_same_always, load_always, 0)
+SWITCHES(tls_same_if_changed, load_if_changed, 0)
+SWITCHES(tls_one_always, load_always, 1)
+SWITCHES(tls_one_if_changed, load_if_changed, 1)
+SWITCHES(tls_all_always, load_always, 3)
+SWITCHES(tls_all_if_changed, load_if_changed, 3)

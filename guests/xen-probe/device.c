@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/xen-probe: does what a kernel does to page-table entries of the caller's own mm, to TLS descriptors, to events
- * and to TLBs by every mechanism of the PV ABI, times it, checks what came of it, and puts everything back as it was.
- * For a PV guest under Xen only, and for root.
+ * /dev/xen-probe: does to page-table entries of the caller's own mm, to TLS descriptors, to events and to TLBs what a
+ * kernel does, by every mechanism of the PV ABI; times it, checks the result, and puts everything back as it was. For a
+ * PV guest under Xen only, and for root.
  */
 #include <linux/err.h>
 #include <linux/fs.h>
@@ -33,40 +33,6 @@ static bool batch_ok(u32 batch)
 	return batch >= 1 && batch <= XEN_PROBE_MAX_BATCH;
 }
 
-static void count_classes(const struct table *t, u64 classes[4])
-{
-	unsigned int i;
-
-	for (i = 0; i < t->count; i++)
-		classes[!!pte_young(t->before[i]) + 2 * !!pte_dirty(t->before[i])]++;
-}
-
-/* Clears, times and checks one table; puts it back. */
-static void clear_one(struct table *t, struct xen_probe_clear *req)
-{
-	clear_batch clear = mechanism_find(req->mechanism);
-	unsigned int i;
-	u64 start;
-
-	table_lock(t);
-	table_make_classes(t);
-	mark_begin(req->mark);
-	start = rdtsc_ordered();
-	for (i = 0; i < t->count; i += req->batch)
-		clear(t, i, min(req->batch, t->count - i));
-	req->instructions += rdtsc_ordered() - start;
-	mark_end(req->mark);
-	count_classes(t, req->classes);
-	table_check(t, t->before, &req->faults);
-	if (mechanism_is_baseline(req->mechanism))
-		req->faults.not_none = 0;
-	else
-		t->refused += table_restore(t);
-	table_flush_tlb_all();
-	req->faults.refused += t->refused;
-	table_unlock(t);
-}
-
 /* Calls `one` for each table of a range; mmap_lock is held for writing meanwhile. */
 static int for_each_table(u64 addr, u32 pages, void (*one)(struct table *t, void *request), void *request)
 {
@@ -92,166 +58,108 @@ static int for_each_table(u64 addr, u32 pages, void (*one)(struct table *t, void
 	return err;
 }
 
-static void clear_table(struct table *t, void *request)
+static int run_clear(void *request)
 {
-	clear_one(t, request);
-}
+	struct xen_probe_clear *req = request;
 
-static long do_clear(struct xen_probe_clear __user *arg)
-{
-	struct xen_probe_clear req;
-	int err;
-
-	if (copy_from_user(&req, arg, sizeof(req)))
-		return -EFAULT;
-	if (!range_ok(req.addr, req.pages) || !batch_ok(req.batch) || !mechanism_find(req.mechanism))
+	if (!range_ok(req->addr, req->pages) || !batch_ok(req->batch) || !mechanism_find(req->mechanism))
 		return -EINVAL;
-	if (!mechanism_supported(req.mechanism))
+	if (!mechanism_supported(req->mechanism))
 		return -EOPNOTSUPP;
-	req.instructions = 0;
-	memset(req.classes, 0, sizeof(req.classes));
-	memset(&req.faults, 0, sizeof(req.faults));
-	err = for_each_table(req.addr, req.pages, clear_table, &req);
-	if (err)
-		return err;
-	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+	req->instructions = 0;
+	memset(req->classes, 0, sizeof(req->classes));
+	memset(&req->faults, 0, sizeof(req->faults));
+	return for_each_table(req->addr, req->pages, clear_one, req);
 }
 
-static void set_table(struct table *t, void *request)
+static int run_set(void *request)
 {
-	set_one(t, request);
-}
+	struct xen_probe_set *req = request;
 
-static long do_set(struct xen_probe_set __user *arg)
-{
-	struct xen_probe_set req;
-	int err;
-
-	if (copy_from_user(&req, arg, sizeof(req)))
-		return -EFAULT;
-	if (!range_ok(req.addr, req.pages) || !set_known(req.mechanism))
+	if (!range_ok(req->addr, req->pages) || !set_known(req->mechanism))
 		return -EINVAL;
-	req.instructions = 0;
-	memset(&req.faults, 0, sizeof(req.faults));
-	err = for_each_table(req.addr, req.pages, set_table, &req);
-	if (err)
-		return err;
-	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+	req->instructions = 0;
+	memset(&req->faults, 0, sizeof(req->faults));
+	return for_each_table(req->addr, req->pages, set_one, req);
 }
 
-static long do_repeat(struct xen_probe_repeat __user *arg)
+static int run_repeat(void *request)
 {
-	struct xen_probe_repeat req;
-	int err;
-
-	if (copy_from_user(&req, arg, sizeof(req)))
-		return -EFAULT;
-	err = repeat_run(&req);
-	if (err)
-		return err;
-	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
+	return repeat_run(request);
 }
 
-static long do_race(struct xen_probe_race __user *arg)
+static int run_race(void *request)
 {
-	struct xen_probe_race req;
+	struct xen_probe_race *req = request;
 	struct table *t;
 	int err;
 
-	if (copy_from_user(&req, arg, sizeof(req)))
-		return -EFAULT;
-	if (!range_ok(req.addr, req.pages) || !batch_ok(req.batch) || !mechanism_find(req.mechanism) ||
-	    mechanism_is_baseline(req.mechanism))
+	if (!range_ok(req->addr, req->pages) || !batch_ok(req->batch) || !mechanism_find(req->mechanism) ||
+	    mechanism_is_baseline(req->mechanism))
 		return -EINVAL;
-	if (!mechanism_supported(req.mechanism))
+	if (!mechanism_supported(req->mechanism))
 		return -EOPNOTSUPP;
 	t = kvmalloc(sizeof(*t), GFP_KERNEL);
 	if (!t)
 		return -ENOMEM;
-	memset(&req.faults, 0, sizeof(req.faults));
+	memset(&req->faults, 0, sizeof(req->faults));
 	/* For reading only: the contents are read by get_user(), which may have to take it again for a fault. */
 	mmap_read_lock(current->mm);
-	err = race_run(t, current->mm, &req);
+	err = race_run(t, current->mm, req);
 	mmap_read_unlock(current->mm);
 	kvfree(t);
-	if (err)
-		return err;
-	return copy_to_user(arg, &req, sizeof(req)) ? -EFAULT : 0;
-}
-
-static long do_case(struct xen_probe_case __user *arg)
-{
-	struct xen_probe_case *c = memdup_user(arg, sizeof(*c));
-	int err;
-
-	if (IS_ERR(c))
-		return PTR_ERR(c);
-	err = conformance_run(c);
-	if (!err && copy_to_user(arg, c, sizeof(*c)))
-		err = -EFAULT;
-	kfree(c);
 	return err;
 }
 
-static long locked(long (*request)(void __user *), void __user *arg)
+static int run_case(void *request)
 {
-	long ret;
-
-	if (mutex_lock_interruptible(&work))
-		return -EINTR;
-	ret = request(arg);
-	mutex_unlock(&work);
-	return ret;
+	return conformance_run(request);
 }
 
-static long locked_clear(void __user *arg)
-{
-	return do_clear(arg);
-}
+static const struct {
+	unsigned int command;
+	int (*run)(void *request);
+} commands[] = {
+	{ XEN_PROBE_IOC_CLEAR, run_clear },
+	{ XEN_PROBE_IOC_SET, run_set },
+	{ XEN_PROBE_IOC_REPEAT, run_repeat },
+	{ XEN_PROBE_IOC_RACE, run_race },
+	{ XEN_PROBE_IOC_CASE, run_case },
+};
 
-static long locked_race(void __user *arg)
+/* Runs a command on a copy of the caller's request, which is copied back if it succeeds. */
+static long run_command(int (*run)(void *request), void __user *arg, size_t size)
 {
-	return do_race(arg);
-}
+	void *request = memdup_user(arg, size);
+	long err;
 
-static long locked_case(void __user *arg)
-{
-	return do_case(arg);
-}
-
-static long locked_set(void __user *arg)
-{
-	return do_set(arg);
-}
-
-static long locked_repeat(void __user *arg)
-{
-	return do_repeat(arg);
+	if (IS_ERR(request))
+		return PTR_ERR(request);
+	err = mutex_lock_interruptible(&work);
+	if (!err) {
+		err = run(request);
+		mutex_unlock(&work);
+	}
+	if (!err && copy_to_user(arg, request, size))
+		err = -EFAULT;
+	kfree(request);
+	return err;
 }
 
 static long probe_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
-	void __user *request = (void __user *)arg;
+	unsigned int i;
 
-	switch (command) {
-	case XEN_PROBE_IOC_CLEAR:
-		return locked(locked_clear, request);
-	case XEN_PROBE_IOC_RACE:
-		return locked(locked_race, request);
-	case XEN_PROBE_IOC_CASE:
-		return locked(locked_case, request);
-	case XEN_PROBE_IOC_SET:
-		return locked(locked_set, request);
-	case XEN_PROBE_IOC_REPEAT:
-		return locked(locked_repeat, request);
-	case XEN_PROBE_IOC_DIRTY:
+	if (command == XEN_PROBE_IOC_DIRTY)
 		return race_dirty();
-	case XEN_PROBE_IOC_DIRTY_STOP:
+	if (command == XEN_PROBE_IOC_DIRTY_STOP) {
 		race_stop();
 		return 0;
-	default:
-		return -ENOTTY;
 	}
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		if (commands[i].command == command)
+			return run_command(commands[i].run, (void __user *)arg, _IOC_SIZE(command));
+	return -ENOTTY;
 }
 
 static const struct file_operations probe_fops = {
@@ -280,5 +188,5 @@ static void __exit probe_exit(void)
 
 module_init(probe_init);
 module_exit(probe_exit);
-MODULE_DESCRIPTION("Bills what a Xen PV guest pays its hypervisor for");
+MODULE_DESCRIPTION("Measures what a Xen PV guest pays its hypervisor for");
 MODULE_LICENSE("GPL");

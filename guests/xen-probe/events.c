@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ways to enable events again: clear the mask, and make sure that an event that became pending meanwhile is
- * delivered. Xen delivers it at the exit of any hypercall, so one that does nothing will do.
+ * The ways to unmask event delivery: clear the vCPU's mask, and make sure that an event that became pending meanwhile is
+ * delivered. Xen delivers it on return from any hypercall, so one that does nothing will do.
  *
  * The event is an IPI of the vCPU to itself, bound to a handler that counts.
  */
@@ -17,8 +17,8 @@
 
 #include "probe.h"
 
-/* Before Linux 3.4, xen_restore_fl(): a hypercall whether it is needed or not. */
-static void enable_always(struct vcpu_info *vcpu)
+/* Before Linux 3.4, xen_restore_fl(): a hypercall, needed or not. */
+static void unmask_always(struct vcpu_info *vcpu)
 {
 	WRITE_ONCE(vcpu->evtchn_upcall_mask, 0);
 	barrier();
@@ -26,7 +26,7 @@ static void enable_always(struct vcpu_info *vcpu)
 }
 
 /* Linux 6.1, arch/x86/xen/irq.c, xen_irq_enable(): unmask, then check, so that no event is missed in between. */
-static void enable_if_pending(struct vcpu_info *vcpu)
+static void unmask_if_pending(struct vcpu_info *vcpu)
 {
 	WRITE_ONCE(vcpu->evtchn_upcall_mask, 0);
 	barrier();
@@ -34,14 +34,14 @@ static void enable_if_pending(struct vcpu_info *vcpu)
 		HYPERVISOR_xen_version(0, NULL);
 }
 
-static void disable(struct vcpu_info *vcpu)
+static void mask(struct vcpu_info *vcpu)
 {
 	WRITE_ONCE(vcpu->evtchn_upcall_mask, 1);
 	barrier();
 }
 
-/* The mask must follow the kernel's own enabling and disabling, else this is not the vCPU's vcpu_info. */
-static int find_vcpu_info(struct repeat *r)
+/* The mask must follow local_irq_save(), else this is not the vCPU's vcpu_info. */
+int unmask_prepare_idle(struct repeat *r)
 {
 	struct vcpu_info *vcpu;
 	unsigned long flags;
@@ -66,10 +66,10 @@ static irqreturn_t count_event(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static int prepare_pending(struct repeat *r)
+int unmask_prepare_pending(struct repeat *r)
 {
 	struct evtchn_bind_ipi bind = { 0 };
-	int err = find_vcpu_info(r);
+	int err = unmask_prepare_idle(r);
 
 	if (err)
 		return err;
@@ -84,25 +84,25 @@ static int prepare_pending(struct repeat *r)
 	return r->irq < 0 ? r->irq : 0;
 }
 
-static void finish_pending(struct repeat *r)
+void unmask_finish_pending(struct repeat *r)
 {
 	unbind_from_irqhandler(r->irq, r);
 }
 
-#define ENABLE_IDLE(name, enable)                                     \
-	static void name(struct repeat *r, unsigned int count)        \
-	{                                                             \
-		unsigned int i;                                       \
-								      \
-		stretch_begin(r);                                     \
-		for (i = 0; i < count; i++) {                         \
-			enable(r->vcpu);                              \
-			disable(r->vcpu);                             \
-		}                                                     \
-		stretch_end(r);                                       \
+#define UNMASK_IDLE(name, unmask)                       \
+	void name(struct repeat *r, unsigned int count) \
+	{                                               \
+		unsigned int i;                         \
+							\
+		stretch_begin(r);                       \
+		for (i = 0; i < count; i++) {           \
+			unmask(r->vcpu);                \
+			mask(r->vcpu);                  \
+		}                                       \
+		stretch_end(r);                         \
 	}
 
-/* An event becomes pending while events are off; enabling must deliver it at once. */
+/* An event becomes pending while delivery is masked; unmasking must deliver it at once. */
 static bool make_pending(struct repeat *r)
 {
 	struct evtchn_send send = { .port = r->port };
@@ -111,45 +111,24 @@ static bool make_pending(struct repeat *r)
 	return READ_ONCE(r->vcpu->evtchn_upcall_pending);
 }
 
-#define ENABLE_PENDING(name, enable)                                  \
-	static void name(struct repeat *r, unsigned int count)        \
-	{                                                             \
-		unsigned int i;                                       \
-								      \
-		for (i = 0; i < count; i++) {                         \
-			u64 delivered = READ_ONCE(r->delivered);      \
-			bool pending = make_pending(r);               \
-								      \
-			stretch_begin(r);                             \
-			enable(r->vcpu);                              \
-			disable(r->vcpu);                             \
-			stretch_end(r);                               \
+#define UNMASK_PENDING(name, unmask)                                                           \
+	void name(struct repeat *r, unsigned int count)                                        \
+	{                                                                                      \
+		unsigned int i;                                                                \
+											       \
+		for (i = 0; i < count; i++) {                                                  \
+			u64 delivered = READ_ONCE(r->delivered);                               \
+			bool pending = make_pending(r);                                        \
+											       \
+			stretch_begin(r);                                                      \
+			unmask(r->vcpu);                                                       \
+			mask(r->vcpu);                                                         \
+			stretch_end(r);                                                        \
 			r->req->wrong += !pending || READ_ONCE(r->delivered) != delivered + 1; \
-		}                                                     \
+		}                                                                              \
 	}
 
-ENABLE_IDLE(idle_always, enable_always)
-ENABLE_IDLE(idle_if_pending, enable_if_pending)
-ENABLE_PENDING(pending_always, enable_always)
-ENABLE_PENDING(pending_if_pending, enable_if_pending)
-
-#define IDLE(number, function)                           \
-	[number - XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS] = \
-		{ .prepare = find_vcpu_info, .run = function, .chunk = 4096 }
-#define PENDING(number, function)                        \
-	[number - XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS] = \
-		{ .prepare = prepare_pending, .run = function, .finish = finish_pending, .chunk = 256 }
-
-static const struct repeated operations[] = {
-	IDLE(XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS, idle_always),
-	IDLE(XEN_PROBE_REPEAT_ENABLE_IDLE_IF_PENDING, idle_if_pending),
-	PENDING(XEN_PROBE_REPEAT_ENABLE_PENDING_ALWAYS, pending_always),
-	PENDING(XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING, pending_if_pending),
-};
-
-const struct repeated *events_find(u32 operation)
-{
-	u32 index = operation - XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS;
-
-	return index < ARRAY_SIZE(operations) ? &operations[index] : NULL;
-}
+UNMASK_IDLE(unmask_idle_always, unmask_always)
+UNMASK_IDLE(unmask_idle_if_pending, unmask_if_pending)
+UNMASK_PENDING(unmask_pending_always, unmask_always)
+UNMASK_PENDING(unmask_pending_if_pending, unmask_if_pending)

@@ -13,7 +13,7 @@
 #include <xen/interface/event_channel.h>
 #include <xen/interface/xen.h>
 
-#include "xen_probe_abi.h"
+#include "../lib/xen_probe_abi.h"
 
 /*
  * One page table under work. Between table_lock() and table_unlock() the page-table lock is held and interrupts are
@@ -35,7 +35,7 @@ struct table {
 /* Gets and clears `count` entries beginning with `first`; sets t->returned. */
 typedef void (*clear_batch)(struct table *t, unsigned int first, unsigned int count);
 
-/* mechanism.c: NULL for a number that is none. */
+/* mechanism.c: NULL for an unknown number. */
 clear_batch mechanism_find(u32 mechanism);
 bool mechanism_is_baseline(u32 mechanism);
 bool mechanism_supported(u32 mechanism);
@@ -51,14 +51,15 @@ void table_flush_tlb_all(void);
 void table_make_classes(struct table *t);
 void table_check(const struct table *t, const pte_t *expected, struct xen_probe_faults *faults);
 
-/* race.c: one race at a time. The caller of race_run() holds mmap_lock for writing. */
+/* race.c: one race at a time. The caller of race_run() holds mmap_lock for reading. */
 int race_run(struct table *t, struct mm_struct *mm, struct xen_probe_race *race);
 int race_dirty(void);
 void race_stop(void);
 
-/* set.c */
+/* clear.c, set.c: work on one table; the caller holds mmap_lock for writing. */
+void clear_one(struct table *t, void *request);
 bool set_known(u32 mechanism);
-void set_one(struct table *t, struct xen_probe_set *req);
+void set_one(struct table *t, void *request);
 
 /* tick.c: what is timed between tick_begin() and tick_end() meets no tick, if it fits between two. All zero at first. */
 struct tick {
@@ -71,8 +72,7 @@ void tick_begin(struct tick *t);
 void tick_end(struct tick *t);
 
 /*
- * Something repeated. The stretches that are timed lie between stretch_begin() and stretch_end(); interrupts are off
- * around them.
+ * A repeated operation. What is timed lies between stretch_begin() and stretch_end(), with interrupts off.
  */
 struct repeat {
 	struct xen_probe_repeat *req;
@@ -88,10 +88,11 @@ struct repeat {
 	u64 delivered;
 };
 
+/* An operation that can be repeated. */
 struct repeated {
-	/* Optional, in process context. A negative errno ends it. */
+	/* Optional, in process context; 0 or a negative errno. */
 	int (*prepare)(struct repeat *r);
-	/* Does it `count` times; the CPU's timer does not fire if `chunk` is few enough. */
+	/* Runs the operation `count` times, at most `chunk`, which fits between two ticks. */
 	void (*run)(struct repeat *r, unsigned int count);
 	void (*finish)(struct repeat *r);
 	unsigned int chunk;
@@ -100,23 +101,41 @@ struct repeated {
 /* repeat.c */
 int repeat_run(struct xen_probe_repeat *req);
 
-/* descriptors.c, events.c, flush.c: NULL for operations of the others. */
-const struct repeated *descriptors_find(u32 operation);
-const struct repeated *events_find(u32 operation);
-const struct repeated *flush_find(u32 operation);
+/* descriptors.c */
+void tls_same_always(struct repeat *r, unsigned int count);
+void tls_same_if_changed(struct repeat *r, unsigned int count);
+void tls_one_always(struct repeat *r, unsigned int count);
+void tls_one_if_changed(struct repeat *r, unsigned int count);
+void tls_all_always(struct repeat *r, unsigned int count);
+void tls_all_if_changed(struct repeat *r, unsigned int count);
+
+/* events.c */
+int unmask_prepare_idle(struct repeat *r);
+int unmask_prepare_pending(struct repeat *r);
+void unmask_finish_pending(struct repeat *r);
+void unmask_idle_always(struct repeat *r, unsigned int count);
+void unmask_idle_if_pending(struct repeat *r, unsigned int count);
+void unmask_pending_always(struct repeat *r, unsigned int count);
+void unmask_pending_if_pending(struct repeat *r, unsigned int count);
+
+/* flush.c */
+void flush_local(struct repeat *r, unsigned int count);
+void flush_all(struct repeat *r, unsigned int count);
+void flush_invlpg_local(struct repeat *r, unsigned int count);
+void flush_new_baseptr(struct repeat *r, unsigned int count);
 
 static inline void mark_begin(u32 id)
 {
-	if (id != XEN_PROBE_NO_MARK)
-		HYPERVISOR_sched_op(XEN_PROBE_MARK_BEGIN + id, NULL);
-	XEN_PROBE_TELL(XEN_PROBE_MARK_BEGIN);
+	if (id != NO_MARK)
+		HYPERVISOR_sched_op(MARK_BEGIN + id, NULL);
+	MARK_NOP(MARK_BEGIN);
 }
 
 static inline void mark_end(u32 id)
 {
-	XEN_PROBE_TELL(XEN_PROBE_MARK_END);
-	if (id != XEN_PROBE_NO_MARK)
-		HYPERVISOR_sched_op(XEN_PROBE_MARK_END + id, NULL);
+	MARK_NOP(MARK_END);
+	if (id != NO_MARK)
+		HYPERVISOR_sched_op(MARK_END + id, NULL);
 }
 
 static inline void stretch_begin(struct repeat *r)

@@ -3,7 +3,7 @@
  * The race between a CPU that gets and clears entries and a CPU that reads and dirties the pages through them.
  *
  * A round: all entries of a table are made clean and every TLB is flushed; then the clearing CPU takes the batches in
- * turn while the other CPU reads pages, and writes the round's number to pages, at and just beyond the batch in work.
+ * turn while the other CPU reads pages, and writes the round's number to pages, at and just beyond the current batch.
  * An access that comes too late faults and fails (page faults are disabled there). After both have stopped, each page
  * that was read, or that holds the round's number, was reached by a page walk through a present entry, which set A, and
  * D for a write; a returned value without them has lost them.
@@ -16,12 +16,12 @@
 
 #include "probe.h"
 
-/* The meeting point of the two CPUs. All fields are written by one side and read by the other. */
+/* What the two CPUs share. Each field is written by one side and read by the other. */
 static struct {
 	u32 round;         /* clearing side: the round to take part in; 0 between rounds */
 	u32 acknowledged;  /* dirtying side: the round that it has seen the end of */
 	u32 joined;        /* dirtying side: the round that it takes part in */
-	u32 progress;      /* clearing side: first entry of the batch in work */
+	u32 progress;      /* clearing side: first entry of the current batch */
 	u32 window;        /* clearing side: entries from there that are worth dirtying */
 	u32 count;         /* clearing side: entries in the table */
 	unsigned long addr;
@@ -43,7 +43,7 @@ static u32 next_random(u32 *state)
 	return *state;
 }
 
-/* Reads or writes a page. An access that fails came too late: the entry was cleared already. */
+/* Reads or writes a page. An access that fails came too late: the entry had been cleared. */
 static void access_page(u32 round, unsigned int index, bool write)
 {
 	u32 __user *word = (u32 __user *)page_address_of(READ_ONCE(meet.addr), index);
@@ -69,7 +69,7 @@ static void dirty_round(u32 round, u32 *random)
 		/* Three writes to a read: writes are what must not be lost. */
 		if (index < count)
 			access_page(round, index, draw & 3);
-		/* The clearing CPU may itself have to wait for this one, in stop_machine(). */
+		/* The clearing CPU may have to wait for this one, in stop_machine(). */
 		cond_resched();
 	}
 	pagefault_enable();
@@ -102,7 +102,7 @@ void race_stop(void)
 	WRITE_ONCE(meet.stop, true);
 }
 
-/* The other CPU answers within microseconds, or within seconds on a host with too much to do; else it never will. */
+/* The other CPU answers within microseconds, on an overloaded host within seconds. */
 #define ANSWER_LIMIT (60 * HZ)
 
 static bool wait_for(const u32 *value, u32 wanted)
@@ -183,7 +183,7 @@ static int run_round(struct table *t, clear_batch clear, u32 round, struct xen_p
 	if (!wait_for(&meet.acknowledged, round))
 		return -ETIMEDOUT;
 	table_flush_tlb_all();
-	/* What was left in the entries is judged now; then they come back, and the contents can be read. */
+	/* Check what was left before the entries are restored, which makes the contents readable. */
 	table_check(t, t->returned, &faults);
 	race->faults.not_none += faults.not_none;
 	t->refused += table_restore(t);

@@ -30,33 +30,33 @@ static void run_empty_hypercall(struct repeat *r, unsigned int count)
 	stretch_end(r);
 }
 
-static const struct repeated *baseline_find(u32 operation)
-{
-	static const struct repeated nothing = { .run = run_nothing, .chunk = 4096 };
-	static const struct repeated empty_hypercall = { .run = run_empty_hypercall, .chunk = 4096 };
-
-	switch (operation) {
-	case XEN_PROBE_REPEAT_NOTHING:
-		return &nothing;
-	case XEN_PROBE_REPEAT_EMPTY_HYPERCALL:
-		return &empty_hypercall;
-	default:
-		return NULL;
-	}
-}
-
-static const struct repeated *find(u32 operation)
-{
-	const struct repeated *found = baseline_find(operation);
-
-	if (!found)
-		found = descriptors_find(operation);
-	if (!found)
-		found = events_find(operation);
-	if (!found)
-		found = flush_find(operation);
-	return found;
-}
+static const struct repeated operations[XEN_PROBE_REPEATED] = {
+	[XEN_PROBE_REPEAT_NOTHING] = { .run = run_nothing, .chunk = 4096 },
+	[XEN_PROBE_REPEAT_EMPTY_HYPERCALL] = { .run = run_empty_hypercall, .chunk = 4096 },
+	[XEN_PROBE_REPEAT_TLS_SAME_ALWAYS] = { .run = tls_same_always, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_TLS_SAME_IF_CHANGED] = { .run = tls_same_if_changed, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_TLS_ONE_ALWAYS] = { .run = tls_one_always, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_TLS_ONE_IF_CHANGED] = { .run = tls_one_if_changed, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_TLS_ALL_ALWAYS] = { .run = tls_all_always, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED] = { .run = tls_all_if_changed, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_UNMASK_IDLE_ALWAYS] = {
+		.prepare = unmask_prepare_idle, .run = unmask_idle_always, .chunk = 4096,
+	},
+	[XEN_PROBE_REPEAT_UNMASK_IDLE_IF_PENDING] = {
+		.prepare = unmask_prepare_idle, .run = unmask_idle_if_pending, .chunk = 4096,
+	},
+	[XEN_PROBE_REPEAT_UNMASK_PENDING_ALWAYS] = {
+		.prepare = unmask_prepare_pending, .run = unmask_pending_always, .finish = unmask_finish_pending, .chunk = 256,
+	},
+	[XEN_PROBE_REPEAT_UNMASK_PENDING_IF_PENDING] = {
+		.prepare = unmask_prepare_pending, .run = unmask_pending_if_pending, .finish = unmask_finish_pending,
+		.chunk = 256,
+	},
+	[XEN_PROBE_REPEAT_FLUSH_LOCAL] = { .run = flush_local, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_FLUSH_ALL] = { .run = flush_all, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_INVLPG_LOCAL] = { .run = flush_invlpg_local, .chunk = 1024 },
+	[XEN_PROBE_REPEAT_NEW_BASEPTR] = { .run = flush_new_baseptr, .chunk = 1024 },
+};
 
 static void run_chunk(const struct repeated *repeated, struct repeat *r, unsigned int count)
 {
@@ -72,13 +72,14 @@ static void run_chunk(const struct repeated *repeated, struct repeat *r, unsigne
 
 int repeat_run(struct xen_probe_repeat *req)
 {
-	const struct repeated *repeated = find(req->operation);
+	const struct repeated *repeated;
 	struct repeat r = { .req = req };
 	unsigned int done, count;
 	int err;
 
-	if (!repeated)
+	if (req->operation >= XEN_PROBE_REPEATED)
 		return -EINVAL;
+	repeated = &operations[req->operation];
 	req->instructions = 0;
 	req->wrong = 0;
 	req->refused = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ways to set a page-table entry that was empty, as on a page fault. The table is the CPU's own and pinned, so Xen
- * has to be asked either way: by a store that it traps, or by a hypercall.
+ * The ways to set a page-table entry that was empty, as on a page fault. The table is pinned and in use, so it takes Xen
+ * either way: a store that traps, or a hypercall.
  */
 #include <linux/pgtable.h>
 #include <linux/string.h>
@@ -36,9 +36,10 @@ bool set_known(u32 mechanism)
 	return mechanism < XEN_PROBE_SET_MECHANISMS;
 }
 
-/* Empties, sets, times and checks one table; it ends as it was. */
-void set_one(struct table *t, struct xen_probe_set *req)
+/* Empties, sets, times and checks one table, which ends as it was. `request` is a struct xen_probe_set. */
+void set_one(struct table *t, void *request)
 {
+	struct xen_probe_set *req = request;
 	void (*set)(struct table *t) = mechanisms[req->mechanism];
 	u64 start;
 
@@ -54,7 +55,7 @@ void set_one(struct table *t, struct xen_probe_set *req)
 	mark_end(req->mark);
 	memcpy(t->returned, t->entries, t->count * sizeof(pte_t));
 	table_check(t, t->before, &req->faults);
-	/* That an entry is there is what was wanted. */
+	/* Here every entry has to be present. */
 	req->faults.not_none = 0;
 	t->refused += table_restore(t);
 	table_flush_tlb_all();

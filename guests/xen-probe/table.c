@@ -2,8 +2,8 @@
 /*
  * One page table of the caller's mm: found, locked, read, written back, checked.
  *
- * Entries are written by mmu_update only, never by a plain store: a store would be emulated by Xen. The frames
- * behind the entries stay where they are: the caller holds mmap_lock for writing, and the guest has no swap.
+ * Entries are written by mmu_update only: Xen would emulate a plain store. The frames behind the entries stay where they
+ * are: the caller holds mmap_lock for writing, and the guest has no swap.
  */
 #include <linux/errno.h>
 #include <linux/pgtable.h>
@@ -102,8 +102,8 @@ static void clear_bits(struct table *t, pteval_t bits, unsigned int first, unsig
  * Gives entry i class i mod 4, A and D set by the CPU: neither bit, A by a read, A and D by a write, D by a write whose
  * A is cleared again. Leaves the snapshot that has them.
  *
- * The table is locked, with interrupts off, from before the accesses until the mechanism has run: whatever ages pages
- * (reclaim, DAMON) would clear A in between. DAMON_STAT, which Debian's 7.3 has on, does so once every 5 ms.
+ * The caller holds the lock, with interrupts off, from here until the mechanism has run: page ageing (reclaim, DAMON)
+ * clears A of pages that it samples.
  */
 void table_make_classes(struct table *t)
 {

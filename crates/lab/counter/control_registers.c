@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A QEMU plugin that counts the instructions that flush a TLB: writes of CR3 and CR4, INVLPG, INVPCID. Executed ones,
- * whoever executes them, between the marks that the guest's own code carries (XEN_PROBE_TELL in
- * guests/xen-probe/xen_probe_abi.h). It does not see what is written, and changes no count of QEMU's.
+ * whoever executes them, between the marks that the guest's own code carries (MARK_NOP in
+ * guests/lib/marks.h). It does not see what is written, and changes no count of QEMU's.
  *
  * After each step of the order one line is appended to the file out=PATH: the step's number and the four counts.
  * With check=on it ends QEMU at once with status 0: then this QEMU takes it.
@@ -47,7 +47,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define LAST_VERSION 2
 #define CB_NO_REGS 0
 
-/* As in xen_probe_abi.h. */
+/* As in guests/lib/marks.h. */
 #define MARK_BEGIN 0x50540000u
 #define MARK_END 0x50550000u
 #define MARK_STEP 0x50560000u

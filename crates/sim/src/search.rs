@@ -121,7 +121,6 @@ impl Explored {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_bill::route::RouteMechanism;
 
     use super::*;
 

@@ -22,121 +22,42 @@ const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// Arguments of `strip`: what in a module depends on the folder it was built in, and nothing else uses.
 const STRIP: [&str; 2] = ["--strip-debug", "--remove-section=.note.gnu.build-id"];
 
-macro_rules! sources {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../guests/", $name)))),*]
-    };
-}
-
+/// Names below `guests/` and texts, sorted by name.
 type Sources = &'static [(&'static str, &'static str)];
 
-const INIT: Sources = sources![
-    "init/call_steps.c",
-    "init/check_accounting.c",
-    "init/check_files.c",
-    "init/check_fork.c",
-    "init/check_memory.c",
-    "init/check_races.c",
-    "init/check_swap.c",
-    "init/check_uffd_wp.c",
-    "init/checks.c",
-    "init/checks.h",
-    "init/clock.h",
-    "init/conformance.c",
-    "init/init.c",
-    "init/privcmd.c",
-    "init/privcmd.h",
-    "init/probe_steps.c",
-    "init/report.c",
-    "init/report.h",
-    "init/settle.c",
-    "init/settle.h",
-    "init/shared_memory.c",
-    "init/shared_memory.h",
-    "init/steps.h",
-    "init/user_steps.c",
-    "init/xentrace.c",
-    "init/xentrace.h",
-    "xen-probe/xen_probe_abi.h",
-];
+const SOURCES: Sources = include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
-const PIN_PROBE: Sources = sources![
-    "init/clock.h",
-    "init/report.c",
-    "init/report.h",
-    "init/shared_memory.c",
-    "init/shared_memory.h",
-    "pin-probe/bill.c",
-    "pin-probe/conformance.c",
-    "pin-probe/edu.c",
-    "pin-probe/edu.h",
-    "pin-probe/graph.c",
-    "pin-probe/graph.h",
-    "pin-probe/main.c",
-    "pin-probe/memory.c",
-    "pin-probe/memory.h",
-    "pin-probe/steps.h",
-    "pin-probe/vfio.c",
-    "pin-probe/vfio.h",
-];
+/// A program that runs in a guest, and how it is compiled.
+struct Program {
+    name: &'static str,
+    /// The folders of its sources.
+    folders: &'static [&'static str],
+    arguments: &'static [&'static str],
+}
 
-const DEMAND_PROBE: Sources = sources![
-    "demand-probe/bill.c",
-    "demand-probe/checks.c",
-    "demand-probe/kvm_abi.h",
-    "demand-probe/machine.c",
-    "demand-probe/machine.h",
-    "demand-probe/main.c",
-    "demand-probe/pager.c",
-    "demand-probe/pager.h",
-    "demand-probe/steps.h",
-    "demand-probe/travel.c",
-    "demand-probe/travel.h",
-    "init/clock.h",
-    "init/report.c",
-    "init/report.h",
-];
+const INIT: Program = Program {
+    name: "init",
+    folders: &["lib", "lib/linux", "init"],
+    arguments: STATIC,
+};
+const PIN_PROBE: Program = Program {
+    name: "pin-probe",
+    folders: &["lib", "lib/linux", "pin-probe"],
+    arguments: STATIC,
+};
+const DEMAND_PROBE: Program = Program {
+    name: "demand-probe",
+    folders: &["lib", "lib/linux", "demand-probe"],
+    arguments: STATIC,
+};
+const PV32_PROBE: Program = Program {
+    name: "pv32-probe",
+    folders: &["lib", "pv32-probe"],
+    arguments: PV32_KERNEL,
+};
+/// The folders of the module; of `lib` it takes headers only.
+const XEN_PROBE: &[&str] = &["lib", "xen-probe"];
 
-const XEN_PROBE: Sources = sources![
-    "xen-probe/Kbuild",
-    "xen-probe/conformance.c",
-    "xen-probe/descriptors.c",
-    "xen-probe/device.c",
-    "xen-probe/events.c",
-    "xen-probe/flush.c",
-    "xen-probe/mechanism.c",
-    "xen-probe/probe.h",
-    "xen-probe/race.c",
-    "xen-probe/repeat.c",
-    "xen-probe/set.c",
-    "xen-probe/table.c",
-    "xen-probe/xen_probe_abi.h",
-];
-
-const PV32_PROBE: Sources = sources![
-    "init/clock.h",
-    "pv32-probe/main.c",
-    "pv32-probe/mechanism.c",
-    "pv32-probe/mechanism.h",
-    "pv32-probe/memory.c",
-    "pv32-probe/memory.h",
-    "pv32-probe/quiet.c",
-    "pv32-probe/quiet.h",
-    "pv32-probe/report.c",
-    "pv32-probe/report.h",
-    "pv32-probe/shared.c",
-    "pv32-probe/shared.h",
-    "pv32-probe/start.S",
-    "pv32-probe/steps.c",
-    "pv32-probe/steps.h",
-    "pv32-probe/string.c",
-    "pv32-probe/string.h",
-    "pv32-probe/trace.c",
-    "pv32-probe/trace.h",
-    "pv32-probe/xen.h",
-];
-
-/// How a program of a guest is compiled.
 const STATIC: &[&str] = &["-static", "-O2", "-Wall", "-pthread"];
 /// A kernel of 32 bits, without a library and without what a kernel would have to save, where Xen's notes say it is.
 const PV32_KERNEL: &[&str] = &[
@@ -161,7 +82,7 @@ const PV32_KERNEL: &[&str] = &[
 /// # Errors
 /// [`Error::Process`] when it does not compile; those of the cache.
 pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program("init", (INIT, STATIC), cache, stop)
+    program(&INIT, cache, stop)
 }
 
 /// The static program that maps memory for DMA.
@@ -169,7 +90,7 @@ pub(crate) fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`init`].
 pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program("pin-probe", (PIN_PROBE, STATIC), cache, stop)
+    program(&PIN_PROBE, cache, stop)
 }
 
 /// The static program that has guests of its own and pages their memory in.
@@ -177,7 +98,7 @@ pub(crate) fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`init`].
 pub(crate) fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program("demand-probe", (DEMAND_PROBE, STATIC), cache, stop)
+    program(&DEMAND_PROBE, cache, stop)
 }
 
 /// The kernel of a 32-bit PV dom0.
@@ -185,29 +106,39 @@ pub(crate) fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error>
 /// # Errors
 /// As [`init`].
 pub(crate) fn pv32_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program("pv32-probe", (PV32_PROBE, PV32_KERNEL), cache, stop)
+    program(&PV32_PROBE, cache, stop)
 }
 
-fn program(
-    name: &str,
-    (sources, arguments): (Sources, &[&str]),
-    cache: &Cache,
-    stop: &Stop,
-) -> Result<PathBuf, Error> {
-    let built_from = format!("{sources:?} {arguments:?} {}", compiler(stop)?);
+/// The sources in some folders, not those below them.
+fn sources(folders: &[&str]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_in = |name: &str| {
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        folders.contains(&folder)
+    };
+    SOURCES.iter().copied().filter(move |(name, _)| is_in(name))
+}
+
+fn program(program: &Program, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    let Program {
+        name,
+        folders,
+        arguments,
+    } = program;
+    let carried: Vec<_> = sources(folders).collect();
+    let built_from = format!("{carried:?} {arguments:?} {}", compiler(stop)?);
     let key = sha256_of(built_from.as_bytes());
     cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
-        write_sources(folder, sources)?;
-        let is_unit = |name: &str| name.ends_with(".c") || name.ends_with(".S");
-        let units = sources.iter().filter(|(name, _)| is_unit(name));
+        write_sources(folder, folders)?;
+        let is_unit = |name: &&str| name.ends_with(".c") || name.ends_with(".S");
+        let units = carried.iter().map(|(name, _)| *name).filter(is_unit);
         let compile = Run::new(Tool::Gcc.program())
             .current_dir(folder)
-            .args(arguments)
+            .args(*arguments)
             .arg("-o")
             .arg(place)
-            .args(units.map(|(name, _)| *name));
+            .args(units);
         run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
     })
 }
@@ -269,7 +200,8 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
         sha256_of(&bytes)
     };
     let built_from = format!(
-        "{XEN_PROBE:?} {STRIP:?} {} {} {:?} {} {}",
+        "{:?} {STRIP:?} {} {} {:?} {} {}",
+        sources(XEN_PROBE).collect::<Vec<_>>(),
         compiler(stop)?,
         headers.release,
         headers.make_arguments,
@@ -279,8 +211,8 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
     Ok(sha256_of(built_from.as_bytes()))
 }
 
-fn write_sources(folder: &Path, sources: Sources) -> Result<(), Error> {
-    for (name, text) in sources {
+fn write_sources(folder: &Path, folders: &[&str]) -> Result<(), Error> {
+    for (name, text) in sources(folders) {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
@@ -308,24 +240,14 @@ mod tests {
     use pagetoll_images::tools;
 
     #[test]
-    fn all_sources_of_the_guests_are_carried() {
-        let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests");
-        for (folder, sources) in [
-            ("demand-probe", DEMAND_PROBE),
-            ("init", INIT),
-            ("xen-probe", XEN_PROBE),
-            ("pv32-probe", PV32_PROBE),
-        ] {
-            for entry in fs::read_dir(guests.join(folder)).unwrap() {
-                let name = entry.unwrap().file_name();
-                let name = format!("{folder}/{}", name.to_string_lossy());
-                let carried = sources.iter().any(|(carried, _)| *carried == name);
-                assert!(
-                    carried || name.contains("LICENSE"),
-                    "{name} is not in the list"
-                );
-            }
+    fn each_program_carries_its_folders_without_licences() {
+        let names: Vec<_> = sources(INIT.folders).map(|(name, _)| name).collect();
+        assert!(names.is_sorted());
+        for name in ["init/init.c", "lib/clock.h", "lib/linux/fail.c"] {
+            assert!(names.contains(&name), "{name} is not carried");
         }
+        assert!(sources(PV32_PROBE.folders).all(|(name, _)| !name.starts_with("lib/linux/")));
+        assert!(SOURCES.iter().all(|(name, _)| !name.contains("LICENSE")));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a guest reports: the typed form of the result lines that `guests/init` writes.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
 
 use pagetoll_bill::route::{self, RouteMechanism};
 use pagetoll_bill::row::Folio;
@@ -236,7 +238,7 @@ pub(crate) struct PinCase {
     pub(crate) answers: Vec<(i32, u64, u64)>,
 }
 
-/// A guest of the guest's touched pages: see `struct travelled` of demand-probe.
+/// A guest of the guest touched pages: see `struct counts` of demand-probe.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Demand {
     #[serde(deserialize_with = "mechanism")]
@@ -300,7 +302,14 @@ pub(crate) struct Blob {
 pub(crate) struct Failure {
     pub(crate) what: String,
     pub(crate) errno: i32,
-    pub(crate) message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Guests run Linux, and Xen numbers its errors alike.
+        let error = io::Error::from_raw_os_error(self.errno);
+        write!(f, "{}: {error}", self.what)
+    }
 }
 
 /// A mechanism by its name.
@@ -354,5 +363,13 @@ mod tests {
             Report::Done
         );
         assert!(serde_json::from_str::<Report>(r#"{"kind":"other"}"#).is_err());
+        let error = r#"{"kind":"error","what":"swapon","errno":22}"#;
+        let Report::Error(failure) = serde_json::from_str(error).unwrap() else {
+            panic!("not an error");
+        };
+        assert_eq!(
+            failure.to_string(),
+            "swapon: Invalid argument (os error 22)"
+        );
     }
 }

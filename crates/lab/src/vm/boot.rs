@@ -220,10 +220,7 @@ fn understood(event: Event) -> Result<Report, Ending> {
             Err(Ending::Guest(words))
         }
         Event::Result(json) => match serde_json::from_str(&json) {
-            Ok(Report::Error(failure)) => Err(Ending::Guest(format!(
-                "{}: {} (errno {})",
-                failure.what, failure.message, failure.errno
-            ))),
+            Ok(Report::Error(failure)) => Err(Ending::Guest(failure.to_string())),
             Ok(report) => Ok(report),
             Err(error) => Err(Ending::Guest(format!(
                 "a result that is none: {error}: {json}"

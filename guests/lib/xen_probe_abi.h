@@ -1,9 +1,10 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What /dev/xen-probe is asked and what it answers: shared by the kernel module and by init.
+ * The ioctls of /dev/xen-probe, for the kernel module and for init.
  *
- * Addresses are user addresses of the caller's own mm. A range starts on a 2 MiB boundary, so that each
- * page table holds 512 consecutive pages of it and a batch never spans two tables.
+ * Addresses are user addresses in the caller's own mm. A range starts on a 2 MiB boundary, so that each page table holds
+ * 512 consecutive pages of it and a batch never spans two tables. `mark` is the id of the marks around each timed
+ * stretch, or NO_MARK (marks.h).
  */
 #ifndef PAGETOLL_XEN_PROBE_ABI_H
 #define PAGETOLL_XEN_PROBE_ABI_H
@@ -11,27 +12,12 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
+#include "marks.h"
+
 #define XEN_PROBE_DEVICE "/dev/xen-probe"
 
 /* Entries of one page table, and so the largest batch. */
 #define XEN_PROBE_MAX_BATCH 512
-
-/* No mark is put into the trace around the timed stretches. */
-#define XEN_PROBE_NO_MARK 0xffffffffu
-
-/*
- * A mark is a sched_op hypercall with a command that no Xen knows: it does nothing, and Xen records its command
- * in the trace (xen/common/trace.c, __trace_hypercall, since 4.3).
- */
-#define XEN_PROBE_MARK_BEGIN 0x50540000u
-#define XEN_PROBE_MARK_END 0x50550000u
-
-/*
- * The same for whoever follows the instructions themselves (crates/lab/counter): a long NOP whose displacement says
- * what begins, ends, or that the order's next step begins.
- */
-#define XEN_PROBE_MARK_STEP 0x50560000u
-#define XEN_PROBE_TELL(what) __asm__ volatile(".byte 0x0f, 0x1f, 0x80; .long %c0" : : "i"(what) : "memory")
 
 enum xen_probe_mechanism {
 	/* Baselines: nothing is cleared. */
@@ -66,7 +52,7 @@ struct xen_probe_clear {
 	__u32 pages;
 	__u32 mechanism;
 	__u32 batch;
-	__u32 mark; /* id of the marks around each timed stretch, or XEN_PROBE_NO_MARK */
+	__u32 mark;
 	/* Answers. */
 	__u64 instructions; /* TSC ticks of the timed stretches: instructions under QEMU's -icount shift=0 */
 	__u64 classes[4];   /* entries found with neither bit, A alone, D alone, both */
@@ -123,10 +109,10 @@ enum xen_probe_operation_repeated {
 	XEN_PROBE_REPEAT_TLS_ALL_ALWAYS,
 	XEN_PROBE_REPEAT_TLS_ALL_IF_CHANGED,
 	/* Events are enabled while none, or one, is pending. */
-	XEN_PROBE_REPEAT_ENABLE_IDLE_ALWAYS,
-	XEN_PROBE_REPEAT_ENABLE_IDLE_IF_PENDING,
-	XEN_PROBE_REPEAT_ENABLE_PENDING_ALWAYS,
-	XEN_PROBE_REPEAT_ENABLE_PENDING_IF_PENDING,
+	XEN_PROBE_REPEAT_UNMASK_IDLE_ALWAYS,
+	XEN_PROBE_REPEAT_UNMASK_IDLE_IF_PENDING,
+	XEN_PROBE_REPEAT_UNMASK_PENDING_ALWAYS,
+	XEN_PROBE_REPEAT_UNMASK_PENDING_IF_PENDING,
 	/* mmuext_op: flushes, and the base pointer that is loaded already. */
 	XEN_PROBE_REPEAT_FLUSH_LOCAL,
 	XEN_PROBE_REPEAT_FLUSH_ALL,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #define _GNU_SOURCE
-#include "travel.h"
+#include "exercise.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "../init/clock.h"
-#include "../init/report.h"
+#include "../lib/clock.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/page.h"
 #include "kvm_abi.h"
 
 static const struct mechanism mechanisms[] = {
@@ -19,10 +20,7 @@ static const struct mechanism mechanisms[] = {
 
 const struct mechanism *mechanism_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(mechanisms) / sizeof(mechanisms[0]); i++)
-		if (!strcmp(mechanisms[i].name, name))
-			return &mechanisms[i];
-	return NULL;
+	return find_named(mechanisms, name);
 }
 
 bool mechanism_is_unavailable(const struct mechanism *mechanism)
@@ -43,7 +41,7 @@ bool mechanism_is_unavailable(const struct mechanism *mechanism)
 
 uint64_t missing_page(const struct machine *machine)
 {
-	/* The first member of the union that memory_fault is another member of. */
+	/* `hw` is the first member of the union that memory_fault is in. */
 	const struct abi_memory_fault *fault = (const void *)&machine->run->hw;
 
 	return (fault->gpa - AREA_GPA) / PAGE;
@@ -72,7 +70,7 @@ uint64_t wrong_pages(const struct pager *pager)
 	return wrong;
 }
 
-/* What the guest must have added up. */
+/* Of the first words, as PROGRAM_TOUCH adds them. */
 static uint32_t expected_sum(uint64_t pages)
 {
 	uint32_t sum = 0;
@@ -82,31 +80,32 @@ static uint32_t expected_sum(uint64_t pages)
 	return sum;
 }
 
-static void bring(struct pager *pager, uint64_t page)
+static void populate(struct pager *pager, uint64_t page)
 {
-	errno = page < pager->pages ? pager_bring(pager, page, DONT_WAKE) : EEXIST;
-	if (errno && errno != EEXIST)
-		fail("UFFDIO_COPY");
+	int error = page < pager->pages ? pager_copy(pager, page, DONT_WAKE) : EEXIST;
+
+	if (error && error != EEXIST)
+		fail_with("UFFDIO_COPY", error);
 }
 
 /*
- * Brings in the page that an exit named. The guest goes from page to page, so that it is known which that has to be;
- * where it is another, the guest's registers tell which was meant.
+ * Populates the page that an exit named. The guest touches one page after the other, so the next is expected; if another
+ * was named, the guest's registers decide which it is at.
  */
-static void resolve(const struct machine *machine, struct pager *pager, struct travelled *travelled)
+static void resolve(const struct machine *machine, struct pager *pager, struct counts *counts)
 {
-	uint64_t page = missing_page(machine), expected = travelled->missing++, start = ticks();
+	uint64_t page = missing_page(machine), expected = counts->missing++, start = ticks();
 
-	bring(pager, page);
-	travelled->copying += ticks() - start;
+	populate(pager, page);
+	counts->copying += ticks() - start;
 	if (page == expected)
 		return;
 	expected = machine_touching(machine);
-	travelled->misnamed += page != expected;
-	bring(pager, expected);
+	counts->misnamed += page != expected;
+	populate(pager, expected);
 }
 
-static void run_to_end(struct machine *machine, struct pager *pager, struct travelled *travelled)
+static void run_to_end(struct machine *machine, struct pager *pager, struct counts *counts)
 {
 	for (;;) {
 		switch (machine_run(machine)) {
@@ -115,12 +114,12 @@ static void run_to_end(struct machine *machine, struct pager *pager, struct trav
 		case STOP_INTERRUPTED:
 			break;
 		case STOP_MISSING:
-			/* More exits than pages: it gets nowhere. */
-			if (travelled->missing > 2 * pager->pages) {
-				travelled->wrong = pager->pages;
+			/* More exits than pages: no progress. */
+			if (counts->missing > 2 * pager->pages) {
+				counts->wrong = pager->pages;
 				return;
 			}
-			resolve(machine, pager, travelled);
+			resolve(machine, pager, counts);
 			break;
 		default:
 			fail("run the guest");
@@ -128,36 +127,37 @@ static void run_to_end(struct machine *machine, struct pager *pager, struct trav
 	}
 }
 
-static void count(struct machine *machine, struct pager *pager, struct travelled *travelled)
+static void measure(struct machine *machine, struct pager *pager, struct counts *counts)
 {
 	uint64_t switched = switches(), exits = machine_exits(machine), start;
 
 	machine_load(machine, PROGRAM_TOUCH, AREA_GPA, pager->pages);
 	start = ticks();
-	run_to_end(machine, pager, travelled);
-	travelled->instructions = ticks() - start;
-	travelled->exits = machine_exits(machine) - exits;
-	travelled->switches = switches() - switched;
-	travelled->entries = machine->entries;
-	travelled->faults = pager->faults;
+	run_to_end(machine, pager, counts);
+	counts->instructions = ticks() - start;
+	counts->exits = machine_exits(machine) - exits;
+	counts->switches = switches() - switched;
+	counts->entries = machine->entries;
+	counts->faults = pager->faults;
 }
 
-struct travelled travel(const struct mechanism *mechanism, uint64_t pages)
+struct counts exercise(const struct mechanism *mechanism, uint32_t pages)
 {
-	struct travelled travelled = { .pages = pages };
+	struct counts counts = { .pages = pages };
 	struct machine machine = machine_open();
 	struct pager pager;
+	int error;
 
 	pager_open(&pager, pages);
 	if (mechanism->is_populated)
 		pager_populate(&pager);
 	pager_start_reader(&pager);
-	errno = machine_attach(&machine, pager.area, pages, mechanism->flags);
-	if (errno)
-		fail("show the area to the guest");
-	count(&machine, &pager, &travelled);
-	travelled.wrong += wrong_pages(&pager) + (machine_sum(&machine) != expected_sum(pages));
+	error = machine_attach(&machine, pager.area, pages, mechanism->flags);
+	if (error)
+		fail_with("set the memslot of the area", error);
+	measure(&machine, &pager, &counts);
+	counts.wrong += wrong_pages(&pager) + (machine_sum(&machine) != expected_sum(pages));
 	machine_close(&machine);
 	pager_close(&pager);
-	return travelled;
+	return counts;
 }

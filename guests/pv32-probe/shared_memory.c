@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device is found by configuration mechanism #1 (PCI Local Bus Specification 3.0, 3.2.2.3.2), whose ports dom0 may
- * use once its I/O privilege level says so; Xen emulates each access. Its second BAR is a file of the host's.
+ * Finds the device by configuration mechanism #1 (PCI Local Bus Specification 3.0, 3.2.2.3.2), whose ports dom0 may use
+ * once its I/O privilege level allows it; Xen emulates each access.
  */
-#include "shared.h"
+#include "../lib/shared_memory.h"
 
+#include "../lib/crc32.h"
+#include "console.h"
 #include "memory.h"
-#include "report.h"
 #include "string.h"
 
 #define CONFIG_ADDRESS 0xcf8
@@ -16,12 +17,10 @@
 #define CONFIG_BAR2 0x18
 #define COMMAND_MEMORY 2u
 #define SLOTS 32u
-/* Vendor 1af4, device 1110, as the first word of the configuration has them. */
-#define IVSHMEM 0x11101af4u
-#define ENODEV 19
-#define ENOSPC 28
+/* The first word of the configuration space. */
+#define IVSHMEM_IDS (IVSHMEM_DEVICE << 16 | IVSHMEM_VENDOR)
 
-static uint32_t used;
+static size_t used;
 static int is_mapped;
 
 static void out32(uint16_t port, uint32_t value)
@@ -52,18 +51,16 @@ static void config_write(unsigned int slot, unsigned int place, uint32_t value)
 static void allow_ports(void)
 {
 	static uint32_t level = 1;
-	long ret = hypercall2(HYPERVISOR_PHYSDEV_OP, PHYSDEVOP_SET_IOPL, (uint32_t)&level);
 
-	if (ret)
-		fail("set the I/O privilege level", ret);
+	must("set the I/O privilege level", hypercall2(HYPERVISOR_PHYSDEV_OP, PHYSDEVOP_SET_IOPL, (uint32_t)&level));
 }
 
 static unsigned int find_device(void)
 {
 	for (unsigned int slot = 0; slot < SLOTS; slot++)
-		if (config_read(slot, 0) == IVSHMEM)
+		if (config_read(slot, 0) == IVSHMEM_IDS)
 			return slot;
-	fail("find the ivshmem device", -ENODEV);
+	fail_with("find the ivshmem device", ENODEV);
 }
 
 static void map_device(void)
@@ -85,13 +82,12 @@ void shared_append(const void *data, size_t size)
 	if (!is_mapped)
 		map_device();
 	if (SHARED_SPAN - used < size)
-		fail("room in the ivshmem device", -ENOSPC);
+		fail_with("room in the ivshmem device", ENOSPC);
 	memcpy((void *)(SHARED_BASE + used), data, size);
 	used += size;
 }
 
 void shared_report(const char *name)
 {
-	report("{\"kind\":\"blob\",\"name\":\"%s\",\"bytes\":%u,\"crc32\":\"%x\"}", name, used,
-	       crc32_of((const void *)SHARED_BASE, used));
+	report(BLOB_RESULT, name, used, crc32_of((const void *)SHARED_BASE, used));
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Captures the trace buffer of Xen's first CPU, the only one of a machine that counts, in the file format of Xen's own
+ * xentrace, which is bound to the sysctl version of its release: this one asks the running Xen for its version, and so
+ * works under any.
+ *
+ * Structures and rules: Xen's public/sysctl.h (tbuf_op) and public/trace.h (t_info, t_buf).
+ */
+#ifndef PAGETOLL_XENTRACE_H
+#define PAGETOLL_XENTRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HYPERVISOR_SYSCTL 35
+#define DOMID_XEN 0x7ff2u
+
+/* uint64_aligned_t: aligned to 8 bytes in 32-bit guests too. */
+typedef uint64_t xen_uint64 __attribute__((aligned(8)));
+
+struct xen_sysctl {
+	uint32_t cmd;
+	uint32_t interface_version;
+	struct {
+		uint32_t cmd;
+		struct {
+			xen_uint64 bitmap;
+			uint32_t nr_bits;
+		} cpu_mask;
+		uint32_t evt_mask;
+		xen_uint64 buffer_mfn;
+		uint32_t size;
+	} tbuf;
+	uint8_t pad[128];
+};
+
+/* How this guest reaches Xen. */
+struct xentrace_access {
+	/* The hypercall; 0 or a negative errno. */
+	long (*sysctl)(struct xen_sysctl *call);
+	/* Maps frames of Xen one after the other; ends the guest when one cannot be mapped. */
+	void *(*map)(const uint64_t *frames, unsigned int count, bool writable);
+};
+
+/* Starts tracing the PV event class into a buffer of so many pages. Once in the life of a guest. */
+void xentrace_begin(const struct xentrace_access *access, uint32_t pages);
+
+/* Moves what the buffer holds to the shared memory. */
+void xentrace_drain(void);
+
+/* Stops tracing and reports the capture. */
+void xentrace_end(void);
+
+#endif
