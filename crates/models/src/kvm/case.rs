@@ -169,7 +169,7 @@ impl<'c> Runner<'c> {
             UserfaultfdCall::Open { .. } => Vec::new(),
             UserfaultfdCall::Api { version, features } => {
                 self.mm
-                    .uffdio_api(uffd, (version, Features::from_bits_retain(features)))?;
+                    .uffdio_api(uffd, version, Features::from_bits_retain(features))?;
                 Vec::new()
             }
             UserfaultfdCall::Register { mode } => {

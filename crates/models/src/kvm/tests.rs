@@ -89,7 +89,7 @@ fn a_vcpu_that_sleeps_goes_on_when_its_page_is_there() {
         registration: None,
     });
     let uffd = mm.userfaultfd(Opened::default());
-    mm.uffdio_api(uffd, (0xaa, Features::default())).unwrap();
+    mm.uffdio_api(uffd, 0xaa, Features::default()).unwrap();
     let range = Range {
         start: Hva(HVA),
         len: PAGE_SIZE,

@@ -127,7 +127,8 @@ impl Mm {
     /// what has become alike: `vma_modify_flags_uffd`.
     pub(super) fn set_registration(
         &mut self,
-        (start, end): (u64, u64),
+        start: u64,
+        end: u64,
         registration: Option<(UffdId, Modes)>,
     ) {
         self.split_at(start);

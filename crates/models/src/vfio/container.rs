@@ -160,8 +160,8 @@ impl Container {
             let vaddr = dma.vaddr + dma.size;
             match pinner.pin_pages_remote(&dma, vaddr, left) {
                 Ok(run) => {
-                    let to = (run.pages, dma.access);
-                    let written = self.domain.map(dma.iova + dma.size, run.pfn, to);
+                    let iova = dma.iova + dma.size;
+                    let written = self.domain.map(iova, run.pfn, run.pages, dma.access);
                     pinner.tolls.iommu_entries += written;
                     dma.size += run.pages * PAGE;
                 }

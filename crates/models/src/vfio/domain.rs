@@ -65,7 +65,7 @@ impl Domain {
 
     /// Maps contiguous frames by the largest entries that fit, and gives how many were written: `iommu_map`,
     /// `iommu_pgsize`, `__domain_mapping`.
-    pub fn map(&mut self, iova: u64, pfn: u64, (pages, access): (u64, Access)) -> u64 {
+    pub fn map(&mut self, iova: u64, pfn: u64, pages: u64, access: Access) -> u64 {
         let first = iova / PAGE;
         let (mut done, mut written) = (0, 0);
         while done < pages {
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn entries_are_as_large_as_both_addresses_allow() {
         let mut domain = Domain::default();
-        assert_eq!(domain.map(0, 512, (1024, RW)), 2);
-        assert_eq!(domain.map(1 << 30, 1, (1024, RW)), 1024);
+        assert_eq!(domain.map(0, 512, 1024, RW), 2);
+        assert_eq!(domain.map(1 << 30, 1, 1024, RW), 1024);
         assert_eq!(domain.walk(0).levels, 2);
         let small = domain.walk((1 << 30) + 5 * PAGE);
         assert_eq!((small.levels, small.is_small), (3, true));
@@ -167,15 +167,15 @@ mod tests {
     #[test]
     fn a_wider_address_is_a_table_more_for_every_size() {
         let mut domain = Domain::with_levels(4);
-        domain.map(0, 0, (1 << 18, RW));
-        domain.map(1 << 31, 512, (512, RW));
+        domain.map(0, 0, 1 << 18, RW);
+        domain.map(1 << 31, 512, 512, RW);
         assert_eq!((domain.walk(0).levels, domain.walk(1 << 31).levels), (2, 3));
     }
 
     #[test]
     fn a_table_is_dropped_whole_where_the_range_covers_it_and_stays_where_not() {
         let mut domain = Domain::default();
-        domain.map(0, 1, (1024, RW));
+        domain.map(0, 1, 1024, RW);
         assert_eq!(domain.unmap(0, 512), 1);
         assert_eq!(domain.unmap(512 * PAGE, 256), 256);
         assert_eq!(domain.unmap(768 * PAGE, 256), 256);

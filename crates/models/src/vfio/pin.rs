@@ -64,7 +64,7 @@ impl Pinner<'_> {
         npage: u64,
     ) -> Result<Run, Errno> {
         let mut run = Progress::default();
-        let result = self.extend(dma, (vaddr, npage), &mut run);
+        let result = self.extend(dma, vaddr, npage, &mut run);
         self.tolls.runs += 1;
         match result {
             Ok(()) => {
@@ -89,7 +89,8 @@ impl Pinner<'_> {
     fn extend(
         &mut self,
         dma: &Dma,
-        (vaddr, npage): (u64, u64),
+        vaddr: u64,
+        npage: u64,
         run: &mut Progress,
     ) -> Result<(), Errno> {
         while run.pinned < npage {

@@ -59,14 +59,14 @@ impl Descriptor {
         }
         match high & SEGMENT_TYPE {
             0 => Some(self),
-            CALL_GATE => checked_gate((low, high), privilege, width),
+            CALL_GATE => checked_gate(low, high, privilege, width),
             _ => None,
         }
     }
 }
 
 /// A call gate keeps its privilege in its selector: using it faults, and Xen emulates it.
-fn checked_gate((low, high): (u32, u32), privilege: u32, width: Width) -> Option<Descriptor> {
+fn checked_gate(low: u32, high: u32, privilege: u32, width: Width) -> Option<Descriptor> {
     let selector = low >> 16;
     let is_guests = selector >> 3 < FIRST_RESERVED_ENTRY || selector & 4 != 0;
     if !is_guests && selector != width.kernel_selector() {

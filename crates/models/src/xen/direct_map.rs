@@ -30,9 +30,9 @@ impl Xen {
         let all = self.next_free.clone();
         let root = self.allocate();
         let tables = [Level::L3, Level::L2, Level::L1].map(|level| self.tables_of(level, &all));
-        self.hook((Level::L4, &[root]), &tables[0], &all);
-        self.hook((Level::L3, &tables[0]), &tables[1], &all);
-        self.hook((Level::L2, &tables[1]), &tables[2], &all);
+        self.hook(Level::L4, &[root], &tables[0], &all);
+        self.hook(Level::L3, &tables[0], &tables[1], &all);
+        self.hook(Level::L2, &tables[1], &tables[2], &all);
         let first_writable = self.next_free.start;
         self.map_frames(&tables[2], &all, DIRECT_MAP_FLAGS | Flags::WRITABLE);
         self.map_frames(&tables[2], &(all.start..first_writable), DIRECT_MAP_FLAGS);
@@ -51,7 +51,7 @@ impl Xen {
     }
 
     /// Refers to tables from those of the level above.
-    fn hook(&mut self, (level, above): (Level, &[Mfn]), tables: &[Mfn], frames: &Range<u64>) {
+    fn hook(&mut self, level: Level, above: &[Mfn], tables: &[Mfn], frames: &Range<u64>) {
         let below = level.below().unwrap_or(Level::L1);
         let flags = Flags::PRESENT | Flags::WRITABLE | Flags::USER | Flags::ACCESSED;
         let first = self.span(level, frames.start) << 9;

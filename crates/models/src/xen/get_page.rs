@@ -25,9 +25,7 @@ impl Xen {
     ) -> Result<PageTableEntry, Errno> {
         match table.1.below() {
             None => self.get_page_from_l1e(entry, owner, owner),
-            Some(below) => self
-                .get_table(entry, (table.0, below), owner)
-                .map(|()| entry),
+            Some(below) => self.get_table(entry, table.0, below, owner).map(|()| entry),
         }
     }
 
@@ -72,7 +70,7 @@ impl Xen {
         let Some(real_owner) = self.frames.take_reference(mfn) else {
             return Err(Errno::Ebusy);
         };
-        let taken = self.take_ram(entry, real_owner, (l1e_owner, pg_owner));
+        let taken = self.take_ram(entry, real_owner, l1e_owner, pg_owner);
         if taken.is_err() {
             self.frames.put_page(mfn);
         }
@@ -83,10 +81,10 @@ impl Xen {
     /// are. A first use needs no flush while there is no CPU that could remember another.
     fn take_known(&mut self, entry: PageTableEntry, owner: DomainId) -> bool {
         let uses = u32::from(self.is_use(entry, owner));
-        let nobody_runs = self.vcpus.is_empty();
+        let no_vcpu = self.vcpus.is_empty();
         let taken = self.frames.update(entry.mfn(), |frame| {
             let is_known = frame.page_type == PageType::Writable && frame.validated;
-            let is_first = nobody_runs && frame.page_type == PageType::None;
+            let is_first = no_vcpu && frame.page_type == PageType::None;
             let fits = owner != DomainId::IO
                 && frame.owner == Some(owner)
                 && frame.references > 0
@@ -109,7 +107,8 @@ impl Xen {
         &mut self,
         entry: PageTableEntry,
         real_owner: DomainId,
-        (l1e_owner, pg_owner): (DomainId, DomainId),
+        l1e_owner: DomainId,
+        pg_owner: DomainId,
     ) -> Result<(), Errno> {
         let transferred = || pg_owner != l1e_owner && Self::permit(pg_owner, real_owner).is_ok();
         if real_owner != pg_owner && !transferred() {
@@ -195,7 +194,8 @@ impl Xen {
     fn get_table(
         &mut self,
         entry: PageTableEntry,
-        (table, below): (Mfn, Level),
+        table: Mfn,
+        below: Level,
         owner: DomainId,
     ) -> Result<(), Errno> {
         if entry.flags().intersects(UPPER_DISALLOWED) {

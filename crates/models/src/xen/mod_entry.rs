@@ -56,7 +56,7 @@ pub(super) fn update_entry(
         return;
     }
     let mut old = read;
-    while let Err(found) = exchange_preserving(memory, place, (old, new)) {
+    while let Err(found) = exchange_preserving(memory, place, old, new) {
         old = found;
     }
 }
@@ -68,7 +68,8 @@ pub(super) fn update_entry(
 pub fn exchange_preserving(
     memory: &mut Memory,
     place: MachineAddress,
-    (old, new): (PageTableEntry, PageTableEntry),
+    old: PageTableEntry,
+    new: PageTableEntry,
 ) -> Result<(), PageTableEntry> {
     let kept = new.with(old.flags() & (Flags::ACCESSED | Flags::DIRTY));
     match PageTableEntry(memory.compare_exchange(place, old.0, kept.0)) {

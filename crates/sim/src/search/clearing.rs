@@ -180,8 +180,7 @@ impl Clearing {
     }
 
     fn preserve(&mut self, page: usize, memory: &mut Memory) -> String {
-        let values = (self.loaded, PageTableEntry::EMPTY);
-        match exchange_preserving(memory, place(page), values) {
+        match exchange_preserving(memory, place(page), self.loaded, PageTableEntry::EMPTY) {
             Ok(()) => format!("Xen clears entry {page} and keeps its A and D"),
             Err(found) => {
                 self.loaded = found;

@@ -95,11 +95,7 @@ impl Mm {
     ///
     /// # Errors
     /// `EINVAL` for another version, features that there are not, or a second time.
-    pub fn uffdio_api(
-        &mut self,
-        uffd: UffdId,
-        (api, features): (u64, Features),
-    ) -> Result<(), Errno> {
+    pub fn uffdio_api(&mut self, uffd: UffdId, api: u64, features: Features) -> Result<(), Errno> {
         let found = self.open_userfaultfd(uffd)?;
         let known = Features::all().contains(features);
         if api != UFFD_API || !known || found.features.is_some() {
@@ -152,8 +148,8 @@ impl Mm {
             .filter(|vma| vma.registration.is_some_and(|(by, _)| by == uffd))
             .map(|vma| (vma.start.0, vma.end.0))
             .collect();
-        for range in own {
-            self.clear_registration(range);
+        for (start, end) in own {
+            self.clear_registration(start, end);
         }
         Ok(woken)
     }

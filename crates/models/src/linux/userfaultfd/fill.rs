@@ -79,7 +79,7 @@ impl Mm {
             },
             field: i64::try_from(bytes).ok(),
             woken: match fill.mode & DONTWAKE {
-                0 => self.wake(uffd, (start, start + bytes)),
+                0 => self.wake(uffd, start, start + bytes),
                 _ => Vec::new(),
             },
         }
@@ -108,7 +108,7 @@ impl Mm {
         let mut done = 0;
         while done < fill.range.len {
             let at = Hva(fill.range.start.0 + done);
-            match self.mfill_atomic_pte(&vma, at, (fill, done)) {
+            match self.mfill_atomic_pte(&vma, at, fill, done) {
                 Ok(()) => done += vma.page_size(),
                 Err(errno) if done == 0 => return Err(errno),
                 Err(_) => break,
@@ -140,12 +140,7 @@ impl Mm {
         Ok(*vma)
     }
 
-    fn mfill_atomic_pte(
-        &mut self,
-        vma: &Vma,
-        at: Hva,
-        (fill, done): (Fill, u64),
-    ) -> Result<(), Errno> {
+    fn mfill_atomic_pte(&mut self, vma: &Vma, at: Hva, fill: Fill, done: u64) -> Result<(), Errno> {
         let page = match fill.source {
             Source::Copy(from) => self.page_at(Hva(from.0 + done))?,
             Source::Zero | Source::PageCache => Page::ZERO,
@@ -153,7 +148,7 @@ impl Mm {
         let pte = match (vma.file_page(at), fill.source) {
             (None, Source::Zero) => Pte::readable(Mapped::Zero),
             (None, _) => Pte::of(vma, Mapped::Private(page)),
-            (Some(place), source) => self.cached(vma, place, source)?,
+            (Some((file, index)), source) => self.cached(vma, file, index, source)?,
         };
         self.check_free(at, pte.mapped)?;
         if let (Mapped::Shared(file, index), false) = (pte.mapped, fill.source == Source::PageCache)
@@ -171,7 +166,8 @@ impl Mm {
     fn cached(
         &mut self,
         vma: &Vma,
-        (file, index): (FileId, u64),
+        file: FileId,
+        index: u64,
         source: Source,
     ) -> Result<Pte, Errno> {
         let there = self

@@ -81,9 +81,9 @@ impl Mm {
             return Err(Errno::Inval);
         }
         for vma in &found {
-            let within = (vma.start.0.max(start), vma.end.0.min(end));
+            let (from, to) = (vma.start.0.max(start), vma.end.0.min(end));
             if !(vma.registration.is_some() && vma.watches(modes)) {
-                self.set_registration(within, Some((uffd, modes)));
+                self.set_registration(from, to, Some((uffd, modes)));
             }
         }
         Ok(ioctls(&found, modes))
@@ -108,12 +108,12 @@ impl Mm {
         }
         let mut woken = Vec::new();
         for vma in found.iter().filter(|vma| vma.registration.is_some()) {
-            let within = (vma.start.0.max(start), vma.end.0.min(end));
+            let (from, to) = (vma.start.0.max(start), vma.end.0.min(end));
             // Those who wait for minor faults or write protection alone are not woken.
             if vma.watches(Modes::MISSING) {
-                woken.extend(self.wake(uffd, within));
+                woken.extend(self.wake(uffd, from, to));
             }
-            self.clear_registration(within);
+            self.clear_registration(from, to);
         }
         Ok(woken)
     }
@@ -124,11 +124,11 @@ impl Mm {
     /// `EINVAL` for an invalid range.
     pub fn uffdio_wake(&mut self, uffd: UffdId, range: Range) -> Result<Vec<ThreadId>, Errno> {
         self.agreed(uffd)?;
-        let within = validate_range(range)?;
-        Ok(self.wake(uffd, within))
+        let (start, end) = validate_range(range)?;
+        Ok(self.wake(uffd, start, end))
     }
 
-    pub(super) fn wake(&mut self, uffd: UffdId, (start, end): (u64, u64)) -> Vec<ThreadId> {
+    pub(super) fn wake(&mut self, uffd: UffdId, start: u64, end: u64) -> Vec<ThreadId> {
         let found = self.open_userfaultfd(uffd);
         let start = pagetoll_units::Hva(start);
         found.map_or_else(
@@ -138,9 +138,9 @@ impl Mm {
     }
 
     /// `userfaultfd_clear_vma`: drops registration and write protection.
-    pub(super) fn clear_registration(&mut self, within: (u64, u64)) {
-        self.resolve_write_protection(within);
-        self.set_registration(within, None);
+    pub(super) fn clear_registration(&mut self, start: u64, end: u64) {
+        self.resolve_write_protection(start, end);
+        self.set_registration(start, end, None);
     }
 }
 

@@ -112,6 +112,6 @@ fn watched(pages: u64) -> (Mm, UffdId) {
         registration: None,
     });
     let uffd = mm.userfaultfd(Opened::default());
-    mm.uffdio_api(uffd, (0xaa, Features::default())).unwrap();
+    mm.uffdio_api(uffd, 0xaa, Features::default()).unwrap();
     (mm, uffd)
 }

@@ -47,25 +47,25 @@ impl Mm {
                 true => Ok(()),
             };
             done?;
-            let within = (vma.start.0.max(start), vma.end.0.min(end));
+            let (from, to) = (vma.start.0.max(start), vma.end.0.min(end));
             match mode & WP {
-                0 => self.resolve_write_protection(within),
-                _ => self.write_protect(vma, within, features),
+                0 => self.resolve_write_protection(from, to),
+                _ => self.write_protect(vma, from..to, features),
             }
         }
         done?;
         Ok(match mode {
-            0 => self.wake(uffd, (start, end)),
+            0 => self.wake(uffd, start, end),
             _ => Vec::new(),
         })
     }
 
     /// `change_protection` with `MM_CP_UFFD_WP`.
-    fn write_protect(&mut self, vma: &Vma, (start, end): (u64, u64), features: Features) {
+    fn write_protect(&mut self, vma: &Vma, within: std::ops::Range<u64>, features: Features) {
         let marks = !matches!(vma.backing, Backing::Anonymous)
             || features.contains(Features::WP_UNPOPULATED);
-        let mut at = start;
-        while at < end {
+        let mut at = within.start;
+        while at < within.end {
             let entry = self.pte(Hva(at)).copied();
             let entry = entry.or_else(|| marks.then_some(Pte::readable(Mapped::Nothing)));
             if let Some(pte) = entry {
@@ -76,7 +76,7 @@ impl Mm {
     }
 
     /// The same with `MM_CP_UFFD_WP_RESOLVE`: the next write faults once more, without a message.
-    pub(super) fn resolve_write_protection(&mut self, (start, end): (u64, u64)) {
+    pub(super) fn resolve_write_protection(&mut self, start: u64, end: u64) {
         let mut at = start;
         while at < end {
             match self.pte(Hva(at)).copied() {
