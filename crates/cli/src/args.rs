@@ -72,7 +72,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
-    Bill(BillRoute),
+    Bill(Box<BillRoute>),
     /// Prints a saved bill as its run would have printed it
     Report(ReportArgs),
     /// Compares two bills of a route: what regressed, and what fails a gate

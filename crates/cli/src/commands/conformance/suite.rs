@@ -67,9 +67,9 @@ impl<C: Scripted> Suite<C> {
         let real = || (self.real)(&cases, args, verbosity);
         let (sim, real) = match args.on {
             ConformanceSystems::Both => (self.simulated(&cases), real()?),
-            ConformanceSystems::Sim => (self.simulated(&cases), self.from_record(&cases)),
+            ConformanceSystems::Sim => (self.simulated(&cases), self.recorded_answers(&cases)),
             ConformanceSystems::Lab | ConformanceSystems::Live => {
-                (self.from_record(&cases), real()?)
+                (self.recorded_answers(&cases), real()?)
             }
         };
         Ok(Comparison { asked, sim, real })
@@ -106,7 +106,7 @@ impl<C: Scripted> Suite<C> {
         }
     }
 
-    fn from_record(&self, cases: &[C]) -> Answers {
+    fn recorded_answers(&self, cases: &[C]) -> Answers {
         let given = cases.iter().map(|case| (self.recorded)(case.name()));
         Answers {
             system: self.recorded_on.to_owned(),
