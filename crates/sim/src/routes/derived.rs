@@ -1,8 +1,8 @@
 //! What the routes' calibrations share: figures derived from rows that the lab counted.
 
+pub use pagetoll_bill::cost::Derived;
 use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_bill::row::Baseline;
-pub use pagetoll_bill::cost::Derived;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 
 /// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
