@@ -75,7 +75,7 @@ fn refused_tree(tree: &Path, words: &[&str]) {
 }
 
 #[test]
-fn unknown_fixes_and_series_are_told_with_those_that_there_are() {
+fn unknown_fixes_and_series_are_rejected_with_the_known_ones() {
     refused(
         &["build", "no-such-fix"],
         2,

@@ -1,6 +1,7 @@
 //! What the routes' calibrations share: figures derived from rows that the lab counted.
 
-use pagetoll_bill::cost::{CostKey, Derived, Kind};
+pub use pagetoll_bill::cost::Derived;
+use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
 
