@@ -150,7 +150,7 @@ fn program(path: &Path, text: &str) -> Result<(), Failed> {
 
 /// The sample bill with its failed check mended.
 fn sound() -> Result<Value, Failed> {
-    let sample = fs::read_to_string(root().join("crates/cli/tests/data/sample-bill.json"))?;
+    let sample = fs::read_to_string(root().join("crates/render/tests/data/sample-bill.json"))?;
     let mut bill: Value = serde_json::from_str(&sample)?;
     for row in rows(&mut bill) {
         for check in row["checks"].as_array_mut().into_iter().flatten() {
