@@ -353,7 +353,7 @@ mod tests {
         let (pv32, dom0) = ("pv32-probe/mechanism.c", System::XenPv32Dom0);
         assert_knows(pv32, "clearings", Route::Unmap, dom0);
         assert_knows(pv32, "settings", Route::Fault, dom0);
-        let (demand, kvm) = ("demand-probe/travel.c", System::KvmGuest);
+        let (demand, kvm) = ("demand-probe/exercise.c", System::KvmGuest);
         assert_knows(demand, "mechanisms", Route::Demand, kvm);
     }
 

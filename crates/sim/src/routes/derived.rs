@@ -1,6 +1,6 @@
 //! What the routes' calibrations share: figures derived from rows that the lab counted.
 
-pub use pagetoll_bill::cost::Derived;
+pub(crate) use pagetoll_bill::cost::Derived;
 use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
