@@ -1,4 +1,4 @@
-//! Exactly what the user said, checked for form only; what it means is settled in [`request`](crate::request).
+//! Exactly what the user said, checked for form only; the backends settle what it means.
 
 mod bill;
 mod calibrate;

@@ -117,7 +117,13 @@ fn unknown_names_are_refused_with_the_known_ones() {
         ("irq", "Always"),
         ("flush", "global"),
     ] {
-        let known = ["--mechanism", mechanism, route, "on lab", ": expected one of"];
+        let known = [
+            "--mechanism",
+            mechanism,
+            route,
+            "on lab",
+            ": expected one of",
+        ];
         refused(&["bill", route, "--mechanism", mechanism], 2, &known);
         refused(
             &["bill", route, "--pages", "0"],
