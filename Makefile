@@ -1,16 +1,23 @@
 # make bill         installs what is missing, builds, and bills the unmap route on a real Xen and Linux
-# make test         installs what is missing, and runs all tests but the two below
+# make test         installs what is missing, and runs all tests; of those below a few cases each, or none
 # make test-docs    runs the long commands of README.md and docs/ as written: hours
 # make check-fixes  builds the patched kernels and proves each fix: three quarters of an hour on two CPUs
+# make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
+# make kills        kills 1000 runs at random moments (N=1000 SEED=1)
+# make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
 
 PAGETOLL = target/release/pagetoll
 ARGS =
+N =
+SEED = 1
+BYTES = 1000000000
+READER =
 FIXES = xen-pv-get-and-clear xen-pv-get-and-clear@7.3 kvm-exit-on-missing
 
-.PHONY: bill check-fixes test test-docs conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes fuzz kills power-cuts test test-docs conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -29,6 +36,16 @@ check-fixes: setup
 	@status=0; for fix in $(FIXES); do \
 		echo "fix check $$fix"; $(PAGETOLL) fix check $$fix || status=$$?; \
 	done; exit $$status
+
+fuzz: toolchain
+	BYTES=$(BYTES) fuzz/run $(READER)
+
+# Optimised, so that runs are at work and not at their start.
+kills: setup
+	KILLS=$(or $(N),1000) SEED=$(SEED) cargo test --release -p pagetoll --test kills
+
+power-cuts: toolchain
+	POWER_CUTS=$(or $(N),100) SEED=$(SEED) cargo test -p pagetoll-images --test power_cut -- --nocapture
 
 # Asks the simulated and the real Xen the same, case by case.
 conformance: setup

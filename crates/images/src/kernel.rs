@@ -370,16 +370,28 @@ fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Resul
 
 /// Reads the release of a whole kernel.
 fn release_of(image: &Path) -> Result<String, Error> {
-    let bytes = read_kernel(image)?;
-    let release = if vmlinux::is_x86_64_elf(&bytes) {
-        vmlinux::xen_support(&bytes).and_then(|_whole| {
-            vmlinux::release(&bytes)
-                .ok_or_else(|| "is an ELF file, but not a Linux kernel (it has no banner)".into())
-        })
+    release_in(&read_kernel(image)?)
+        .map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))
+}
+
+fn release_in(bytes: &[u8]) -> Result<String, String> {
+    if vmlinux::is_x86_64_elf(bytes) {
+        vmlinux::xen_support(bytes)?;
+        vmlinux::release(bytes)
+            .ok_or_else(|| "is an ELF file, but not a Linux kernel (it has no banner)".into())
     } else {
-        BootImage::parse(&bytes).map(|image| image.release)
-    };
-    release.map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))
+        BootImage::parse(bytes).map(|image| image.release)
+    }
+}
+
+/// Checks that these bytes are a whole kernel which can be decompressed; an error says what is wrong with them.
+///
+/// # Errors
+/// The bytes are no kernel, or a damaged one.
+pub fn inspect(bytes: &[u8]) -> Result<String, String> {
+    let release = release_in(bytes)?;
+    support_in(bytes)?;
+    Ok(release)
 }
 
 fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
@@ -403,18 +415,19 @@ fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
         return Ok(support);
     }
     let began = Instant::now();
-    let unpacked = if vmlinux::is_x86_64_elf(&bytes) {
-        vmlinux::xen_support(&bytes)
-    } else {
-        let kernel = BootImage::parse(&bytes).and_then(|image| image.unpack(&bytes));
-        kernel.and_then(|kernel| vmlinux::xen_support(&kernel))
-    };
-    let support =
-        unpacked.map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))?;
+    let support = support_in(&bytes)
+        .map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))?;
     if began.elapsed() > WORTH_REMEMBERING {
         cache.replace(&name, &serde_json::to_vec(&support).unwrap_or_default())?;
     }
     Ok(support)
+}
+
+fn support_in(bytes: &[u8]) -> Result<XenSupport, String> {
+    if vmlinux::is_x86_64_elf(bytes) {
+        return vmlinux::xen_support(bytes);
+    }
+    vmlinux::xen_support(&BootImage::parse(bytes)?.unpack(bytes)?)
 }
 
 #[cfg(test)]

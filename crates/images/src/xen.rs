@@ -134,8 +134,7 @@ fn gzipped_in(boot: &Path) -> Result<PathBuf, Error> {
 fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error> {
     let refuse = |problem: String| Error::bad_file("--xen", path, problem, EXPECTED);
     let bytes = fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
-    let elf = gunzipped(bytes).map_err(refuse)?;
-    check(&elf).map_err(refuse)?;
+    let elf = inspect(bytes).map_err(refuse)?;
     let place = cache.entry(&format!("xen/{}.elf", sha256_of(&elf)), stop, |place| {
         fs::write(place, &elf).map_err(Error::io("write", place))
     })?;
@@ -144,6 +143,16 @@ fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error>
         version: version(&elf),
         packages: Vec::new(),
     })
+}
+
+/// The ELF file of a whole Xen, gzipped or not; an error says what is wrong with the bytes.
+///
+/// # Errors
+/// The bytes are no Xen, or a damaged one.
+pub fn inspect(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let elf = gunzipped(bytes)?;
+    check(&elf)?;
+    Ok(elf)
 }
 
 fn gunzipped(bytes: Vec<u8>) -> Result<Vec<u8>, String> {

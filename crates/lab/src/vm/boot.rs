@@ -240,7 +240,7 @@ fn early_end(child: &Child, status: std::process::ExitStatus, reports: usize) ->
     }
 }
 
-fn next_after(report: &Report) -> String {
+pub(super) fn next_after(report: &Report) -> String {
     match report {
         Report::Hello(_) => "up".to_owned(),
         Report::Settled(_) => "settled".to_owned(),

@@ -77,7 +77,7 @@ impl Console {
         Ok(events)
     }
 
-    fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
+    pub(super) fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in fresh.split_inclusive(|&byte| byte == b'\n') {
             if self.partial.len() < LINE_LIMIT {

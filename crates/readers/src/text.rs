@@ -1,0 +1,50 @@
+//! Readers of traces, console output, scripts and patches.
+
+use pagetoll_conformance as conformance;
+use pagetoll_sim::contention::flush_lock::lock_profile::LockProfile;
+use pagetoll_traces::ftrace::FunctionGraph;
+use pagetoll_traces::xentrace::{Summary, Windows};
+
+pub(crate) fn trace(file: &[u8]) {
+    let _summary = Summary::read(file);
+    let _windows = Windows::read(file);
+}
+
+pub(crate) fn ftrace(file: &[u8]) {
+    let _graph = FunctionGraph::read(&String::from_utf8_lossy(file));
+}
+
+pub(crate) fn lock_profile(file: &[u8]) {
+    let _profiles = LockProfile::read(&String::from_utf8_lossy(file));
+}
+
+/// Each line of the file is the text of a result; the checksum that a guest would put before it is put before it here.
+pub(crate) fn console(file: &[u8]) {
+    let mut console = Vec::new();
+    for line in file.split_inclusive(|&byte| byte == b'\n') {
+        let json = line.strip_suffix(b"\n").unwrap_or(line);
+        if json.starts_with(b"{") {
+            console.extend(format!("@pagetoll {:08x} ", crc32fast::hash(json)).into_bytes());
+        }
+        console.extend(line);
+    }
+    pagetoll_lab::vm::read_console(&console);
+}
+
+pub(crate) fn script(file: &[u8]) {
+    let text = String::from_utf8_lossy(file);
+    let _xen = conformance::parse("script", &text);
+    let _kvm = conformance::kvm::parse("script", &text);
+    let _vfio = conformance::vfio::parse("script", &text);
+}
+
+pub(crate) fn patch(file: &[u8]) {
+    let text = String::from_utf8_lossy(file);
+    let Ok(patches) = pagetoll_fix::patch::parse(&text) else {
+        return;
+    };
+    for patch in patches {
+        let _made = patch.apply(None);
+        let _changed = patch.apply(Some(&text));
+    }
+}

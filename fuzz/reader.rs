@@ -1,0 +1,43 @@
+//! One reader under libFuzzer; the variable READER names it. What was read is counted in the file that READ names.
+#![no_main]
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{env, fs};
+
+use libfuzzer_sys::fuzz_target;
+use pagetoll_readers::Reader;
+
+/// Executions between two writes of the counts.
+const PERIOD: u64 = 256;
+
+struct Target {
+    reader: &'static Reader,
+    seeds: Vec<Vec<u8>>,
+    counts: Option<String>,
+    executions: AtomicU64,
+    bytes: AtomicU64,
+}
+
+static TARGET: LazyLock<Target> = LazyLock::new(|| {
+    let name = env::var("READER").expect("READER names a reader");
+    let reader = Reader::named(&name).unwrap_or_else(|| panic!("READER={name}: there is no such reader"));
+    Target {
+        reader,
+        seeds: reader.seeds(),
+        counts: env::var("READ").ok(),
+        executions: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    }
+});
+
+fuzz_target!(|input: &[u8]| {
+    let target = &*TARGET;
+    let file = target.reader.expand(&target.seeds, input);
+    let bytes = target.bytes.fetch_add(file.len() as u64, Relaxed) + file.len() as u64;
+    let executions = target.executions.fetch_add(1, Relaxed) + 1;
+    target.reader.read(&file);
+    if let (Some(counts), 0) = (&target.counts, executions % PERIOD) {
+        let _unwritten = fs::write(counts, format!("{executions} {bytes}\n"));
+    }
+});
