@@ -25,6 +25,7 @@ pub(crate) fn make(scratch: &Scratch) -> Result<PathBuf, Failed> {
         .headers
         .map_err(|reason| format!("no headers: {reason}"))?
         .build_dir;
+    let headers = headers.path();
     let unpacked = headers.ancestors().find(|folder| {
         folder
             .parent()
@@ -47,7 +48,7 @@ pub(crate) fn make(scratch: &Scratch) -> Result<PathBuf, Failed> {
     place(&xen, &tree.join("xen/xen.gz"))?;
     let modules = kernel.modules.ok_or("no modules")?;
     place(
-        &modules,
+        modules.path(),
         &tree.join("mods/lib/modules").join(&kernel.release),
     )?;
     Ok(tree)

@@ -12,7 +12,7 @@ use pagetoll_backend::Stop;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::{Cache, Lock, require_room};
+use pagetoll_images::cache::{Cache, Entry, Lock, require_room};
 use pagetoll_images::digest::sha256_of;
 use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::process::{Run, run_to_end};
@@ -115,18 +115,22 @@ impl<'a> Plan<'a> {
     }
 
     fn kernel(&self, changes: &Changes) -> Result<Built, FixError> {
-        let entry = format!("fix/kernels/{}", self.key(changes));
-        let place = self.cache().path(&entry);
-        let cached = place.exists();
-        if !cached {
-            let _working = self.lock_work()?;
-            if !place.exists() {
-                self.compile(changes, &place)?;
-            }
+        let name = format!("fix/kernels/{}", self.key(changes));
+        if let Some(kernel) = self.cache().known(&name)? {
+            let kernel = self.image(&kernel)?;
+            return Ok(Built {
+                kernel,
+                cached: true,
+            });
         }
+        let _working = self.lock_work()?;
+        let kernel = match self.cache().known(&name)? {
+            Some(kernel) => kernel,
+            None => self.compile(changes, &name)?,
+        };
         Ok(Built {
-            kernel: self.image(&place)?,
-            cached,
+            kernel: self.image(&kernel)?,
+            cached: false,
         })
     }
 
@@ -143,12 +147,15 @@ impl<'a> Plan<'a> {
 
     /// Where it is compiled: one place for a kernel and its variants, which differ in few files.
     fn work(&self) -> PathBuf {
-        self.cache()
-            .path(&format!("fix/work/{}", self.key(&self.changes)))
+        self.cache().path(&self.work_name())
+    }
+
+    fn work_name(&self) -> String {
+        format!("fix/work/{}", self.key(&self.changes))
     }
 
     fn lock_work(&self) -> Result<Lock, Error> {
-        let name = format!("fix/work/{}", self.key(&self.changes));
+        let name = self.work_name();
         self.cache().lock(&name, self.surroundings.stop)
     }
 
@@ -159,10 +166,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Compiles a kernel and publishes it.
-    fn compile(&self, changes: &Changes, place: &Path) -> Result<(), FixError> {
+    fn compile(&self, changes: &Changes, name: &str) -> Result<Entry, FixError> {
         let work = self.work();
         let consistent = work.join(CONSISTENT);
-        if !consistent.exists() {
+        if !self.cache().is_private(&self.work_name())? || !consistent.exists() {
             self.prepare(&work)?;
         }
         // A process that is killed from here on leaves a folder that is not used again.
@@ -172,11 +179,12 @@ impl<'a> Plan<'a> {
         tree::write(&tree, &differing)?;
         let make = self.make(&work);
         make.kernel(self.order.spec.series.build_lines)?;
-        self.publish(&make, place)?;
+        let kernel = self.publish(&make, name)?;
         tree::restore(&self.source, &tree, &differing)?;
         tree::write(&tree, &self.changes_of(&differing))?;
+        self.cache().sync()?;
         fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
-        Ok(())
+        Ok(kernel)
     }
 
     fn changes_of(&self, files: &Changes) -> Changes {
@@ -192,7 +200,7 @@ impl<'a> Plan<'a> {
     /// A fresh tree, patched and configured.
     fn prepare(&self, work: &Path) -> Result<(), FixError> {
         remove(work)?;
-        fs::create_dir_all(work).map_err(Error::io("create", work))?;
+        self.cache().folder(&self.work_name())?;
         require_room(work, BUILD_ROOM, "build a kernel")?;
         let tree = work.join("tree");
         tree::mirror(&self.source, &tree)?;
@@ -226,7 +234,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Image, configuration, release and list of drivers, in one step.
-    fn publish(&self, make: &Make<'_>, place: &Path) -> Result<(), FixError> {
+    fn publish(&self, make: &Make<'_>, name: &str) -> Result<Entry, FixError> {
         let scratch = self.cache().scratch();
         let folder = scratch.create_dir()?;
         let copy = |from: &str, to: &str| {
@@ -244,17 +252,15 @@ impl<'a> Plan<'a> {
             ""
         };
         fs::write(&drivers, list).map_err(Error::io("write", &drivers))?;
-        scratch.publish(place)?;
-        Ok(())
+        Ok(self.cache().publish(folder, name)?)
     }
 
-    fn image(&self, place: &Path) -> Result<KernelImage, FixError> {
-        let path = place.join("release");
-        let release = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+    fn image(&self, kernel: &Entry) -> Result<KernelImage, FixError> {
+        let release = kernel.text("release")?.unwrap_or_default();
         Ok(KernelImage {
-            image: place.join("bzImage"),
+            image: kernel.file("bzImage")?,
             release: release.trim().to_owned(),
-            modules: Some(place.to_path_buf()),
+            modules: Some(kernel.clone()),
             headers: Err(format!(
                 "the kernel of fix:{} is built without modules",
                 self.order.spec

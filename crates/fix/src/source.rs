@@ -11,7 +11,7 @@ use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::resolve::SourcePackages;
 use pagetoll_images::apt::{Archive, Freshness};
-use pagetoll_images::cache::{Cache, require_room};
+use pagetoll_images::cache::{Cache, Entry, require_room};
 use pagetoll_images::deb;
 use pagetoll_images::digest::{sha256_of, sha256_of_file};
 use pagetoll_images::process::{Run, run_to_end};
@@ -35,7 +35,7 @@ const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Absolute, and below the cache unless it is the user's own.
-    pub(crate) tree: PathBuf,
+    pub(crate) tree: Entry,
     /// The files of the tree, below it; all of them where this is `None`.
     pub(crate) files: Option<Vec<PathBuf>>,
     /// SHA-256 of what the tree holds.
@@ -84,8 +84,8 @@ fn of_debian(
     let package = &packages.source.package;
     let tree = cache.entry(&format!("fix/source/{}", package.sha256), stop, |place| {
         require_room(cache.root(), SOURCE_ROOM, "unpack a kernel's source")?;
-        let debs = archive.fetch(std::slice::from_ref(&packages.source), stop)?;
-        unpack(&debs, place, cache, stop)
+        let deb = archive.fetch_one(&packages.source, stop)?;
+        unpack(&deb, place, cache, stop)
     })?;
     Ok(Source {
         version: version(&tree)?,
@@ -98,9 +98,9 @@ fn of_debian(
 }
 
 /// The package holds one archive, `usr/src/linux-source-6.1.tar.xz`, of one folder.
-fn unpack(debs: &[PathBuf], place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
+fn unpack(deb: &Entry, place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let scratch = cache.scratch();
-    deb::unpack_into(scratch.path(), debs, stop)?;
+    deb::unpack_into(scratch.path(), std::slice::from_ref(deb), stop)?;
     let sources = scratch.path().join("usr/src");
     let archive = first_with_ending(&sources, ".tar.xz")?;
     fs::create_dir(place).map_err(Error::io("create", place))?;
@@ -127,11 +127,10 @@ fn config(
     cache: &Cache,
     stop: &Stop,
 ) -> Result<String, FixError> {
-    let debs = archive.fetch(std::slice::from_ref(&packages.config), stop)?;
-    let deb = debs.first().map_or(Path::new(""), PathBuf::as_path);
-    let folder = deb::unpacked(cache, deb, &packages.config.package.sha256, stop)?;
+    let deb = archive.fetch_one(&packages.config, stop)?;
+    let folder = deb::unpacked(cache, &deb, &packages.config.package.sha256, stop)?;
     let name = &packages.config.package.name;
-    let path = folder.join("usr/src").join(name).join(CONFIG);
+    let path = folder.file(format!("usr/src/{name}/{CONFIG}"))?;
     let unpack = Run::new(Tool::Xz.program()).arg("-dc").arg(path);
     Ok(run_to_end(&unpack, UNPACK_LIMIT, stop)?.text())
 }
@@ -139,7 +138,7 @@ fn config(
 /// The user's own tree. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
 pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
-    let version = version(&tree)?;
+    let version = version(&Entry::of_user(&tree))?;
     let linux = &spec.series.linux;
     if series_of(&version) != *linux {
         let problem = format!("is Linux {version}, but {spec} has patches for Linux {linux}");
@@ -160,7 +159,7 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
         content: digest_of(&tree, &files, stop)?,
         files: Some(files),
         version,
-        tree,
+        tree: Entry::of_user(tree),
         config: String::new(),
         packages: Vec::new(),
     })
@@ -250,13 +249,13 @@ fn series_of(version: &str) -> &str {
 }
 
 /// The version in a tree's Makefile.
-fn version(tree: &Path) -> Result<String, FixError> {
-    let path = tree.join("Makefile");
+fn version(tree: &Entry) -> Result<String, FixError> {
+    let path = tree.file("Makefile")?;
     let text = fs::read_to_string(&path)
-        .map_err(|error| unusable(tree, format!("{}: {error}", path.display())))?;
+        .map_err(|error| unusable(tree.path(), format!("{}: {error}", path.display())))?;
     version_in(&text).ok_or_else(|| {
         unusable(
-            tree,
+            tree.path(),
             "its Makefile is not Linux's: it sets no VERSION".into(),
         )
     })

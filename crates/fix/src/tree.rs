@@ -30,13 +30,17 @@ pub(crate) fn changes(
     for patch in patches {
         let refuse = |error| FixError::Patch {
             patch: patch.file.to_owned(),
-            tree: format!("Linux {} in {}", source.version, source.tree.display()),
+            tree: format!(
+                "Linux {} in {}",
+                source.version,
+                source.tree.path().display()
+            ),
             source: error,
         };
         for file in patch::parse(patch.text).map_err(refuse)? {
             let old = match changes.remove(&file.path) {
                 Some(text) => Some(text),
-                None => text_in(&source.tree, &file.path)?,
+                None => source.tree.text(&file.path)?,
             };
             let new = file.apply(old.as_deref()).map_err(refuse)?;
             changes.insert(file.path, new);
@@ -45,22 +49,14 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-fn text_in(tree: &Path, file: &str) -> Result<Option<String>, Error> {
-    let path = tree.join(file);
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", path)(error)),
-    }
-}
-
-/// Makes a new folder with a link to every file of the source.
+/// Makes a new folder with a link to every file of the source, all of which is compiled.
 pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
+    let tree = source.tree.whole()?;
     let listed;
     let files = match &source.files {
         Some(files) => files,
         None => {
-            listed = source::all_files(&source.tree)?;
+            listed = source::all_files(tree)?;
             &listed
         }
     };
@@ -71,7 +67,7 @@ pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
     }
     for file in files {
         let link = place.join(file);
-        symlink(source.tree.join(file), &link).map_err(Error::io("write", &link))?;
+        symlink(tree.join(file), &link).map_err(Error::io("write", &link))?;
     }
     Ok(())
 }
@@ -97,7 +93,7 @@ pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
 pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), Error> {
     for file in changes.keys() {
         let path = place.join(file);
-        let original = source.tree.join(file);
+        let original = source.tree.path().join(file);
         let _absent = fs::remove_file(&path);
         if original.exists() {
             symlink(original, &path).map_err(Error::io("write", &path))?;
@@ -109,6 +105,7 @@ pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Resul
 #[cfg(test)]
 mod tests {
     use pagetoll_backend::{Class, Classified};
+    use pagetoll_images::cache::Entry;
 
     use super::*;
 
@@ -122,7 +119,7 @@ mod tests {
         fs::write(folder.join("mm/a.c"), "old\n").unwrap();
         fs::write(folder.join("mm/same.c"), "same\n").unwrap();
         Source {
-            tree: folder.to_path_buf(),
+            tree: Entry::of_user(folder),
             files: None,
             content: String::new(),
             version: "6.1.1".into(),
@@ -143,8 +140,8 @@ mod tests {
         assert_eq!(read(&place, "mm/a.c"), "new\n");
         assert_eq!(read(&place, "mm/sub/b.c"), "made\n");
         assert_eq!(read(&place, "mm/same.c"), "same\n");
-        assert_eq!(read(&source.tree, "mm/a.c"), "old\n");
-        assert!(!source.tree.join("mm/sub").exists());
+        assert_eq!(read(source.tree.path(), "mm/a.c"), "old\n");
+        assert!(!source.tree.path().join("mm/sub").exists());
         restore(&source, &place, &changes).unwrap();
         assert_eq!(read(&place, "mm/a.c"), "old\n");
         assert!(!place.join("mm/sub/b.c").exists());

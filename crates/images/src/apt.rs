@@ -13,9 +13,9 @@ mod sources;
 pub mod version;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::cache::{Cache, read_if_there};
+use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of_file;
 use crate::error::Error;
 use index::Listed;
@@ -50,7 +50,7 @@ pub struct Archive<'a> {
     cache: &'a Cache,
     suite: String,
     index: Index,
-    root: PrivateRoot,
+    root: PrivateRoot<'a>,
 }
 
 impl<'a> Archive<'a> {
@@ -66,8 +66,8 @@ impl<'a> Archive<'a> {
         stop: &Stop,
     ) -> Result<Self, Error> {
         let suite = suite_named(suite, cache, freshness, stop)?;
-        let root = PrivateRoot::new(cache.path(&format!("apt/{suite}")), &suite);
-        let _lock = cache.lock(&format!("apt-{suite}"), stop)?;
+        let root = PrivateRoot::new(cache, &suite, "");
+        let _lock = cache.lock(&format!("apt/{suite}"), stop)?;
         let recorded = match freshness {
             Freshness::Cached => recorded(cache, &suite)?,
             Freshness::Refresh => None,
@@ -96,64 +96,85 @@ impl<'a> Archive<'a> {
         &self.index
     }
 
-    /// Fetches packages, those that the cache has not, and gives their files in the same order.
+    /// Fetches packages, those that the cache has not, and gives them in the same order.
     ///
     /// # Errors
     /// [`Error::Environment`] when apt cannot fetch one or its digest is not the listed one;
     /// [`Error::NoSpace`]; [`Error::Stopped`].
-    pub fn fetch(&self, packages: &[Listed], stop: &Stop) -> Result<Vec<PathBuf>, Error> {
-        let missing = |listed: &&Listed| !self.file_of(&listed.package).exists();
-        if packages.iter().any(|listed| missing(&listed)) {
-            let _lock = self.cache.lock(&format!("apt-{}", self.suite), stop)?;
-            let missing: Vec<&Listed> = packages.iter().filter(missing).collect();
-            self.download(&missing, stop)?;
+    pub fn fetch(&self, packages: &[Listed], stop: &Stop) -> Result<Vec<Entry>, Error> {
+        if !self.missing(packages)?.is_empty() {
+            let _lock = self.cache.lock(&format!("apt/{}", self.suite), stop)?;
+            self.adopt(&self.missing(packages)?)?;
+            self.download(&self.missing(packages)?, stop)?;
         }
-        Ok(packages
-            .iter()
-            .map(|listed| self.file_of(&listed.package))
-            .collect())
+        let kept = packages.iter().map(|listed| {
+            let kept = self.cache.known(&name_of(&listed.package))?;
+            kept.ok_or_else(|| self.not_as_listed(&listed.package))
+        });
+        kept.collect()
     }
 
-    fn file_of(&self, package: &Package) -> PathBuf {
-        self.cache.path(&format!("packages/{}.deb", package.sha256))
+    /// Fetches one package, unless the cache has it.
+    ///
+    /// # Errors
+    /// As [`Archive::fetch`].
+    pub fn fetch_one(&self, listed: &Listed, stop: &Stop) -> Result<Entry, Error> {
+        let mut kept = self.fetch(std::slice::from_ref(listed), stop)?;
+        kept.pop()
+            .ok_or_else(|| self.not_as_listed(&listed.package))
+    }
+
+    fn missing<'p>(&self, packages: &'p [Listed]) -> Result<Vec<&'p Listed>, Error> {
+        let mut missing = Vec::new();
+        for listed in packages {
+            if self.cache.known(&name_of(&listed.package))?.is_none() {
+                missing.push(listed);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Keeps the packages that an older pagetoll fetched: their digests are their names.
+    fn adopt(&self, packages: &[&Listed]) -> Result<(), Error> {
+        for listed in packages {
+            let place = self.cache.path(&name_of(&listed.package));
+            if fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_file()) {
+                let scratch = self.cache.scratch();
+                fs::rename(&place, scratch.path()).map_err(Error::io("write", &place))?;
+                self.keep(scratch.path(), packages)?;
+            }
+        }
+        Ok(())
     }
 
     fn download(&self, packages: &[&Listed], stop: &Stop) -> Result<(), Error> {
         if packages.is_empty() {
             return Ok(());
         }
-        if !self.root.has_lists() {
+        if !self.root.has_lists()? {
             record(self.cache, &self.suite, &self.root, stop)?;
         }
         let scratch = self.cache.scratch();
         let folder = scratch.create_dir()?;
         self.root.download(packages, folder, stop)?;
-        for entry in fs::read_dir(folder)
-            .map_err(Error::io("read", folder))?
-            .flatten()
-        {
-            self.keep(&entry.path(), packages)?;
+        for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
+            let file = entry.map_err(Error::io("read", folder))?.path();
+            self.keep(&file, packages)?;
         }
-        let absent = packages
-            .iter()
-            .find(|listed| !self.file_of(&listed.package).exists());
-        absent.map_or(Ok(()), |listed| Err(self.not_as_listed(&listed.package)))
+        Ok(())
     }
 
-    /// Moves a file to the place of the package whose digest it has; others are not believed.
-    fn keep(&self, file: &std::path::Path, packages: &[&Listed]) -> Result<(), Error> {
+    /// Makes an entry of a file that has the digest of a package; others are not believed.
+    fn keep(&self, file: &Path, packages: &[&Listed]) -> Result<(), Error> {
         let digest = sha256_of_file(file)?;
-        let Some(listed) = packages
-            .iter()
-            .find(|listed| listed.package.sha256 == digest)
-        else {
-            return Ok(());
-        };
-        let place = self.file_of(&listed.package);
-        if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        let is_listed = |listed: &&&Listed| listed.package.sha256 == digest;
+        match packages.iter().find(is_listed) {
+            Some(listed) => self
+                .cache
+                .publish(file, &name_of(&listed.package))
+                .map(drop),
+            None => Ok(()),
         }
-        fs::rename(file, &place).map_err(Error::io("write", &place))
     }
 
     fn not_as_listed(&self, package: &Package) -> Error {
@@ -167,19 +188,24 @@ impl<'a> Archive<'a> {
     }
 }
 
+/// The name of a package's file as an entry.
+fn name_of(package: &Package) -> String {
+    format!("packages/{}.deb", package.sha256)
+}
+
 fn recorded(cache: &Cache, suite: &str) -> Result<Option<Index>, Error> {
-    let bytes = read_if_there(&cache.path(&format!("suites/{suite}.json")))?;
+    let bytes = cache.recorded(&format!("suites/{suite}.json"))?;
     // A record that cannot be read, or holds less, was written by another version: made anew.
     let index: Option<Index> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(index.filter(|index| index.kept == resolve::KEPT))
 }
 
-fn record(cache: &Cache, suite: &str, root: &PrivateRoot, stop: &Stop) -> Result<Index, Error> {
+fn record(cache: &Cache, suite: &str, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, Error> {
     let targets = root::system_targets(stop)?;
     let sources = sources::sources_for(suite, &targets).ok_or_else(no_mirror)?;
     let index = root.update(&sources, stop)?;
     let json = serde_json::to_vec_pretty(&index).unwrap_or_default();
-    cache.replace(&format!("suites/{suite}.json"), &json)?;
+    cache.record(&format!("suites/{suite}.json"), &json)?;
     Ok(index)
 }
 
@@ -198,8 +224,9 @@ fn suite_named(
 
 fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
     let name = "suites/system";
-    let recorded =
-        read_if_there(&cache.path(name))?.and_then(|bytes| String::from_utf8(bytes).ok());
+    let recorded = cache
+        .recorded(name)?
+        .and_then(|bytes| String::from_utf8(bytes).ok());
     if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
         return Ok(suite);
     }
@@ -207,7 +234,7 @@ fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<Stri
     let suite = sources::system_suite(&targets)
         .ok_or_else(no_mirror)?
         .to_owned();
-    cache.replace(name, suite.as_bytes())?;
+    cache.record(name, suite.as_bytes())?;
     Ok(suite)
 }
 
@@ -256,7 +283,7 @@ mod tests {
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
         let index = Index::new(7, Vec::new(), Vec::new());
         cache
-            .replace("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
+            .record("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
             .unwrap();
         let archive =
             Archive::open(&cache, Some("nowhere"), Freshness::Cached, &Stop::new()).unwrap();
@@ -269,7 +296,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
         cache
-            .replace("suites/torn.json", b"{\"fetched_at\":")
+            .record("suites/torn.json", b"{\"fetched_at\":")
             .unwrap();
         assert_eq!(recorded(&cache, "torn").unwrap(), None);
     }

@@ -1,29 +1,42 @@
 //! The folder where fetched and unpacked images are kept between runs.
 //!
-//! Everything in it can be fetched again. An entry appears by a rename, complete or not at all; what is half made lives
-//! in a run folder of the process below `tmp/`, with a file that the process holds locked, so that a later process knows
-//! leftovers from work in progress. Several processes may share one cache. It does not limit its size and never deletes
-//! entries, nor anything that pagetoll did not make.
+//! Everything in it can be fetched again. An entry appears by a rename, complete and on the disk or not at all, beside a
+//! manifest of what it holds, which it is compared with when it is used; without one it is made anew. What is half made
+//! lives in a run folder of the process below `tmp/`, with a file that the process holds locked, so that a later process
+//! knows leftovers from work in progress. Several processes may share one cache, all of one user: a folder that
+//! another could have written is refused. Only [`Cache::clean`] deletes entries, and nothing deletes what pagetoll did not
+//! make.
 
+mod disk;
+mod entry;
 mod lock;
+mod manifest;
+mod private;
 mod root;
+mod sealed;
 mod sweep;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagetoll_backend::Stop;
 
 use crate::error::Error;
+pub use entry::Entry;
 pub use lock::Lock;
+use manifest::Manifest;
 use root::Maker;
 pub use root::{CACHE_VARIABLE, Location, look};
 
 const TMP: &str = "tmp";
 const LOCKS: &str = "locks";
+/// What entries hold, one file for each entry.
+const MANIFESTS: &str = "manifests";
 /// Held while leftovers are swept and a run's folder is made.
 const SWEEP_LOCK: &str = "sweep";
 /// Run folders below [`TMP`] begin with this.
@@ -38,6 +51,7 @@ pub struct Cache {
     run: PathBuf,
     _alive: Lock,
     next: AtomicU64,
+    opened: Mutex<BTreeMap<String, Entry>>,
 }
 
 impl Cache {
@@ -54,16 +68,18 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::BadInput`] when the path has white space or a colon, which kbuild cannot handle;
-    /// [`Error::Io`] or [`Error::NoSpace`] when the folder cannot be written.
+    /// [`Error::Environment`] when another user owns the folder or can write to it; [`Error::Io`] or
+    /// [`Error::NoSpace`] when it cannot be written.
     pub fn open_at(root: &Path, stop: &Stop) -> Result<Self, Error> {
-        fs::create_dir_all(root).map_err(Error::io("create", root))?;
+        private::create_root(root)?;
         let root = fs::canonicalize(root).map_err(Error::io("open", root))?;
         root::check_path(&root)?;
+        private::open(&root, Path::new(""))?;
         let maker = root::claim(&root)?;
-        let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));
-        for folder in [&tmp, &locks] {
-            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        for folder in [TMP, LOCKS, MANIFESTS] {
+            private::create(&root, Path::new(folder))?;
         }
+        let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));
         let _sweeping = Lock::wait(&locks, SWEEP_LOCK, stop)?;
         if maker == Maker::Pagetoll {
             sweep::leftovers(&tmp);
@@ -78,6 +94,7 @@ impl Cache {
             run: run.keep(),
             _alive: alive,
             next: AtomicU64::new(0),
+            opened: Mutex::default(),
         })
     }
 
@@ -102,10 +119,11 @@ impl Cache {
         }
     }
 
-    /// The entry of this name (a path below the root), made by `make` unless it exists.
+    /// The entry of this name (a path below the root), made by `make` unless it exists as it was made.
     ///
-    /// `make` gets a path where it shall create a file or folder. Of processes that want the same
-    /// entry at the same time one makes it, and the others wait.
+    /// `make` gets a path where it shall create a file or folder. Of processes that want the same entry at the same
+    /// time one makes it, and the others wait. An entry that is a file has been compared with its record; of a folder,
+    /// [`Entry`] compares what it hands out.
     ///
     /// # Errors
     /// Those of `make`; [`Error::Stopped`]; [`Error::Io`] or [`Error::NoSpace`].
@@ -114,28 +132,143 @@ impl Cache {
         name: &str,
         stop: &Stop,
         make: impl FnOnce(&Path) -> Result<(), Error>,
-    ) -> Result<PathBuf, Error> {
-        let path = self.path(name);
-        if path.exists() {
-            return Ok(path);
+    ) -> Result<Entry, Error> {
+        if let Some(entry) = self.intact(name)? {
+            return Ok(entry);
         }
         let _making = self.lock(name, stop)?;
-        if !path.exists() {
-            let scratch = self.scratch();
-            make(scratch.path()).map_err(|error| error.or_no_space("fill", &self.root))?;
-            scratch.publish(&path)?;
+        if let Some(entry) = self.intact(name)? {
+            return Ok(entry);
         }
-        Ok(path)
+        let scratch = self.scratch();
+        make(scratch.path()).map_err(|error| error.or_no_space("fill", &self.root))?;
+        self.publish(scratch.path(), name)
     }
 
-    /// Writes a small file in one step, over an older one of that name.
+    fn intact(&self, name: &str) -> Result<Option<Entry>, Error> {
+        let Some(entry) = self.known(name)? else {
+            return Ok(None);
+        };
+        if entry.is_folder() {
+            return Ok(Some(entry));
+        }
+        match entry.whole() {
+            Ok(_) => Ok(Some(entry)),
+            Err(error @ Error::Altered { .. }) => {
+                tracing::warn!("{error}");
+                self.opened().remove(name);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The entry of this name, where it is there.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when others can write to its folder; [`Error::Io`].
+    pub fn known(&self, name: &str) -> Result<Option<Entry>, Error> {
+        if let Some(entry) = self.opened().get(name) {
+            return Ok(Some(entry.clone()));
+        }
+        let entry = Entry::open(&self.root, name)?;
+        if let Some(entry) = &entry {
+            self.opened().insert(name.to_owned(), entry.clone());
+        }
+        Ok(entry)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an entry of a file or folder that this process has made below a [`Scratch`]: on the disk before it has
+    /// the name. What bears that name and is no entry, or is no longer as it was made, goes.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::NoSpace`].
-    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
-        let scratch = self.scratch();
-        fs::write(scratch.path(), contents).map_err(Error::io("write", &self.root))?;
-        scratch.publish(&self.path(name))
+    pub fn publish(&self, made: &Path, name: &str) -> Result<Entry, Error> {
+        let (place, record) = (self.path(name), self.root.join(MANIFESTS).join(flat(name)));
+        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
+        private::create(&self.root, parent)?;
+        let (manifest, old) = (self.scratch(), self.scratch());
+        let holds = Manifest::of(made)?;
+        disk::write(manifest.path(), &sealed::seal(&json(&holds)?))?;
+        match holds.is_folder() {
+            // File by file would take longer.
+            true => disk::sync_all(&self.run)?,
+            false => disk::sync(made)?,
+        }
+        self.opened().remove(name);
+        disk::remove(&record);
+        if place.symlink_metadata().is_ok() {
+            disk::rename(&place, old.path())?;
+        }
+        disk::rename(made, &place)?;
+        disk::rename(manifest.path(), &record)?;
+        for folder in [place.parent(), record.parent()].into_iter().flatten() {
+            disk::sync(folder)?;
+        }
+        let entry = self.known(name)?.map(Entry::just_made);
+        entry.ok_or_else(|| Error::io("open", place)(io::ErrorKind::NotFound.into()))
+    }
+
+    /// Keeps a small text, over an older one of that name.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub fn record(&self, name: &str, text: &[u8]) -> Result<(), Error> {
+        let (place, scratch) = (self.path(name), self.scratch());
+        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
+        private::create(&self.root, parent)?;
+        disk::write(scratch.path(), &sealed::seal(text))?;
+        disk::rename(scratch.path(), &place)?;
+        place.parent().map_or(Ok(()), disk::sync)
+    }
+
+    /// A text that was kept; `None` where there is none, or it is not as it was written.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when others can write to its folder; [`Error::Io`].
+    pub fn recorded(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = Path::new(name);
+        let Some(folder) = private::open(&self.root, path.parent().unwrap_or(Path::new("")))?
+        else {
+            return Ok(None);
+        };
+        let file = path.file_name().unwrap_or_default();
+        let text = sealed::read(&folder, file.as_ref(), &self.path(name))?;
+        Ok(text.map(|(_, text)| text))
+    }
+
+    /// Removes all records of a kind.
+    pub fn forget(&self, kind: &str) {
+        disk::remove(&self.path(kind));
+    }
+
+    /// A folder that is worked in, created where it is missing; what is in it has no record.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when others can write to it; [`Error::Io`] or [`Error::NoSpace`].
+    pub fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        private::create(&self.root, Path::new(name))?;
+        Ok(self.path(name))
+    }
+
+    /// Whether a folder is there; one that is belongs to this user alone.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when others can write to it; [`Error::Io`].
+    pub fn is_private(&self, name: &str) -> Result<bool, Error> {
+        Ok(private::open(&self.root, Path::new(name))?.is_some())
+    }
+
+    /// Brings everything that was written so far to the disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub fn sync(&self) -> Result<(), Error> {
+        disk::sync_all(&self.run)
     }
 
     /// Waits until no other process holds the lock of this name.
@@ -143,13 +276,22 @@ impl Cache {
     /// # Errors
     /// [`Error::Stopped`] while waiting; [`Error::Io`] or [`Error::NoSpace`].
     pub fn lock(&self, name: &str, stop: &Stop) -> Result<Lock, Error> {
-        Lock::wait(&self.root.join(LOCKS), &name.replace('/', "%"), stop)
+        Lock::wait(&self.root.join(LOCKS), &flat(name), stop)
     }
+}
+
+/// The name of an entry as the name of one file.
+fn flat(name: &str) -> String {
+    name.replace('/', "%")
+}
+
+fn json(manifest: &Manifest) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(manifest).map_err(|error| Error::io("record", MANIFESTS)(error.into()))
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        remove(&self.run);
+        disk::remove(&self.run);
     }
 }
 
@@ -174,37 +316,11 @@ impl Scratch {
         fs::create_dir(&self.path).map_err(Error::io("create", &self.path))?;
         Ok(&self.path)
     }
-
-    /// Gives it its final name.
-    ///
-    /// # Errors
-    /// [`Error::Io`] or [`Error::NoSpace`].
-    pub fn publish(self, path: &Path) -> Result<(), Error> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-        }
-        fs::rename(&self.path, path).map_err(Error::io("write", path))
-    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.path);
-    }
-}
-
-/// Removes a file or folder if it is there; what cannot be removed is swept by a later run.
-fn remove(path: &Path) {
-    let Ok(meta) = fs::symlink_metadata(path) else {
-        return;
-    };
-    let removed = if meta.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    };
-    if let Err(error) = removed {
-        tracing::warn!(path = %path.display(), %error, "left behind");
+        disk::remove(&self.path);
     }
 }
 
@@ -238,5 +354,7 @@ pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod tests;

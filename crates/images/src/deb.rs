@@ -3,10 +3,10 @@
 //! Only the files: nothing is configured, and no script of a package ever runs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::error::Error;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, Tool};
@@ -20,27 +20,56 @@ const UNPACK_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// # Errors
 /// [`Error::MissingTools`], [`Error::Process`] for a damaged package, [`Error::NoSpace`],
 /// [`Error::Stopped`].
-pub fn unpacked(cache: &Cache, deb: &Path, sha256: &str, stop: &Stop) -> Result<PathBuf, Error> {
+pub fn unpacked(cache: &Cache, deb: &Entry, sha256: &str, stop: &Stop) -> Result<Entry, Error> {
     cache.entry(&format!("unpacked/{sha256}"), stop, |folder| {
-        unpack_into(folder, &[deb.to_path_buf()], stop)
+        unpack_into(folder, std::slice::from_ref(deb), stop)
     })
 }
 
-/// Unpacks packages over one another into a new folder.
+/// Unpacks packages into a new folder: each into one of its own, which are then merged. So no package's symbolic
+/// link leads the files of another elsewhere.
 ///
 /// # Errors
-/// As [`unpacked`].
-pub fn unpack_into(folder: &Path, debs: &[PathBuf], stop: &Stop) -> Result<(), Error> {
+/// As [`unpacked`]; [`Error::Environment`] for packages that have the same file.
+pub fn unpack_into(folder: &Path, debs: &[Entry], stop: &Stop) -> Result<(), Error> {
     tools::check(&[Tool::DpkgDeb])?;
     fs::create_dir(folder).map_err(Error::io("create", folder))?;
+    let alone = folder.with_extension("package");
     for deb in debs {
+        fs::create_dir(&alone).map_err(Error::io("create", &alone))?;
         let run = Run::new(Tool::DpkgDeb.program())
             .arg("-x")
-            .arg(deb)
-            .arg(folder);
+            .arg(deb.whole()?)
+            .arg(&alone);
         run_to_end(&run, UNPACK_LIMIT, stop)?;
+        merge(&alone, folder, deb.path())?;
     }
     Ok(())
+}
+
+/// Moves everything in `from` into `into`. What both have is a folder, else the package is refused.
+fn merge(from: &Path, into: &Path, deb: &Path) -> Result<(), Error> {
+    for child in fs::read_dir(from).map_err(Error::io("read", from))? {
+        let child = child.map_err(Error::io("read", from))?;
+        let (source, target) = (child.path(), into.join(child.file_name()));
+        let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+        if fs::symlink_metadata(&target).is_err() {
+            fs::rename(&source, &target).map_err(Error::io("write", &target))?;
+        } else if is_folder(&source) && is_folder(&target) {
+            merge(&source, &target, deb)?;
+        } else {
+            return Err(Error::Environment {
+                what: format!(
+                    "{} has {}, and so has a package that belongs to it",
+                    deb.display(),
+                    target.display()
+                ),
+                remedy: "packages of one kernel have no file in common: refresh the package lists"
+                    .into(),
+            });
+        }
+    }
+    fs::remove_dir(from).map_err(Error::io("remove", from))
 }
 
 #[cfg(test)]
@@ -56,6 +85,7 @@ mod tests {
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
         let deb = folder.path().join("bad.deb");
         fs::write(&deb, "not a package").unwrap();
+        let deb = Entry::of_user(deb);
         let error = unpacked(&cache, &deb, "00", &Stop::new()).unwrap_err();
         assert!(error.to_string().contains("bad.deb"), "{error}");
         assert!(!cache.path("unpacked/00").exists());

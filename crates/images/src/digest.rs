@@ -14,9 +14,14 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
 pub fn sha256_of_file(path: &Path) -> Result<String, Error> {
-    let mut file = File::open(path).map_err(Error::io("read", path))?;
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    sha256_of_reader(file).map_err(Error::io("read", path))
+}
+
+/// The digest of all that can be read, in lower-case hexadecimal.
+pub(crate) fn sha256_of_reader(mut reader: impl io::Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut file, &mut hasher).map_err(Error::io("read", path))?;
+    io::copy(&mut reader, &mut hasher)?;
     Ok(hexadecimal(&hasher.finalize()))
 }
 

@@ -60,6 +60,18 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// An entry of the cache that changed after it was made. It has lost its record, so that it is made anew when it is
+    /// wanted again.
+    #[error("{} {how} since {entry} was made in the cache: it is not used, and the next run makes {entry} anew", .file.display())]
+    Altered {
+        /// The entry's name.
+        entry: String,
+        /// The file of it that differs first.
+        file: PathBuf,
+        /// How it differs.
+        how: &'static str,
+    },
+
     /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}: {source}", .path.display())]
     Io {
@@ -94,6 +106,7 @@ impl Classified for Error {
             | Self::MissingTools { .. }
             | Self::Environment { .. }
             | Self::NoSpace { .. }
+            | Self::Altered { .. }
             | Self::Io { .. } => Class::Environment,
             Self::Stopped => Class::Stopped,
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
-use crate::cache::{Cache, read_if_there};
+use crate::cache::{Cache, Entry};
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
@@ -29,6 +29,8 @@ use vmlinux::XenSupport;
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";
+/// What checks found, kept below this name of the cache until a refresh is asked for.
+pub const VERDICTS: &str = "verdicts";
 /// A check that takes longer is remembered.
 const WORTH_REMEMBERING: Duration = Duration::from_millis(200);
 
@@ -162,7 +164,7 @@ pub struct KernelImage {
     /// Its release, as `uname -r` prints it.
     pub release: String,
     /// The folder `lib/modules/RELEASE`, where there is one; modules in it may be compressed.
-    pub modules: Option<PathBuf>,
+    pub modules: Option<Entry>,
     /// Headers to build modules with, or why none can be built.
     pub headers: Availability,
     /// Where image and modules came from; empty for files that were given.
@@ -202,6 +204,9 @@ pub fn obtain(
     freshness: Freshness,
     stop: &Stop,
 ) -> Result<KernelImage, Error> {
+    if freshness == Freshness::Refresh {
+        cache.forget(VERDICTS);
+    }
     match source {
         KernelSource::Built(kernel) => Ok(kernel.as_ref().clone()),
         KernelSource::Files {
@@ -250,11 +255,11 @@ fn from_archive(
     let folders = unpacked_image(archive, &packages, cache, stop)?;
     let image = folders
         .iter()
-        .find_map(|folder| vmlinuz_in(folder))
+        .find_map(|folder| Some(folder.file(vmlinuz_in(folder.path())?)))
         .ok_or_else(|| Error::Environment {
             what: format!("the kernel packages of {} hold no vmlinuz", archive.suite()),
             remedy: "give another suite, or a file".into(),
-        })?;
+        })??;
     let release = release_of(&image)?;
     let headers = match packages.headers {
         Ok(listed) => headers::from_packages(archive, cache, &listed, stop)?,
@@ -292,7 +297,7 @@ fn unpacked_image(
     packages: &KernelPackages,
     cache: &Cache,
     stop: &Stop,
-) -> Result<Vec<PathBuf>, Error> {
+) -> Result<Vec<Entry>, Error> {
     let debs = archive.fetch(&packages.image, stop)?;
     let pairs = debs.iter().zip(&packages.image);
     pairs
@@ -331,24 +336,21 @@ fn own_headers(
     let Some(folder) = folder else {
         return Ok(Err("no headers were given (--headers)".to_owned()));
     };
-    let headers = headers::from_build_dir(folder, cache, stop)?;
+    let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
     if let Ok(headers) = &headers {
         check_match(headers, image, release)?;
     }
     Ok(headers)
 }
 
-fn own_modules(
-    image: &Path,
-    release: &str,
-    folder: Option<&Path>,
-) -> Result<Option<PathBuf>, Error> {
+fn own_modules(image: &Path, release: &str, folder: Option<&Path>) -> Result<Option<Entry>, Error> {
     if let Some(folder) = folder {
         return modules::installed(folder, release).map(Some);
     }
     // `lib` beside the `boot` that an installed image is in.
     let root = image.parent().and_then(Path::parent);
-    Ok(modules::below(root.unwrap_or(Path::new("/")), release))
+    let root = Entry::of_user(root.unwrap_or(Path::new("/")));
+    Ok(modules::below(&root, release))
 }
 
 fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Result<(), Error> {
@@ -362,7 +364,7 @@ fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Resul
     );
     Err(Error::bad_file(
         "--headers",
-        &headers.build_dir,
+        headers.build_dir.path(),
         problem,
         format!("headers of Linux {release}"),
     ))
@@ -408,9 +410,10 @@ fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
 /// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.
 fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
     let bytes = read_kernel(image)?;
-    let name = format!("verdicts/xen-{}.json", sha256_of(&bytes));
-    let recorded =
-        read_if_there(&cache.path(&name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let name = format!("{VERDICTS}/xen-{}.json", sha256_of(&bytes));
+    let recorded = cache
+        .recorded(&name)?
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(support) = recorded {
         return Ok(support);
     }
@@ -418,7 +421,7 @@ fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
     let support = support_in(&bytes)
         .map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))?;
     if began.elapsed() > WORTH_REMEMBERING {
-        cache.replace(&name, &serde_json::to_vec(&support).unwrap_or_default())?;
+        cache.record(&name, &serde_json::to_vec(&support).unwrap_or_default())?;
     }
     Ok(support)
 }

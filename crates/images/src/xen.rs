@@ -109,13 +109,12 @@ fn from_debian(
         problem: "the suite has no xen-hypervisor-*-amd64".into(),
         expected: "a suite with one, such as stable, or a file".into(),
     })?;
-    let debs = archive.fetch(std::slice::from_ref(listed), stop)?;
-    let deb = debs.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
-    let folder = deb::unpacked(cache, deb, &listed.package.sha256, stop)?;
-    let image = from_file(&gzipped_in(&folder.join("boot"))?, cache, stop)?;
+    let deb = archive.fetch_one(listed, stop)?;
+    let folder = deb::unpacked(cache, &deb, &listed.package.sha256, stop)?;
+    let gzipped = folder.file(gzipped_in(&folder.path().join("boot"))?)?;
     Ok(XenImage {
         packages: vec![listed.package.clone()],
-        ..image
+        ..from_file(&gzipped, cache, stop)?
     })
 }
 
@@ -139,7 +138,7 @@ fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error>
         fs::write(place, &elf).map_err(Error::io("write", place))
     })?;
     Ok(XenImage {
-        elf: place,
+        elf: place.file("")?,
         version: version(&elf),
         packages: Vec::new(),
     })

@@ -63,7 +63,15 @@ fn the_systems_own_kernel_is_whole_and_starts_under_xen() {
     let Some(bench) = Bench::new() else { return };
     let kernel = bench.kernel("debian").unwrap();
     assert!(kernel.image.is_file());
-    assert!(kernel.modules.as_ref().unwrap().join("kernel").is_dir());
+    assert!(
+        kernel
+            .modules
+            .as_ref()
+            .unwrap()
+            .path()
+            .join("kernel")
+            .is_dir()
+    );
     kernel.require_pv(&bench.cache).unwrap();
     let headers = kernel.headers.unwrap();
     assert_eq!(headers.release, kernel.release);
@@ -83,7 +91,7 @@ fn a_module_builds_from_the_cache() {
     )
     .unwrap();
     run_to_end(
-        &headers.module_build(folder.path()),
+        &headers.module_build(folder.path()).unwrap(),
         Duration::from_secs(300),
         &Stop::new(),
     )

@@ -69,7 +69,7 @@ impl Fixture {
                 progress: &Quiet,
             },
             source: Source {
-                tree: self.folder.path().join("source"),
+                tree: Entry::of_user(self.folder.path().join("source")),
                 files: None,
                 content: "content".into(),
                 version: "6.1.1".into(),

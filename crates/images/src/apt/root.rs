@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::apt::index::{self, Listed};
 use crate::apt::resolve::Index;
 use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
-use crate::cache::require_room;
+use crate::cache::{Cache, require_room};
 use crate::error::Error;
 use crate::error::ProcessError;
 use crate::process::{Run, run_to_end};
@@ -25,27 +25,43 @@ const UPDATE_LIMIT: Duration = Duration::from_secs(15 * 60);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long apt may take to print what it knows.
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
+/// Its settings; the file that says that the lists were fetched by them.
+const SETTINGS: &str = "apt.conf";
+const UPDATED: &str = "updated";
 /// What apt says of a suite that the mirror does not have.
 const NO_SUCH_SUITE: &str = "does not have a Release file";
 
 /// apt's package lists and settings for one suite.
 #[derive(Debug)]
-pub(super) struct PrivateRoot {
+pub(super) struct PrivateRoot<'a> {
+    cache: &'a Cache,
+    /// Below the cache.
+    name: String,
     folder: PathBuf,
     suite: String,
 }
 
-impl PrivateRoot {
-    pub(super) fn new(folder: PathBuf, suite: &str) -> Self {
+impl<'a> PrivateRoot<'a> {
+    /// `kind` tells roots of one suite apart.
+    pub(super) fn new(cache: &'a Cache, suite: &str, kind: &str) -> Self {
+        let name = format!("apt/{suite}{kind}");
         Self {
-            folder,
+            cache,
+            folder: cache.path(&name),
+            name,
             suite: suite.to_owned(),
         }
     }
 
-    /// Whether its package lists have been fetched before.
-    pub(super) fn has_lists(&self) -> bool {
-        self.folder.join("updated").exists()
+    /// Whether its package lists have been fetched before, by these settings.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] when others can write to its folder.
+    pub(super) fn has_lists(&self) -> Result<bool, Error> {
+        let settings = self.folder.join(SETTINGS);
+        Ok(self.cache.is_private(&self.name)?
+            && self.folder.join(UPDATED).exists()
+            && fs::read(settings).is_ok_and(|text| text == self.settings().as_bytes()))
     }
 
     /// Fetches the package lists and reads what the lab can use of them.
@@ -69,14 +85,15 @@ impl PrivateRoot {
         let run = self.apt_get().arg("update");
         run_to_end(&run, UPDATE_LIMIT, stop)
             .map_err(|error| self.explain(error, "the package lists"))?;
-        self.write_file("updated", "")
+        self.cache.sync()?;
+        self.write_file(UPDATED, "")
     }
 
     /// The versions of a source package that are listed, in no order.
     pub(super) fn versions_of_source(&self, name: &str, stop: &Stop) -> Result<Vec<String>, Error> {
         let show = Run::new(Tool::AptCache.program())
             .arg("-c")
-            .arg(self.folder.join("apt.conf"))
+            .arg(self.folder.join(SETTINGS))
             .args(["showsrc", "--only-source", name]);
         let text = run_to_end(&show, QUERY_LIMIT, stop)?.text();
         let versions = text
@@ -145,11 +162,11 @@ impl PrivateRoot {
 
     fn write(&self, lines: &str) -> Result<(), Error> {
         for folder in ["state/lists/partial", "cache/archives/partial", "empty"] {
-            let folder = self.folder.join(folder);
-            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+            self.cache.folder(&format!("{}/{folder}", self.name))?;
         }
+        let _absent = fs::remove_file(self.folder.join(UPDATED));
         self.write_file("sources.list", lines)?;
-        self.write_file("apt.conf", &self.settings())
+        self.write_file(SETTINGS, &self.settings())
     }
 
     fn write_file(&self, name: &str, contents: &str) -> Result<(), Error> {
@@ -193,7 +210,7 @@ impl PrivateRoot {
     fn apt_get(&self) -> Run {
         Run::new(Tool::AptGet.program())
             .arg("-c")
-            .arg(self.folder.join("apt.conf"))
+            .arg(self.folder.join(SETTINGS))
             .arg("-q")
     }
 

@@ -10,7 +10,7 @@ use pagetoll_bill::Package;
 
 use super::root::{self, PrivateRoot};
 use super::{Freshness, no_mirror, sources, suite_named, version};
-use crate::cache::{Cache, read_if_there};
+use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of_file;
 use crate::error::Error;
 use pagetoll_backend::Stop;
@@ -22,6 +22,8 @@ pub struct SourcePackage {
     pub package: Package,
     /// The description (`*.dsc`), beside the files that it names.
     pub description: PathBuf,
+    /// The folder of all of them.
+    pub files: Entry,
 }
 
 /// Fetches a source package of a suite; `None` is the suite that this system runs.
@@ -37,12 +39,12 @@ pub fn fetch(
     stop: &Stop,
 ) -> Result<SourcePackage, Error> {
     let suite = suite_named(suite, cache, freshness, stop)?;
-    let _lock = cache.lock(&format!("apt-{suite}-source"), stop)?;
+    let _lock = cache.lock(&format!("apt/{suite}-source"), stop)?;
     let record = format!("suites/{suite}.source.{name}.json");
     if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {
         return Ok(known);
     }
-    let root = PrivateRoot::new(cache.path(&format!("apt/{suite}-source")), &suite);
+    let root = PrivateRoot::new(cache, &suite, "-source");
     let lines = sources::sources_for(&suite, &root::system_targets(stop)?).ok_or_else(no_mirror)?;
     root.update_sources(&lines, stop)?;
     let mut versions = root.versions_of_source(name, stop)?;
@@ -55,13 +57,13 @@ pub fn fetch(
         expected: "a suite with one, such as stable".into(),
     })?;
     let json = serde_json::to_vec_pretty(&package).unwrap_or_default();
-    cache.replace(&record, &json)?;
-    in_cache(cache, package)
+    cache.record(&record, &json)?;
+    in_cache(cache, package)?.ok_or_else(no_description)
 }
 
 /// The newest version whose files can all be had; `None` where there are no versions.
 fn newest(
-    root: &PrivateRoot,
+    root: &PrivateRoot<'_>,
     name: &str,
     versions: &[String],
     cache: &Cache,
@@ -78,10 +80,7 @@ fn newest(
                     version: version.clone(),
                     sha256: sha256_of_file(&description_in(folder)?)?,
                 };
-                let place = place_of(cache, &package);
-                if !place.exists() {
-                    scratch.publish(&place)?;
-                }
+                cache.publish(folder, &name_of(&package))?;
                 return Ok(Some(package));
             }
             Err(error @ Error::Environment { .. }) => first_error = first_error.or(Some(error)),
@@ -93,21 +92,25 @@ fn newest(
 
 /// `None` where nothing was recorded, or its files are gone.
 fn recorded(cache: &Cache, record: &str) -> Result<Option<SourcePackage>, Error> {
-    let bytes = read_if_there(&cache.path(record))?;
+    let bytes = cache.recorded(record)?;
     let package: Option<Package> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let there = package.filter(|package| place_of(cache, package).exists());
-    there.map(|package| in_cache(cache, package)).transpose()
+    package.map_or(Ok(None), |package| in_cache(cache, package))
 }
 
-fn in_cache(cache: &Cache, package: Package) -> Result<SourcePackage, Error> {
-    Ok(SourcePackage {
-        description: description_in(&place_of(cache, &package))?,
+fn in_cache(cache: &Cache, package: Package) -> Result<Option<SourcePackage>, Error> {
+    let Some(files) = cache.known(&name_of(&package))? else {
+        return Ok(None);
+    };
+    Ok(Some(SourcePackage {
+        description: description_in(files.path())?,
         package,
-    })
+        files,
+    }))
 }
 
-fn place_of(cache: &Cache, package: &Package) -> PathBuf {
-    cache.path(&format!("sources/{}", package.sha256))
+/// The name of its files as an entry.
+fn name_of(package: &Package) -> String {
+    format!("sources/{}", package.sha256)
 }
 
 fn description_in(folder: &Path) -> Result<PathBuf, Error> {
@@ -115,10 +118,14 @@ fn description_in(folder: &Path) -> Result<PathBuf, Error> {
     let mut paths = entries.flatten().map(|entry| entry.path());
     paths
         .find(|path| path.extension() == Some("dsc".as_ref()))
-        .ok_or_else(|| Error::Environment {
-            what: format!("{} holds no *.dsc", folder.display()),
-            remedy: "refresh the package lists and try again".into(),
-        })
+        .ok_or_else(no_description)
+}
+
+fn no_description() -> Error {
+    Error::Environment {
+        what: "what apt fetched of a source package holds no *.dsc".into(),
+        remedy: "refresh the package lists and try again".into(),
+    }
 }
 
 #[cfg(test)]
@@ -136,12 +143,13 @@ mod tests {
         };
         let record = "suites/nowhere.source.xen.json";
         cache
-            .replace(record, &serde_json::to_vec(&package).unwrap())
+            .record(record, &serde_json::to_vec(&package).unwrap())
             .unwrap();
         assert_eq!(recorded(&cache, record).unwrap(), None);
-        let place = place_of(&cache, &package);
-        fs::create_dir_all(&place).unwrap();
-        fs::write(place.join("xen_4.17.5-1.dsc"), "").unwrap();
+        let scratch = cache.scratch();
+        let made = scratch.create_dir().unwrap();
+        fs::write(made.join("xen_4.17.5-1.dsc"), "").unwrap();
+        let kept = cache.publish(made, &name_of(&package)).unwrap();
         let known = fetch(
             "xen",
             Some("nowhere"),
@@ -151,7 +159,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(known.package, package);
-        assert_eq!(known.description, place.join("xen_4.17.5-1.dsc"));
+        assert_eq!(known.description, kept.path().join("xen_4.17.5-1.dsc"));
         assert!(!cache.path("apt/nowhere-source").exists());
     }
 }

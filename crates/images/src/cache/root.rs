@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use super::{LOCKS, SWEEP_LOCK, TMP, read_if_there};
+use super::{LOCKS, MANIFESTS, SWEEP_LOCK, TMP, disk, private, read_if_there};
 use crate::error::Error;
 
 /// The variable that names another folder than the user's cache folder.
@@ -22,9 +22,9 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # Made by pagetoll, which can fetch or build everything in here again.\n";
 
 /// Every folder that pagetoll has made in a cache: an older cache has these and no tag.
-const LAYOUT: [&str; 15] = [
-    TMP, LOCKS, "apt", "counters", "fix", "guests", "headers", "logs", "packages", "sources",
-    "suites", "unpacked", "verdicts", "vmlinux", "xen",
+const LAYOUT: [&str; 16] = [
+    TMP, LOCKS, MANIFESTS, "apt", "counters", "fix", "guests", "headers", "logs", "packages",
+    "sources", "suites", "unpacked", "verdicts", "vmlinux", "xen",
 ];
 
 /// Who made the folder that is used as the cache.
@@ -75,6 +75,9 @@ pub(super) fn look_at(root: &Path) -> Result<Location, Error> {
         false => existing.join(missing),
     };
     check_path(&root)?;
+    for folder in ["", TMP, LOCKS, MANIFESTS] {
+        private::open(&root, Path::new(folder))?;
+    }
     rustix::fs::accessat(CWD, &existing, Access::WRITE_OK, AtFlags::EACCESS)
         .map_err(|errno| Error::io("write", &existing)(errno.into()))?;
     Ok(Location { root, existing })
@@ -125,7 +128,8 @@ pub(super) fn claim(root: &Path) -> Result<Maker, Error> {
     if !is_empty_or_untagged_cache(root)? {
         return Ok(Maker::Other);
     }
-    fs::write(&tag, TAG_TEXT).map_err(Error::io("write", &tag))?;
+    disk::remove(&tag);
+    disk::write(&tag, TAG_TEXT.as_bytes())?;
     Ok(Maker::Pagetoll)
 }
 

@@ -4,18 +4,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{ALIVE, Lock, RUN_PREFIX, remove};
+use super::{ALIVE, Lock, RUN_PREFIX, disk};
 
-/// Removes the run folders directly below `tmp` whose process is gone. A `tmp` that is a symbolic link is left alone.
+/// Removes the run folders directly below `tmp` whose process is gone.
 pub(super) fn leftovers(tmp: &Path) {
-    if !fs::symlink_metadata(tmp).is_ok_and(|meta| meta.is_dir()) {
-        return;
-    }
     let entries = fs::read_dir(tmp).into_iter().flatten().flatten();
     for run in entries.map(|entry| entry.path()) {
         if is_leftover(&run) {
             tracing::debug!(path = %run.display(), "removing leftovers of a killed process");
-            remove(&run);
+            disk::remove(&run);
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Entries are complete or absent when processes die, makers fail and disks are full; files of the user survive.
 
+mod entries;
+mod ownership;
+mod steps;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -52,7 +56,7 @@ fn an_entry_is_made_once() {
             assert!(!cache.path("kind/one").exists(), "made twice");
             fs::write(path, "x").map_err(Error::io("write", path))
         });
-        assert_eq!(fs::read(path.unwrap()).unwrap(), b"x");
+        assert_eq!(fs::read(path.unwrap().path()).unwrap(), b"x");
     }
 }
 
@@ -159,7 +163,11 @@ fn the_target_of_a_symbolic_link_is_never_swept() {
     drop(cache);
     fs::remove_dir_all(root.join("tmp")).unwrap();
     symlink(elsewhere.path(), root.join("tmp")).unwrap();
-    open_and_close(&root);
+    let refused = Cache::open_at(&root, &Stop::new()).unwrap_err();
+    assert!(
+        refused.to_string().contains("/tmp in the cache is not"),
+        "{refused}"
+    );
     assert!(kept.exists());
 }
 
@@ -292,4 +300,10 @@ fn room_is_required_before_programs_that_hang_on_a_full_disk() {
             .contains("fetch packages (17592186044416 MiB) to "),
         "{error}"
     );
+}
+
+/// An entry that is a file.
+fn make(cache: &Cache, name: &str, text: &str) -> Entry {
+    let write = |path: &Path| fs::write(path, text).map_err(Error::io("write", path));
+    cache.entry(name, &Stop::new(), write).unwrap()
 }

@@ -59,6 +59,40 @@ pub struct ProcessError {
     pub stderr_tail: String,
 }
 
+/// What programs say of themselves or of those that they run when a signal ended these, or a resource was used up.
+const PASSING: [&str; 11] = [
+    "Killed",
+    "Terminated",
+    "terminated with signal",
+    "Segmentation fault",
+    "internal compiler error",
+    "Cannot allocate memory",
+    "out of memory",
+    "memory exhausted",
+    "Resource temporarily unavailable",
+    "No space left on device",
+    "Too many open files",
+];
+/// Exit codes above this are a shell's, for signals.
+const LARGEST_OWN_CODE: i32 = 127;
+
+impl ProcessError {
+    /// Whether the program said no by itself, and would again: a compiler that was killed, or ran out of memory, did not.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        let exited = matches!(self.outcome, Outcome::Exited(code) if code <= LARGEST_OWN_CODE);
+        let says = |text: &&str| self.stderr_tail.contains(*text);
+        exited && !PASSING.iter().any(says) && !self.make_saw_a_signal()
+    }
+
+    /// `make: *** [x.o] Error 137`.
+    fn make_saw_a_signal(&self) -> bool {
+        let codes = self.stderr_tail.lines().filter(|line| line.contains("***"));
+        let mut codes = codes.filter_map(|line| line.rsplit_once(" Error ")?.1.trim().parse().ok());
+        codes.any(|code: i32| code > LARGEST_OWN_CODE)
+    }
+}
+
 fn quoted(tail: &str) -> String {
     let lines: Vec<&str> = tail
         .lines()
@@ -66,4 +100,41 @@ fn quoted(tail: &str) -> String {
         .collect();
     let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
     last.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refusal(outcome: Outcome, stderr: &str) -> bool {
+        let error = ProcessError {
+            command: "make".into(),
+            outcome,
+            stderr_tail: stderr.into(),
+        };
+        error.is_refusal()
+    }
+
+    #[test]
+    fn a_compiler_that_was_killed_or_starved_did_not_refuse() {
+        let refused =
+            "x.c:1:1: error: unknown type\nmake[2]: *** [x.o] Error 1\nmake: *** [y] Error 2\n";
+        assert!(is_refusal(Outcome::Exited(2), refused));
+        let passing = [
+            "make[3]: *** [scripts/Makefile.build:250: trial.o] Error 137\nmake: *** [x] Error 2",
+            "gcc: fatal error: Killed signal terminated program cc1",
+            "cc1: out of memory allocating 65536 bytes",
+            "x.c: No space left on device",
+            "sh: 1: Cannot fork: Resource temporarily unavailable",
+        ];
+        for stderr in passing {
+            assert!(!is_refusal(Outcome::Exited(2), stderr), "{stderr}");
+        }
+        assert!(!is_refusal(Outcome::Signalled(9), refused));
+        assert!(!is_refusal(Outcome::Exited(137), refused));
+        assert!(!is_refusal(
+            Outcome::TimedOut(Duration::from_secs(1)),
+            refused
+        ));
+    }
 }

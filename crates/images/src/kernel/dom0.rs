@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of;
 use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
@@ -25,14 +25,12 @@ pub fn uncompressed(image: &Path, cache: &Cache, stop: &Stop) -> Result<PathBuf,
     }
     let refuse =
         |problem: String| Error::bad_file("--kernel", image, problem, "an undamaged bzImage");
-    cache.entry(
-        &format!("vmlinux/{}.elf", sha256_of(&bytes)),
-        stop,
-        |place| {
-            let elf = BootImage::parse(&bytes).and_then(|image| image.unpack(&bytes));
-            fs::write(place, elf.map_err(refuse)?).map_err(Error::io("write", place))
-        },
-    )
+    let name = format!("vmlinux/{}.elf", sha256_of(&bytes));
+    let elf = cache.entry(&name, stop, |place| {
+        let elf = BootImage::parse(&bytes).and_then(|image| image.unpack(&bytes));
+        fs::write(place, elf.map_err(refuse)?).map_err(Error::io("write", place))
+    })?;
+    elf.file("")
 }
 
 /// How a kernel brings a part that may be a module.
@@ -52,22 +50,20 @@ pub enum Part {
 /// # Errors
 /// [`Error::Io`] when a module that is there cannot be read.
 pub fn xen_driver(kernel: &KernelImage, name: &str) -> Result<Part, Error> {
-    let tree = kernel
-        .modules
-        .as_deref()
-        .map(ModuleTree::open)
-        .transpose()?;
-    if let Some(path) = tree.as_ref().and_then(|tree| tree.file(name)) {
-        return read_module(path).map(Part::Module);
+    let tree = kernel.modules.as_ref().map(ModuleTree::open).transpose()?;
+    if let Some(module) = tree.as_ref().and_then(|tree| tree.read(name)) {
+        return module.map(Part::Module);
     }
     let build_dir = kernel.headers.as_ref().ok();
-    let build_dir = build_dir.map(|headers| headers.build_dir.as_path());
-    let built = build_dir.map(|root| root.join(format!("drivers/xen/{name}.ko")));
-    if let Some(path) = built.filter(|path| path.is_file()) {
-        return read_module(&path).map(Part::Module);
+    let build_dir = build_dir.map(|headers| &headers.build_dir);
+    if let Some(build_dir) = build_dir {
+        let built = build_dir.file(format!("drivers/xen/{name}.ko"))?;
+        if built.is_file() {
+            return read_module(&built).map(Part::Module);
+        }
     }
     let option = config_option(name);
-    if tree.is_some_and(|tree| tree.is_built_in(name)) || is_configured(build_dir, &option) {
+    if tree.is_some_and(|tree| tree.is_built_in(name)) || is_configured(build_dir, &option)? {
         return Ok(Part::BuiltIn);
     }
     Ok(Part::Missing(format!(
@@ -77,10 +73,10 @@ pub fn xen_driver(kernel: &KernelImage, name: &str) -> Result<Part, Error> {
     )))
 }
 
-fn is_configured(build_dir: Option<&Path>, option: &str) -> bool {
-    let config = build_dir.and_then(|root| fs::read_to_string(root.join(".config")).ok());
+fn is_configured(build_dir: Option<&Entry>, option: &str) -> Result<bool, Error> {
+    let config = build_dir.map_or(Ok(None), |root| root.text(".config"))?;
     let setting = format!("{option}=y");
-    config.is_some_and(|config| config.lines().any(|line| line == setting))
+    Ok(config.is_some_and(|config| config.lines().any(|line| line == setting)))
 }
 
 #[cfg(test)]
@@ -91,7 +87,7 @@ mod tests {
         KernelImage {
             image: PathBuf::new(),
             release: "6.1".into(),
-            modules: Some(modules.to_path_buf()),
+            modules: Some(Entry::of_user(modules)),
             headers: Err("none".into()),
             packages: Vec::new(),
         }

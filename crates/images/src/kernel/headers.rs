@@ -10,11 +10,11 @@ mod trial;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::apt::Archive;
 use crate::apt::index::Listed;
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::error::Error;
 use crate::process::Run;
 use crate::tools::Tool;
@@ -25,7 +25,7 @@ use pagetoll_bill::Package;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
     /// The folder for `make -C`.
-    pub build_dir: PathBuf,
+    pub build_dir: Entry,
     /// The release that modules will be built for.
     pub release: String,
     /// Arguments that `make` needs on this machine.
@@ -36,8 +36,10 @@ pub struct Headers {
 
 impl Headers {
     /// The command that builds the modules of a folder with a `Kbuild` file or a `Makefile`.
-    #[must_use]
-    pub fn module_build(&self, folder: &Path) -> Run {
+    ///
+    /// # Errors
+    /// [`Error::Altered`], and those of reading all of the headers once.
+    pub fn module_build(&self, folder: &Path) -> Result<Run, Error> {
         let mut module = OsString::from("M=");
         module.push(folder);
         // Options of a make that pagetoll was called from are not for this one.
@@ -45,8 +47,8 @@ impl Headers {
             .env("MAKEFLAGS", "")
             .env("MAKELEVEL", "0")
             .arg("-C")
-            .arg(&self.build_dir);
-        make.args(&self.make_arguments).arg(module).arg("modules")
+            .arg(self.build_dir.whole()?);
+        Ok(make.args(&self.make_arguments).arg(module).arg("modules"))
     }
 }
 
@@ -64,7 +66,7 @@ pub fn from_packages(
     stop: &Stop,
 ) -> Result<Availability, Error> {
     let tree = tree::assembled(archive, cache, listed, stop)?;
-    let found = from_build_dir(&tree::build_dir(&tree)?, cache, stop)?;
+    let found = from_build_dir(tree::build_dir(&tree)?, cache, stop)?;
     let packages = listed.iter().map(|listed| listed.package.clone()).collect();
     Ok(found.map(|headers| Headers {
         packages,
@@ -76,11 +78,11 @@ pub fn from_packages(
 ///
 /// # Errors
 /// [`Error::BadInput`] when these are no kernel headers; those of the cache.
-pub fn from_build_dir(build_dir: &Path, cache: &Cache, stop: &Stop) -> Result<Availability, Error> {
+pub fn from_build_dir(build_dir: Entry, cache: &Cache, stop: &Stop) -> Result<Availability, Error> {
     let headers = Headers {
-        build_dir: build_dir.to_path_buf(),
-        release: release(build_dir)?,
-        make_arguments: trial::make_arguments(build_dir, stop)?,
+        release: release(&build_dir)?,
+        make_arguments: trial::make_arguments(&build_dir, stop)?,
+        build_dir,
         packages: Vec::new(),
     };
     let verdict = trial::verdict(&headers, cache, stop)?;
@@ -88,12 +90,12 @@ pub fn from_build_dir(build_dir: &Path, cache: &Cache, stop: &Stop) -> Result<Av
 }
 
 /// `UTS_RELEASE`. Debian's include/config/kernel.release will not do: in 6.1 it holds 6.1.192 for 6.1.0-56-amd64.
-fn release(build_dir: &Path) -> Result<String, Error> {
-    let path = build_dir.join("include/generated/utsrelease.h");
+fn release(build_dir: &Entry) -> Result<String, Error> {
+    let path = build_dir.file("include/generated/utsrelease.h")?;
     let refuse = |problem: String| {
         Error::bad_file(
             "--headers",
-            build_dir,
+            build_dir.path(),
             problem,
             "a folder that kernel modules can be built in",
         )
@@ -118,7 +120,7 @@ mod tests {
         let generated = folder.path().join("include/generated");
         fs::create_dir_all(&generated).unwrap();
         assert!(
-            release(folder.path())
+            release(&Entry::of_user(folder.path()))
                 .unwrap_err()
                 .to_string()
                 .contains("utsrelease.h: No such file")
@@ -128,19 +130,22 @@ mod tests {
             "#define UTS_RELEASE \"6.1.0-56-amd64\"\n",
         )
         .unwrap();
-        assert_eq!(release(folder.path()).unwrap(), "6.1.0-56-amd64");
+        assert_eq!(
+            release(&Entry::of_user(folder.path())).unwrap(),
+            "6.1.0-56-amd64"
+        );
     }
 
     #[test]
     fn a_module_build_says_where_and_how() {
         let headers = Headers {
-            build_dir: "/h".into(),
+            build_dir: Entry::of_user("/h"),
             release: "6.1".into(),
             make_arguments: vec!["CC=gcc".into()],
             packages: Vec::new(),
         };
         assert_eq!(
-            headers.module_build(Path::new("/m")).to_string(),
+            headers.module_build(Path::new("/m")).unwrap().to_string(),
             "make -C /h CC=gcc M=/m modules"
         );
     }

@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use lzma_rust2::XzReader;
 use object::{Object, ObjectSection};
 
-use crate::cache::read_if_there;
+use crate::cache::Entry;
 use crate::error::Error;
 
 /// Where distributions keep the modules of their kernels.
@@ -34,23 +34,28 @@ pub struct Module {
 
 /// The folder `lib/modules/RELEASE` or `usr/lib/modules/RELEASE` below another, where modules of this release are.
 #[must_use]
-pub fn below(folder: &Path, release: &str) -> Option<PathBuf> {
+pub fn below(folder: &Entry, release: &str) -> Option<Entry> {
     let mut places = PLACES
-        .map(|place| folder.join(place).join(release))
+        .map(|place| folder.below(Path::new(place).join(release)))
         .into_iter();
-    places.find(|place| place.join(TREE).is_dir() || place.join(BUILT_IN).is_file())
+    let has = |place: &Entry, name| place.path().join(name).exists();
+    places.find(|place| has(place, TREE) || has(place, BUILT_IN))
 }
 
 /// The same of a folder that the user gives: where `make modules_install` put its tree, or `lib/modules/RELEASE` itself.
 ///
 /// # Errors
 /// [`Error::BadInput`] when it has no modules of this release.
-pub fn installed(folder: &Path, release: &str) -> Result<PathBuf, Error> {
+pub fn installed(folder: &Path, release: &str) -> Result<Entry, Error> {
     let itself = fs::canonicalize(folder).unwrap_or_default();
-    let root = itself.ancestors().nth(3);
-    let is_itself = |found: &PathBuf| fs::canonicalize(found).is_ok_and(|found| found == itself);
-    let given = root.and_then(|root| below(root, release)).filter(is_itself);
-    below(folder, release).or(given).ok_or_else(|| {
+    let root = itself.ancestors().nth(3).map(Entry::of_user);
+    let is_itself =
+        |found: &Entry| fs::canonicalize(found.path()).is_ok_and(|found| found == itself);
+    let given = root
+        .and_then(|root| below(&root, release))
+        .filter(is_itself);
+    let found = below(&Entry::of_user(folder), release).or(given);
+    found.ok_or_else(|| {
         Error::bad_file(
             "--modules",
             folder,
@@ -85,6 +90,7 @@ pub fn config_option(module: &str) -> String {
 /// The modules of a folder `lib/modules/RELEASE`, by their names with underscores.
 #[derive(Debug)]
 pub struct ModuleTree {
+    root: Entry,
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,
 }
@@ -94,13 +100,13 @@ impl ModuleTree {
     ///
     /// # Errors
     /// [`Error::Io`] when a folder cannot be read.
-    pub fn open(root: &Path) -> Result<Self, Error> {
-        let built_in = read_if_there(&root.join(BUILT_IN))?.unwrap_or_default();
-        let built_in = String::from_utf8_lossy(&built_in);
+    pub fn open(root: &Entry) -> Result<Self, Error> {
+        let built_in = root.text(BUILT_IN)?.unwrap_or_default();
         let names = built_in.lines().map(Path::new).filter_map(module_name);
         Ok(Self {
-            files: Self::list(root.join(TREE))?,
+            files: Self::list(root.path().join(TREE))?,
             built_in: names.collect(),
+            root: root.clone(),
         })
     }
 
@@ -126,7 +132,7 @@ impl ModuleTree {
     /// Whether the kernel has it, as a module or built in.
     #[must_use]
     pub fn provides(&self, name: &str) -> bool {
-        self.file(name).is_some() || self.is_built_in(name)
+        self.files.contains_key(&name.replace('-', "_")) || self.is_built_in(name)
     }
 
     /// Whether `modules.builtin` lists it.
@@ -135,12 +141,12 @@ impl ModuleTree {
         self.built_in.contains(&name.replace('-', "_"))
     }
 
-    /// Its file, which may be compressed.
+    /// Its bytes, uncompressed; `None` where it is no module of these.
     #[must_use]
-    pub fn file(&self, name: &str) -> Option<&Path> {
-        self.files
-            .get(&name.replace('-', "_"))
-            .map(PathBuf::as_path)
+    pub fn read(&self, name: &str) -> Option<Result<Vec<u8>, Error>> {
+        let path = self.files.get(&name.replace('-', "_"))?;
+        let file = self.root.file(path);
+        Some(file.and_then(|file| read_module(&file)))
     }
 
     /// These modules after all that they depend upon, each once. One that is not there is left out: it may be built
@@ -159,10 +165,10 @@ impl ModuleTree {
     fn add(&self, name: &str, loaded: &mut Vec<Module>) -> Result<(), Error> {
         let name = name.replace('-', "_");
         let is_new = loaded.iter().all(|module| module.name != name);
-        let Some(path) = self.files.get(&name).filter(|_| is_new) else {
+        let Some(bytes) = self.read(&name).filter(|_| is_new) else {
             return Ok(());
         };
-        let bytes = read_module(path)?;
+        let bytes = bytes?;
         for dependency in depends(&bytes) {
             self.add(&dependency, loaded)?;
         }
@@ -234,7 +240,7 @@ mod tests {
         let folder = root.path().join("kernel/drivers");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a-b.ko"), b"no ELF").unwrap();
-        let tree = ModuleTree::open(root.path()).unwrap();
+        let tree = ModuleTree::open(&Entry::of_user(root.path())).unwrap();
         let found = tree.with_dependencies(&["a_b", "a-b", "c"]).unwrap();
         assert_eq!(found.len(), 1);
         assert!(tree.provides("a_b") && !tree.provides("c"));
@@ -258,11 +264,11 @@ mod tests {
         install(&place);
         for given in [root.path(), &place] {
             assert_eq!(
-                fs::canonicalize(installed(given, "6.18.0-own").unwrap()).unwrap(),
+                fs::canonicalize(installed(given, "6.18.0-own").unwrap().path()).unwrap(),
                 fs::canonicalize(&place).unwrap()
             );
         }
-        let tree = ModuleTree::open(&place).unwrap();
+        let tree = ModuleTree::open(&Entry::of_user(&place)).unwrap();
         assert!(tree.provides("vfio") && tree.provides("xen-privcmd"));
         assert!(tree.is_built_in("xen_privcmd") && !tree.is_built_in("vfio"));
     }

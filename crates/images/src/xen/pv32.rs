@@ -85,6 +85,7 @@ fn build(
     let built = cache.entry(&name, stop, |place| {
         require_room(cache.root(), BUILD_ROOM, "build a Xen")?;
         let scratch = cache.scratch();
+        source.files.whole()?;
         unpack(&source.description, scratch.path(), surroundings)?;
         compile(&scratch.path().join("xen"), &source.package, surroundings)?;
         let image = scratch.path().join("xen/xen.gz");
@@ -92,7 +93,7 @@ fn build(
             .map(drop)
             .map_err(Error::io("copy", image))
     })?;
-    let image = from_file(&built, cache, stop)?;
+    let image = from_file(&built.file("")?, cache, stop)?;
     Ok(XenImage {
         packages: vec![source.package],
         ..image

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, read_if_there};
+use pagetoll_images::cache::Cache;
 use pagetoll_images::digest::sha256_of;
+use pagetoll_images::kernel::VERDICTS;
 use pagetoll_images::kernel::headers::{Availability, Headers};
 use pagetoll_images::make::compiler;
 use pagetoll_images::process::{Run, run_to_end};
@@ -127,7 +128,7 @@ fn program(program: &Program, cache: &Cache, stop: &Stop) -> Result<PathBuf, Err
     let carried: Vec<_> = sources(folders).collect();
     let built_from = format!("{carried:?} {arguments:?} {}", compiler(stop)?);
     let key = sha256_of(built_from.as_bytes());
-    cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
+    let made = cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
         let folder = scratch.create_dir()?;
         write_sources(folder, folders)?;
@@ -140,7 +141,8 @@ fn program(program: &Program, cache: &Cache, stop: &Stop) -> Result<PathBuf, Err
             .arg(place)
             .args(units);
         run_to_end(&compile, BUILD_LIMIT, stop).map(drop)
-    })
+    })?;
+    made.file("")
 }
 
 /// The probe module for these headers, or a sentence that says why there is none.
@@ -156,22 +158,24 @@ pub(crate) fn xen_probe(
         Ok(headers) => headers,
         Err(reason) => return Ok(Err(reason.clone())),
     };
-    let name = format!("guests/xen-probe-{}", key(headers, stop)?);
-    let refusal = format!("{name}.refused");
-    if let Some(reason) = read_if_there(&cache.path(&refusal))? {
+    let key = key(headers, stop)?;
+    let refusal = format!("{VERDICTS}/xen-probe-{key}");
+    if let Some(reason) = cache.recorded(&refusal)? {
         return Ok(Err(String::from_utf8_lossy(&reason).into_owned()));
     }
-    match cache.entry(&name, stop, |place| {
+    match cache.entry(&format!("guests/xen-probe-{key}"), stop, |place| {
         build_probe(headers, place, cache, stop)
     }) {
-        Ok(module) => Ok(Ok(module)),
+        Ok(module) => Ok(Ok(module.file("")?)),
         Err(Error::Process(error)) => {
             let reason = format!(
                 "the probe does not build for Linux {}: {}",
                 headers.release,
                 first_error(&error.stderr_tail)
             );
-            cache.replace(&refusal, reason.as_bytes())?;
+            if error.is_refusal() {
+                cache.record(&refusal, reason.as_bytes())?;
+            }
             Ok(Err(reason))
         }
         Err(error) => Err(error),
@@ -183,7 +187,7 @@ fn build_probe(headers: &Headers, place: &Path, cache: &Cache, stop: &Stop) -> R
     let folder = scratch.create_dir()?;
     write_sources(folder, XEN_PROBE)?;
     let folder = folder.join("xen-probe");
-    run_to_end(&headers.module_build(&folder), BUILD_LIMIT, stop)?;
+    run_to_end(&headers.module_build(&folder)?, BUILD_LIMIT, stop)?;
     // Without what names the folder that it was built in, two builds are the same module, and so count the same.
     let strip = Run::new(Tool::Strip.program())
         .args(STRIP)
@@ -195,9 +199,9 @@ fn build_probe(headers: &Headers, place: &Path, cache: &Cache, stop: &Stop) -> R
 
 /// The sources, the compiler, and the headers by what makes two kernels' modules differ.
 fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
-    let of_file = |name: &str| {
-        let bytes = fs::read(headers.build_dir.join(name)).unwrap_or_default();
-        sha256_of(&bytes)
+    let of_file = |name: &str| -> Result<String, Error> {
+        let bytes = fs::read(headers.build_dir.file(name)?).unwrap_or_default();
+        Ok(sha256_of(&bytes))
     };
     let built_from = format!(
         "{:?} {STRIP:?} {} {} {:?} {} {}",
@@ -205,8 +209,8 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
         compiler(stop)?,
         headers.release,
         headers.make_arguments,
-        of_file("Module.symvers"),
-        of_file("include/generated/autoconf.h"),
+        of_file("Module.symvers")?,
+        of_file("include/generated/autoconf.h")?,
     );
     Ok(sha256_of(built_from.as_bytes()))
 }

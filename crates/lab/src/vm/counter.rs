@@ -43,7 +43,7 @@ pub(crate) fn obtain(cache: &Cache, stop: &Stop) -> Result<Result<PathBuf, Strin
         Err(Error::Process(error)) => {
             return Ok(Err(format!("the plugin does not build: {error}")));
         }
-        other => other?,
+        other => other?.file("")?,
     };
     let mut argument = plugin.clone().into_os_string();
     argument.push(",check=on");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::apt::Archive;
 use crate::apt::index::Listed;
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub(super) fn assembled(
     cache: &Cache,
     listed: &[Listed],
     stop: &Stop,
-) -> Result<PathBuf, Error> {
+) -> Result<Entry, Error> {
     let digests: String = listed
         .iter()
         .map(|listed| listed.package.sha256.as_str())
@@ -48,14 +48,14 @@ pub(super) fn assembled(
 }
 
 /// The folder for `make -C` within a tree.
-pub(super) fn build_dir(tree: &Path) -> Result<PathBuf, Error> {
-    let found = header_folders(tree)?
+pub(super) fn build_dir(tree: &Entry) -> Result<Entry, Error> {
+    let found = header_folders(tree.path())?
         .into_iter()
         .find(|folder| folder.join(".config").exists());
-    found.ok_or_else(|| {
+    found.map(|folder| tree.below(folder)).ok_or_else(|| {
         Error::bad_file(
             "headers",
-            tree,
+            tree.path(),
             "hold no configured kernel",
             "Debian's linux-headers",
         )
@@ -168,7 +168,7 @@ fn loads(tool: &Path, stop: &Stop) -> Result<bool, Error> {
         Ok(output) => {
             Ok(!output.text().contains("not found") && !output.stderr_tail.contains("not found"))
         }
-        Err(Error::Process(_)) => Ok(false),
+        Err(Error::Process(error)) if error.is_refusal() => Ok(false),
         Err(error) => Err(error),
     }
 }

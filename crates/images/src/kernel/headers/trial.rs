@@ -3,12 +3,12 @@
 //! The verdict is kept for these headers and this compiler, since a build takes a second or more.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::cache::{Cache, read_if_there};
+use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of;
 use crate::error::Error;
+use crate::kernel::VERDICTS;
 use crate::kernel::headers::Headers;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, SearchPath, Tool};
@@ -34,17 +34,17 @@ const OPTIONS: [(&str, &str); 1] = [(
 const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
 /// Arguments of `make` by which this machine's compiler is used, and used within its means.
-pub(super) fn make_arguments(build_dir: &Path, stop: &Stop) -> Result<Vec<String>, Error> {
+pub(super) fn make_arguments(build_dir: &Entry, stop: &Stop) -> Result<Vec<String>, Error> {
     let mut arguments = vec![WITHOUT_BTF.to_owned()];
-    let read = |name| fs::read_to_string(build_dir.join(name)).unwrap_or_default();
-    if let Some(compiler) = compiler(&read(".kernelvariables")) {
+    let read = |name| build_dir.text(name).map(Option::unwrap_or_default);
+    if let Some(compiler) = compiler(&read(".kernelvariables")?) {
         let path = SearchPath::from_env();
         let names = [compiler.clone(), format!("x86_64-linux-gnu-{compiler}")];
         if names.iter().any(|name| path.find(name.as_ref()).is_none()) {
             arguments.push(format!("CC={}", Tool::Gcc.program()));
         }
     }
-    let config = read(".config");
+    let config = read(".config")?;
     for (setting, option) in OPTIONS {
         if config.contains(&format!("\n{setting}=y")) && !knows(option, stop)? {
             arguments.push(format!("{setting}="));
@@ -66,8 +66,8 @@ fn knows(option: &str, stop: &Stop) -> Result<bool, Error> {
     let run = Run::new(Tool::Gcc.program()).args([option, "-E", "-x", "c", "/dev/null"]);
     match run_to_end(&run, PROBE_LIMIT, stop) {
         Ok(_) => Ok(true),
-        Err(Error::Stopped) => Err(Error::Stopped),
-        Err(_) => Ok(false),
+        Err(Error::Process(error)) if error.is_refusal() => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -80,14 +80,24 @@ pub(super) fn verdict(
     if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
         return Ok(Err(missing.to_string()));
     }
-    let name = format!("verdicts/module-{}.json", key(headers, stop)?);
-    let recorded =
-        read_if_there(&cache.path(&name))?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let name = format!("{VERDICTS}/module-{}.json", key(headers, stop)?);
+    let recorded = cache
+        .recorded(&name)?
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(verdict) = recorded {
         return Ok(verdict);
     }
-    let verdict = try_build(headers, cache, stop)?;
-    cache.replace(&name, &serde_json::to_vec(&verdict).unwrap_or_default())?;
+    let verdict = match try_build(headers, cache, stop) {
+        Err(Error::Process(error)) => {
+            let refused = Err(refusal(headers, first_error(&error.stderr_tail)));
+            if !error.is_refusal() {
+                return Ok(refused);
+            }
+            refused
+        }
+        tried => tried?,
+    };
+    cache.record(&name, &serde_json::to_vec(&verdict).unwrap_or_default())?;
     Ok(verdict)
 }
 
@@ -99,7 +109,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
         stop,
     )?
     .text();
-    let release = headers.build_dir.join("include/generated/utsrelease.h");
+    let release = headers.build_dir.file("include/generated/utsrelease.h")?;
     let modified = fs::metadata(&release)
         .and_then(|meta| meta.modified())
         .map_err(Error::io("read", &release))?;
@@ -115,11 +125,10 @@ fn try_build(headers: &Headers, cache: &Cache, stop: &Stop) -> Result<Result<(),
         let path = folder.join(name);
         fs::write(&path, text).map_err(Error::io("write", &path))?;
     }
-    let built = run_to_end(&headers.module_build(folder), TRIAL_LIMIT, stop);
+    let built = run_to_end(&headers.module_build(folder)?, TRIAL_LIMIT, stop);
     match built.map_err(|error| error.or_no_space("build a module in", cache.root())) {
         Ok(_) if folder.join("trial.ko").exists() => Ok(Ok(())),
         Ok(_) => Ok(Err(refusal(headers, "make made no trial.ko"))),
-        Err(Error::Process(error)) => Ok(Err(refusal(headers, first_error(&error.stderr_tail)))),
         Err(error) => Err(error),
     }
 }
@@ -184,9 +193,13 @@ mod tests {
             "#define UTS_RELEASE \"6.1\"\n",
         )
         .unwrap();
-        let reason = crate::kernel::headers::from_build_dir(folder.path(), &cache, &Stop::new())
-            .unwrap()
-            .unwrap_err();
+        let reason = crate::kernel::headers::from_build_dir(
+            Entry::of_user(folder.path()),
+            &cache,
+            &Stop::new(),
+        )
+        .unwrap()
+        .unwrap_err();
         assert!(
             reason.starts_with("this machine cannot build modules for Linux 6.1: make: ***"),
             "{reason}"

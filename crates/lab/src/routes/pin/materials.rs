@@ -86,7 +86,7 @@ fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
         let problem = format!(
             "is Linux {}, which has no {missing}: neither as a module in {} nor built in",
             image.release,
-            root.display()
+            root.path().display()
         );
         return Err(Error::bad_file("--kernel", &image.image, problem, EXPECTED));
     }

@@ -1,0 +1,222 @@
+//! The way to files that something is made from or started with: each is checked before it is handed out.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+
+use super::manifest::{self, Difference, Manifest};
+use super::{MANIFESTS, disk, flat, private, sealed};
+use crate::error::Error;
+
+/// A file or folder: an entry of the cache, or the user's own.
+///
+/// What it hands out of the cache is as it was when the entry was made: kind, owner's mode, size and SHA-256, compared
+/// once for each process. The user's own files are handed out as they are.
+#[derive(Clone)]
+pub struct Entry {
+    path: PathBuf,
+    kept: Option<Arc<Kept>>,
+}
+
+/// An entry that this process has opened. No other process cleans it away while this exists.
+struct Kept {
+    name: String,
+    /// The entry, of which [`Entry::path`] may be a part.
+    place: PathBuf,
+    manifest: Manifest,
+    record: PathBuf,
+    checked: Mutex<Checked>,
+    /// Locked, shared.
+    _in_use: File,
+}
+
+/// What has been compared.
+#[derive(Default)]
+struct Checked {
+    whole: bool,
+    files: BTreeSet<PathBuf>,
+}
+
+impl Entry {
+    /// A file or folder of the user's, which has no record to compare it with.
+    #[must_use]
+    pub fn of_user(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            kept: None,
+        }
+    }
+
+    /// The entry of this name in the cache at `root`; `None` where there is none that was finished.
+    pub(super) fn open(root: &Path, name: &str) -> Result<Option<Self>, Error> {
+        let place = root.join(name);
+        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
+        let folder = private::open(root, parent)?;
+        let records = private::open(root, Path::new(MANIFESTS))?;
+        let (Some(_), Some(records), true) = (folder, records, place.symlink_metadata().is_ok())
+        else {
+            return Ok(None);
+        };
+        let record = root.join(MANIFESTS).join(flat(name));
+        let Some((in_use, text)) = sealed::read(&records, flat(name).as_ref(), &record)? else {
+            return Ok(None);
+        };
+        let Ok(manifest) = serde_json::from_slice(&text) else {
+            return Ok(None);
+        };
+        if !lock_shared(&in_use) {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            path: place.clone(),
+            kept: Some(Arc::new(Kept {
+                name: name.to_owned(),
+                place,
+                manifest,
+                record,
+                checked: Mutex::default(),
+                _in_use: in_use,
+            })),
+        }))
+    }
+
+    /// Where it is. For messages, and to look for names; [`Entry::file`] and [`Entry::whole`] are the ways to its content.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether this is a folder.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// A part of it.
+    #[must_use]
+    pub fn below(&self, folder: impl AsRef<Path>) -> Self {
+        Self {
+            path: manifest::place_of(&self.path, folder.as_ref()),
+            kept: self.kept.clone(),
+        }
+    }
+
+    /// A plain file of it, by its path below it or by its whole path, unchanged since the entry was made. That there is no such file,
+    /// and never was one, is left to the reader to find out.
+    ///
+    /// # Errors
+    /// [`Error::Altered`] when it is not as it was made, and the entry is not used again; [`Error::Io`].
+    pub fn file(&self, below: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        let path = manifest::place_of(&self.path, below.as_ref());
+        let Some(kept) = &self.kept else {
+            return Ok(path);
+        };
+        let below = path.strip_prefix(&kept.place).ok();
+        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let Some(below) = below.filter(|below| below.components().all(is_name)) else {
+            return Err(Error::io("read", &path)(io::Error::other(
+                "is not of this entry",
+            )));
+        };
+        let mut checked = kept.checked();
+        if !checked.whole && !checked.files.contains(below) {
+            kept.refuse(kept.manifest.difference_of(&kept.place, below)?)?;
+            checked.files.insert(below.to_path_buf());
+        }
+        Ok(path)
+    }
+
+    /// The text of such a file; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Entry::file`].
+    pub fn text(&self, below: impl AsRef<Path>) -> Result<Option<String>, Error> {
+        let path = self.file(below)?;
+        let text = super::read_if_there(&path)?
+            .map(String::from_utf8)
+            .transpose();
+        text.map_err(|error| Error::io("read", path)(io::Error::other(error)))
+    }
+
+    /// All of it, unchanged since the entry was made.
+    ///
+    /// # Errors
+    /// As [`Entry::file`].
+    pub fn whole(&self) -> Result<&Path, Error> {
+        if let Some(kept) = &self.kept {
+            let mut checked = kept.checked();
+            if !checked.whole {
+                kept.refuse(kept.manifest.difference(&kept.place)?)?;
+                checked.whole = true;
+            }
+        }
+        Ok(&self.path)
+    }
+
+    /// This process has just made and read all of it.
+    pub(super) fn just_made(self) -> Self {
+        if let Some(kept) = &self.kept {
+            kept.checked().whole = true;
+        }
+        self
+    }
+}
+
+impl Kept {
+    fn checked(&self) -> MutexGuard<'_, Checked> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An entry that differs loses its record, and with it its place among the entries: it is made anew.
+    fn refuse(&self, difference: Option<Difference>) -> Result<(), Error> {
+        let Some(difference) = difference else {
+            return Ok(());
+        };
+        disk::remove(&self.record);
+        Err(Error::Altered {
+            entry: self.name.clone(),
+            file: manifest::place_of(&self.place, &difference.file),
+            how: difference.how,
+        })
+    }
+}
+
+/// Takes the lock that keeps the entry from being cleaned away, unless that happens now, and notes the use.
+fn lock_shared(record: &File) -> bool {
+    let locked = rustix::fs::flock(record, FlockOperation::NonBlockingLockShared).is_ok();
+    let linked = rustix::fs::fstat(record).is_ok_and(|stat| stat.st_nlink > 0);
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let same = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_OMIT,
+    };
+    let times = Timestamps {
+        last_access: same,
+        last_modification: now,
+    };
+    // A time that cannot be set makes the entry look older: cleaning it costs time, nothing else.
+    let _unset = rustix::fs::futimens(record, &times);
+    locked && linked
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Entry {}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
+}

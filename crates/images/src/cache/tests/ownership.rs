@@ -1,0 +1,169 @@
+//! A cache that others could have written is refused by name.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+use super::*;
+
+fn refusal(root: &Path) -> String {
+    let error = Cache::open_at(root, &Stop::new()).unwrap_err();
+    assert_eq!(error.class(), Class::Environment, "{error}");
+    error.to_string()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A uid that is not this process's, where it may give files away.
+fn give_away(path: &Path) -> bool {
+    rustix::process::geteuid().is_root() && chown(path, Some(65534), None).is_ok()
+}
+
+#[test]
+fn folders_are_private_whatever_the_umask() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("above/cache");
+    // The umask is the process's, hence a process of its own.
+    let program = std::env::current_exe().unwrap();
+    for umask in ["0000", "0277"] {
+        let script = format!(
+            "umask {umask}; exec \"$0\" --exact --ignored {}",
+            module_path!().split_once("::").unwrap().1.to_owned() + "::makes_a_cache"
+        );
+        let made = Command::new("sh")
+            .args(["-c", &script])
+            .arg(&program)
+            .env("MADE_CACHE", &root)
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stdout)
+        );
+        for below in ["", "tmp", "locks", "manifests", "kind", "kind/of"] {
+            let mode = fs::metadata(root.join(below)).unwrap().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{umask} {below}");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "run by folders_are_private_whatever_the_umask"]
+fn makes_a_cache() {
+    let Some(root) = std::env::var_os("MADE_CACHE") else {
+        return;
+    };
+    let cache = Cache::open_at(Path::new(&root), &Stop::new()).unwrap();
+    cache.record("kind/of/one", b"x").unwrap();
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_refused_with_what_to_do() {
+    for below in ["", "tmp", "locks", "manifests"] {
+        for mode in [0o770, 0o702] {
+            let (_folder, cache) = opened();
+            let root = cache.root().to_path_buf();
+            drop(cache);
+            set_mode(&root.join(below), mode);
+            let text = refusal(&root);
+            assert!(
+                text.contains("can be written by others") && text.contains("chmod -R go-w"),
+                "{text}"
+            );
+            assert!(root::look_at(&root).is_err(), "doctor accepts {below}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_in_a_folder_that_others_can_write_to_is_refused() {
+    let (_folder, cache) = opened();
+    make(&cache, "kind/one", "x");
+    cache.record("records/one", b"x").unwrap();
+    let cache = Cache::open_at(cache.root(), &Stop::new()).unwrap();
+    for below in ["kind", "records"] {
+        set_mode(&cache.path(below), 0o777);
+    }
+    let refused = cache
+        .entry("kind/one", &Stop::new(), |_| panic!("made"))
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("kind can be written by others"),
+        "{refused}"
+    );
+    assert!(cache.recorded("records/one").is_err());
+    assert!(cache.record("records/one", b"y").is_err());
+}
+
+#[test]
+fn a_cache_of_another_user_is_refused_and_under_sudo_says_whose_it_is() {
+    let (_folder, cache) = opened();
+    let root = cache.root().to_path_buf();
+    drop(cache);
+    if !give_away(&root) {
+        pagetoll_test_support::skip!("only root can give files away");
+    }
+    let text = refusal(&root);
+    assert!(text.contains("belongs to uid 65534"), "{text}");
+    assert!(
+        text.contains("set PAGETOLL_CACHE to a folder of your own"),
+        "{text}"
+    );
+    assert!(root::look_at(&root).is_err());
+    let program = std::env::current_exe().unwrap();
+    let test = module_path!().split_once("::").unwrap().1.to_owned() + "::says_that_sudo_was_used";
+    let said = Command::new(program)
+        .args(["--exact", "--ignored", &test])
+        .env("SUDO_UID", "65534")
+        .env("FOREIGN_CACHE", &root)
+        .output()
+        .unwrap();
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stdout)
+    );
+}
+
+#[test]
+#[ignore = "run by a_cache_of_another_user_is_refused_and_under_sudo_says_whose_it_is"]
+fn says_that_sudo_was_used() {
+    let Some(root) = std::env::var_os("FOREIGN_CACHE") else {
+        return;
+    };
+    let text = refusal(Path::new(&root));
+    assert!(
+        text.contains("who called sudo, not to root; run without sudo"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_symbolic_link_in_the_way_of_an_entry_is_refused_and_its_target_kept() {
+    let (_folder, cache) = opened();
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), cache.path("kind")).unwrap();
+    let make = |path: &Path| fs::write(path, "x").map_err(Error::io("write", path));
+    let refused = cache.entry("kind/one", &Stop::new(), make).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("kind in the cache is not a folder of its own"),
+        "{refused}"
+    );
+    assert!(cache.record("kind/two", b"x").is_err());
+    assert_eq!(children(elsewhere.path()), 0);
+}
+
+#[test]
+fn the_root_may_be_reached_through_a_symbolic_link() {
+    let (folder, cache) = opened();
+    let link = folder.path().join("link");
+    symlink(cache.root(), &link).unwrap();
+    let through = Cache::open_at(&link, &Stop::new()).unwrap();
+    assert_eq!(through.root(), cache.root());
+}
