@@ -10,14 +10,15 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::Billed;
-use pagetoll_bill::{Backend, Defaults, Draft, Evidence, Inputs, Limits, Route, Unit};
+use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Spec, Terms, Unit};
 use pagetoll_units::Pages;
 
 use crate::bill::image;
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::request::{Bench, Terms, pages_mib};
+use crate::kernels::KernelBuilder;
+use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -28,26 +29,30 @@ use pagetoll_images::tools::{self, Images};
 pub use check::check;
 use guest::{Found, Kernel, Programs};
 
-/// Limits: 1 GiB of pages, and more runs than are of use. Default: 16 MiB, of which each page costs tens of thousands of
-/// instructions several times.
-pub(crate) const TERMS: Terms = Terms {
-    defaults: Defaults {
-        pages: Pages(4096),
-        batches: &[1],
-        runs: 1,
-    },
-    limits: Limits {
-        pages: Pages(1 << 18),
-        batch: 1,
-        runs: 100,
-    },
-    timeout,
+/// At most 1 GiB of pages, and more runs than are of use. By default 16 MiB, of which each page costs tens of thousands
+/// of instructions several times.
+const TERMS: Terms = Terms {
+    pages: Pages(4096),
+    most_pages: Pages(1 << 18),
+    most_runs: 100,
+    ..Terms::SINGLE
 };
 
 /// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
 /// longest step takes.
 fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
+}
+
+/// Resolves an order.
+///
+/// # Errors
+/// As [`Request::new`].
+pub(crate) fn request(
+    spec: &Spec,
+    builder: Option<&'static dyn KernelBuilder>,
+) -> Result<Request, BackendError> {
+    Request::new(spec, &TERMS, timeout, builder)
 }
 
 /// What a reader should know of every bill of this route.

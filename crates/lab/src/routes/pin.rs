@@ -19,7 +19,7 @@ use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{AddressWidth, Wanted};
 use pagetoll_bill::{
-    Backend, Defaults, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec, Unit,
+    Backend, Draft, Evidence, Inputs, Order, Route, Row, Spec, Terms, Unit,
 };
 use pagetoll_units::Pages;
 
@@ -39,19 +39,13 @@ use pagetoll_images::tools::{self, Images};
 use collect::{OfKernel, Work};
 use materials::{Kernel, Programs};
 
-/// What the lab can take: pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB
-/// page; more runs than are of use.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 17),
-    batch: 1,
-    runs: 100,
-};
-
-/// 256 MiB. No mechanism of the route takes a batch.
-const DEFAULTS: Defaults = Defaults {
+/// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
+/// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
+const TERMS: Terms = Terms {
     pages: Pages(65_536),
-    batches: &[1],
-    runs: 1,
+    most_pages: Pages(1 << 17),
+    most_runs: 100,
+    ..Terms::SINGLE
 };
 
 /// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
@@ -81,7 +75,7 @@ impl Request {
     /// A number out of range, an unknown mechanism or kernel, a file in place of a folder.
     pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
         let lab = &spec.lab;
-        let order = spec.order(Backend::Lab, DEFAULTS, LIMITS)?;
+        let order = spec.order(Backend::Lab, &TERMS)?;
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             order,
