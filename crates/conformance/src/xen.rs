@@ -11,7 +11,7 @@ use crate::script;
 
 pub use answer::{Answer, Answered, Frames, describe};
 pub use case::{
-    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
+    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
 };
 pub use parse::parse;
 

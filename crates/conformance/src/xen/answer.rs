@@ -55,7 +55,7 @@ pub fn describe(case: &Case, answered: &Answered) -> Vec<String> {
 
 fn one(case: &Case, operation: &Operation, answer: &Answer, frames: &Frames) -> String {
     match operation {
-        Operation::MmuUpdate { .. } | Operation::MmuExtOp { .. } => {
+        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) => {
             format!("{} done {}", code(answer.code), answer.done)
         }
         Operation::UpdateVaMapping { .. } | Operation::Multicall(_) => code(answer.code),

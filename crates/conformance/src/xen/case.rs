@@ -133,31 +133,26 @@ pub enum Native {
     },
 }
 
+/// A hypercall on an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<Request, Domain> {
+    /// The array; a request without meaning follows it.
+    pub requests: Vec<Request>,
+    /// The `count` argument; cases pass other lengths than the array's.
+    pub count: u32,
+    /// What the done counter holds before.
+    pub done: u32,
+    /// The domain argument.
+    pub domain: Domain,
+}
+
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// `mmu_update`.
-    MmuUpdate {
-        /// The array; a request without meaning follows it.
-        requests: Vec<Update>,
-        /// The `count` argument; cases pass other lengths than the array's.
-        count: u32,
-        /// What the done counter holds before.
-        done: u32,
-        /// The whole domain argument.
-        domain: u32,
-    },
-    /// `mmuext_op`.
-    MmuExtOp {
-        /// The array; a request without meaning follows it.
-        requests: Vec<Ext>,
-        /// The `count` argument; cases pass other lengths than the array's.
-        count: u32,
-        /// What the done counter holds before.
-        done: u32,
-        /// The domain that the frames belong to.
-        domain: u16,
-    },
+    /// `mmu_update`, with the whole domain argument.
+    MmuUpdate(Batch<Update, u32>),
+    /// `mmuext_op`, with the domain that the frames belong to.
+    MmuExtOp(Batch<Ext, u16>),
     /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
     UpdateVaMapping {
         /// The linear address whose entry is set.

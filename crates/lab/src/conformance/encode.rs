@@ -104,23 +104,13 @@ pub(super) fn frames(case: &Case, numbers: &[u64]) -> Vec<(Symbol, u64)> {
 
 fn encode(operation: &Operation) -> (Step, Vec<Request>) {
     match operation {
-        Operation::MmuUpdate {
-            requests,
-            count,
-            done,
-            domain,
-        } => {
-            let step = call(1, *count, *done, *domain);
-            (step, requests.iter().map(update).collect())
+        Operation::MmuUpdate(batch) => {
+            let step = call(1, batch.count, batch.done, batch.domain);
+            (step, batch.requests.iter().map(update).collect())
         }
-        Operation::MmuExtOp {
-            requests,
-            count,
-            done,
-            domain,
-        } => {
-            let step = call(2, *count, *done, u32::from(*domain));
-            (step, requests.iter().map(ext).collect())
+        Operation::MmuExtOp(batch) => {
+            let step = call(2, batch.count, batch.done, u32::from(batch.domain));
+            (step, batch.requests.iter().map(ext).collect())
         }
         Operation::UpdateVaMapping {
             at,

@@ -7,12 +7,14 @@ use pagetoll_backend::Error;
 use pagetoll_bill::spec::{AddressWidth, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
-use super::guest::{self, Job, Manner};
-use super::{check_tools, materials, plan};
+use super::materials::Materials;
+use super::plan;
 use crate::conformance::TIMEOUT;
 use crate::error::LabError;
 use crate::guest::report::{PinCase, Report};
+use crate::guest::step;
 use crate::kernels::{self, check_folder};
+use crate::native::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode, XenOptions};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -70,23 +72,25 @@ pub fn run(
     check_tools(std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases);
     host::require_memory(machine.memory_mib(), NAME)?;
-    let programs = materials::programs(*surroundings)?;
     let sources = std::slice::from_ref(&request.kernel);
-    let found = materials::kernels(sources, request.freshness, *surroundings)?;
-    let job = Job {
-        name: NAME.to_owned(),
-        kernel: &found[0],
+    let materials = Materials::obtain(sources, request.freshness, *surroundings)?;
+    let boot = NativeBoot {
+        name: NAME,
+        kernel: &materials.kernels[0],
+        programs: &materials.programs,
         machine,
-        steps: plan::conformance(CASES),
-        file: Some((CASES, encoded(cases))),
-    };
-    let manner = Manner {
+        probe_order: step::order(&plan::conformance(CASES)),
+        last: &[],
+        file: Some(NamedText {
+            name: CASES,
+            text: &encoded(cases),
+        }),
         timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = guest::run(&job, &programs, manner, *surroundings, phase.as_mut())?;
+    let harvest = boot.run(*surroundings, phase.as_mut())?;
     understood(cases, &harvest.reports)
 }
 
@@ -131,25 +135,18 @@ const NO_MEMORY: usize = 99;
 
 fn line(call: Call) -> String {
     match call {
-        Call::Map {
-            memory,
-            offset,
-            iova,
-            size,
-            argument,
-        } => format!(
-            "map {} {offset:x} {iova:x} {size:x} {:x} {:x}\n",
-            memory.unwrap_or(NO_MEMORY),
-            argument.flags,
-            argument.argsz
+        Call::Map(map) => format!(
+            "map {} {:x} {:x} {:x} {:x} {:x}\n",
+            map.memory.unwrap_or(NO_MEMORY),
+            map.offset,
+            map.iova,
+            map.size,
+            map.argument.flags,
+            map.argument.argsz
         ),
-        Call::Unmap {
-            iova,
-            size,
-            argument,
-        } => format!(
-            "unmap {iova:x} {size:x} {:x} {:x}\n",
-            argument.flags, argument.argsz
+        Call::Unmap(unmap) => format!(
+            "unmap {:x} {:x} {:x} {:x}\n",
+            unmap.iova, unmap.size, unmap.argument.flags, unmap.argument.argsz
         ),
         Call::Read { iova } => format!("read {iova:x}\n"),
         Call::Write {
