@@ -198,7 +198,11 @@ fn check_numbers(asked: &Order, terms: &Terms) -> Result<(), OrderError> {
     if asked.batches.is_empty() {
         return Err(OrderError::Empty("--batch"));
     }
-    match asked.batches.iter().find(|&&b| b == 0 || b > terms.most_batch) {
+    match asked
+        .batches
+        .iter()
+        .find(|&&b| b == 0 || b > terms.most_batch)
+    {
         Some(&given) => Err(OrderError::Batch {
             given,
             most: terms.most_batch,

@@ -11,7 +11,7 @@ use pagetoll_conformance::{Answer, Answered, Case, Frames};
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::guest::initramfs::{self, Member};
+use crate::guest::initramfs::Initramfs;
 use crate::guest::report::{CaseRun, Report};
 use crate::guest::step::{self, Step};
 use crate::kernels::{self, check_folder};
@@ -95,7 +95,7 @@ pub fn run(
 ) -> Result<Ran, LabError> {
     check_host(request)?;
     let materials = request.sources().obtain(*surroundings)?;
-    let initramfs = initramfs(&materials, cases, *surroundings)?;
+    let initramfs = initramfs(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot(
@@ -132,30 +132,21 @@ fn no_probe(kernel: &KernelImage, reason: &str) -> Error {
     }
 }
 
-fn initramfs(
-    materials: &Materials,
-    cases: &[Case],
-    surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, Error> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(Error::io("read", path));
+fn initramfs(materials: &Materials, cases: &[Case]) -> Result<Vec<u8>, Error> {
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
-    let (init, probe) = (read(&materials.init)?, read(probe)?);
+    let probe = std::fs::read(probe).map_err(Error::io("read", probe))?;
     let order = step::order(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
-    let numbers: String = cases
-        .iter()
-        .enumerate()
+    let numbers = cases.iter().enumerate();
+    let numbers: String = numbers
         .map(|(index, case)| encode::case(index, case))
         .collect();
-    let member = |name, mode, bytes| Member { name, mode, bytes };
-    let members = [
-        member("init", 0o755, init.as_slice()),
-        member("order", 0o644, order.as_bytes()),
-        member(CASES, 0o644, numbers.as_bytes()),
-        member(MODULE, 0o644, probe.as_slice()),
-    ];
-    let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
+    let mut initramfs = Initramfs::default();
+    initramfs.program("init", &materials.init)?;
+    initramfs.file("order", order.into_bytes());
+    initramfs.file(CASES, numbers.into_bytes());
+    initramfs.file(MODULE, probe);
+    initramfs.archive()
 }
 
 fn boot(
