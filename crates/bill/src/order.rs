@@ -222,8 +222,7 @@ mod tests {
         most_pages: Pages(1 << 20),
         batches: &[32, 1, 32],
         most_batch: 512,
-        runs: 1,
-        most_runs: 100,
+        ..Terms::SINGLE
     };
 
     fn ordered(spec: &Spec) -> Result<Order, OrderError> {

@@ -182,20 +182,14 @@ impl Bench {
                 let requests = batch.requests.iter().map(|ext| self.ext(ext)).chain([end]);
                 Prepared::Ext(of_case(batch, requests), DomainId(batch.domain))
             }
-            Operation::UpdateVaMapping {
-                at,
-                value,
-                flush_type,
-                flush,
-                domain,
-            } => Prepared::Va(VaMapping {
-                address: match at {
-                    At::Page(symbol) => self.xen.direct(self.mfn(*symbol)),
-                    At::Address(address) => VirtualAddress(*address),
+            Operation::UpdateVaMapping(update) => Prepared::Va(VaMapping {
+                address: match update.at {
+                    At::Page(symbol) => self.xen.direct(self.mfn(symbol)),
+                    At::Address(address) => VirtualAddress(address),
                 },
-                value: PageTableEntry(self.word(*value)),
-                flush: (flush_kind(*flush_type), targets(*flush)),
-                domain: domain.map(DomainId),
+                value: PageTableEntry(self.word(update.value)),
+                flush: (flush_kind(update.flush_type), targets(update.flush)),
+                domain: update.domain.map(DomainId),
             }),
             Operation::Multicall(_) | Operation::Native { .. } | Operation::MachineToPhys(_) => {
                 return None;

@@ -146,6 +146,21 @@ pub struct Batch<Request, Domain> {
     pub domain: Domain,
 }
 
+/// An entry that is set by the address that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VaUpdate {
+    /// The linear address whose entry is set.
+    pub at: At,
+    /// The entry's new value.
+    pub value: Value,
+    /// The low two bits of the flags.
+    pub flush_type: u32,
+    /// The rest of the flags.
+    pub flush: Flush,
+    /// The domain that the frame belongs to.
+    pub domain: Option<u16>,
+}
+
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -154,18 +169,7 @@ pub enum Operation {
     /// `mmuext_op`, with the domain that the frames belong to.
     MmuExtOp(Batch<Ext, u16>),
     /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
-    UpdateVaMapping {
-        /// The linear address whose entry is set.
-        at: At,
-        /// The entry's new value.
-        value: Value,
-        /// The low two bits of the flags.
-        flush_type: u32,
-        /// The rest of the flags.
-        flush: Flush,
-        /// The domain that the frame belongs to.
-        domain: Option<u16>,
-    },
+    UpdateVaMapping(VaUpdate),
     /// The next so many steps, all hypercalls, go as one.
     Multicall(usize),
     /// An instruction that the guest executes on the entry.

@@ -1,7 +1,8 @@
 //! Reads scripts. The format: `conformance/README.md`.
 
 use super::case::{
-    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
+    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
+    VaUpdate, Value,
 };
 use super::names::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
 use crate::script::{self, ScriptError};
@@ -51,7 +52,7 @@ fn check_multicalls(case: &Case) -> Result<(), Problem> {
 fn is_call(operation: &Operation) -> bool {
     matches!(
         operation,
-        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) | Operation::UpdateVaMapping { .. }
+        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) | Operation::UpdateVaMapping(_)
     )
 }
 
@@ -322,13 +323,13 @@ impl Words<'_> {
             Some("3") => 3,
             Some(_) => return Err("flush: expected none, tlb, invlpg or 3".to_owned()),
         };
-        Ok(Operation::UpdateVaMapping {
+        Ok(Operation::UpdateVaMapping(VaUpdate {
             at,
             value: self.value(value)?,
             flush_type,
             flush: self.flush()?,
             domain: self.domain("dom")?,
-        })
+        }))
     }
 
     fn flush(&self) -> Result<Flush, Problem> {

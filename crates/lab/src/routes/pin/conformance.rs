@@ -9,9 +9,9 @@ use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemorySh
 
 use super::materials::Materials;
 use super::plan;
-use crate::conformance::TIMEOUT;
+use crate::conformance::{Next, Ran, TIMEOUT};
 use crate::error::LabError;
-use crate::guest::report::{PinCase, Report};
+use crate::guest::report::{Hello, PinCase, Report};
 use crate::guest::step;
 use crate::kernels::{self, check_folder};
 use crate::native::{NamedText, NativeBoot, check_tools};
@@ -51,15 +51,6 @@ impl Request {
     }
 }
 
-/// What the kernel answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// Its version.
-    pub linux: String,
-    /// For each case, in order.
-    pub answered: Vec<Answered>,
-}
-
 /// Runs the cases.
 ///
 /// # Errors
@@ -68,7 +59,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran, LabError> {
+) -> Result<Ran<Answered>, LabError> {
     check_tools(std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases);
     host::require_memory(machine.memory_mib(), NAME)?;
@@ -91,7 +82,16 @@ pub fn run(
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot.run(*surroundings, phase.as_mut())?;
-    understood(cases, &harvest.reports)
+    let reports = &harvest.reports;
+    Ran::of(
+        cases,
+        reports,
+        Hello::linux_version,
+        |report, next| match report {
+            Report::PinCase(ran) => Some(answered(next, ran)),
+            _ => None,
+        },
+    )
 }
 
 fn machine(cases: &[Case]) -> Machine {
@@ -157,47 +157,12 @@ fn line(call: Call) -> String {
     }
 }
 
-fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
-    let mut ran = Ran {
-        linux: String::new(),
-        answered: Vec::with_capacity(cases.len()),
-    };
-    for report in reports {
-        match report {
-            Report::Hello(hello) => ran.linux = hello.linux_version(),
-            Report::PinCase(case) => ran
-                .answered
-                .push(answered(cases, case, ran.answered.len())?),
-            _ => {}
-        }
-    }
-    if ran.answered.len() == cases.len() {
-        return Ok(ran);
-    }
-    let (done, all) = (ran.answered.len(), cases.len());
-    Err(malformed(format!("{done} of {all} cases were answered")))
-}
-
-fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, LabError> {
-    let case = cases.get(ran.index).filter(|_| ran.index == expected);
-    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", ran.index)))?;
-    if ran.answers.len() != case.steps.len() {
-        return Err(malformed(format!(
-            "case {} was not answered whole",
-            case.name
-        )));
-    }
+fn answered(next: Next<'_, Case>, ran: &PinCase) -> Result<Answered, LabError> {
+    next.answered_by(ran.index, ran.answers.len())?;
     let answer = |&(errno, value, locked): &(i32, u64, u64)| Answer {
         errno,
         value,
         locked,
     };
     Ok(ran.answers.iter().map(answer).collect())
-}
-
-fn malformed(problem: String) -> LabError {
-    LabError::Malformed {
-        boot: NAME.to_owned(),
-        problem,
-    }
 }
