@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 use crate::check::{Check, Verdict};
@@ -83,10 +84,10 @@ impl Draft {
 }
 
 /// A bill. No two rows have the same key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(into = "BillForm", try_from = "BillForm")]
-pub struct Bill {
-    /// The version of the JSON form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Bill")]
+pub struct Bill<O = Order, R = Row> {
+    /// The version of this form.
     pub schema: Schema,
     /// The route that was billed.
     pub route: Route,
@@ -98,17 +99,21 @@ pub struct Bill {
     pub unit: Unit,
     /// How far the figures can be trusted.
     pub evidence: Evidence,
-    /// Versions of what was run, by component.
+    /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
     pub stack: BTreeMap<String, String>,
     /// What was run, with all defaults resolved.
-    pub order: Order,
-    /// In the order in which they are read.
-    pub rows: Vec<Row>,
+    pub order: O,
+    /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring.
+    pub rows: Vec<R>,
     /// What a reader should know of these figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// What exactly was run, when and by which command.
     pub provenance: Provenance,
 }
+
+/// A bill as it is read: mechanisms are names, which mean something on the bill's route alone.
+type BillForm = Bill<OrderForm, RowForm>;
 
 impl Bill {
     /// The row of that key.
@@ -130,35 +135,6 @@ pub(crate) fn checks_of(row: &Row) -> impl Iterator<Item = &Check> {
     row.checks.iter().filter(|check| !row.is_control_of(check))
 }
 
-/// A bill, as JSON has it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Bill")]
-struct BillForm {
-    /// The version of this form.
-    schema: Schema,
-    /// The route that was billed.
-    route: Route,
-    /// Where the route was run.
-    backend: Backend,
-    /// Why there: as ordered, or the best evidence that the machine gives.
-    backend_reason: String,
-    /// What costs are counted in.
-    unit: Unit,
-    /// How far the figures can be trusted.
-    evidence: Evidence,
-    /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
-    stack: BTreeMap<String, String>,
-    /// What was run, with all defaults resolved.
-    order: OrderForm,
-    /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring.
-    rows: Vec<RowForm>,
-    /// What a reader should know of these figures.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<String>,
-    /// What exactly was run, when and by which command.
-    provenance: Provenance,
-}
-
 /// What is wrong with a bill that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BillError {
@@ -170,15 +146,21 @@ pub enum BillError {
     Row(#[from] RowError),
 }
 
-impl TryFrom<BillForm> for Bill {
-    type Error = BillError;
+impl<'de> Deserialize<'de> for Bill {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let form = BillForm::deserialize(deserializer)?;
+        form.into_bill().map_err(D::Error::custom)
+    }
+}
 
-    fn try_from(form: BillForm) -> Result<Self, BillError> {
+impl BillForm {
+    fn into_bill(self) -> Result<Bill, BillError> {
+        let form = self;
         let route = form.route;
         let rows = form.rows.into_iter().map(|row| row.into_row(route));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         check_keys(&rows)?;
-        Ok(Self {
+        Ok(Bill {
             schema: form.schema,
             route,
             backend: form.backend,
@@ -200,24 +182,6 @@ fn check_keys(rows: &[Row]) -> Result<(), RowError> {
     match rows.iter().find(|row| !seen.insert(&row.key)) {
         Some(row) => Err(RowError::Twice(row.key.to_string())),
         None => Ok(()),
-    }
-}
-
-impl From<Bill> for BillForm {
-    fn from(bill: Bill) -> Self {
-        Self {
-            schema: bill.schema,
-            route: bill.route,
-            backend: bill.backend,
-            backend_reason: bill.backend_reason,
-            unit: bill.unit,
-            evidence: bill.evidence,
-            stack: bill.stack,
-            order: OrderForm::from(&bill.order),
-            rows: bill.rows.iter().map(RowForm::from).collect(),
-            notes: bill.notes,
-            provenance: bill.provenance,
-        }
     }
 }
 

@@ -8,15 +8,33 @@ use thiserror::Error;
 use crate::kinds::{Backend, System};
 use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 
-/// What a backend can take.
+/// The numbers that a kind of bill takes, and those that it takes where an order does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Upper bound of `--pages`.
+pub struct Terms {
+    /// Pages of each row.
     pub pages: Pages,
+    /// Upper bound of `--pages`.
+    pub most_pages: Pages,
+    /// Pages at once.
+    pub batches: &'static [u32],
     /// Upper bound of `--batch`.
-    pub batch: u32,
-    /// Upper bound of `--runs`.
+    pub most_batch: u32,
+    /// Independent repetitions.
     pub runs: u32,
+    /// Upper bound of `--runs`.
+    pub most_runs: u32,
+}
+
+impl Terms {
+    /// A page, by itself, once: what routes without batches and backends without noise refine.
+    pub const SINGLE: Self = Self {
+        pages: Pages(1),
+        most_pages: Pages(1),
+        batches: &[1],
+        most_batch: 1,
+        runs: 1,
+        most_runs: 1,
+    };
 }
 
 /// Why an order was refused.
@@ -55,15 +73,17 @@ pub enum OrderError {
 }
 
 /// A validated order: mechanisms exist, batches are sorted and unique, everything is within limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Order {
-    /// Pages, or operations, of each row and run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Order")]
+pub struct Order<M = Mechanism> {
+    /// Pages per row.
+    #[schemars(with = "u64")]
     pub pages: Pages,
     /// Batches of the mechanisms that take several pages at once.
     pub batches: Vec<u32>,
-    /// Mechanisms, in the route's order.
-    pub mechanisms: Vec<Mechanism>,
-    /// Independent repetitions of every row.
+    /// Names of the mechanisms.
+    pub mechanisms: Vec<M>,
+    /// Independent repetitions.
     pub runs: u32,
 }
 
@@ -91,9 +111,9 @@ impl Order {
     /// The order with its batches sorted and unique, where everything is within limits.
     ///
     /// # Errors
-    /// A number out of `limits`, or no batch at all.
-    pub fn within(mut self, limits: Limits) -> Result<Self, OrderError> {
-        check_numbers(&self, limits)?;
+    /// A number out of the terms' bounds, or no batch at all.
+    pub fn within(mut self, terms: &Terms) -> Result<Self, OrderError> {
+        check_numbers(&self, terms)?;
         self.batches.sort_unstable();
         self.batches.dedup();
         Ok(self)
@@ -147,20 +167,8 @@ fn exists<M: RouteMechanism>(mechanism: M, system: System) -> bool {
     mechanism.properties().systems.contains(&system)
 }
 
-/// An order as JSON has it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Order")]
-pub(crate) struct OrderForm {
-    /// Pages per row.
-    #[schemars(with = "u64")]
-    pages: Pages,
-    /// Batches of the mechanisms that take several pages at once.
-    batches: Vec<u32>,
-    /// Names of the mechanisms.
-    mechanisms: Vec<String>,
-    /// Independent repetitions.
-    runs: u32,
-}
+/// An order as it is read: what its names mean depends on the bill's route.
+pub(crate) type OrderForm = Order<String>;
 
 impl OrderForm {
     pub(crate) fn into_order(self, route: Route) -> Result<Order, UnknownMechanism> {
@@ -174,41 +182,30 @@ impl OrderForm {
     }
 }
 
-impl From<&Order> for OrderForm {
-    fn from(order: &Order) -> Self {
-        let names = order
-            .mechanisms
-            .iter()
-            .map(|mechanism| mechanism.name().to_owned());
-        Self {
-            pages: order.pages,
-            batches: order.batches.clone(),
-            mechanisms: names.collect(),
-            runs: order.runs,
-        }
-    }
-}
-
-fn check_numbers(asked: &Order, limits: Limits) -> Result<(), OrderError> {
-    if asked.pages.get() == 0 || asked.pages > limits.pages {
+fn check_numbers(asked: &Order, terms: &Terms) -> Result<(), OrderError> {
+    if asked.pages.get() == 0 || asked.pages > terms.most_pages {
         return Err(OrderError::Pages {
             given: asked.pages.get(),
-            most: limits.pages.get(),
+            most: terms.most_pages.get(),
         });
     }
-    if asked.runs == 0 || asked.runs > limits.runs {
+    if asked.runs == 0 || asked.runs > terms.most_runs {
         return Err(OrderError::Runs {
             given: asked.runs,
-            most: limits.runs,
+            most: terms.most_runs,
         });
     }
     if asked.batches.is_empty() {
         return Err(OrderError::Empty("--batch"));
     }
-    match asked.batches.iter().find(|&&b| b == 0 || b > limits.batch) {
+    match asked
+        .batches
+        .iter()
+        .find(|&&b| b == 0 || b > terms.most_batch)
+    {
         Some(&given) => Err(OrderError::Batch {
             given,
-            most: limits.batch,
+            most: terms.most_batch,
         }),
         None => Ok(()),
     }
@@ -218,21 +215,18 @@ fn check_numbers(asked: &Order, limits: Limits) -> Result<(), OrderError> {
 mod tests {
     use super::*;
     use crate::route::{Fault, Unmap};
-    use crate::spec::{Defaults, Spec};
+    use crate::spec::Spec;
 
-    const LIMITS: Limits = Limits {
-        pages: Pages(1 << 20),
-        batch: 512,
-        runs: 100,
-    };
-    const DEFAULTS: Defaults = Defaults {
+    const TERMS: Terms = Terms {
         pages: Pages(16_384),
+        most_pages: Pages(1 << 20),
         batches: &[32, 1, 32],
-        runs: 1,
+        most_batch: 512,
+        ..Terms::SINGLE
     };
 
     fn ordered(spec: &Spec) -> Result<Order, OrderError> {
-        spec.order(Backend::Lab, DEFAULTS, LIMITS)
+        spec.order(Backend::Lab, &TERMS)
     }
 
     fn naming(route: Route, names: &[&str]) -> Order {

@@ -8,7 +8,7 @@ use pagetoll_units::Pages;
 use crate::kinds::Backend;
 use crate::names::names;
 use crate::options::Opt;
-use crate::order::{Limits, Order, OrderError};
+use crate::order::{Order, OrderError, Terms};
 use crate::route::Route;
 use crate::row::Folio;
 
@@ -228,17 +228,6 @@ pub struct Spec {
     pub lab: LabSpec,
 }
 
-/// What a backend takes where an order does not say.
-#[derive(Clone, Copy, Debug)]
-pub struct Defaults {
-    /// Pages of each row.
-    pub pages: Pages,
-    /// Pages at once.
-    pub batches: &'static [u32],
-    /// Independent repetitions.
-    pub runs: u32,
-}
-
 impl Spec {
     /// An order that says nothing but the route.
     #[must_use]
@@ -260,22 +249,15 @@ impl Spec {
     /// What a backend runs of it.
     ///
     /// # Errors
-    /// A number out of `limits`, an unknown mechanism, or no batch at all.
-    pub fn order(
-        &self,
-        backend: Backend,
-        defaults: Defaults,
-        limits: Limits,
-    ) -> Result<Order, OrderError> {
-        let pages = self.pages.unwrap_or(defaults.pages);
-        let batches = self.batches.as_deref().unwrap_or(defaults.batches);
+    /// A number out of the terms' bounds, an unknown mechanism, or no batch at all.
+    pub fn order(&self, backend: Backend, terms: &Terms) -> Result<Order, OrderError> {
         let order = Order {
-            pages,
-            batches: batches.to_vec(),
+            pages: self.pages.unwrap_or(terms.pages),
+            batches: self.batches.as_deref().unwrap_or(terms.batches).to_vec(),
             mechanisms: Order::mechanisms_named(self.route, backend, &self.mechanisms)?,
-            runs: self.runs.unwrap_or(defaults.runs),
+            runs: self.runs.unwrap_or(terms.runs),
         };
-        order.within(limits)
+        order.within(terms)
     }
 
     /// The options that were given.

@@ -12,8 +12,9 @@ use crate::script;
 
 pub use answer::{Answer, Answered, Shown, Waiting, describe};
 pub use case::{
-    Actor, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, Memory, MemslotCall, Need,
-    O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, label,
+    Actor, Binding, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, Memory, Memslot,
+    MemslotCall, Need, O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall,
+    label,
 };
 pub use parse::parse;
 pub use place::Place;

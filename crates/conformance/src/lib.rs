@@ -11,6 +11,6 @@ mod xen;
 
 pub use script::{ScriptError, Scripted};
 pub use xen::{
-    Answer, Answered, At, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
-    Symbol, Update, Value, all, describe, parse, recorded,
+    Answer, Answered, At, Batch, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place,
+    Step, Symbol, Update, VaUpdate, Value, all, describe, parse, recorded,
 };

@@ -7,7 +7,10 @@ mod parse;
 
 use crate::script;
 
-pub use case::{Answer, Answered, Call, Case, DmaFlags, Memory, SENTINEL, Shape, Step, describe};
+pub use case::{
+    Answer, Answered, Call, Case, DmaFlags, MapDma, Memory, SENTINEL, Shape, Step, UnmapDma,
+    describe,
+};
 pub use parse::parse;
 
 script::suite!(

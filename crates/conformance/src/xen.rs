@@ -11,7 +11,8 @@ use crate::script;
 
 pub use answer::{Answer, Answered, Frames, describe};
 pub use case::{
-    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
+    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
+    VaUpdate, Value,
 };
 pub use parse::parse;
 

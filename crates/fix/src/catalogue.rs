@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use include_dir::{Dir, File, include_dir};
+use pagetoll_images::Error;
 use serde::Deserialize;
 
 use crate::error::FixError;
@@ -138,16 +139,17 @@ fn patch(file: &'static File<'static>) -> Option<Patch> {
 /// The fix of this name.
 ///
 /// # Errors
-/// [`FixError::BadInput`] with the names that there are.
+/// [`Error::BadInput`] with the names that there are.
 pub fn find(name: &str) -> Result<&'static Fix, FixError> {
     all().iter().find(|fix| fix.name == name).ok_or_else(|| {
         let names: Vec<_> = all().iter().map(|fix| fix.name.as_str()).collect();
-        FixError::BadInput {
+        let error = Error::BadInput {
             what: "fix",
             value: name.to_owned(),
             problem: "there is no such fix".into(),
             expected: format!("one of: {}", names.join(", ")),
-        }
+        };
+        error.into()
     })
 }
 

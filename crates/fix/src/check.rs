@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use pagetoll_backend::Stopped;
 use pagetoll_bill::{self as bill, Verdict};
-use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
 use pagetoll_images::xen::XenSource;
+use pagetoll_images::{Error, Surroundings};
 use pagetoll_lab::LabError;
 use pagetoll_lab::checks::{self, Cpus, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
@@ -97,7 +97,7 @@ enum Made {
 /// error ends everything.
 pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proof, FixError> {
     let spec = &order.build.spec;
-    let fix = spec.fix.ok_or_else(|| FixError::BadInput {
+    let fix = spec.fix.ok_or_else(|| Error::BadInput {
         what: "fix",
         value: spec.to_string(),
         problem: "there is nothing to check".into(),

@@ -10,26 +10,13 @@ use crate::patch::PatchError;
 /// Why a fix could not be built or checked.
 #[derive(Debug, Error)]
 pub enum FixError {
-    /// The source could not be had, or a file, a child or the machine failed.
+    /// The source could not be had, what the caller gave cannot be used, or a file, a child or the machine failed.
     #[error(transparent)]
     Images(#[from] pagetoll_images::Error),
 
     /// A guest that runs the checks failed.
     #[error(transparent)]
     Lab(#[from] LabError),
-
-    /// Something that the caller gave cannot be used.
-    #[error("{what} {value}: {problem}; expected {expected}")]
-    BadInput {
-        /// What was given, as the user knows it.
-        what: &'static str,
-        /// The value as given.
-        value: String,
-        /// What is wrong with it.
-        problem: String,
-        /// What would have been accepted.
-        expected: String,
-    },
 
     /// A patch does not apply: the series is for other sources.
     #[error("{patch} does not apply to {tree}: {source}")]
@@ -72,7 +59,7 @@ impl Classified for FixError {
         match self {
             Self::Images(error) => error.class(),
             Self::Lab(error) => error.class(),
-            Self::BadInput { .. } | Self::Patch { .. } => Class::BadInput,
+            Self::Patch { .. } => Class::BadInput,
             Self::Config { .. } | Self::Build { .. } => Class::Environment,
         }
     }

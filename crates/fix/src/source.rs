@@ -60,7 +60,7 @@ pub(crate) fn obtain(
     let packages = archive
         .index()
         .source(&spec.series.linux)
-        .map_err(|problem| FixError::BadInput {
+        .map_err(|problem| Error::BadInput {
             what: "fix",
             value: spec.to_string(),
             problem: format!("{}: {problem}", archive.suite()),
@@ -166,12 +166,8 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
 }
 
 fn unusable(folder: &Path, problem: String) -> FixError {
-    FixError::BadInput {
-        what: "--source",
-        value: folder.display().to_string(),
-        problem,
-        expected: "a clean source tree of Linux, or one that git knows".into(),
-    }
+    let expected = "a clean source tree of Linux, or one that git knows";
+    Error::bad_file("--source", folder, problem, expected).into()
 }
 
 fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, Error> {

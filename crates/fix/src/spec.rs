@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use pagetoll_images::Error;
+
 use crate::catalogue::{self, Fix, Series};
 use crate::error::FixError;
 
@@ -88,7 +90,7 @@ fn series(
     let found = all.iter().find(wanted).copied();
     found.ok_or_else(|| {
         let known: Vec<_> = all.iter().map(|series| series.linux.as_str()).collect();
-        FixError::BadInput {
+        let error = Error::BadInput {
             what: "fix",
             value: text.to_owned(),
             problem: format!(
@@ -96,7 +98,8 @@ fn series(
                 linux.unwrap_or_default()
             ),
             expected: format!("{EXPECTED}, where SERIES is one of {}", known.join(", ")),
-        }
+        };
+        error.into()
     })
 }
 

@@ -9,7 +9,7 @@ use pagetoll_images::tools::{self, Images};
 use crate::bill::on_kernels;
 use crate::dom0;
 use crate::kernels::KernelBuilder;
-use crate::request::{OF_DOM0, Request};
+use crate::request::Request;
 use crate::routes::{self, Way, demand, pin};
 
 /// Real Xen and Linux in QEMU.
@@ -52,8 +52,8 @@ impl Backend for Lab {
 
     fn check(&self, spec: &Spec) -> Result<(), Error> {
         match routes::of(spec.route) {
-            Way::Dom0(_) => Request::new(spec, &OF_DOM0, self.builder).map(drop),
-            Way::Demand => Request::new(spec, &demand::TERMS, self.builder).map(drop),
+            Way::Dom0(_) => Request::on_dom0(spec, self.builder).map(drop),
+            Way::Demand => demand::request(spec, self.builder).map(drop),
             Way::Pin => pin::Request::new(spec).map(drop),
         }
     }
@@ -67,13 +67,13 @@ impl Backend for Lab {
         };
         match routes::of(spec.route) {
             Way::Dom0(billing) => {
-                let request = Request::new(spec, &OF_DOM0, self.builder)?;
+                let request = Request::on_dom0(spec, self.builder)?;
                 on_kernels(&request, &surroundings, |bench, surroundings| {
                     dom0::bill::bill(billing, bench, surroundings)
                 })
             }
             Way::Demand => {
-                let request = Request::new(spec, &demand::TERMS, self.builder)?;
+                let request = demand::request(spec, self.builder)?;
                 on_kernels(&request, &surroundings, demand::bill)
             }
             Way::Pin => Ok(pin::bill(&pin::Request::new(spec)?, &surroundings)?),

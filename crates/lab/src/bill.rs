@@ -1,9 +1,10 @@
 //! What the bills of all routes have in common: one draft of several kernels, and what exactly was booted.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagetoll_backend::{Billed, Error, Stopped};
-use pagetoll_bill::{Draft, Image};
+use pagetoll_bill::{Backend, Draft, Evidence, Image, Inputs, Order, Route, Unit};
 use pagetoll_images::{Surroundings, digest};
 
 use crate::error::LabError;
@@ -32,6 +33,21 @@ pub(crate) fn on_kernels(
     // There is at least one kernel.
     let draft = draft.ok_or(Stopped)?;
     Ok(Billed { draft, timings })
+}
+
+/// A draft of what the lab counts, still without what it found.
+pub(crate) fn counted(route: Route, order: &Order) -> Draft {
+    Draft {
+        backend: Backend::Lab,
+        route,
+        unit: Unit::Instructions,
+        evidence: Evidence::Exact,
+        stack: BTreeMap::new(),
+        order: order.clone(),
+        rows: Vec::new(),
+        notes: Vec::new(),
+        inputs: Inputs::default(),
+    }
 }
 
 /// A file that was booted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::guest::initramfs::{self, Member};
+use crate::guest::initramfs::Initramfs;
 use crate::guest::report::Report;
 use crate::guest::step;
 use crate::vm::boot::{self, Boot, Harvest};
@@ -134,7 +134,7 @@ pub fn run(
     sources.check_tools()?;
     let machine = machine(request.cpus);
     let materials = sources.obtain(*surroundings)?;
-    let initramfs = initramfs(request, &materials, *surroundings)?;
+    let initramfs = initramfs(request, &materials)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
@@ -162,29 +162,13 @@ fn machine(cpus: Cpus) -> Machine {
     }
 }
 
-fn initramfs(
-    request: &Request,
-    materials: &Materials,
-    surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, Error> {
-    let init = std::fs::read(&materials.init).map_err(Error::io("read", &materials.init))?;
+fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error> {
     let steps = request.steps.iter().map(Step::of_init);
     let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
-    let order = step::order(&steps);
-    let members = [
-        Member {
-            name: "init",
-            mode: 0o755,
-            bytes: &init,
-        },
-        Member {
-            name: "order",
-            mode: 0o644,
-            bytes: order.as_bytes(),
-        },
-    ];
-    let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
+    let mut initramfs = Initramfs::default();
+    initramfs.program("init", &materials.init)?;
+    initramfs.file("order", step::order(&steps).into_bytes());
+    initramfs.archive()
 }
 
 pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::spec::LabSpec;
-use pagetoll_conformance::{Answer, Answered, Case, Frames};
+use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::guest::initramfs::{self, Member};
-use crate::guest::report::{CaseRun, Report};
+use crate::guest::initramfs::Initramfs;
+use crate::guest::report::{CaseRun, Hello, Report};
 use crate::guest::step::{self, Step};
 use crate::kernels::{self, check_folder};
 use crate::request;
@@ -72,15 +72,15 @@ impl Request {
     }
 }
 
-/// What the real Xen answered.
+/// What a real system answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// Xen's version.
+pub struct Ran<A> {
+    /// Xen's version; empty where there was none.
     pub xen: String,
     /// The kernel's release.
     pub linux: String,
     /// For each case, in order.
-    pub answered: Vec<Answered>,
+    pub answered: Vec<A>,
 }
 
 /// Runs the cases.
@@ -92,10 +92,10 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran, LabError> {
+) -> Result<Ran<Answered>, LabError> {
     check_host(request)?;
     let materials = request.sources().obtain(*surroundings)?;
-    let initramfs = initramfs(&materials, cases, *surroundings)?;
+    let initramfs = initramfs(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot(
@@ -105,7 +105,16 @@ pub fn run(
         *surroundings,
         phase.as_mut(),
     )?;
-    understand(cases, &harvest)
+    let release = |hello: &Hello| hello.release.clone();
+    Ran::of(
+        cases,
+        &harvest.reports,
+        release,
+        |report, next| match report {
+            Report::Case(run) => Some(answered(next, run)),
+            _ => None,
+        },
+    )
 }
 
 const fn machine() -> Machine {
@@ -132,30 +141,21 @@ fn no_probe(kernel: &KernelImage, reason: &str) -> Error {
     }
 }
 
-fn initramfs(
-    materials: &Materials,
-    cases: &[Case],
-    surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, Error> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(Error::io("read", path));
+fn initramfs(materials: &Materials, cases: &[Case]) -> Result<Vec<u8>, Error> {
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
-    let (init, probe) = (read(&materials.init)?, read(probe)?);
+    let probe = std::fs::read(probe).map_err(Error::io("read", probe))?;
     let order = step::order(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
-    let numbers: String = cases
-        .iter()
-        .enumerate()
+    let numbers = cases.iter().enumerate();
+    let numbers: String = numbers
         .map(|(index, case)| encode::case(index, case))
         .collect();
-    let member = |name, mode, bytes| Member { name, mode, bytes };
-    let members = [
-        member("init", 0o755, init.as_slice()),
-        member("order", 0o644, order.as_bytes()),
-        member(CASES, 0o644, numbers.as_bytes()),
-        member(MODULE, 0o644, probe.as_slice()),
-    ];
-    let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
+    let mut initramfs = Initramfs::default();
+    initramfs.program("init", &materials.init)?;
+    initramfs.file("order", order.into_bytes());
+    initramfs.file(CASES, numbers.into_bytes());
+    initramfs.file(MODULE, probe);
+    initramfs.archive()
 }
 
 fn boot(
@@ -178,52 +178,70 @@ fn boot(
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }
 
-fn malformed(problem: String) -> LabError {
+pub(crate) fn malformed(problem: String) -> LabError {
     LabError::Malformed {
         boot: NAME.to_owned(),
         problem,
     }
 }
 
-fn understand(cases: &[Case], harvest: &Harvest) -> Result<Ran, LabError> {
-    let mut ran = Ran {
-        xen: String::new(),
-        linux: String::new(),
-        answered: Vec::with_capacity(cases.len()),
-    };
-    for report in &harvest.reports {
-        match report {
-            Report::Hello(hello) => {
+impl<A> Ran<A> {
+    /// What `reports` say of the cases, each of which `answer` reads for the case that is next.
+    pub(crate) fn of<C: Scripted>(
+        cases: &[C],
+        reports: &[Report],
+        linux: fn(&Hello) -> String,
+        answer: impl Fn(&Report, Next<'_, C>) -> Option<Result<A, LabError>>,
+    ) -> Result<Self, LabError> {
+        let mut ran = Self {
+            xen: String::new(),
+            linux: String::new(),
+            answered: Vec::with_capacity(cases.len()),
+        };
+        for report in reports {
+            if let Report::Hello(hello) = report {
                 ran.xen.clone_from(&hello.xen);
-                ran.linux.clone_from(&hello.release);
+                ran.linux = linux(hello);
             }
-            Report::Case(run) => ran.answered.push(answered(cases, run, ran.answered.len())?),
-            _ => {}
+            let next = Next {
+                cases,
+                index: ran.answered.len(),
+            };
+            ran.answered.extend(answer(report, next).transpose()?);
+        }
+        let (done, all) = (ran.answered.len(), cases.len());
+        match done == all {
+            true => Ok(ran),
+            false => Err(malformed(format!("{done} of {all} cases were answered"))),
         }
     }
-    if ran.answered.len() != cases.len() {
-        let problem = format!(
-            "{} of {} cases were answered",
-            ran.answered.len(),
-            cases.len()
-        );
-        return Err(malformed(problem));
-    }
-    Ok(ran)
 }
 
-fn answered(cases: &[Case], run: &CaseRun, expected: usize) -> Result<Answered, LabError> {
-    let case = cases.get(run.index).filter(|_| run.index == expected);
-    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", run.index)))?;
+/// The case that is answered next.
+#[derive(Clone, Copy)]
+pub(crate) struct Next<'a, C> {
+    cases: &'a [C],
+    index: usize,
+}
+
+impl<'a, C: Scripted> Next<'a, C> {
+    /// The case, if it is the one that was answered, and every step of it.
+    pub(crate) fn answered_by(self, index: usize, answers: usize) -> Result<&'a C, LabError> {
+        let case = self.cases.get(index).filter(|_| index == self.index);
+        let case = case.ok_or_else(|| malformed(format!("case {index} was not asked for")))?;
+        if answers == case.steps().len() {
+            return Ok(case);
+        }
+        let name = case.name();
+        Err(malformed(format!("case {name} was not answered whole")))
+    }
+}
+
+fn answered(next: Next<'_, Case>, run: &CaseRun) -> Result<Answered, LabError> {
+    let case = next.answered_by(run.index, run.answers.len())?;
     if run.unclean != 0 {
         let problem = format!("after case {}, {} pages were lost", case.name, run.unclean);
         return Err(malformed(problem));
-    }
-    if run.answers.len() != case.steps.len() {
-        return Err(malformed(format!(
-            "case {} was not answered whole",
-            case.name
-        )));
     }
     let answer = |&(code, done, value): &(i64, u32, u64)| Answer { code, done, value };
     Ok(Answered {

@@ -12,6 +12,7 @@ mod dom0;
 pub mod error;
 mod guest;
 mod kernels;
+mod native;
 pub mod request;
 pub mod routes;
 pub mod vm;

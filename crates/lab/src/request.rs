@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
-use pagetoll_bill::{Backend, Defaults, Limits, Order, Route, Spec};
+use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -16,29 +16,19 @@ use crate::dom0::materials::Sources;
 use crate::kernels::{self, Kernel, KernelBuilder, check_folder};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 
-/// What a kind of bill takes, and what it takes where an order does not say.
-pub(crate) struct Terms {
-    pub(crate) defaults: Defaults,
-    pub(crate) limits: Limits,
-    /// CPU time without a report after which a guest with that many pages is given up.
-    pub(crate) timeout: fn(Pages) -> Duration,
-}
+/// CPU time without a report after which a guest with that many pages is given up.
+pub(crate) type Timeout = fn(Pages) -> Duration;
 
-/// The terms of routes on a dom0. Limits: 1 GiB of pages (a bill of some minutes), the entries of one table, and more
-/// runs than are of use. Defaults: 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries
+/// The terms of routes on a dom0. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more
+/// runs than are of use. By default 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries
 /// apart.
-pub(crate) const OF_DOM0: Terms = Terms {
-    defaults: Defaults {
-        pages: Pages(16_384),
-        batches: &[1, 8, 32, 128, 512],
-        runs: 1,
-    },
-    limits: Limits {
-        pages: Pages(1 << 18),
-        batch: 512,
-        runs: 100,
-    },
-    timeout,
+const ON_DOM0: Terms = Terms {
+    pages: Pages(16_384),
+    most_pages: Pages(1 << 18),
+    batches: &[1, 8, 32, 128, 512],
+    most_batch: 512,
+    runs: 1,
+    most_runs: 100,
 };
 
 /// A minute for what does not depend on the pages, and half a millisecond for each, at least four times what the
@@ -63,6 +53,17 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Resolves an order of a route on a dom0.
+    ///
+    /// # Errors
+    /// As [`Request::new`].
+    pub(crate) fn on_dom0(
+        spec: &Spec,
+        builder: Option<&'static dyn KernelBuilder>,
+    ) -> Result<Self, Error> {
+        Self::new(spec, &ON_DOM0, timeout, builder)
+    }
+
     /// Resolves an order.
     ///
     /// # Errors
@@ -70,14 +71,15 @@ impl Request {
     pub(crate) fn new(
         spec: &Spec,
         terms: &Terms,
+        timeout: Timeout,
         builder: Option<&'static dyn KernelBuilder>,
     ) -> Result<Self, Error> {
-        let order = spec.order(Backend::Lab, terms.defaults, terms.limits)?;
+        let order = spec.order(Backend::Lab, terms)?;
         let lab = &spec.lab;
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             route: spec.route,
-            timeout: lab.timeout.unwrap_or((terms.timeout)(order.pages)),
+            timeout: lab.timeout.unwrap_or(timeout(order.pages)),
             order,
             kernels: kernels::all(lab, builder)?,
             xen: xen(lab)?,
@@ -140,7 +142,7 @@ impl Bench<'_> {
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]
 pub fn default_memory_mib() -> u64 {
-    let pages_mib = pages_mib(OF_DOM0.defaults.pages);
+    let pages_mib = pages_mib(ON_DOM0.pages);
     let of = |firmware| {
         Machine {
             mode: Mode::Counting,

@@ -10,7 +10,7 @@ use pagetoll_units::{Mfn, VirtualAddress};
 use crate::x86::{Flags, PageTableEntry};
 use crate::xen::{
     self, Argument, Batch, Call, Command, DomainId, FlushTargets, FlushType, ForeignDomain, Layout,
-    MmuExtOp, MmuUpdate, Outcome, VaMapping, VcpuId, VcpuMask, Xen,
+    MmuExtOp, MmuUpdate, Outcome, VaMapping, VcpuId, VcpuMask, Write, Xen,
 };
 
 /// A frame of RAM without an owner, within the default layout.
@@ -61,10 +61,38 @@ struct Bench {
 
 /// A hypercall of a step with its arrays.
 enum Prepared {
-    Update(Vec<MmuUpdate>, u32, u32, ForeignDomain),
-    Ext(Vec<MmuExtOp>, u32, u32, DomainId),
+    Update(Array<MmuUpdate>, ForeignDomain),
+    Ext(Array<MmuExtOp>, DomainId),
     Va(VaMapping),
-    None,
+}
+
+/// The arguments of a hypercall on an array.
+struct Array<R> {
+    requests: Vec<R>,
+    count: u32,
+    done: u32,
+}
+
+impl<R> Array<R> {
+    fn batch(&self) -> Batch<'_, R> {
+        Batch {
+            requests: &self.requests,
+            count: self.count,
+            done: self.done,
+        }
+    }
+}
+
+/// The array of a case with these requests.
+fn of_case<R, A, D>(
+    batch: &pagetoll_conformance::Batch<A, D>,
+    requests: impl Iterator<Item = R>,
+) -> Array<R> {
+    Array {
+        requests: requests.collect(),
+        count: batch.count,
+        done: batch.done,
+    }
 }
 
 impl Bench {
@@ -114,27 +142,9 @@ impl Bench {
                 ..Answer::default()
             }),
             operation => {
-                let outcome = match self.prepare(operation) {
-                    Prepared::Update(requests, count, done, foreign) => {
-                        let batch = Batch {
-                            requests: &requests,
-                            count,
-                            done,
-                        };
-                        self.xen.mmu_update(CPU, batch, foreign)
-                    }
-                    Prepared::Ext(requests, count, done, domain) => {
-                        let batch = Batch {
-                            requests: &requests,
-                            count,
-                            done,
-                        };
-                        self.xen.mmuext_op(CPU, batch, domain)
-                    }
-                    Prepared::Va(asked) => self.xen.update_va_mapping(CPU, asked),
-                    Prepared::None => return,
-                };
-                answers.push(answer(&outcome));
+                let prepared = self.prepare(operation);
+                let outcome = prepared.map(|prepared| self.xen.call(CPU, call(&prepared)));
+                answers.extend(outcome.as_ref().map(answer));
             }
         }
     }
@@ -142,7 +152,7 @@ impl Bench {
     fn multicall(&mut self, steps: &[Step], answers: &mut Vec<Answer>) {
         let prepared: Vec<_> = steps
             .iter()
-            .map(|step| self.prepare(&step.operation))
+            .filter_map(|step| self.prepare(&step.operation))
             .collect();
         let calls: Vec<Call<'_>> = prepared.iter().map(call).collect();
         let (whole, outcomes) = self.xen.multicall(CPU, &calls);
@@ -150,14 +160,9 @@ impl Bench {
         answers.extend(outcomes.iter().map(answer));
     }
 
-    fn prepare(&self, operation: &Operation) -> Prepared {
-        match operation {
-            Operation::MmuUpdate {
-                requests,
-                count,
-                done,
-                domain,
-            } => {
+    fn prepare(&self, operation: &Operation) -> Option<Prepared> {
+        Some(match operation {
+            Operation::MmuUpdate(batch) => {
                 let request = |update: &pagetoll_conformance::Update| MmuUpdate {
                     ptr: self.mfn(update.place.frame).address(update.place.offset).0
                         | u64::from(update.command),
@@ -165,44 +170,31 @@ impl Bench {
                 };
                 // The probe puts a request without meaning after the array.
                 let end = MmuUpdate { ptr: 7, val: 0 };
-                let requests = requests.iter().map(request).chain([end]).collect();
-                Prepared::Update(requests, *count, *done, ForeignDomain(*domain))
+                let requests = batch.requests.iter().map(request).chain([end]);
+                Prepared::Update(of_case(batch, requests), ForeignDomain(batch.domain))
             }
-            Operation::MmuExtOp {
-                requests,
-                count,
-                done,
-                domain,
-            } => {
+            Operation::MmuExtOp(batch) => {
                 let end = MmuExtOp {
                     command: Command::from(u32::MAX),
                     first: 0,
                     second: Argument::Number(0),
                 };
-                let requests = requests
-                    .iter()
-                    .map(|ext| self.ext(ext))
-                    .chain([end])
-                    .collect();
-                Prepared::Ext(requests, *count, *done, DomainId(*domain))
+                let requests = batch.requests.iter().map(|ext| self.ext(ext)).chain([end]);
+                Prepared::Ext(of_case(batch, requests), DomainId(batch.domain))
             }
-            Operation::UpdateVaMapping {
-                at,
-                value,
-                flush_type,
-                flush,
-                domain,
-            } => Prepared::Va(VaMapping {
-                address: match at {
-                    At::Page(symbol) => self.xen.direct(self.mfn(*symbol)),
-                    At::Address(address) => VirtualAddress(*address),
+            Operation::UpdateVaMapping(update) => Prepared::Va(VaMapping {
+                address: match update.at {
+                    At::Page(symbol) => self.xen.direct(self.mfn(symbol)),
+                    At::Address(address) => VirtualAddress(address),
                 },
-                value: PageTableEntry(self.word(*value)),
-                flush: (flush_kind(*flush_type), targets(*flush)),
-                domain: domain.map(DomainId),
+                value: PageTableEntry(self.word(update.value)),
+                flush: (flush_kind(update.flush_type), targets(update.flush)),
+                domain: update.domain.map(DomainId),
             }),
-            _ => Prepared::None,
-        }
+            Operation::Multicall(_) | Operation::Native { .. } | Operation::MachineToPhys(_) => {
+                return None;
+            }
+        })
     }
 
     fn ext(&self, ext: &Ext) -> MmuExtOp {
@@ -225,23 +217,21 @@ impl Bench {
 
     fn native(&mut self, native: Native, place: Place, bytes: u32) -> Answer {
         let address = self.address(place);
-        let (ended, is_store) = match native {
-            Native::Load => (self.xen.load(CPU, address, bytes), false),
-            Native::Store(value) => (
-                self.xen.store(CPU, address, bytes, self.word(value)).0,
-                true,
-            ),
-            Native::Exchange(value) => {
-                let value = self.word(value);
-                (self.xen.exchange(CPU, address, bytes, value).0, false)
-            }
-            Native::CompareExchange { old, new } => {
-                let low = if bytes == 4 { 0xffff_ffff } else { u64::MAX };
-                let (old, new) = (self.word(old) & low, self.word(new));
-                let compared = self.xen.compare_exchange(CPU, address, bytes, old, new);
-                (compared.0, false)
-            }
+        let low = if bytes == 4 { 0xffff_ffff } else { u64::MAX };
+        let write = match native {
+            Native::Load => None,
+            Native::Store(value) => Some(Write::Move(self.word(value))),
+            Native::Exchange(value) => Some(Write::Exchange(self.word(value))),
+            Native::CompareExchange { old, new } => Some(Write::CompareExchange {
+                old: self.word(old) & low,
+                new: self.word(new),
+            }),
         };
+        let ended = match write {
+            None => self.xen.load(CPU, address, bytes),
+            Some(write) => self.xen.write(CPU, address, bytes, write).0,
+        };
+        let is_store = matches!(native, Native::Store(_));
         match ended {
             xen::Native::Done(found) => Answer {
                 value: if is_store { 0 } else { found },
@@ -289,24 +279,9 @@ impl Bench {
 
 fn call(prepared: &Prepared) -> Call<'_> {
     match prepared {
-        Prepared::Update(requests, count, done, foreign) => Call::MmuUpdate(
-            Batch {
-                requests,
-                count: *count,
-                done: *done,
-            },
-            *foreign,
-        ),
-        Prepared::Ext(requests, count, done, domain) => Call::MmuExtOp(
-            Batch {
-                requests,
-                count: *count,
-                done: *done,
-            },
-            *domain,
-        ),
+        Prepared::Update(array, foreign) => Call::MmuUpdate(array.batch(), *foreign),
+        Prepared::Ext(array, domain) => Call::MmuExtOp(array.batch(), *domain),
         Prepared::Va(asked) => Call::UpdateVaMapping(*asked),
-        Prepared::None => Call::Unknown,
     }
 }
 

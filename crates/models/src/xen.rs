@@ -51,5 +51,6 @@ pub use mmuext_op::{Argument, Command, MmuExtOp};
 pub use multicall::Call;
 pub use native::Native;
 pub use priv_op::{GeneralProtection, Privileged};
+pub use ptwr::Write;
 pub use tolls::{Outcome, Tolls};
 pub use update_va_mapping::{FlushType, VaMapping};

@@ -11,6 +11,7 @@ use pagetoll_models::Error;
 use pagetoll_traces::spans::SpanError;
 use thiserror::Error;
 
+use crate::contention::EngineError;
 use crate::contention::demand::DemandError;
 use crate::contention::flush_lock::FlushError;
 use crate::costs::CostsError;
@@ -122,16 +123,23 @@ impl Classified for BillingError {
     }
 }
 
-impl Classified for FlushError {
+impl Classified for EngineError {
     fn class(&self) -> Class {
         match self {
             Self::Run(_) => Class::Failed,
+            Self::Setup(_) | Self::Spawn(_) => Class::BadInput,
+        }
+    }
+}
+
+impl Classified for FlushError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Engine(error) => error.class(),
             Self::VcpusOutOfRange(_)
             | Self::HoldTooShort { .. }
             | Self::NoFigureForInvpcid
-            | Self::VariationOutOfRange(_)
-            | Self::Setup(_)
-            | Self::Spawn(_) => Class::BadInput,
+            | Self::VariationOutOfRange(_) => Class::BadInput,
         }
     }
 }
@@ -139,12 +147,8 @@ impl Classified for FlushError {
 impl Classified for DemandError {
     fn class(&self) -> Class {
         match self {
-            Self::Run(_) => Class::Failed,
-            Self::Costs(_)
-            | Self::Threads { .. }
-            | Self::NoBatch
-            | Self::Setup(_)
-            | Self::Spawn(_) => Class::BadInput,
+            Self::Engine(error) => error.class(),
+            Self::Costs(_) | Self::Threads { .. } | Self::NoBatch => Class::BadInput,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod versions;
 use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::{CostTable, Prices};
-use pagetoll_bill::{Backend, Defaults, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Order, Route, Row, Spec, Terms};
 
 use crate::costs;
 use crate::error::RequestError;
@@ -67,14 +67,6 @@ impl Samples {
     }
 }
 
-/// What a route takes, and what it takes where an order does not say.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
-    pub(crate) defaults: Defaults,
-    pub(crate) limits: Limits,
-    pub(crate) samples: u32,
-}
-
 /// What all routes have of an order: what is run, and what prices it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered {
@@ -85,12 +77,16 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    pub(crate) fn new(spec: &Spec, range: Range) -> Result<Self, RequestError> {
+    pub(crate) fn new(
+        spec: &Spec,
+        terms: &Terms,
+        default_samples: u32,
+    ) -> Result<Self, RequestError> {
         Ok(Self {
             route: spec.route,
-            order: spec.order(Backend::Sim, range.defaults, range.limits)?,
+            order: spec.order(Backend::Sim, terms)?,
             costs: costs::find(spec.sim.costs.as_deref(), spec.route)?,
-            samples: Samples::ordered(spec, range.samples)?,
+            samples: Samples::ordered(spec, default_samples)?,
         })
     }
 

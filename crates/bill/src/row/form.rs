@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_units::Pages;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::{
@@ -241,6 +241,12 @@ fn follows<T: PartialEq + ToString>(
         expected: expected.to_string(),
         source_field,
     })
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RowForm::from(self).serialize(serializer)
+    }
 }
 
 impl From<&Row> for RowForm {

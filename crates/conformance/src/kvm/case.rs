@@ -202,20 +202,33 @@ pub enum PageCall {
     Unmap,
 }
 
+/// A memslot as it is set; where in the process it lies, and its size, are the step's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memslot {
+    /// The slot, and above bit 16 the address space.
+    pub slot: u32,
+    /// `flags`.
+    pub flags: u32,
+    /// `guest_phys_addr`.
+    pub gpa: u64,
+    /// What the second form of the ioctl has beside.
+    pub binding: Option<Binding>,
+}
+
+/// What a memslot takes pages from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The guest_memfd, by its place in the case's list; `None`: a descriptor that is none.
+    pub gmem: Option<usize>,
+    /// `guest_memfd_offset`, in bytes.
+    pub offset: u64,
+}
+
 /// A call on a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemslotCall {
     /// `KVM_SET_USER_MEMORY_REGION`, or `..REGION2`.
-    Set {
-        /// The slot, and above bit 16 the address space.
-        slot: u32,
-        /// `flags`.
-        flags: u32,
-        /// `guest_phys_addr`.
-        gpa: u64,
-        /// The second form: guest_memfd, by its place in the case's list, and offset in it.
-        binding: Option<(Option<usize>, u64)>,
-    },
+    Set(Memslot),
     /// `KVM_CREATE_GUEST_MEMFD`.
     CreateGmem {
         /// Which of the case's.

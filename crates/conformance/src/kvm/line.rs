@@ -2,8 +2,8 @@
 
 use super::Place;
 use super::case::{
-    Actor, Call, Case, MemslotCall, O_NONBLOCK, PageCall, Step, Touch, UFFD_USER_MODE_ONLY,
-    UserfaultfdCall,
+    Actor, Binding, Call, Case, Memslot, MemslotCall, O_NONBLOCK, PageCall, Step, Touch,
+    UFFD_USER_MODE_ONLY, UserfaultfdCall,
 };
 
 type Problem = String;
@@ -165,18 +165,21 @@ fn slot(form: &str, id: &str, gpa: &str, rest: &[&str], case: &Case) -> Result<C
     let binding = match (form, gmem) {
         ("slot", None) => None,
         ("slot", Some(_)) => return Err("only slot2 has a gmem".to_owned()),
-        (_, None) => Some((None, 0)),
-        (_, Some((name, offset))) => {
-            let gmem = found(&case.gmems, name, "guest_memfd")?;
-            Some((Some(gmem), bytes(offset)?))
-        }
+        (_, None) => Some(Binding {
+            gmem: None,
+            offset: 0,
+        }),
+        (_, Some((name, offset))) => Some(Binding {
+            gmem: Some(found(&case.gmems, name, "guest_memfd")?),
+            offset: bytes(offset)?,
+        }),
     };
-    Ok(Call::Memslot(MemslotCall::Set {
+    Ok(Call::Memslot(MemslotCall::Set(Memslot {
         slot: narrow(number(id)?)?,
         flags: narrow(bits(flags, SLOT)?)?,
         gpa: bytes(gpa)?,
         binding,
-    }))
+    })))
 }
 
 fn touch(who: &str, what: &str, rest: &[&str], case: &Case) -> Result<Call, Problem> {

@@ -88,7 +88,7 @@ fn one_of<T: Copy>(text: &str, what: &str, known: &[(&str, T)]) -> Result<T, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kvm::{Actor, Call, MemslotCall, Place, Touch, UserfaultfdCall};
+    use crate::kvm::{Actor, Binding, Call, Memslot, MemslotCall, Place, Touch, UserfaultfdCall};
 
     const HEAD: &str = "case c\nmemory a anonymous 8\nuserfaultfd u\ngmem g 8p\n";
 
@@ -116,19 +116,37 @@ mod tests {
     #[test]
     fn slots_are_set_with_names_or_bits() {
         let set = |flags, binding| {
-            Call::Memslot(MemslotCall::Set {
+            Call::Memslot(MemslotCall::Set(Memslot {
                 slot: 3,
                 flags,
                 gpa: 1 << 32,
                 binding,
-            })
+            }))
         };
         let ordinary = step("slot 3 a 4p at 0x100000000 readonly log-dirty");
         assert_eq!(ordinary.unwrap(), set(3, None));
         let second = step("slot2 3 a 4p at 0x100000000 guest-memfd gmem g 2p");
-        assert_eq!(second.unwrap(), set(4, Some((Some(0), 0x2000))));
+        assert_eq!(
+            second.unwrap(),
+            set(
+                4,
+                Some(Binding {
+                    gmem: Some(0),
+                    offset: 0x2000
+                })
+            )
+        );
         let unbound = step("slot2 3 a 4p at 0x100000000 0x10");
-        assert_eq!(unbound.unwrap(), set(0x10, Some((None, 0))));
+        assert_eq!(
+            unbound.unwrap(),
+            set(
+                0x10,
+                Some(Binding {
+                    gmem: None,
+                    offset: 0
+                })
+            )
+        );
     }
 
     #[test]

@@ -64,31 +64,39 @@ pub struct DmaFlags {
     pub argsz: u64,
 }
 
+/// `VFIO_IOMMU_MAP_DMA`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapDma {
+    /// The memory, by its place in the case's list; `None`: `offset` is an address.
+    pub memory: Option<usize>,
+    /// Bytes from its beginning.
+    pub offset: u64,
+    /// Where the device shall see it.
+    pub iova: u64,
+    /// Length in bytes, any number: cases try bad ones.
+    pub size: u64,
+    /// `flags` and `argsz` of the ioctl.
+    pub argument: DmaFlags,
+}
+
+/// `VFIO_IOMMU_UNMAP_DMA`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnmapDma {
+    /// Where the range begins.
+    pub iova: u64,
+    /// Length in bytes, any number: cases try bad ones.
+    pub size: u64,
+    /// `flags` and `argsz` of the ioctl.
+    pub argument: DmaFlags,
+}
+
 /// A call to the container, or an access by the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// `VFIO_IOMMU_MAP_DMA`.
-    Map {
-        /// The memory, by its place in the case's list; `None`: `offset` is an address.
-        memory: Option<usize>,
-        /// Bytes from its beginning.
-        offset: u64,
-        /// Where the device shall see it.
-        iova: u64,
-        /// Length in bytes, any number: cases try bad ones.
-        size: u64,
-        /// `flags` and `argsz` of the ioctl.
-        argument: DmaFlags,
-    },
-    /// `VFIO_IOMMU_UNMAP_DMA`.
-    Unmap {
-        /// Where the range begins.
-        iova: u64,
-        /// Length in bytes, any number: cases try bad ones.
-        size: u64,
-        /// `flags` and `argsz` of the ioctl.
-        argument: DmaFlags,
-    },
+    /// Maps memory for the device.
+    Map(MapDma),
+    /// Unmaps what lies at I/O virtual addresses.
+    Unmap(UnmapDma),
     /// The device reads a word.
     Read {
         /// The I/O virtual address that the device reads.
@@ -162,8 +170,8 @@ pub fn describe(case: &Case, answered: &[Answer]) -> Vec<String> {
 
 fn outcome(case: &Case, call: Call, answer: Answer) -> String {
     match (call, answer.errno) {
-        (Call::Map { .. }, 0) => "ok".to_owned(),
-        (Call::Unmap { .. }, 0) => format!("{:#x} bytes", answer.value),
+        (Call::Map(_), 0) => "ok".to_owned(),
+        (Call::Unmap(_), 0) => format!("{:#x} bytes", answer.value),
         (Call::Read { .. }, 0) => label(case, answer.value, "fault"),
         (Call::Write { .. }, 0) if answer.value == SENTINEL => "written".to_owned(),
         (Call::Write { .. }, 0) => label(case, answer.value, "nothing"),

@@ -1,6 +1,6 @@
 //! Reads scripts. The format: `conformance/vfio/README.md`.
 
-use super::case::{Call, Case, DmaFlags, Memory, Shape, Step};
+use super::case::{Call, Case, DmaFlags, MapDma, Memory, Shape, Step, UnmapDma};
 use crate::script::{self, ScriptError};
 
 type Problem = String;
@@ -78,19 +78,19 @@ fn add_step(line: &str, case: &mut Case) -> Result<(), Problem> {
         ["map", at, size, "at", iova, prot, ref rest @ ..] => {
             map(case, [at, size, iova, prot], rest)?
         }
-        ["unmap", iova, range, ref rest @ ..] => Call::Unmap {
+        ["unmap", iova, range, ref rest @ ..] => Call::Unmap(UnmapDma {
             iova: bytes(iova)?,
             size: bytes(range)?,
             argument: argument(rest, 0, UNMAP_ARGSZ)?,
-        },
-        ["unmap-all"] => Call::Unmap {
+        }),
+        ["unmap-all"] => Call::Unmap(UnmapDma {
             iova: 0,
             size: 0,
             argument: DmaFlags {
                 flags: UNMAP_FLAG_ALL,
                 argsz: UNMAP_ARGSZ,
             },
-        },
+        }),
         ["read", iova] => Call::Read { iova: bytes(iova)? },
         ["write", iova, at] => write(case, iova, at)?,
         _ => {
@@ -108,13 +108,13 @@ fn map(case: &Case, [at, size, iova, prot]: [&str; 4], rest: &[&str]) -> Result<
     let known = PROTECTIONS.into_iter().find(|(known, _)| *known == prot);
     let (_, prot) = known.ok_or_else(|| format!("'{prot}': expected rw, r, w or -"))?;
     let (memory, offset) = place(case, at)?;
-    Ok(Call::Map {
+    Ok(Call::Map(MapDma {
         memory,
         offset,
         iova: bytes(iova)?,
         size: bytes(size)?,
         argument: argument(rest, prot, MAP_ARGSZ)?,
-    })
+    }))
 }
 
 fn write(case: &Case, iova: &str, at: &str) -> Result<Call, Problem> {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn sizes_are_bytes_or_pages() {
         let map = step("map a+3p 0x1800 at 2p rw").unwrap();
-        let expected = Call::Map {
+        let expected = Call::Map(MapDma {
             memory: Some(0),
             offset: 3 * PAGE,
             iova: 2 * PAGE,
@@ -194,7 +194,7 @@ mod tests {
                 flags: 3,
                 argsz: 32,
             },
-        };
+        });
         assert_eq!(map, expected);
     }
 

@@ -55,10 +55,10 @@ pub fn describe(case: &Case, answered: &Answered) -> Vec<String> {
 
 fn one(case: &Case, operation: &Operation, answer: &Answer, frames: &Frames) -> String {
     match operation {
-        Operation::MmuUpdate { .. } | Operation::MmuExtOp { .. } => {
+        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) => {
             format!("{} done {}", code(answer.code), answer.done)
         }
-        Operation::UpdateVaMapping { .. } | Operation::Multicall(_) => code(answer.code),
+        Operation::UpdateVaMapping(_) | Operation::Multicall(_) => code(answer.code),
         Operation::Native { .. } if answer.code != 0 => "page fault".to_owned(),
         Operation::Native { .. } => entry(case, answer.value, frames),
         Operation::MachineToPhys(_) => format!("{:#x}", answer.value),

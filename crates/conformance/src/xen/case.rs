@@ -133,44 +133,43 @@ pub enum Native {
     },
 }
 
+/// A hypercall on an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<Request, Domain> {
+    /// The array; a request without meaning follows it.
+    pub requests: Vec<Request>,
+    /// The `count` argument; cases pass other lengths than the array's.
+    pub count: u32,
+    /// What the done counter holds before.
+    pub done: u32,
+    /// The domain argument.
+    pub domain: Domain,
+}
+
+/// An entry that is set by the address that it maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VaUpdate {
+    /// The linear address whose entry is set.
+    pub at: At,
+    /// The entry's new value.
+    pub value: Value,
+    /// The low two bits of the flags.
+    pub flush_type: u32,
+    /// The rest of the flags.
+    pub flush: Flush,
+    /// The domain that the frame belongs to.
+    pub domain: Option<u16>,
+}
+
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// `mmu_update`.
-    MmuUpdate {
-        /// The array; a request without meaning follows it.
-        requests: Vec<Update>,
-        /// The `count` argument; cases pass other lengths than the array's.
-        count: u32,
-        /// What the done counter holds before.
-        done: u32,
-        /// The whole domain argument.
-        domain: u32,
-    },
-    /// `mmuext_op`.
-    MmuExtOp {
-        /// The array; a request without meaning follows it.
-        requests: Vec<Ext>,
-        /// The `count` argument; cases pass other lengths than the array's.
-        count: u32,
-        /// What the done counter holds before.
-        done: u32,
-        /// The domain that the frames belong to.
-        domain: u16,
-    },
+    /// `mmu_update`, with the whole domain argument.
+    MmuUpdate(Batch<Update, u32>),
+    /// `mmuext_op`, with the domain that the frames belong to.
+    MmuExtOp(Batch<Ext, u16>),
     /// `update_va_mapping`, or with a domain `update_va_mapping_otherdomain`.
-    UpdateVaMapping {
-        /// The linear address whose entry is set.
-        at: At,
-        /// The entry's new value.
-        value: Value,
-        /// The low two bits of the flags.
-        flush_type: u32,
-        /// The rest of the flags.
-        flush: Flush,
-        /// The domain that the frame belongs to.
-        domain: Option<u16>,
-    },
+    UpdateVaMapping(VaUpdate),
     /// The next so many steps, all hypercalls, go as one.
     Multicall(usize),
     /// An instruction that the guest executes on the entry.

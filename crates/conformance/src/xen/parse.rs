@@ -1,7 +1,8 @@
 //! Reads scripts. The format: `conformance/README.md`.
 
 use super::case::{
-    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update, Value,
+    At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
+    VaUpdate, Value,
 };
 use super::names::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
 use crate::script::{self, ScriptError};
@@ -51,9 +52,7 @@ fn check_multicalls(case: &Case) -> Result<(), Problem> {
 fn is_call(operation: &Operation) -> bool {
     matches!(
         operation,
-        Operation::MmuUpdate { .. }
-            | Operation::MmuExtOp { .. }
-            | Operation::UpdateVaMapping { .. }
+        Operation::MmuUpdate(_) | Operation::MmuExtOp(_) | Operation::UpdateVaMapping(_)
     )
 }
 
@@ -236,12 +235,8 @@ impl Words<'_> {
         let tables = self
             .domain("tables")?
             .map_or(0, |domain| u32::from(domain) + 1);
-        Ok(Operation::MmuUpdate {
-            count: self.number_option("count", requests.len() as u64)?,
-            done: self.number_option("done", 0)?,
-            domain: tables << 16 | u32::from(pages),
-            requests,
-        })
+        let domain = tables << 16 | u32::from(pages);
+        Ok(Operation::MmuUpdate(self.batch(requests, domain)?))
     }
 
     /// `[COMMAND:]PAGE[SLOT]=VALUE`; for m2p the slot may be left out.
@@ -268,10 +263,15 @@ impl Words<'_> {
             .requests()
             .map(|word| self.ext(word))
             .collect::<Result<_, _>>()?;
-        Ok(Operation::MmuExtOp {
+        let domain = self.domain("dom")?.unwrap_or(DOMAINS[0].1);
+        Ok(Operation::MmuExtOp(self.batch(requests, domain)?))
+    }
+
+    fn batch<R, D>(&self, requests: Vec<R>, domain: D) -> Result<Batch<R, D>, Problem> {
+        Ok(Batch {
             count: self.number_option("count", requests.len() as u64)?,
             done: self.number_option("done", 0)?,
-            domain: self.domain("dom")?.unwrap_or(DOMAINS[0].1),
+            domain,
             requests,
         })
     }
@@ -323,13 +323,13 @@ impl Words<'_> {
             Some("3") => 3,
             Some(_) => return Err("flush: expected none, tlb, invlpg or 3".to_owned()),
         };
-        Ok(Operation::UpdateVaMapping {
+        Ok(Operation::UpdateVaMapping(VaUpdate {
             at,
             value: self.value(value)?,
             flush_type,
             flush: self.flush()?,
             domain: self.domain("dom")?,
-        })
+        }))
     }
 
     fn flush(&self) -> Result<Flush, Problem> {
@@ -397,12 +397,12 @@ mod tests {
 
     #[test]
     fn updates_have_commands_frames_and_flags() {
-        let Operation::MmuUpdate {
+        let Operation::MmuUpdate(Batch {
             requests,
             count,
             domain,
             ..
-        } = operation("mmu-update ad:l1[3]=a+P+W+NX dom=io count=0x80000001").unwrap()
+        }) = operation("mmu-update ad:l1[3]=a+P+W+NX dom=io count=0x80000001").unwrap()
         else {
             panic!("not an update");
         };

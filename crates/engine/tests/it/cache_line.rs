@@ -8,6 +8,17 @@ use crate::{Bench, Notes, along_a_line};
 const HIT: u64 = 2;
 const STEP: u64 = 5;
 
+/// Who is served next of those that wait, by what it costs to serve them, in the order in which they came.
+fn next(arbitration: Arbitration, passed: u32, costs: impl Iterator<Item = u64>) -> usize {
+    match arbitration {
+        Arbitration::NearFirst { bound } if passed < bound => costs
+            .enumerate()
+            .min_by_key(|(_, cost)| *cost)
+            .map_or(0, |(place, _)| place),
+        _ => 0,
+    }
+}
+
 /// The order and the ends of single accesses, one per core, that begin at these times.
 fn oracle(comes: &[u64], arbitration: Arbitration) -> Vec<(usize, u64)> {
     let mut waiting: Vec<usize> = (0..comes.len()).collect();
@@ -20,12 +31,11 @@ fn oracle(comes: &[u64], arbitration: Arbitration) -> Vec<(usize, u64)> {
             _ => HIT,
         };
         let here = waiting.iter().filter(|&&i| comes[i] <= free_at).count();
-        let place = match arbitration {
-            Arbitration::NearFirst { bound } if here > 0 && passed < bound => {
-                (0..here).min_by_key(|&place| cost(waiting[place])).unwrap()
-            }
-            _ => 0,
-        };
+        let place = next(
+            arbitration,
+            passed,
+            waiting[..here].iter().map(|&i| cost(i)),
+        );
         if here > 0 {
             passed = if place == 0 { 0 } else { passed + 1 };
         }
@@ -37,15 +47,19 @@ fn oracle(comes: &[u64], arbitration: Arbitration) -> Vec<(usize, u64)> {
     ends
 }
 
-fn run(comes: &[u64], arbitration: Arbitration) -> (Vec<(usize, u64)>, u64) {
-    let mut bench = Bench::small();
-    let (work, wait) = (bench.work, bench.wait);
+fn line_of(bench: &Bench, arbitration: Arbitration) -> CacheLine {
     let costs = LineCosts {
         hit: Ticks(HIT),
         transfer: along_a_line(STEP),
         arbitration,
     };
-    let line = CacheLine::new(bench.engine.handle(), "line", wait, costs);
+    CacheLine::new(bench.engine.handle(), "line", bench.wait, costs)
+}
+
+fn run(comes: &[u64], arbitration: Arbitration) -> (Vec<(usize, u64)>, u64) {
+    let mut bench = Bench::small();
+    let (work, wait) = (bench.work, bench.wait);
+    let line = line_of(&bench, arbitration);
     let notes = Notes::new();
     for (i, &comes) in comes.iter().enumerate() {
         let (line, notes) = (line.clone(), notes.clone());
@@ -132,12 +146,11 @@ fn oracle_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u6
     while !waiting.is_empty() {
         let cost = |i: usize| owner.map_or(HIT, |owner: usize| i.abs_diff(owner) as u64 * STEP);
         let here = waiting.iter().filter(|&&i| comes[i].0 <= free_at).count();
-        let place = match arbitration {
-            Arbitration::NearFirst { bound } if here > 0 && passed < bound => {
-                (0..here).min_by_key(|&place| cost(waiting[place])).unwrap()
-            }
-            _ => 0,
-        };
+        let place = next(
+            arbitration,
+            passed,
+            waiting[..here].iter().map(|&i| cost(i)),
+        );
         if here > 0 {
             passed = if place == 0 { 0 } else { passed + 1 };
         }
@@ -160,13 +173,8 @@ fn oracle_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u6
 
 fn run_with_reads(comes: &[(u64, bool)], arbitration: Arbitration) -> Vec<(u64, usize)> {
     let mut bench = Bench::small();
-    let (work, wait) = (bench.work, bench.wait);
-    let costs = LineCosts {
-        hit: Ticks(HIT),
-        transfer: along_a_line(STEP),
-        arbitration,
-    };
-    let line = CacheLine::new(bench.engine.handle(), "line", wait, costs);
+    let work = bench.work;
+    let line = line_of(&bench, arbitration);
     let notes = Notes::new();
     for (i, &(comes, reads)) in comes.iter().enumerate() {
         let (line, notes) = (line.clone(), notes.clone());

@@ -44,6 +44,21 @@ fn records_carry_time_task_and_toll() {
     assert_eq!(names, [(work, "work"), (wait, "wait")]);
 }
 
+/// An engine on each of whose cores a task has charged so many random times.
+fn worked(setup: &Setup, charges: u32) -> Engine {
+    let mut bench = Bench::new(setup);
+    let work = bench.work;
+    for core in 0..setup.cores as usize {
+        bench.spawn("worker", core, async move |cx| {
+            for _ in 0..charges {
+                cx.charge(work, Ticks(cx.random_below(100))).await;
+            }
+        });
+    }
+    bench.engine.run().unwrap();
+    bench.engine
+}
+
 #[test]
 fn a_ring_that_is_too_small_loses_records_but_no_totals() {
     let run = |records| {
@@ -54,17 +69,7 @@ fn a_ring_that_is_too_small_loses_records_but_no_totals() {
             keep: Keep::TotalsAndHash,
             ..Setup::default()
         };
-        let mut bench = Bench::new(&setup);
-        let work = bench.work;
-        for core in 0..4 {
-            bench.spawn("worker", core, async move |cx| {
-                for _ in 0..300 {
-                    cx.charge(work, Ticks(cx.random_below(100))).await;
-                }
-            });
-        }
-        bench.engine.run().unwrap();
-        bench.engine
+        worked(&setup, 300)
     };
     let (small, large) = (run(100), run(5000));
     assert_eq!((small.records().len(), small.overwritten()), (100, 1100));
@@ -89,21 +94,13 @@ fn a_hash_that_is_not_kept_is_not_made_up() {
 #[test]
 fn the_seed_decides() {
     let run = |seed| {
-        let mut bench = Bench::new(&Setup {
+        let setup = Setup {
+            cores: 10,
             seed,
             keep: Keep::TotalsAndHash,
             ..Setup::default()
-        });
-        let work = bench.work;
-        for core in 0..10 {
-            bench.spawn("worker", core, async move |cx| {
-                for _ in 0..10 {
-                    cx.charge(work, Ticks(cx.random_below(100))).await;
-                }
-            });
-        }
-        bench.engine.run().unwrap();
-        bench.engine.trace_hash().unwrap()
+        };
+        worked(&setup, 10).trace_hash().unwrap()
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));

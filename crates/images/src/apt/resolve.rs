@@ -268,60 +268,48 @@ mod tests {
         }
     }
 
+    /// Name, version and dependencies of a package, a line each.
+    const OWN: &str = "\
+        linux-image-amd64 7.2.9-1 linux-image-7.2.9-amd64 (= 7.2.9-1)
+        linux-image-amd64 7.2.12-1 linux-base, linux-image-7.2.12-amd64 (= 7.2.12-1)
+        linux-image-7.2.12-amd64 7.2.12-1 dracut | initramfs-tools, linux-binary-7.2.12-amd64 (= 7.2.12-1), linux-modules-7.2.12-amd64 (= 7.2.12-1)
+        linux-binary-7.2.12-amd64 7.2.12-1 linux-base
+        linux-modules-7.2.12-amd64 7.2.12-1 kmod
+        linux-headers-7.2.12-amd64 7.2.12-1 gcc-14, linux-headers-7.2.12-common (= 7.2.12-1), linux-kbuild-7.2.12
+        linux-headers-7.2.12-common 7.2.12-1
+        linux-kbuild-7.2.12 7.2.12-1 libc6 (>= 2.38), libelf1t64
+        linux-image-6.1.0-9-amd64 6.1.90-1
+        linux-image-6.18.5-amd64 6.18.5-1
+        linux-image-6.18.15-amd64 6.18.15-1
+        linux-image-6.18-amd64 6.18.15-1 linux-image-6.18.15-amd64 (= 6.18.15-1)
+        linux-image-6.18.16-rt-amd64 6.18.16-1
+        xen-hypervisor-4.9-amd64 4.9.1-1
+        xen-hypervisor-4.20-amd64 4.20.3-1
+        xen-hypervisor-common 9-1
+    ";
+    const BASE: &str = "\
+        linux-image-amd64 9.9-1
+        libc6 2.41-12
+        libelf1t64 0.192-4 libc6, zlib1g
+        zlib1g 1:1.3
+    ";
+
+    fn all_listed(lines: &str) -> Vec<Listed> {
+        let of_line = |line: &str| {
+            let mut words = line.trim().splitn(3, ' ');
+            let mut next = || words.next().unwrap_or_default();
+            listed(next(), next(), next())
+        };
+        let lines = lines.lines().filter(|line| !line.trim().is_empty());
+        lines.map(of_line).collect()
+    }
+
     fn index() -> Index {
-        let own = vec![
-            listed(
-                "linux-image-amd64",
-                "7.2.9-1",
-                "linux-image-7.2.9-amd64 (= 7.2.9-1)",
-            ),
-            listed(
-                "linux-image-amd64",
-                "7.2.12-1",
-                "linux-base, linux-image-7.2.12-amd64 (= 7.2.12-1)",
-            ),
-            listed(
-                "linux-image-7.2.12-amd64",
-                "7.2.12-1",
-                "dracut | initramfs-tools, linux-binary-7.2.12-amd64 (= 7.2.12-1), linux-modules-7.2.12-amd64 (= 7.2.12-1)",
-            ),
-            listed("linux-binary-7.2.12-amd64", "7.2.12-1", "linux-base"),
-            listed("linux-modules-7.2.12-amd64", "7.2.12-1", "kmod"),
-            listed(
-                "linux-headers-7.2.12-amd64",
-                "7.2.12-1",
-                "gcc-14, linux-headers-7.2.12-common (= 7.2.12-1), linux-kbuild-7.2.12",
-            ),
-            listed("linux-headers-7.2.12-common", "7.2.12-1", ""),
-            listed(
-                "linux-kbuild-7.2.12",
-                "7.2.12-1",
-                "libc6 (>= 2.38), libelf1t64",
-            ),
-            listed("linux-image-6.1.0-9-amd64", "6.1.90-1", ""),
-            listed("linux-image-6.18.5-amd64", "6.18.5-1", ""),
-            listed("linux-image-6.18.15-amd64", "6.18.15-1", ""),
-            listed(
-                "linux-image-6.18-amd64",
-                "6.18.15-1",
-                "linux-image-6.18.15-amd64 (= 6.18.15-1)",
-            ),
-            listed("linux-image-6.18.16-rt-amd64", "6.18.16-1", ""),
-            listed("xen-hypervisor-4.9-amd64", "4.9.1-1", ""),
-            listed("xen-hypervisor-4.20-amd64", "4.20.3-1", ""),
-            listed("xen-hypervisor-common", "9-1", ""),
-        ];
-        let base = vec![
-            listed("linux-image-amd64", "9.9-1", ""),
-            listed("libc6", "2.41-12", ""),
-            listed("libelf1t64", "0.192-4", "libc6, zlib1g"),
-            listed("zlib1g", "1:1.3", ""),
-        ];
         Index {
             kept: KEPT,
             fetched_at: 0,
-            own,
-            base,
+            own: all_listed(OWN),
+            base: all_listed(BASE),
         }
     }
 

@@ -104,41 +104,25 @@ pub(super) fn frames(case: &Case, numbers: &[u64]) -> Vec<(Symbol, u64)> {
 
 fn encode(operation: &Operation) -> (Step, Vec<Request>) {
     match operation {
-        Operation::MmuUpdate {
-            requests,
-            count,
-            done,
-            domain,
-        } => {
-            let step = call(1, *count, *done, *domain);
-            (step, requests.iter().map(update).collect())
+        Operation::MmuUpdate(batch) => {
+            let step = call(1, batch.count, batch.done, batch.domain);
+            (step, batch.requests.iter().map(update).collect())
         }
-        Operation::MmuExtOp {
-            requests,
-            count,
-            done,
-            domain,
-        } => {
-            let step = call(2, *count, *done, u32::from(*domain));
-            (step, requests.iter().map(ext).collect())
+        Operation::MmuExtOp(batch) => {
+            let step = call(2, batch.count, batch.done, u32::from(batch.domain));
+            (step, batch.requests.iter().map(ext).collect())
         }
-        Operation::UpdateVaMapping {
-            at,
-            value,
-            flush_type,
-            flush,
-            domain,
-        } => {
-            let (meaning, mask, flag) = flags(*flush);
+        Operation::UpdateVaMapping(update) => {
+            let (meaning, mask, flag) = flags(update.flush);
             let step = Step {
-                operation: if domain.is_none() { 3 } else { 4 },
-                domain: domain.map_or(0, u32::from),
-                flags: u64::from(*flush_type) | flag,
+                operation: if update.domain.is_none() { 3 } else { 4 },
+                domain: update.domain.map_or(0, u32::from),
+                flags: u64::from(update.flush_type) | flag,
                 mask,
                 meaning,
                 ..Step::default()
             };
-            (step, vec![va(*at, *value)])
+            (step, vec![va(update.at, update.value)])
         }
         Operation::Multicall(count) => {
             let count = u32::try_from(*count).unwrap_or(u32::MAX);

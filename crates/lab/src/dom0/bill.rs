@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pagetoll_backend::{Billed, Stop};
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Unit};
+use pagetoll_bill::{Draft, Inputs};
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
 use pagetoll_images::{Surroundings, host};
 
-use crate::bill::image;
+use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::dom0::collect::{Collect, Collected, Job};
 use crate::dom0::findings::Findings;
@@ -42,15 +42,11 @@ pub(crate) fn bill(
     };
     let harvest = collect.all(&jobs)?;
     let draft = Draft {
-        backend: Backend::Lab,
-        route: bench.request.route,
-        unit: Unit::Instructions,
-        evidence: Evidence::Exact,
         stack: stack(&harvest, &jobs, surroundings.stop)?,
         rows: (billing.rows)(order, &harvest.findings),
         notes: notes(bench, &materials, &harvest.findings, billing),
-        order: order.clone(),
         inputs: inputs(&materials, &jobs)?,
+        ..counted(bench.request.route, order)
     };
     Ok(Billed {
         draft,

@@ -13,7 +13,7 @@ use crate::dom0::materials::Materials;
 use crate::dom0::plan::{self, Abilities, Steps};
 use crate::dom0::pv32;
 use crate::error::LabError;
-use crate::guest::initramfs::{self, Member};
+use crate::guest::initramfs::Initramfs;
 use crate::guest::report::{Hello, Race, Report};
 use crate::guest::step::{self, Step};
 use crate::request::{Bench, pages_mib};
@@ -238,45 +238,20 @@ impl Work<'_> {
         if job.kind == Kind::Pv32 {
             return Ok(order.into_bytes());
         }
-        let read = |path: &Path| fs::read(path).map_err(Error::io("read", path));
-        let init = read(&self.all.materials.init)?;
-        let probe = self
-            .all
-            .materials
-            .probe
-            .as_deref()
-            .ok()
-            .map(read)
-            .transpose()?;
-        let mut members = vec![
-            Member {
-                name: "init",
-                mode: 0o755,
-                bytes: &init,
-            },
-            Member {
-                name: "order",
-                mode: 0o644,
-                bytes: order.as_bytes(),
-            },
-        ];
+        let materials = self.all.materials;
+        let mut initramfs = Initramfs::default();
+        initramfs.program("init", &materials.init)?;
+        initramfs.file("order", order.into_bytes());
         if job.machine.firmware == Firmware::Xen {
-            let module = |name, bytes| Member {
-                name,
-                mode: 0o644,
-                bytes,
-            };
-            members.extend(
-                probe
-                    .as_deref()
-                    .map(|bytes| module(plan::PROBE_MODULE, bytes)),
-            );
-            if let Part::Module(bytes) = &self.all.materials.privcmd {
-                members.push(module(plan::PRIVCMD_MODULE, bytes));
+            if let Ok(probe) = &materials.probe {
+                let bytes = fs::read(probe).map_err(Error::io("read", probe))?;
+                initramfs.file(plan::PROBE_MODULE, bytes);
+            }
+            if let Part::Module(bytes) = &materials.privcmd {
+                initramfs.file(plan::PRIVCMD_MODULE, bytes.as_slice());
             }
         }
-        let place = self.all.surroundings.cache.root();
-        initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
+        initramfs.archive()
     }
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {

@@ -36,21 +36,18 @@ struct Program {
     arguments: &'static [&'static str],
 }
 
-const INIT: Program = Program {
-    name: "init",
-    folders: &["lib", "lib/linux", "init"],
-    arguments: STATIC,
-};
-const PIN_PROBE: Program = Program {
-    name: "pin-probe",
-    folders: &["lib", "lib/linux", "pin-probe"],
-    arguments: STATIC,
-};
-const DEMAND_PROBE: Program = Program {
-    name: "demand-probe",
-    folders: &["lib", "lib/linux", "demand-probe"],
-    arguments: STATIC,
-};
+/// A static program on Linux.
+const fn on_linux(name: &'static str, folders: &'static [&'static str]) -> Program {
+    Program {
+        name,
+        folders,
+        arguments: &["-static", "-O2", "-Wall", "-pthread"],
+    }
+}
+
+const INIT: Program = on_linux("init", &["lib", "lib/linux", "init"]);
+const PIN_PROBE: Program = on_linux("pin-probe", &["lib", "lib/linux", "pin-probe"]);
+const DEMAND_PROBE: Program = on_linux("demand-probe", &["lib", "lib/linux", "demand-probe"]);
 const PV32_PROBE: Program = Program {
     name: "pv32-probe",
     folders: &["lib", "pv32-probe"],
@@ -59,7 +56,6 @@ const PV32_PROBE: Program = Program {
 /// The folders of the module; of `lib` it takes headers only.
 const XEN_PROBE: &[&str] = &["lib", "xen-probe"];
 
-const STATIC: &[&str] = &["-static", "-O2", "-Wall", "-pthread"];
 /// A kernel of 32 bits, without a library and without what a kernel would have to save, where Xen's notes say it is.
 const PV32_KERNEL: &[&str] = &[
     "-m32",

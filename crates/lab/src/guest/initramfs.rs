@@ -2,28 +2,66 @@
 //!
 //! Format: cpio "newc", Linux's Documentation/driver-api/early-userspace/buffer-format.rst.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::Path;
 
 use cpio::newc::{Builder, ModeFileType, trailer};
+use pagetoll_images::Error;
 
 /// Folders that the kernel and init mount on, and where modules lie.
 const FOLDERS: [&str; 4] = ["dev", "proc", "sys", "modules"];
 
 /// A file of the archive.
-pub(crate) struct Member<'a> {
+struct Member<'a> {
     /// Path without a leading slash.
-    pub(crate) name: &'a str,
+    name: &'a str,
     /// Permission bits.
-    pub(crate) mode: u32,
-    /// Its contents.
-    pub(crate) bytes: &'a [u8],
+    mode: u32,
+    bytes: Cow<'a, [u8]>,
 }
 
-/// Assembles the archive.
-///
-/// # Errors
-/// A member beyond 4 GiB, which the format cannot hold.
-pub(crate) fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
+/// The files of a guest, in the order in which they were added.
+#[derive(Default)]
+pub(crate) struct Initramfs<'a> {
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Initramfs<'a> {
+    /// Adds a program that was built on this host.
+    ///
+    /// # Errors
+    /// The program cannot be read.
+    pub(crate) fn program(&mut self, name: &'a str, built: &Path) -> Result<(), Error> {
+        self.members.push(Member {
+            name,
+            mode: 0o755,
+            bytes: std::fs::read(built)
+                .map_err(Error::io("read", built))?
+                .into(),
+        });
+        Ok(())
+    }
+
+    /// Adds a file of these bytes.
+    pub(crate) fn file(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
+        self.members.push(Member {
+            name,
+            mode: 0o644,
+            bytes: bytes.into(),
+        });
+    }
+
+    /// The archive.
+    ///
+    /// # Errors
+    /// A file beyond 4 GiB, which the format cannot hold.
+    pub(crate) fn archive(&self) -> Result<Vec<u8>, Error> {
+        assemble(&self.members).map_err(Error::io("assemble", Path::new("initramfs")))
+    }
+}
+
+fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
     let mut archive = Vec::new();
     let mut inode = 1;
     for folder in FOLDERS {
@@ -44,7 +82,7 @@ pub(crate) fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
         let mut writer = entry
             .set_mode_file_type(ModeFileType::Regular)
             .write(archive, size);
-        writer.write_all(member.bytes)?;
+        writer.write_all(&member.bytes)?;
         archive = writer.finish()?;
         inode += 1;
     }
@@ -59,20 +97,14 @@ mod tests {
 
     #[test]
     fn the_archive_holds_the_files_and_is_the_same_each_time() {
-        let members = [
-            Member {
-                name: "init",
-                mode: 0o755,
-                bytes: b"program",
-            },
-            Member {
-                name: "order",
-                mode: 0o644,
-                bytes: b"pages 1\n",
-            },
-        ];
-        let archive = assemble(&members).unwrap();
-        assert_eq!(archive, assemble(&members).unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let built = folder.path().join("built");
+        std::fs::write(&built, b"program").unwrap();
+        let mut initramfs = Initramfs::default();
+        initramfs.program("init", &built).unwrap();
+        initramfs.file("order", b"pages 1\n".as_slice());
+        let archive = initramfs.archive().unwrap();
+        assert_eq!(archive, initramfs.archive().unwrap());
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(archive));
         let mut seen = Vec::new();
         loop {

@@ -10,44 +10,47 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::Billed;
-use pagetoll_bill::{Backend, Defaults, Draft, Evidence, Inputs, Limits, Route, Unit};
+use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_bill::{Draft, Inputs, Route, Spec, Terms};
 use pagetoll_units::Pages;
 
-use crate::bill::image;
+use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::request::{Bench, Terms, pages_mib};
+use crate::kernels::KernelBuilder;
+use crate::native::check_tools;
+use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
-use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_images::tools::{self, Images};
 
 pub use check::check;
-use guest::{Found, Kernel, Programs};
+use guest::{Found, Materials};
 
-/// Limits: 1 GiB of pages, and more runs than are of use. Default: 16 MiB, of which each page costs tens of thousands of
-/// instructions several times.
-pub(crate) const TERMS: Terms = Terms {
-    defaults: Defaults {
-        pages: Pages(4096),
-        batches: &[1],
-        runs: 1,
-    },
-    limits: Limits {
-        pages: Pages(1 << 18),
-        batch: 1,
-        runs: 100,
-    },
-    timeout,
+/// At most 1 GiB of pages, and more runs than are of use. By default 16 MiB, of which each page costs tens of thousands
+/// of instructions several times.
+const TERMS: Terms = Terms {
+    pages: Pages(4096),
+    most_pages: Pages(1 << 18),
+    most_runs: 100,
+    ..Terms::SINGLE
 };
 
 /// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
 /// longest step takes.
 fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(180) + Duration::from_millis(5 * pages.get())
+}
+
+/// Resolves an order.
+///
+/// # Errors
+/// As [`Request::new`].
+pub(crate) fn request(
+    spec: &Spec,
+    builder: Option<&'static dyn KernelBuilder>,
+) -> Result<Request, BackendError> {
+    Request::new(spec, &TERMS, timeout, builder)
 }
 
 /// What a reader should know of every bill of this route.
@@ -74,10 +77,11 @@ fn machine(pages: Pages) -> Machine {
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     let order = &bench.request.order;
-    check_tools(&bench.kernel)?;
+    check_tools(std::slice::from_ref(&bench.kernel))?;
     host::require_memory(machine(order.pages).memory_mib(), "--pages")?;
+    let obtain = || Materials::obtain(&bench.kernel, bench.freshness(), *surroundings);
     let clock = Clock::default();
-    let materials = clock.time("images and builds", || materials(bench, *surroundings))?;
+    let materials = clock.time("images and builds", obtain)?;
     let found = clock.time("boots", || {
         let run = |run| guest::run(bench, &materials, run, *surroundings);
         (1..=order.runs)
@@ -88,28 +92,6 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
     Ok(Billed {
         draft: draft(bench, &materials, &found, qemu)?,
         timings: clock.timings(),
-    })
-}
-
-/// What boots are made from.
-struct Materials {
-    programs: Programs,
-    kernel: Kernel,
-}
-
-fn materials(bench: &Bench<'_>, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
-    Ok(Materials {
-        programs: guest::programs(surroundings)?,
-        kernel: guest::kernel(&bench.kernel, bench.freshness(), surroundings)?,
-    })
-}
-
-fn check_tools(kernel: &KernelSource) -> Result<(), Error> {
-    let of_debian = matches!(kernel, KernelSource::Debian { .. });
-    tools::check_lab(if of_debian {
-        Images::Debian
-    } else {
-        Images::Files
     })
 }
 
@@ -130,17 +112,13 @@ fn draft(
         ("guest-ram", machine(order.pages).ram()),
     ];
     Ok(Draft {
-        route: Route::Demand,
-        backend: Backend::Lab,
-        unit: Unit::Instructions,
-        evidence: Evidence::Exact,
         stack: stack
             .map(|(part, version)| (part.to_owned(), version))
             .into(),
         rows: rows::rows(order, found),
         notes: NOTES.map(str::to_owned).to_vec(),
-        order: order.clone(),
         inputs: inputs(order.pages, materials)?,
+        ..counted(Route::Demand, order)
     })
 }
 
@@ -151,8 +129,8 @@ fn inputs(pages: Pages, materials: &Materials) -> Result<Inputs, LabError> {
         packages: kernel.image.packages.clone(),
         images: vec![
             image("linux", &kernel.image.image)?,
-            image("init", &programs.init)?,
-            image("demand-probe", &programs.probe)?,
+            image("init", &programs.init_file)?,
+            image("demand-probe", &programs.probe_file)?,
         ],
         host_load: None,
     })

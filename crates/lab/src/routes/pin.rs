@@ -6,7 +6,6 @@
 mod collect;
 pub mod conformance;
 mod graph;
-mod guest;
 mod materials;
 mod plan;
 mod rows;
@@ -18,40 +17,32 @@ use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{AddressWidth, Wanted};
-use pagetoll_bill::{
-    Backend, Defaults, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec, Unit,
-};
+use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
 use pagetoll_units::Pages;
 
-use crate::bill::image;
+use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::guest::step::Interface;
 use crate::kernels::{self, check_folder};
+use crate::native::{Kernel, check_tools};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
-use pagetoll_images::tools::{self, Images};
 
 use collect::{OfKernel, Work};
-use materials::{Kernel, Programs};
+use materials::Materials;
 
-/// What the lab can take: pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB
-/// page; more runs than are of use.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 17),
-    batch: 1,
-    runs: 100,
-};
-
-/// 256 MiB. No mechanism of the route takes a batch.
-const DEFAULTS: Defaults = Defaults {
+/// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
+/// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
+const TERMS: Terms = Terms {
     pages: Pages(65_536),
-    batches: &[1],
-    runs: 1,
+    most_pages: Pages(1 << 17),
+    most_runs: 100,
+    ..Terms::SINGLE
 };
 
 /// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
@@ -81,7 +72,7 @@ impl Request {
     /// A number out of range, an unknown mechanism or kernel, a file in place of a folder.
     pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
         let lab = &spec.lab;
-        let order = spec.order(Backend::Lab, DEFAULTS, LIMITS)?;
+        let order = spec.order(Backend::Lab, &TERMS)?;
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             order,
@@ -125,31 +116,19 @@ fn shapes(ordered: &[Folio]) -> Vec<Folio> {
 pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     check_host(request)?;
     let clock = Clock::default();
-    let materials = clock.time("images and builds", || materials(request, *surroundings))?;
+    let obtain = || Materials::obtain(&request.kernels, request.freshness, *surroundings);
+    let materials = clock.time("images and builds", obtain)?;
     let work = Work {
         request,
-        programs: &materials.programs,
+        materials: &materials,
         surroundings: *surroundings,
     };
-    let collect = || collect::collect(work, &materials.kernels);
+    let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
     let qemu = host::qemu_version(surroundings.stop)?;
     Ok(Billed {
         draft: draft(request, &materials, &found, qemu)?,
         timings: clock.timings(),
-    })
-}
-
-/// What boots are made from.
-struct Materials {
-    programs: Programs,
-    kernels: Vec<Kernel>,
-}
-
-fn materials(request: &Request, surroundings: Surroundings<'_>) -> Result<Materials, LabError> {
-    Ok(Materials {
-        programs: materials::programs(surroundings)?,
-        kernels: materials::kernels(&request.kernels, request.freshness, surroundings)?,
     })
 }
 
@@ -159,15 +138,6 @@ fn check_host(request: &Request) -> Result<(), Error> {
     let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
     host::require_memory(all, "--folio, --pages or fewer --kernel")
-}
-
-fn check_tools(kernels: &[KernelSource]) -> Result<(), Error> {
-    let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    tools::check_lab(if kernels.iter().any(of_debian) {
-        Images::Debian
-    } else {
-        Images::Files
-    })
 }
 
 fn machine(request: &Request) -> Machine {
@@ -199,17 +169,13 @@ fn draft(
         ("guest-ram", machine(request).ram()),
     ];
     Ok(Draft {
-        route: Route::Pin,
-        backend: Backend::Lab,
-        unit: Unit::Instructions,
-        evidence: Evidence::Exact,
         stack: stack
             .map(|(part, version)| (part.to_owned(), version))
             .into(),
         rows,
         notes: notes(request, found),
-        order: request.order.clone(),
         inputs: inputs(request, materials)?,
+        ..counted(Route::Pin, &request.order)
     })
 }
 
@@ -257,8 +223,8 @@ fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> 
         image(format!("linux-{}", linux.release), &linux.image)
     };
     let mut images: Vec<_> = kernels.iter().map(of_kernel).collect::<Result<_, _>>()?;
-    images.push(image("init", &programs.init)?);
-    images.push(image("pin-probe", &programs.probe)?);
+    images.push(image("init", &programs.init_file)?);
+    images.push(image("pin-probe", &programs.probe_file)?);
     let packages = kernels.iter().flat_map(|kernel| &kernel.image.packages);
     Ok(Inputs {
         boots: vec![machine(request).command().to_string()],

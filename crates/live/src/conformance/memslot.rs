@@ -9,7 +9,7 @@ use kvm_bindings::{
     kvm_create_guest_memfd, kvm_userspace_memory_region, kvm_userspace_memory_region2,
 };
 use kvm_ioctls::VmFd;
-use pagetoll_conformance::kvm::{Answer, MemslotCall, Place};
+use pagetoll_conformance::kvm::{Answer, Binding, MemslotCall, Place};
 
 /// `KVM_MEM_EXIT_ON_MISSING` of the exit-on-missing series (kvm@vger.kernel.org, 15 February 2024).
 const EXIT_ON_MISSING: u32 = 1 << 3;
@@ -35,24 +35,19 @@ impl Slots {
         bytes: u64,
     ) -> Result<Answer> {
         match call {
-            MemslotCall::Set {
-                slot,
-                flags,
-                gpa,
-                binding,
-            } => {
+            MemslotCall::Set(memslot) => {
                 let region = kvm_userspace_memory_region {
-                    slot,
-                    flags,
-                    guest_phys_addr: gpa,
+                    slot: memslot.slot,
+                    flags: memslot.flags,
+                    guest_phys_addr: memslot.gpa,
                     memory_size: bytes,
                     userspace_addr: at.address(),
                 };
-                match binding {
+                match memslot.binding {
                     None => set(vm, region)?,
-                    Some((gmem, offset)) => self.set2(vm, region, gmem, offset)?,
+                    Some(binding) => self.set2(vm, region, binding)?,
                 }
-                self.bytes.insert(slot, bytes);
+                self.bytes.insert(memslot.slot, bytes);
                 Ok(Answer::Done)
             }
             MemslotCall::CreateGmem { gmem, flags } => {
@@ -73,21 +68,15 @@ impl Slots {
         }
     }
 
-    fn set2(
-        &self,
-        vm: &VmFd,
-        region: kvm_userspace_memory_region,
-        gmem: Option<usize>,
-        guest_memfd_offset: u64,
-    ) -> Result<()> {
-        let fd = gmem.and_then(|gmem| self.gmems.get(&gmem));
+    fn set2(&self, vm: &VmFd, region: kvm_userspace_memory_region, binding: Binding) -> Result<()> {
+        let fd = binding.gmem.and_then(|gmem| self.gmems.get(&gmem));
         let region = kvm_userspace_memory_region2 {
             slot: region.slot,
             flags: region.flags,
             guest_phys_addr: region.guest_phys_addr,
             memory_size: region.memory_size,
             userspace_addr: region.userspace_addr,
-            guest_memfd_offset,
+            guest_memfd_offset: binding.offset,
             guest_memfd: fd.map_or(NO_FD, |fd| fd.as_raw_fd().cast_unsigned()),
             ..Default::default()
         };

@@ -273,22 +273,17 @@ impl<'c> Runner<'c> {
 
     fn memslot(&mut self, call: MemslotCall, step: &Step) -> Result<Answer, Errno> {
         match call {
-            MemslotCall::Set {
-                slot,
-                flags,
-                gpa,
-                binding,
-            } => {
+            MemslotCall::Set(memslot) => {
                 let region = Region {
-                    slot,
-                    flags: SlotFlags::from_bits_retain(flags),
-                    guest_phys_addr: Gpa(gpa),
+                    slot: memslot.slot,
+                    flags: SlotFlags::from_bits_retain(memslot.flags),
+                    guest_phys_addr: Gpa(memslot.gpa),
                     memory_size: step.bytes,
                     userspace_addr: hva(step.at),
                 };
-                let binding = binding.map(|(gmem, offset)| Binding {
-                    gmem: gmem.and_then(|gmem| self.gmems.get(&gmem).copied()),
-                    offset,
+                let binding = memslot.binding.map(|of_case| Binding {
+                    gmem: of_case.gmem.and_then(|gmem| self.gmems.get(&gmem).copied()),
+                    offset: of_case.offset,
                 });
                 self.vm.set_user_memory_region(region, binding)?;
             }

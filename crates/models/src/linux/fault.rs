@@ -13,7 +13,7 @@ use super::unmap::{Mapped, layout, within_reach};
 use super::walked::{Checked, Walked};
 use crate::Error;
 use crate::x86::PageTableEntry;
-use crate::xen::Width;
+use crate::xen::{Width, Write};
 
 /// A way to set an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ impl Kernel {
 
     fn store_entry(&mut self, place: MachineAddress, bytes: u32, value: u64) -> Result<(), Error> {
         let here: VirtualAddress = self.lowmem(place);
-        let (ended, _) = self.xen.store(self.vcpu, here, bytes, value);
+        let (ended, _) = self.xen.write(self.vcpu, here, bytes, Write::Move(value));
         self.done(here, ended).map(|_| ())
     }
 }

@@ -9,7 +9,7 @@ use pagetoll_units::MachineAddress;
 use super::kernel::Kernel;
 use crate::Error;
 use crate::xen::{
-    Batch, Call, Descriptor, DomainId, ForeignDomain, MmuExtOp, MmuUpdate, Outcome, VaMapping,
+    Batch, Call, Descriptor, DomainId, ForeignDomain, MmuExtOp, MmuUpdate, VaMapping,
 };
 
 /// Calls that fit (`MC_BATCH`).
@@ -136,7 +136,7 @@ impl Kernel {
         let mut gathered = std::mem::take(&mut self.multicalls);
         let outcomes = match gathered.queued.as_slice() {
             [] => Vec::new(),
-            [one] => vec![self.single_call(gathered.call(one))],
+            [one] => vec![self.xen.call(self.vcpu, gathered.call(one))],
             many => {
                 let calls: Vec<_> = many.iter().map(|queued| gathered.call(queued)).collect();
                 let (whole, outcomes) = self.xen.multicall(self.vcpu, &calls);
@@ -150,19 +150,6 @@ impl Kernel {
             self.must("a gathered call", outcome)?;
         }
         Ok(())
-    }
-
-    fn single_call(&mut self, call: Call<'_>) -> Outcome {
-        let (xen, vcpu) = (&mut self.xen, self.vcpu);
-        match call {
-            Call::MmuUpdate(batch, foreign) => xen.mmu_update(vcpu, batch, foreign),
-            Call::MmuExtOp(batch, domain) => xen.mmuext_op(vcpu, batch, domain),
-            Call::UpdateDescriptor(place, descriptor) => {
-                xen.update_descriptor(vcpu, place, descriptor)
-            }
-            Call::UpdateVaMapping(asked) => xen.update_va_mapping(vcpu, asked),
-            Call::Unknown => xen.multicall(vcpu, &[call]).0,
-        }
     }
 }
 

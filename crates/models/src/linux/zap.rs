@@ -11,7 +11,7 @@ use super::address_space::{AddressSpace, Entries};
 use super::kernel::Kernel;
 use crate::Error;
 use crate::x86::{ENTRIES, Flags, PageTableEntry};
-use crate::xen::{FlushTargets, FlushType, ForeignDomain, MmuUpdate, VaMapping, Width};
+use crate::xen::{FlushTargets, FlushType, ForeignDomain, MmuUpdate, VaMapping, Width, Write};
 
 /// `MMU_NORMAL_PT_UPDATE` and `MMU_PT_UPDATE_PRESERVE_AD` (xen/include/public/xen.h).
 const NORMAL: u64 = 0;
@@ -134,7 +134,7 @@ impl Kernel {
 
     fn emulated_xchg(&mut self, place: MachineAddress) -> Result<PageTableEntry, Error> {
         let here = self.lowmem(place);
-        let (ended, _) = self.xen.exchange(self.vcpu, here, 8, 0);
+        let (ended, _) = self.xen.write(self.vcpu, here, 8, Write::Exchange(0));
         self.done(here, ended).map(PageTableEntry)
     }
 
@@ -221,12 +221,12 @@ impl Kernel {
     fn xchg_and_store(&mut self, place: MachineAddress) -> Result<PageTableEntry, Error> {
         let lower = self.lowmem(place);
         let upper = VirtualAddress(lower.0 + 4);
-        let (ended, _) = self.xen.exchange(self.vcpu, lower, 4, 0);
+        let (ended, _) = self.xen.write(self.vcpu, lower, 4, Write::Exchange(0));
         let low = self.done(lower, ended)?;
         self.entries_read += 1;
         let ended = self.xen.load(self.vcpu, upper, 4);
         let high = self.done(upper, ended)?;
-        let (ended, _) = self.xen.store(self.vcpu, upper, 4, 0);
+        let (ended, _) = self.xen.write(self.vcpu, upper, 4, Write::Move(0));
         self.done(upper, ended)?;
         Ok(PageTableEntry(high << 32 | low))
     }
@@ -235,8 +235,11 @@ impl Kernel {
         let here = self.lowmem(place);
         let mut expected = self.read_entry(place)?.0;
         loop {
-            let compared = self.xen.compare_exchange(self.vcpu, here, 8, expected, 0);
-            let ended = compared.0;
+            let write = Write::CompareExchange {
+                old: expected,
+                new: 0,
+            };
+            let (ended, _) = self.xen.write(self.vcpu, here, 8, write);
             match self.done(here, ended)? {
                 found if found == expected => return Ok(PageTableEntry(found)),
                 found => expected = found,

@@ -84,30 +84,20 @@ fn carry_out(container: &mut Container, call: Call) -> Answer {
         flags: narrow(given.flags),
     };
     match call {
-        Call::Map {
-            memory,
-            offset,
-            iova,
-            size,
-            argument: given,
-        } => answer(
+        Call::Map(map) => answer(
             container
                 .map_dma(Mapping {
-                    argument: argument(given),
-                    vaddr: memory.map_or(0, vaddr_of) + offset,
-                    iova,
-                    size,
+                    argument: argument(map.argument),
+                    vaddr: map.memory.map_or(0, vaddr_of) + map.offset,
+                    iova: map.iova,
+                    size: map.size,
                 })
                 .map(|()| 0),
         ),
-        Call::Unmap {
-            iova,
-            size,
-            argument: given,
-        } => answer(container.unmap_dma(Unmapping {
-            argument: argument(given),
-            iova,
-            size,
+        Call::Unmap(unmap) => answer(container.unmap_dma(Unmapping {
+            argument: argument(unmap.argument),
+            iova: unmap.iova,
+            size: unmap.size,
         })),
         Call::Read { iova } => answer(Ok(read(container, iova))),
         Call::Write {

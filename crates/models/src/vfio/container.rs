@@ -29,6 +29,19 @@ pub struct Argument {
     pub flags: u32,
 }
 
+impl Argument {
+    /// Of a mapping that the device may read and write.
+    pub const MAP: Self = Self {
+        argsz: MAP_MIN_ARGSZ,
+        flags: MAP_READ | MAP_WRITE,
+    };
+    /// Of an unmapping.
+    pub const UNMAP: Self = Self {
+        argsz: UNMAP_MIN_ARGSZ,
+        flags: 0,
+    };
+}
+
 /// `struct vfio_iommu_type1_dma_map`.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {

@@ -5,14 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RW: Argument = Argument {
-    argsz: 32,
-    flags: 3,
-};
-const UNMAP: Argument = Argument {
-    argsz: 24,
-    flags: 0,
-};
+const RW: Argument = Argument::MAP;
+const UNMAP: Argument = Argument::UNMAP;
 const VADDR: u64 = 1 << 30;
 const IOVA: u64 = 1 << 32;
 

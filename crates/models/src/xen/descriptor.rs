@@ -12,6 +12,7 @@ use super::errno::Errno;
 use super::flush::Extent;
 use super::frame::PageType;
 use super::machine::{Width, Xen};
+use super::multicall::Call;
 use super::tolls::Outcome;
 use crate::x86::ENTRIES;
 
@@ -106,11 +107,7 @@ impl Xen {
         place: MachineAddress,
         descriptor: Descriptor,
     ) -> Outcome {
-        self.hypercall(
-            current,
-            |tolls| &mut tolls.update_descriptor,
-            |xen| (xen.do_update_descriptor(current, place, descriptor), 0),
-        )
+        self.call(current, Call::UpdateDescriptor(place, descriptor))
     }
 
     pub(super) fn do_update_descriptor(
@@ -153,7 +150,7 @@ impl Xen {
     pub fn set_gdt(&mut self, current: VcpuId, frames: &[Mfn], entries: u32) -> Outcome {
         self.hypercall(
             current,
-            |tolls| &mut tolls.set_gdt,
+            |tolls| tolls.set_gdt += 1,
             |xen| (xen.do_set_gdt(current, frames, entries), 0),
         )
     }

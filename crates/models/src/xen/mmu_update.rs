@@ -9,6 +9,7 @@ use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
 use super::mod_entry::{AccessedDirty, Replacement, Translation};
+use super::multicall::Call;
 use super::tolls::Outcome;
 use crate::x86::{Level, PageTableEntry};
 
@@ -123,11 +124,7 @@ impl Xen {
         batch: Batch<'_, MmuUpdate>,
         foreign: ForeignDomain,
     ) -> Outcome {
-        self.hypercall(
-            current,
-            |tolls| &mut tolls.mmu_update,
-            |xen| xen.do_mmu_update(current, batch, foreign),
-        )
+        self.call(current, Call::MmuUpdate(batch, foreign))
     }
 
     pub(super) fn do_mmu_update(

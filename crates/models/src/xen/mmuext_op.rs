@@ -11,6 +11,7 @@ use super::flush::{Extent, FlushTargets, VcpuMask};
 use super::frame::{Frame, PageType};
 use super::machine::Xen;
 use super::mmu_update::Batch;
+use super::multicall::Call;
 use super::tolls::Outcome;
 use super::update_va_mapping::is_guest_address;
 use crate::x86::Level;
@@ -117,11 +118,7 @@ impl Xen {
         batch: Batch<'_, MmuExtOp>,
         foreign: DomainId,
     ) -> Outcome {
-        self.hypercall(
-            current,
-            |tolls| &mut tolls.mmuext_op,
-            |xen| xen.do_mmuext_op(current, batch, foreign),
-        )
+        self.call(current, Call::MmuExtOp(batch, foreign))
     }
 
     pub(super) fn do_mmuext_op(

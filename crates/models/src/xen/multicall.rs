@@ -33,12 +33,12 @@ impl Xen {
     /// `multicall`: how it ended, and how each call did, with its own done count and tolls.
     pub fn multicall(&mut self, current: VcpuId, calls: &[Call<'_>]) -> (Outcome, Vec<Outcome>) {
         let mut outcomes = Vec::with_capacity(calls.len());
-        let own: Own = |tolls| &mut tolls.multicall;
+        let own: Own = |tolls| tolls.multicall += 1;
         let whole = self.hypercall(current, own, |xen| {
             for call in calls {
                 let before = xen.tolls;
                 xen.tolls.subcalls += 1;
-                let (result, done) = xen.subcall(current, *call);
+                let (result, done) = xen.carry_out(current, *call);
                 outcomes.push(Outcome {
                     result,
                     done,
@@ -50,7 +50,19 @@ impl Xen {
         (whole, outcomes)
     }
 
-    fn subcall(&mut self, current: VcpuId, call: Call<'_>) -> (Result<(), Errno>, u32) {
+    /// A call by itself.
+    pub fn call(&mut self, current: VcpuId, call: Call<'_>) -> Outcome {
+        let own: Own = match call {
+            Call::MmuUpdate(..) => |tolls| tolls.mmu_update += 1,
+            Call::UpdateVaMapping(_) => |tolls| tolls.update_va_mapping += 1,
+            Call::MmuExtOp(..) => |tolls| tolls.mmuext_op += 1,
+            Call::UpdateDescriptor(..) => |tolls| tolls.update_descriptor += 1,
+            Call::Unknown => |_| {},
+        };
+        self.hypercall(current, own, |xen| xen.carry_out(current, call))
+    }
+
+    fn carry_out(&mut self, current: VcpuId, call: Call<'_>) -> (Result<(), Errno>, u32) {
         match call {
             Call::MmuUpdate(batch, foreign) => self.do_mmu_update(current, batch, foreign),
             Call::UpdateVaMapping(asked) => (self.do_update_va_mapping(current, asked), 0),

@@ -5,7 +5,7 @@ use pagetoll_units::{MachineAddress, VirtualAddress};
 
 use super::domain::VcpuId;
 use super::machine::{Width, Xen};
-use super::ptwr::{Emulated, Operand};
+use super::ptwr::{Operand, Write};
 use super::tolls::Tolls;
 use crate::x86::{Access, PageFault, Privilege};
 
@@ -35,41 +35,15 @@ impl Xen {
         self.native(current, address, Operand::new(bytes), None).0
     }
 
-    /// `mov` of the low `bytes` of `value` to memory, with what it involved.
-    pub fn store(
+    /// A write of 1, 2, 4 or 8 bytes by the guest's kernel, with what it involved.
+    pub fn write(
         &mut self,
         current: VcpuId,
         to: VirtualAddress,
         bytes: u32,
-        value: u64,
+        write: Write,
     ) -> (Native, Tolls) {
-        let emulated = Some(Emulated::Move(value));
-        self.native(current, to, Operand::new(bytes), emulated)
-    }
-
-    /// `xchg` with memory.
-    pub fn exchange(
-        &mut self,
-        current: VcpuId,
-        to: VirtualAddress,
-        bytes: u32,
-        value: u64,
-    ) -> (Native, Tolls) {
-        let emulated = Some(Emulated::Exchange(value));
-        self.native(current, to, Operand::new(bytes), emulated)
-    }
-
-    /// `lock cmpxchg` with memory: `new` is stored where `old` is.
-    pub fn compare_exchange(
-        &mut self,
-        current: VcpuId,
-        to: VirtualAddress,
-        bytes: u32,
-        old: u64,
-        new: u64,
-    ) -> (Native, Tolls) {
-        let emulated = Some(Emulated::CompareExchange { old, new });
-        self.native(current, to, Operand::new(bytes), emulated)
+        self.native(current, to, Operand::new(bytes), Some(write))
     }
 
     /// Loads of consecutive aligned words of one page, up to the page's end at most: one translation serves them all.
@@ -121,36 +95,34 @@ impl Xen {
         current: VcpuId,
         address: VirtualAddress,
         operand: Operand,
-        emulated: Option<Emulated>,
+        write: Option<Write>,
     ) -> (Native, Tolls) {
         let before = self.tolls;
-        let access = if emulated.is_some() {
+        let access = if write.is_some() {
             Access::Write
         } else {
             Access::Read
         };
         let cpu = &mut self.vcpus[current.0].cpu;
         let place = cpu.access(&mut self.memory, address, (access, self.width.privilege()));
-        let ended = match (place, emulated) {
+        let ended = match (place, write) {
             (Ok(place), None) => {
                 Native::Done(operand.extract(self.memory.read(place), place.offset()))
             }
-            (Ok(place), Some(emulated)) => {
+            (Ok(place), Some(write)) => {
                 let word = self.memory.read(place);
                 let found = operand.extract(word, place.offset());
-                if let Some(value) = emulated.value_over(found) {
+                if let Some(value) = write.value_over(found) {
                     self.memory
                         .write(place, operand.insert(word, value, place.offset()));
                 }
                 Native::Done(found)
             }
-            (Err(fault), emulated) => {
+            (Err(fault), write) => {
                 self.tolls.page_faults += 1;
-                let fixed = emulated
+                let fixed = write
                     .filter(|_| fault == PageFault::Protection)
-                    .and_then(|emulated| {
-                        self.pv_ro_page_fault(current, address, operand, emulated)
-                    });
+                    .and_then(|write| self.pv_ro_page_fault(current, address, operand, write));
                 self.test_events(current);
                 fixed.map_or(Native::Fault(fault), Native::Done)
             }

@@ -47,15 +47,23 @@ impl Operand {
     }
 }
 
-/// What the instruction does to memory.
+/// What an instruction that writes does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Emulated {
+pub enum Write {
+    /// `mov` of the low bytes of a value.
     Move(u64),
+    /// `xchg`.
     Exchange(u64),
-    CompareExchange { old: u64, new: u64 },
+    /// `lock cmpxchg`: `new` is stored where `old` is.
+    CompareExchange {
+        /// What has to be there.
+        old: u64,
+        /// What is stored over it.
+        new: u64,
+    },
 }
 
-impl Emulated {
+impl Write {
     /// What it stores over what it finds, if anything.
     pub(super) const fn value_over(self, found: u64) -> Option<u64> {
         match self {
@@ -82,7 +90,7 @@ impl Xen {
         current: VcpuId,
         address: VirtualAddress,
         operand: Operand,
-        emulated: Emulated,
+        write: Write,
     ) -> Option<u64> {
         let mapping = PageTableEntry(self.memory.read(self.guest_l1e(current, address)?));
         if !mapping.is_present() || mapping.has(Flags::WRITABLE) {
@@ -94,7 +102,7 @@ impl Xen {
             return None;
         }
         let place = mapping.mfn().address(address.offset());
-        let emulated = self.emulate(place, operand, emulated, domain);
+        let emulated = self.emulate(place, operand, write, domain);
         self.frames.put_page(mapping.mfn());
         self.tolls.emulations += u64::from(emulated.is_some());
         emulated
@@ -105,7 +113,7 @@ impl Xen {
         &mut self,
         place: MachineAddress,
         operand: Operand,
-        emulated: Emulated,
+        write: Write,
         domain: super::DomainId,
     ) -> Option<u64> {
         if !operand.is_aligned(place.0) {
@@ -114,35 +122,35 @@ impl Xen {
         loop {
             let word = self.memory.read(place);
             let found = operand.extract(word, place.offset());
-            let Some(value) = emulated.value_over(found) else {
+            let Some(value) = write.value_over(found) else {
                 return Some(found);
             };
-            let store = match emulated {
-                Emulated::Move(_) if self.is_upper_half(operand, place) => Store::PlainUpperHalf,
-                Emulated::Move(_) => Store::Plain,
+            let store = match write {
+                Write::Move(_) if self.is_upper_half(operand, place) => Store::PlainUpperHalf,
+                Write::Move(_) => Store::Plain,
                 // The emulator writes nothing back that has not changed.
                 _ if value == found => return Some(found),
                 _ => Store::CompareExchange,
             };
             let wanted = PageTableEntry(operand.insert(word, value, place.offset()));
             if self.ptwr_emulated_update(place, PageTableEntry(word), wanted, store, domain)? {
-                self.count_half(operand, emulated, place);
+                self.count_half(operand, write, place);
                 return Some(found);
             }
         }
     }
 
     /// What was done to a half of a 32-bit guest's entry.
-    fn count_half(&mut self, operand: Operand, emulated: Emulated, place: MachineAddress) {
+    fn count_half(&mut self, operand: Operand, write: Write, place: MachineAddress) {
         if operand.bytes != 4 {
             return;
         }
-        match emulated {
-            Emulated::Exchange(_) => self.tolls.emulated_half_exchanges += 1,
-            Emulated::Move(_) if PageTableEntry(self.memory.read(place)).is_present() => {
+        match write {
+            Write::Exchange(_) => self.tolls.emulated_half_exchanges += 1,
+            Write::Move(_) if PageTableEntry(self.memory.read(place)).is_present() => {
                 self.tolls.emulated_half_sets += 1;
             }
-            Emulated::Move(_) | Emulated::CompareExchange { .. } => {}
+            Write::Move(_) | Write::CompareExchange { .. } => {}
         }
     }
 

@@ -10,6 +10,7 @@ use super::flush::{Extent, FlushTargets};
 use super::frame::PageType;
 use super::machine::Xen;
 use super::mod_entry::{AccessedDirty, Replacement, Translation};
+use super::multicall::Call;
 use super::tolls::Outcome;
 use crate::x86::{Flags, Level, PageTableEntry, slot};
 
@@ -52,11 +53,7 @@ pub(super) const fn is_guest_address(address: VirtualAddress) -> bool {
 impl Xen {
     /// `update_va_mapping`.
     pub fn update_va_mapping(&mut self, current: VcpuId, asked: VaMapping) -> Outcome {
-        self.hypercall(
-            current,
-            |tolls| &mut tolls.update_va_mapping,
-            |xen| (xen.do_update_va_mapping(current, asked), 0),
-        )
+        self.call(current, Call::UpdateVaMapping(asked))
     }
 
     pub(super) fn do_update_va_mapping(

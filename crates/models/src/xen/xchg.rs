@@ -32,7 +32,7 @@ impl Xen {
     ) -> Outcome {
         self.hypercall(
             current,
-            |tolls| &mut tolls.pte_xchg,
+            |tolls| tolls.pte_xchg += 1,
             |xen| xen.do_pte_xchg(current, requests, foreign),
         )
     }

@@ -56,6 +56,7 @@ use pagetoll_engine::{CoreId, Engine, Setup};
 use self::lock_profile::LockProfile;
 use self::setup::MOST_VCPUS;
 use self::shim::{FlushTolls, Shim};
+use crate::contention::EngineError;
 use crate::timeline::Timeline;
 
 pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith};
@@ -67,7 +68,7 @@ pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith
 /// Invalid costs or setup; a deadlock, with what each task waits for.
 pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfile, FlushError> {
     let (mut engine, shim) = build(costs, setup, seed)?;
-    engine.run()?;
+    engine.run().map_err(EngineError::Run)?;
     Ok(shim.profile.take())
 }
 
@@ -78,7 +79,7 @@ pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfil
 /// As [`run`].
 pub fn record(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<Timeline, FlushError> {
     let (mut engine, _) = build(costs, setup, seed)?;
-    engine.run()?;
+    engine.run().map_err(EngineError::Run)?;
     Ok(Timeline::of(&engine))
 }
 
@@ -104,13 +105,14 @@ fn build(
         seed,
         ..Setup::default()
     };
-    let mut engine = Engine::new(&engine_setup, names)?;
+    let mut engine = Engine::new(&engine_setup, names).map_err(EngineError::Setup)?;
     let shim = Rc::new(Shim::new(&engine, tolls, setup, hold));
     for vcpu in 0..vcpus {
         let shim = Rc::clone(&shim);
-        engine.spawn(&format!("vcpu {vcpu}"), CoreId(vcpu), async move |cx| {
+        let vcpu_task = engine.spawn(&format!("vcpu {vcpu}"), CoreId(vcpu), async move |cx| {
             shim.work(&cx).await;
-        })?;
+        });
+        vcpu_task.map_err(EngineError::Spawn)?;
     }
     Ok((engine, shim))
 }

@@ -4,39 +4,27 @@ pub(crate) mod cells;
 mod crossings;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Backend, Defaults, Draft, Limits, Mechanism, Order, Route, Row, Spec, System};
+use pagetoll_bill::{Backend, Draft, Mechanism, Order, Row, Spec, System, Terms};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
 use self::cells::Cell;
-use super::{DEFAULT_SAMPLES, Ordered, Range, price, versions};
+use super::{DEFAULT_SAMPLES, Ordered, price, versions};
 use crate::error::{BillingError, RequestError};
 
-/// 1 TiB of pages, the entries of one page table. A model has no noise to be averaged out, so one run.
-pub(crate) const LIMITS: Limits = Limits {
-    pages: Pages(1 << 28),
-    batch: 512,
-    runs: 1,
+/// At most 1 TiB of pages. A model has no noise to be averaged out, so one run.
+pub(crate) const ONE_BY_ONE: Terms = Terms {
+    pages: Pages(16_384),
+    most_pages: Pages(1 << 28),
+    most_batch: 512,
+    ..Terms::SINGLE
 };
 
-/// Pages, or operations, of each row.
-pub(crate) const DEFAULT_PAGES: Pages = Pages(16_384);
-
-/// Batches that show per-call and per-entry costs apart, in pages.
-const BATCHES: &[u32] = &[1, 8, 32, 128, 512];
-
-fn defaults(route: Route) -> Defaults {
-    let mut all = route.mechanisms_on(Backend::Sim);
-    Defaults {
-        pages: DEFAULT_PAGES,
-        batches: if all.any(Mechanism::is_batched) {
-            BATCHES
-        } else {
-            &[1]
-        },
-        runs: 1,
-    }
-}
+/// Batches that show per-call and per-entry costs apart, in pages; at most the entries of one page table.
+const BATCHED: Terms = Terms {
+    batches: &[1, 8, 32, 128, 512],
+    ..ONE_BY_ONE
+};
 
 /// What is run on new machines, and by which prices.
 #[derive(Clone, Debug)]
@@ -50,12 +38,13 @@ impl Request {
         spec: &Spec,
         cells_on: fn(&Order, System) -> Vec<Cell>,
     ) -> Result<Self, RequestError> {
-        let range = Range {
-            defaults: defaults(spec.route),
-            limits: LIMITS,
-            samples: DEFAULT_SAMPLES,
+        let mut mechanisms = spec.route.mechanisms_on(Backend::Sim);
+        let terms = if mechanisms.any(Mechanism::is_batched) {
+            BATCHED
+        } else {
+            ONE_BY_ONE
         };
-        let ordered = Ordered::new(spec, range)?;
+        let ordered = Ordered::new(spec, &terms, DEFAULT_SAMPLES)?;
         let cells = SYSTEMS.map(|system| cells_on(&ordered.order, system));
         Ok(Self {
             cells: cells.concat(),

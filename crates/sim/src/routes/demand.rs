@@ -14,37 +14,28 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Defaults, Draft, Figures, Limits, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System,
-    Toll,
+    Draft, Figures, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Terms, Toll,
 };
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use super::{Ordered, Range, Samples};
+use super::{Ordered, Samples};
 use crate::contention::demand::{MOST_VCPUS, Mechanism, Miss, Ran, Scenario, calibrate, run};
 use crate::error::{BillingError, RequestError};
 use crate::sensitivity::{Sensitivity, dominating};
 
 pub use compare::{Errors, Summary, summary};
 
-/// Rates are those of the steady state, so pages are few.
-const RANGE: Range = Range {
-    defaults: Defaults {
-        // Pages that each vCPU populates while it is counted; a few hundred in all at least.
-        pages: Pages(6),
-        batches: &[1],
-        runs: 1,
-    },
-    limits: Limits {
-        pages: Pages(1 << 12),
-        batch: 512,
-        runs: 1,
-    },
-    // Two beyond either end of the interval.
-    samples: DEFAULT_SAMPLES,
+/// Rates are those of the steady state, so pages are few: those that each vCPU populates while it is counted, a few
+/// hundred in all at least.
+const TERMS: Terms = Terms {
+    pages: Pages(6),
+    most_pages: Pages(1 << 12),
+    most_batch: 512,
+    ..Terms::SINGLE
 };
 
-/// Samples of the cost table, when the order does not say.
+/// Samples of the cost table, when the order does not say: two beyond either end of the interval.
 pub const DEFAULT_SAMPLES: u32 = 40;
 
 /// As many as were published.
@@ -69,7 +60,7 @@ impl Request {
         let said = &spec.demand;
         let readers = said.readers.map(|count| threads(Opt::Readers, count));
         Ok(Self {
-            ordered: Ordered::new(spec, RANGE)?,
+            ordered: Ordered::new(spec, &TERMS, DEFAULT_SAMPLES)?,
             vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
             readers: readers.transpose()?,
             placement: said.placement.unwrap_or(Placement::Apart),

@@ -9,29 +9,17 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::cost::{CostKey, Prices};
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{
-    Defaults, Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
-};
+use pagetoll_bill::{Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use rayon::prelude::*;
 
 use self::timeline::TimelineFile;
-use super::counted::{COUNTED, DEFAULT_PAGES, LIMITS};
-use super::{DEFAULT_SAMPLES, Ordered, Range, versions};
+use super::counted::{COUNTED, ONE_BY_ONE};
+use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::contention::flush_lock::lock_profile::LockProfile;
 use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
 use crate::error::{BillingError, RequestError};
-
-const RANGE: Range = Range {
-    defaults: Defaults {
-        pages: DEFAULT_PAGES,
-        batches: &[1],
-        runs: 1,
-    },
-    limits: LIMITS,
-    samples: DEFAULT_SAMPLES,
-};
 
 /// vCPUs of the machine that was published.
 const VCPUS: u32 = 32;
@@ -54,7 +42,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
-        let ordered = Ordered::new(spec, RANGE)?;
+        let ordered = Ordered::new(spec, &ONE_BY_ONE, DEFAULT_SAMPLES)?;
         let file = spec.sim.timeline.as_deref();
         let timeline = file.map(|file| TimelineFile::new(file, &ordered.order));
         Ok(Self {

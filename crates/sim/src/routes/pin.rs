@@ -10,29 +10,21 @@ mod tariff;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Check, Defaults, Draft, Limits, Row, RowKey, Spec, System};
+use pagetoll_bill::{Check, Draft, Row, RowKey, Spec, System, Terms};
 use pagetoll_models::vfio::{Mechanism, Tolls};
 use pagetoll_units::Pages;
 
 use self::shape::{Extent, Ran, SHAPES, Shape, run};
 use self::tariff::{IOCTLS, Ioctl};
 use super::price::{self, Counted, Item};
-use super::{DEFAULT_SAMPLES, Ordered, Range, versions};
+use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::error::{BillingError, RequestError};
 
-/// 64 GiB. A model has no noise to be averaged out, so one run.
-const RANGE: Range = Range {
-    defaults: Defaults {
-        pages: Pages(1 << 16),
-        batches: &[1],
-        runs: 1,
-    },
-    limits: Limits {
-        pages: Pages(1 << 24),
-        batch: 1,
-        runs: 1,
-    },
-    samples: DEFAULT_SAMPLES,
+/// At most 64 GiB. A model has no noise to be averaged out, so one run.
+const TERMS: Terms = Terms {
+    pages: Pages(1 << 16),
+    most_pages: Pages(1 << 24),
+    ..Terms::SINGLE
 };
 
 /// Shapes that are mapped, and by which prices.
@@ -52,7 +44,7 @@ impl Request {
         let is_ordered =
             |shape: &Shape| spec.folios.is_empty() || spec.folios.contains(&shape.folio);
         Ok(Self {
-            ordered: Ordered::new(spec, RANGE)?,
+            ordered: Ordered::new(spec, &TERMS, DEFAULT_SAMPLES)?,
             shapes: SHAPES.into_iter().filter(is_ordered).collect(),
         })
     }

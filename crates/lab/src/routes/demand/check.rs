@@ -4,15 +4,14 @@
 
 use pagetoll_units::Pages;
 
-use super::guest::{self, Kernel, Programs};
+use super::guest::Materials;
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
-use crate::guest::step::{DemandStep, Step};
-use crate::vm::boot::{self, Boot};
+use crate::guest::step::{self, DemandStep, Step};
+use crate::native::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
 use crate::vm::machine::Machine;
-use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
@@ -28,47 +27,36 @@ pub fn check(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
-    super::check_tools(&request.kernel)?;
-    let machine = Machine {
-        mode: request.cpus.mode(),
-        ..machine(largest(request))
-    };
-    let programs = guest::programs(*surroundings)?;
-    let kernel = guest::kernel(&request.kernel, Freshness::Cached, *surroundings)?;
-    let initramfs = initramfs(request, &programs, &kernel, *surroundings)?;
-    let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-    host::require_memory(machine.memory_mib(), "the checks")?;
-    let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&request.name, steps + 3);
-    let boot = Boot {
+    check_tools(std::slice::from_ref(&request.kernel))?;
+    let materials = Materials::obtain(&request.kernel, Freshness::Cached, *surroundings)?;
+    let steps = request.steps.iter().map(|step| DemandStep::Check {
+        name: step.name.clone(),
+        pages: step.pages,
+    });
+    let steps: Vec<_> = steps.collect();
+    let boot = NativeBoot {
         name: &request.name,
-        machine,
-        xen: None,
-        counter: None,
-        linux: &kernel.image.image,
-        initramfs: &initramfs,
+        kernel: &materials.kernel,
+        programs: &materials.programs,
+        machine: Machine {
+            mode: request.cpus.mode(),
+            ..machine(largest(request))
+        },
+        probe_order: step::order(&steps),
+        last: &[Step::KernelLog],
+        file: None,
         timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
-    let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
+    let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
+    host::require_memory(boot.machine.memory_mib(), "the checks")?;
+    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(&request.name, steps + 3);
+    let harvest = boot.run(*surroundings, phase.as_mut())?;
     understand(request, &harvest)
 }
 
 fn largest(request: &Request) -> Pages {
     let pages = request.steps.iter().map(|step| u64::from(step.pages));
     Pages(pages.max().unwrap_or_default())
-}
-
-fn initramfs(
-    request: &Request,
-    programs: &Programs,
-    kernel: &Kernel,
-    surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, Error> {
-    let steps = request.steps.iter().map(|step| DemandStep::Check {
-        name: step.name.clone(),
-        pages: step.pages,
-    });
-    let steps: Vec<_> = steps.collect();
-    guest::initramfs(programs, kernel, &steps, &[Step::KernelLog], surroundings)
 }

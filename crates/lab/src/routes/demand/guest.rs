@@ -1,27 +1,20 @@
 //! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
-use std::fs;
-use std::path::PathBuf;
-
 use pagetoll_bill::Order;
 use pagetoll_bill::route::Demand as Mechanism;
-
-use super::{Materials, machine};
-use crate::error::LabError;
-use crate::guest::build as guest;
-use crate::guest::initramfs::{self, Member};
-use crate::guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use crate::guest::step::{self, DemandStep, Step};
-use crate::request::Bench;
-use crate::vm::boot::{self, Boot};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::modules::{Module, ModuleTree};
-use pagetoll_images::kernel::{self, KernelImage, KernelSource};
+use pagetoll_images::kernel::KernelSource;
 
-/// The module for AMD's virtualisation, which is what QEMU emulates; what it depends upon is loaded before it.
-const KVM: &str = "kvm_amd";
+use super::machine;
+use crate::error::LabError;
+use crate::guest::build;
+use crate::guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use crate::guest::step::{self, DemandStep};
+use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
+use crate::request::Bench;
+
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: u32 = 3;
 /// How often each part is repeated.
@@ -34,16 +27,41 @@ const CHECK_PAGES: u32 = 512;
 /// The mechanism that all others are itemised with.
 pub(super) const BASELINE: Mechanism = Mechanism::Populated;
 
-/// The programs that run inside.
-pub(super) struct Programs {
-    pub(super) init: PathBuf,
-    pub(super) probe: PathBuf,
+const PROBE: Probe = Probe {
+    name: "demand-probe",
+    order: "demand-order",
+    build: build::demand_probe,
+};
+
+/// The module for AMD's virtualisation, which is what QEMU emulates.
+const MODULES: Modules = Modules {
+    wanted: &["kvm_amd"],
+    needed: &["kvm_amd"],
+    expected: "a kernel built with CONFIG_KVM_AMD",
+};
+
+/// What boots are made from.
+pub(super) struct Materials {
+    pub(super) programs: Programs,
+    pub(super) kernel: Kernel,
 }
 
-/// A kernel and its modules.
-pub(super) struct Kernel {
-    pub(super) image: KernelImage,
-    modules: Vec<Module>,
+impl Materials {
+    /// Builds the programs, fetches the kernel and finds its modules.
+    ///
+    /// # Errors
+    /// Those of the builds and of [`Kernel::obtain`].
+    pub(super) fn obtain(
+        source: &KernelSource,
+        freshness: Freshness,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, Error> {
+        let programs = Programs::build(&PROBE, surroundings)?;
+        let mut phase = surroundings.progress.begin("images", 1);
+        let kernel = Kernel::obtain(source, &MODULES, freshness, surroundings)?;
+        phase.step(&kernel.image.release);
+        Ok(Self { programs, kernel })
+    }
 }
 
 /// What a boot brought.
@@ -54,96 +72,6 @@ pub(super) struct Found {
     pub(super) demands: Vec<Demand>,
     pub(super) unavailable: Vec<DemandUnavailable>,
     pub(super) checks: Vec<CheckRun>,
-}
-
-pub(super) fn programs(surroundings: Surroundings<'_>) -> Result<Programs, LabError> {
-    let Surroundings { cache, stop, .. } = surroundings;
-    Ok(Programs {
-        init: guest::init(cache, stop)?,
-        probe: guest::demand_probe(cache, stop)?,
-    })
-}
-
-/// Fetches the kernel and finds its modules.
-///
-/// # Errors
-/// Those of [`kernel::obtain`]; [`Error::BadInput`] for a kernel of Debian's without KVM.
-pub(super) fn kernel(
-    source: &KernelSource,
-    freshness: Freshness,
-    surroundings: Surroundings<'_>,
-) -> Result<Kernel, Error> {
-    let mut phase = surroundings.progress.begin("images", 1);
-    let image = kernel::obtain(source, surroundings.cache, freshness, surroundings.stop)?;
-    phase.step(&image.release);
-    Ok(Kernel {
-        modules: modules(&image)?,
-        image,
-    })
-}
-
-/// A kernel without a folder of modules may have KVM built in, which the guest finds out.
-fn modules(image: &KernelImage) -> Result<Vec<Module>, Error> {
-    let Some(root) = &image.modules else {
-        return Ok(Vec::new());
-    };
-    let tree = ModuleTree::open(root)?;
-    if !tree.provides(KVM) {
-        return Err(Error::bad_file(
-            "--kernel",
-            &image.image,
-            format!(
-                "is Linux {}, which has no {KVM}: neither as a module nor built in",
-                image.release
-            ),
-            "a kernel built with CONFIG_KVM_AMD",
-        ));
-    }
-    tree.with_dependencies(&[KVM])
-}
-
-/// The archive of a guest that runs the probe by this order, and after it these steps of init.
-pub(super) fn initramfs(
-    programs: &Programs,
-    kernel: &Kernel,
-    of_probe: &[DemandStep],
-    last: &[Step],
-    surroundings: Surroundings<'_>,
-) -> Result<Vec<u8>, Error> {
-    let read = |path: &PathBuf| fs::read(path).map_err(Error::io("read", path));
-    let (init, probe) = (read(&programs.init)?, read(&programs.probe)?);
-    let files: Vec<_> = kernel
-        .modules
-        .iter()
-        .map(|module| format!("modules/{}.ko", module.name))
-        .collect();
-    let order = step::order(&steps_of_init(&files, last));
-    let probe_order = step::order(of_probe);
-    let member = |name, mode, bytes| Member { name, mode, bytes };
-    let mut members = vec![
-        member("init", 0o755, init.as_slice()),
-        member("demand-probe", 0o755, probe.as_slice()),
-        member("order", 0o644, order.as_bytes()),
-        member("demand-order", 0o644, probe_order.as_bytes()),
-    ];
-    for (file, module) in files.iter().zip(&kernel.modules) {
-        members.push(member(file, 0o644, &module.bytes));
-    }
-    let place = surroundings.cache.root();
-    initramfs::assemble(&members).map_err(Error::io("assemble an initramfs in", place))
-}
-
-fn steps_of_init(modules: &[String], last: &[Step]) -> Vec<Step> {
-    let run = Step::Run {
-        program: "demand-probe",
-        order: "demand-order",
-    };
-    [Step::Settle]
-        .into_iter()
-        .chain(modules.iter().cloned().map(Step::Module))
-        .chain([run])
-        .chain(last.iter().cloned())
-        .collect()
 }
 
 /// The steps of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
@@ -178,28 +106,27 @@ pub(super) fn run(
     run: u32,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
-    let Materials { programs, kernel } = materials;
     let order = &bench.request.order;
-    let release = &kernel.image.release;
+    let release = &materials.kernel.image.release;
     let name = match order.runs {
         1 => format!("demand-{release}"),
         _ => format!("demand-{release}-{run}"),
     };
     let steps = steps_of_probe(order);
-    let initramfs = initramfs(programs, kernel, &steps, &[], surroundings)?;
-    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&name, steps);
-    let boot = Boot {
+    let boot = NativeBoot {
         name: &name,
+        kernel: &materials.kernel,
+        programs: &materials.programs,
         machine: machine(order.pages),
-        xen: None,
-        counter: None,
-        linux: &kernel.image.image,
-        initramfs: &initramfs,
+        probe_order: step::order(&steps),
+        last: &[],
+        file: None,
         timeout: bench.request.timeout,
         keep_logs: bench.keep_logs.as_deref(),
     };
-    let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
+    let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(&name, steps);
+    let harvest = boot.run(surroundings, phase.as_mut())?;
     understood(harvest.reports).ok_or_else(|| LabError::Malformed {
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
@@ -258,22 +185,6 @@ mod tests {
         let checks: Vec<_> = order.lines().skip(3).collect();
         assert_eq!(checks[0], "check present 512");
         assert_eq!(checks.len(), CHECKS.len());
-    }
-
-    #[test]
-    fn modules_are_loaded_before_the_probe_runs() {
-        let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
-        let order = step::order(&steps_of_init(&modules, &[]));
-        let lines: Vec<_> = order.lines().collect();
-        assert_eq!(
-            lines,
-            [
-                "settle 60",
-                "module /modules/kvm.ko",
-                "module /modules/kvm_amd.ko",
-                "run /demand-probe /demand-order"
-            ]
-        );
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::fs;
 
 use pagetoll_bill::spec::Wanted;
 
-use super::guest::{self, Job, Manner};
-use super::materials::{Kernel, Programs};
+use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
 use crate::error::LabError;
 use crate::guest::report::{Hello, Pin, PinTraced, PinUnavailable, Report};
-use crate::guest::step::Interface;
+use crate::guest::step::{self, Interface, PinStep};
+use crate::native::{Kernel, NativeBoot};
 use crate::vm::cores::Cores;
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
@@ -47,19 +47,26 @@ impl OfKernel {
 #[derive(Clone, Copy)]
 pub(super) struct Work<'a> {
     pub(super) request: &'a Request,
-    pub(super) programs: &'a Programs,
+    pub(super) materials: &'a Materials,
     pub(super) surroundings: Surroundings<'a>,
+}
+
+/// One boot.
+struct Job<'a> {
+    /// For progress and logs.
+    name: String,
+    kernel: &'a Kernel,
+    /// What the probe does.
+    steps: Vec<PinStep>,
 }
 
 /// Makes all boots, as many at once as the host has CPUs.
 ///
 /// # Errors
 /// Whatever a boot says first.
-pub(super) fn collect(work: Work<'_>, kernels: &[Kernel]) -> Result<Vec<OfKernel>, LabError> {
-    let of_kernels: Vec<Vec<Job<'_>>> = kernels
-        .iter()
-        .map(|kernel| jobs(work.request, kernel))
-        .collect();
+pub(super) fn collect(work: Work<'_>) -> Result<Vec<OfKernel>, LabError> {
+    let kernels = work.materials.kernels.iter();
+    let of_kernels: Vec<Vec<Job<'_>>> = kernels.map(|kernel| jobs(work.request, kernel)).collect();
     let all: Vec<&Job<'_>> = of_kernels.iter().flatten().collect();
     let cores = Cores::new(host::cpus());
     let make = |job: &&Job<'_>, stop: &Stop| one(job, work, &cores, stop);
@@ -97,16 +104,14 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
     let interfaces = request.interfaces();
     let has = |interface: &Interface| match interface {
         Interface::Type1 => true,
-        Interface::Iommufd => kernel.may_have_iommufd(),
+        Interface::Iommufd => may_have_iommufd(kernel),
     };
     let interfaces: Vec<_> = interfaces.into_iter().filter(has).collect();
     let release = &kernel.image.release;
     let job = |name, steps| Job {
         name,
         kernel,
-        machine: machine(request),
         steps,
-        file: None,
     };
     let order = &request.order;
     let bill = plan::bill(&request.shapes, order.pages, &interfaces);
@@ -131,11 +136,19 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         ..work.surroundings
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
-    let manner = Manner {
-        timeout: work.request.timeout,
-        keep_logs: work.request.keep_logs.as_deref(),
+    let request = work.request;
+    let boot = NativeBoot {
+        name: &job.name,
+        kernel: job.kernel,
+        programs: &work.materials.programs,
+        machine: machine(request),
+        probe_order: step::order(&job.steps),
+        last: &[],
+        file: None,
+        timeout: request.timeout,
+        keep_logs: request.keep_logs.as_deref(),
     };
-    let harvest = guest::run(job, work.programs, manner, surroundings, phase.as_mut())?;
+    let harvest = boot.run(surroundings, phase.as_mut())?;
     let mut found = Found::default();
     for report in &harvest.reports {
         match report {
@@ -145,7 +158,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
-                keep(manner.keep_logs, &job.name, &text)?;
+                keep(boot.keep_logs, &job.name, &text)?;
                 found.graph = Some(text);
             }
             _ => {}

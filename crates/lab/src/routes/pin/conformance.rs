@@ -7,12 +7,14 @@ use pagetoll_backend::Error;
 use pagetoll_bill::spec::{AddressWidth, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
-use super::guest::{self, Job, Manner};
-use super::{check_tools, materials, plan};
-use crate::conformance::TIMEOUT;
+use super::materials::Materials;
+use super::plan;
+use crate::conformance::{Next, Ran, TIMEOUT};
 use crate::error::LabError;
-use crate::guest::report::{PinCase, Report};
+use crate::guest::report::{Hello, PinCase, Report};
+use crate::guest::step;
 use crate::kernels::{self, check_folder};
+use crate::native::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode, XenOptions};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -49,15 +51,6 @@ impl Request {
     }
 }
 
-/// What the kernel answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    /// Its version.
-    pub linux: String,
-    /// For each case, in order.
-    pub answered: Vec<Answered>,
-}
-
 /// Runs the cases.
 ///
 /// # Errors
@@ -66,28 +59,39 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran, LabError> {
+) -> Result<Ran<Answered>, LabError> {
     check_tools(std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases);
     host::require_memory(machine.memory_mib(), NAME)?;
-    let programs = materials::programs(*surroundings)?;
     let sources = std::slice::from_ref(&request.kernel);
-    let found = materials::kernels(sources, request.freshness, *surroundings)?;
-    let job = Job {
-        name: NAME.to_owned(),
-        kernel: &found[0],
+    let materials = Materials::obtain(sources, request.freshness, *surroundings)?;
+    let boot = NativeBoot {
+        name: NAME,
+        kernel: &materials.kernels[0],
+        programs: &materials.programs,
         machine,
-        steps: plan::conformance(CASES),
-        file: Some((CASES, encoded(cases))),
-    };
-    let manner = Manner {
+        probe_order: step::order(&plan::conformance(CASES)),
+        last: &[],
+        file: Some(NamedText {
+            name: CASES,
+            text: &encoded(cases),
+        }),
         timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = guest::run(&job, &programs, manner, *surroundings, phase.as_mut())?;
-    understood(cases, &harvest.reports)
+    let harvest = boot.run(*surroundings, phase.as_mut())?;
+    let reports = &harvest.reports;
+    Ran::of(
+        cases,
+        reports,
+        Hello::linux_version,
+        |report, next| match report {
+            Report::PinCase(ran) => Some(answered(next, ran)),
+            _ => None,
+        },
+    )
 }
 
 fn machine(cases: &[Case]) -> Machine {
@@ -131,25 +135,18 @@ const NO_MEMORY: usize = 99;
 
 fn line(call: Call) -> String {
     match call {
-        Call::Map {
-            memory,
-            offset,
-            iova,
-            size,
-            argument,
-        } => format!(
-            "map {} {offset:x} {iova:x} {size:x} {:x} {:x}\n",
-            memory.unwrap_or(NO_MEMORY),
-            argument.flags,
-            argument.argsz
+        Call::Map(map) => format!(
+            "map {} {:x} {:x} {:x} {:x} {:x}\n",
+            map.memory.unwrap_or(NO_MEMORY),
+            map.offset,
+            map.iova,
+            map.size,
+            map.argument.flags,
+            map.argument.argsz
         ),
-        Call::Unmap {
-            iova,
-            size,
-            argument,
-        } => format!(
-            "unmap {iova:x} {size:x} {:x} {:x}\n",
-            argument.flags, argument.argsz
+        Call::Unmap(unmap) => format!(
+            "unmap {:x} {:x} {:x} {:x}\n",
+            unmap.iova, unmap.size, unmap.argument.flags, unmap.argument.argsz
         ),
         Call::Read { iova } => format!("read {iova:x}\n"),
         Call::Write {
@@ -160,47 +157,12 @@ fn line(call: Call) -> String {
     }
 }
 
-fn understood(cases: &[Case], reports: &[Report]) -> Result<Ran, LabError> {
-    let mut ran = Ran {
-        linux: String::new(),
-        answered: Vec::with_capacity(cases.len()),
-    };
-    for report in reports {
-        match report {
-            Report::Hello(hello) => ran.linux = hello.linux_version(),
-            Report::PinCase(case) => ran
-                .answered
-                .push(answered(cases, case, ran.answered.len())?),
-            _ => {}
-        }
-    }
-    if ran.answered.len() == cases.len() {
-        return Ok(ran);
-    }
-    let (done, all) = (ran.answered.len(), cases.len());
-    Err(malformed(format!("{done} of {all} cases were answered")))
-}
-
-fn answered(cases: &[Case], ran: &PinCase, expected: usize) -> Result<Answered, LabError> {
-    let case = cases.get(ran.index).filter(|_| ran.index == expected);
-    let case = case.ok_or_else(|| malformed(format!("case {} was not asked for", ran.index)))?;
-    if ran.answers.len() != case.steps.len() {
-        return Err(malformed(format!(
-            "case {} was not answered whole",
-            case.name
-        )));
-    }
+fn answered(next: Next<'_, Case>, ran: &PinCase) -> Result<Answered, LabError> {
+    next.answered_by(ran.index, ran.answers.len())?;
     let answer = |&(errno, value, locked): &(i32, u64, u64)| Answer {
         errno,
         value,
         locked,
     };
     Ok(ran.answers.iter().map(answer).collect())
-}
-
-fn malformed(problem: String) -> LabError {
-    LabError::Malformed {
-        boot: NAME.to_owned(),
-        problem,
-    }
 }

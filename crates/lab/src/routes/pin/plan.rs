@@ -3,7 +3,7 @@
 use pagetoll_bill::row::Folio;
 use pagetoll_units::Pages;
 
-use crate::guest::step::{Interface, PinStep, Step};
+use crate::guest::step::{Interface, PinStep};
 use crate::vm::machine::{DMA_DEVICE, HugePages};
 
 /// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
@@ -69,20 +69,6 @@ pub(super) fn huge_pages(shapes: &[Folio], ordered: Pages) -> HugePages {
         },
         one_gib: u64::from(shapes.contains(&Folio::Pages1g)),
     }
-}
-
-/// The steps of init: modules, then the probe.
-pub(super) fn init<'a>(modules: impl Iterator<Item = &'a str>) -> Vec<Step> {
-    let run = Step::Run {
-        program: "pin-probe",
-        order: "pin-order",
-    };
-    let modules = modules.map(|module| Step::Module(format!("modules/{module}.ko")));
-    [Step::Settle]
-        .into_iter()
-        .chain(modules)
-        .chain([run])
-        .collect()
 }
 
 /// The steps of the probe: every shape, by every interface.

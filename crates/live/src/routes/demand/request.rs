@@ -7,7 +7,7 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{
     Access, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };
-use pagetoll_bill::{Backend, Defaults, Limits, Order, OrderError};
+use pagetoll_bill::{Backend, Order, OrderError, Terms};
 use pagetoll_units::Pages;
 
 use super::line::Line;
@@ -16,18 +16,15 @@ use crate::LiveError;
 use crate::pager;
 use crate::vm::memory::page_size;
 
-/// Pages are those of each vCPU; the batch is what a page table holds.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 18),
-    batch: 512,
-    runs: 100,
-};
-
-/// Batches that show the slope; enough runs for a deviation.
-const DEFAULTS: Defaults = Defaults {
+/// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
+/// and enough runs for a deviation.
+const TERMS: Terms = Terms {
     pages: Pages(16_384),
+    most_pages: Pages(1 << 18),
     batches: &[1, 16, 64],
+    most_batch: 512,
     runs: 5,
+    most_runs: 100,
 };
 const DEFAULT_VCPUS: [u32; 3] = [1, 2, 4];
 
@@ -79,7 +76,7 @@ impl Request {
             None => Ring::Three,
         };
         let request = Self {
-            order: spec.order(Backend::Live, DEFAULTS, LIMITS)?,
+            order: spec.order(Backend::Live, &TERMS)?,
             vcpus: demand.vcpus.clone().unwrap_or(DEFAULT_VCPUS.to_vec()),
             readers: demand.readers.unwrap_or(1),
             waiting: demand.waiting.unwrap_or(Waiting::Poll),

@@ -1,26 +1,22 @@
 //! What a bill of the pinning loops can be asked for.
 
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Backend, Defaults, Limits, Order, Spec};
+use pagetoll_bill::{Backend, Order, Spec, Terms};
 use pagetoll_units::Pages;
 
 use crate::LiveError;
 
-/// 64 GiB of pages, a gigabyte of descriptors.
-const LIMITS: Limits = Limits {
-    pages: Pages(1 << 24),
-    batch: 1,
-    runs: 1000,
-};
-
 /// With fewer runs, two bills cannot be distinguished.
 const LEAST_RUNS: u32 = 10;
 
-/// 8 GiB, as the first posting of batched pinning (vfio, May 2025) measured them.
-const DEFAULTS: Defaults = Defaults {
+/// At most 64 GiB of pages, a gigabyte of descriptors. By default 8 GiB, as the first posting of batched pinning (vfio,
+/// May 2025) measured them.
+const TERMS: Terms = Terms {
     pages: Pages(1 << 21),
-    batches: &[1],
+    most_pages: Pages(1 << 24),
     runs: LEAST_RUNS,
+    most_runs: 1000,
+    ..Terms::SINGLE
 };
 
 /// Folios of one size.
@@ -56,7 +52,7 @@ impl Request {
     /// # Errors
     /// A number is out of range, or descriptors cannot have the shape.
     pub(crate) fn new(spec: &Spec) -> Result<Self, LiveError> {
-        let order = spec.order(Backend::Live, DEFAULTS, LIMITS)?;
+        let order = spec.order(Backend::Live, &TERMS)?;
         if order.runs < LEAST_RUNS {
             return Err(LiveError::BadOrder(format!(
                 "--runs {}: expected at least {LEAST_RUNS}; with fewer, two bills cannot be distinguished",

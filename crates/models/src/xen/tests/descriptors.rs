@@ -51,7 +51,10 @@ fn what_is_in_a_new_table_is_checked_and_the_old_one_is_given_back() {
     let (mut xen, first) = boot();
     let second = xen.allocate();
     let there = page_of(&xen, second, 3);
-    assert_eq!(xen.store(CPU, there, 8, INTERRUPT_GATE).0, Native::Done(0));
+    assert_eq!(
+        xen.write(CPU, there, 8, Write::Move(INTERRUPT_GATE)).0,
+        Native::Done(0)
+    );
     assert_eq!(xen.set_gdt(CPU, &[second], 512).result, Err(Errno::Einval));
     assert_eq!(remap(&mut xen, second, P).code(), 0);
     assert_eq!(

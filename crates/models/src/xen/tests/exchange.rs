@@ -72,13 +72,16 @@ fn a_32_bit_guest_may_write_the_halves_the_wrong_way_round() {
     assert_eq!(normal(&mut xen, table, 3, own).code(), 0);
     // With the other upper half the entry refers to a frame that is not available: it loses P for the moment.
     let upper = VirtualAddress(page_of(&xen, table, 3).0 + 4);
-    assert_eq!(xen.store(CPU, upper, 4, 0x100).0, Native::Done(0));
+    assert_eq!(
+        xen.write(CPU, upper, 4, Write::Move(0x100)).0,
+        Native::Done(0)
+    );
     assert_eq!(xen.entry(table, 3).0, 0x100 << 32 | own.without(P).0);
     assert_eq!(oracle::check(&xen), Ok(()));
     // Of plain stores alone: an exchange is the guest's own fault. Both as Xen 4.17.7 with CONFIG_PV32 answers.
     assert_eq!(normal(&mut xen, table, 4, own).code(), 0);
     let upper = VirtualAddress(page_of(&xen, table, 4).0 + 4);
-    let exchanged = xen.exchange(CPU, upper, 4, 0x100).0;
+    let exchanged = xen.write(CPU, upper, 4, Write::Exchange(0x100)).0;
     assert!(matches!(exchanged, Native::Fault(_)));
     assert_eq!(xen.entry(table, 4), own);
     // A 64-bit guest gets the fault.
@@ -87,7 +90,7 @@ fn a_32_bit_guest_may_write_the_halves_the_wrong_way_round() {
     assert_eq!(normal(&mut xen, table, 3, own).code(), 0);
     let upper = VirtualAddress(page_of(&xen, table, 3).0 + 4);
     assert!(matches!(
-        xen.store(CPU, upper, 4, 0x100).0,
+        xen.write(CPU, upper, 4, Write::Move(0x100)).0,
         Native::Fault(_)
     ));
 }

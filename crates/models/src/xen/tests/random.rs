@@ -26,17 +26,12 @@ enum Op {
     },
     Descriptor(usize, u64),
     SetGdt(usize),
-    Store {
+    Write {
         table: usize,
         slot: u64,
         to: usize,
         flags: u64,
-    },
-    Exchange {
-        table: usize,
-        slot: u64,
-        to: usize,
-        flags: u64,
+        write: fn(u64) -> Write,
     },
 }
 
@@ -52,6 +47,10 @@ fn op() -> impl Strategy<Value = Op> {
     let page = || 0..PAGES;
     let target = || 0..PAGES + 3;
     let slot = || prop_oneof![Just(0u64), Just(1), Just(256), Just(300)];
+    let write = || {
+        let writes: [fn(u64) -> Write; 2] = [Write::Move, Write::Exchange];
+        prop::sample::select(writes.to_vec())
+    };
     prop_oneof![
         2 => (page(), any::<bool>()).prop_map(|(page, writable)| Op::Remap(page, writable)),
         5 => (prop_oneof![Just(0u64), Just(2), Just(3)], page(), slot(), target(), flags())
@@ -62,10 +61,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (page(), prop_oneof![Just(0u64), Just(0x00cf_9200_0000_ffff), any::<u64>()])
             .prop_map(|(page, descriptor)| Op::Descriptor(page, descriptor)),
         1 => page().prop_map(Op::SetGdt),
-        2 => (page(), slot(), target(), flags())
-            .prop_map(|(table, slot, to, flags)| Op::Store { table, slot, to, flags }),
-        2 => (page(), slot(), target(), flags())
-            .prop_map(|(table, slot, to, flags)| Op::Exchange { table, slot, to, flags }),
+        4 => (page(), slot(), target(), flags(), write())
+            .prop_map(|(table, slot, to, flags, write)| Op::Write { table, slot, to, flags, write }),
     ]
 }
 
@@ -140,27 +137,16 @@ impl Bench {
             Op::SetGdt(page) => {
                 let _ = self.xen.set_gdt(CPU, &[self.pages[page]], 512);
             }
-            Op::Store {
+            Op::Write {
                 table,
                 slot,
                 to,
                 flags,
+                write,
             } => {
-                let value = self.entry(to, flags).0;
-                let _ = self
-                    .xen
-                    .store(CPU, page_of(&self.xen, self.pages[table], slot), 8, value);
-            }
-            Op::Exchange {
-                table,
-                slot,
-                to,
-                flags,
-            } => {
-                let value = self.entry(to, flags).0;
-                let _ =
-                    self.xen
-                        .exchange(CPU, page_of(&self.xen, self.pages[table], slot), 8, value);
+                let place = page_of(&self.xen, self.pages[table], slot);
+                let write = write(self.entry(to, flags).0);
+                let _ = self.xen.write(CPU, place, 8, write);
             }
         }
     }

@@ -87,7 +87,7 @@ fn a_missing_flush_lets_a_guest_write_where_it_may_no_more() {
     let mut xen = boot(1);
     let page = xen.allocate();
     let here = xen.direct(page);
-    assert_eq!(xen.store(CPU, here, 8, 1).0, Native::Done(0));
+    assert_eq!(xen.write(CPU, here, 8, Write::Move(1)).0, Native::Done(0));
     let without_flush = VaMapping {
         address: here,
         value: PageTableEntry::EMPTY,
@@ -95,10 +95,13 @@ fn a_missing_flush_lets_a_guest_write_where_it_may_no_more() {
         domain: None,
     };
     assert_eq!(xen.update_va_mapping(CPU, without_flush).code(), 0);
-    assert_eq!(xen.store(CPU, here, 8, 2).0, Native::Done(1));
+    assert_eq!(xen.write(CPU, here, 8, Write::Move(2)).0, Native::Done(1));
     // A change of use flushes whatever the guest forgot: a table it could still write would be the end of Xen.
     assert_eq!(ext(&mut xen, 0, page).result, Ok(()));
-    assert!(matches!(xen.store(CPU, here, 8, 3).0, Native::Fault(_)));
+    assert!(matches!(
+        xen.write(CPU, here, 8, Write::Move(3)).0,
+        Native::Fault(_)
+    ));
     assert_eq!(xen.entry(page, 0), PageTableEntry(2));
 }
 
@@ -108,7 +111,7 @@ fn tolls_distinguish_a_trap_from_a_call_and_a_batch_from_single_calls() {
     let (data, table) = (xen.allocate(), read_only_page(&mut xen));
     assert_eq!(ext(&mut xen, 0, table).code(), 0);
     let entry = PageTableEntry::new(data, P);
-    let (ended, tolls) = xen.store(CPU, page_of(&xen, table, 0), 8, entry.0);
+    let (ended, tolls) = xen.write(CPU, page_of(&xen, table, 0), 8, Write::Move(entry.0));
     assert_eq!(ended, Native::Done(0));
     assert_eq!(
         (tolls.page_faults, tolls.emulations, tolls.hypercalls),
@@ -146,7 +149,7 @@ fn an_emulated_32_bit_exchange_keeps_the_other_half() {
     assert_eq!(normal(&mut xen, table, 3, entry).code(), 0);
     let there = page_of(&xen, table, 3);
     let adjusted = xen.entry(table, 3);
-    let (ended, _) = xen.exchange(CPU, there, 4, 0);
+    let (ended, _) = xen.write(CPU, there, 4, Write::Exchange(0));
     assert_eq!(ended, Native::Done(adjusted.0 & 0xffff_ffff));
     assert_eq!(xen.entry(table, 3).0, adjusted.0 >> 32 << 32);
     assert_eq!(oracle::check(&xen), Ok(()));

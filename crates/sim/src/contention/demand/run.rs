@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use pagetoll_bill::cost::{CostError, Prices, Topology};
-use pagetoll_engine::{Engine, RunError, Setup, SetupError, SpawnError, TaskId, Ticks};
+use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks};
 use thiserror::Error;
+
+use crate::contention::EngineError;
 
 use super::Scenario;
 use super::costs::{Costs, Factors, nanos, ticks};
@@ -35,15 +37,9 @@ pub enum DemandError {
     /// No page at once.
     #[error("a batch of 0 pages: expected at least 1")]
     NoBatch,
-    /// The engine cannot be built so.
+    /// The engine cannot run it.
     #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// A thread cannot be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// Threads wait for each other for ever, or the model misuses the engine.
-    #[error(transparent)]
-    Run(#[from] RunError),
+    Engine(#[from] EngineError),
 }
 
 /// What threads of one kind have spent, in nanoseconds for each page, by toll.
@@ -98,13 +94,14 @@ pub fn run(
         seed: scenario.seed,
         ..Setup::default()
     };
-    let mut engine = Engine::new(&setup, names)?;
+    let mut engine = Engine::new(&setup, names).map_err(EngineError::Setup)?;
     let places = Places::new(&costs, scenario);
     let line = mean_transfer(&costs, &places, scenario);
     let shared = Shared::new(&engine, costs, tolls, scenario.what_if, line);
     let progress = Rc::new(Progress::new(goals(scenario), scenario.vcpus));
-    let threads = spawn(&mut engine, &Rc::new(shared), &progress, scenario, places)?;
-    complete(&mut engine, &progress)?;
+    let threads = spawn(&mut engine, &Rc::new(shared), &progress, scenario, places)
+        .map_err(EngineError::Spawn)?;
+    complete(&mut engine, &progress).map_err(EngineError::Run)?;
     Ok(summary(&engine, &progress, &threads))
 }
 

@@ -1,9 +1,10 @@
 //! What is run: costs, demand, vCPUs, and why a run is refused.
 
-use pagetoll_engine::{RunError, SetupError, SpawnError};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use thiserror::Error;
+
+use crate::contention::EngineError;
 
 /// vCPUs that a mask has room for.
 pub(super) const MOST_VCPUS: u32 = 64;
@@ -123,13 +124,7 @@ pub enum FlushError {
     /// A variation that no distribution here has.
     #[error("a hold's variation of {0}: expected 0, or 1 to 10")]
     VariationOutOfRange(f64),
-    /// The engine cannot be built so.
+    /// The engine cannot run it.
     #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// A vCPU cannot be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// The vCPUs wait for each other, or the model misuses the engine.
-    #[error(transparent)]
-    Run(#[from] RunError),
+    Engine(#[from] EngineError),
 }

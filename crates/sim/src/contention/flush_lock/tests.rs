@@ -200,7 +200,10 @@ fn waiting_with_interrupts_off_is_a_deadlock_that_names_who_waits_for_whom() {
         ..setup(FullFlush::Cr4Toggle, 1000)
     };
     let error = run(FlushCosts::amd_pv_shim_32(), off, 1).unwrap_err();
-    assert!(matches!(error, FlushError::Run(RunError::Deadlock(_))));
+    assert!(matches!(
+        error,
+        FlushError::Engine(EngineError::Run(RunError::Deadlock(_)))
+    ));
     let text = error.to_string();
     assert!(
         text.contains("waits for ticket lock `flush_lock`, held by vcpu"),

@@ -242,27 +242,35 @@ const MAP_ROWS: [OfShape; 7] = [
     at_39(Folio::Each2m),
 ];
 
-const UNMAP_BY_FOLIO: System = System {
-    ioctl: UNMAP,
-    mechanism: Mechanism::PerFolio,
-    unknown: &[
+/// The figures of an unmapping; `page` is what the kernel does for each page. The last is of folios alone.
+const fn unmap_keys(page: CostKey) -> [CostKey; 7] {
+    [
         CostKey::UNPIN_IOCTL,
-        CostKey::UNPIN_TRANSLATION,
+        page,
         CostKey::UNPIN_LEVEL,
         CostKey::UNPIN_SMALL,
         CostKey::UNPIN_RUN,
         CostKey::UNPIN_IOMMU_ENTRY,
         CostKey::UNPIN_FOLIO,
-    ],
-    rows: &[
-        at_39(Folio::Pages2m),
-        at_48(Folio::Pages2m),
-        at_39(Folio::Shifted2m),
-        at_39(Folio::First2m),
-        at_39(Folio::Pairs2m),
-        at_39(Folio::Straddle2m),
-        at_39(Folio::Apart2m),
-    ],
+    ]
+}
+
+/// The last shows what a folio more costs.
+const UNMAP_ROWS: [OfShape; 7] = [
+    at_39(Folio::Pages2m),
+    at_48(Folio::Pages2m),
+    at_39(Folio::Shifted2m),
+    at_39(Folio::First2m),
+    at_39(Folio::Pairs2m),
+    at_39(Folio::Apart2m),
+    at_39(Folio::Straddle2m),
+];
+
+const UNMAP_BY_FOLIO: System = System {
+    ioctl: UNMAP,
+    mechanism: Mechanism::PerFolio,
+    unknown: &unmap_keys(CostKey::UNPIN_TRANSLATION),
+    rows: &UNMAP_ROWS,
 };
 
 /// A page pointer and a page's check are one and the same number of times: the first is known from elsewhere.
@@ -273,24 +281,12 @@ const MAP_BY_PAGE: System = System {
     rows: &MAP_ROWS,
 };
 
-/// So are a page's look-up and its unpinning.
+/// So are a page's look-up and its unpinning. There is no step for a folio.
 const UNMAP_BY_PAGE: System = System {
     ioctl: UNMAP,
     mechanism: Mechanism::PerPage,
-    unknown: &[
-        CostKey::UNPIN_IOCTL,
-        CostKey::UNPIN_PAGE,
-        CostKey::UNPIN_LEVEL,
-        CostKey::UNPIN_SMALL,
-        CostKey::UNPIN_RUN,
-        CostKey::UNPIN_IOMMU_ENTRY,
-    ],
-    rows: &[
-        at_39(Folio::Pages2m),
-        at_48(Folio::Pages2m),
-        at_39(Folio::Shifted2m),
-        at_39(Folio::First2m),
-        at_39(Folio::Pairs2m),
-        at_39(Folio::Apart2m),
-    ],
+    unknown: OF_PAGES.split_at(6).0,
+    rows: UNMAP_ROWS.split_at(6).0,
 };
+
+const OF_PAGES: [CostKey; 7] = unmap_keys(CostKey::UNPIN_PAGE);

@@ -29,6 +29,7 @@ pub(crate) struct Shape {
     most: u64,
 }
 
+/// All of it by one call, as contiguous as it is large.
 const fn shape(folio: Folio, pages: u64) -> Shape {
     Shape {
         folio,
@@ -43,11 +44,31 @@ const fn shape(folio: Folio, pages: u64) -> Shape {
     }
 }
 
-/// A shape that shows steps apart for [`super::calibrate`].
-const fn calibrating(folio: Folio, most: u64) -> Shape {
+/// Pages of 2 MiB, with a bound to what is mapped of them.
+const fn large(folio: Folio, most: u64) -> Shape {
     Shape {
         most,
         ..shape(folio, LARGE)
+    }
+}
+
+impl Shape {
+    /// No folio is contiguous with the next.
+    const fn apart(self) -> Self {
+        Self { run: 1, ..self }
+    }
+
+    const fn skipping(self, skip: u64) -> Self {
+        Self { skip, ..self }
+    }
+
+    /// So many pages by each call, and the next call's as far on.
+    const fn windows(self, window: u64, stride: u64) -> Self {
+        Self {
+            window,
+            stride,
+            ..self
+        }
     }
 }
 
@@ -55,7 +76,8 @@ const fn calibrating(folio: Folio, most: u64) -> Shape {
 const LARGE: u64 = 512;
 
 /// The shapes. Memory is taken to be as contiguous as that of a guest that has just booted, except where neighbours are
-/// apart on purpose. Such a guest gets pages of 4 KiB that follow each other, but begin anywhere.
+/// apart on purpose. Such a guest gets pages of 4 KiB that follow each other, but begin anywhere. The last six show
+/// steps apart for [`super::calibrate`].
 pub(crate) const SHAPES: [Shape; 13] = [
     Shape {
         shift: 1,
@@ -64,51 +86,23 @@ pub(crate) const SHAPES: [Shape; 13] = [
     shape(Folio::Thp, LARGE),
     shape(Folio::Pages2m, LARGE),
     shape(Folio::Pages1g, 1 << 18),
-    Shape {
-        run: 1,
-        skip: 256,
-        window: LARGE,
-        most: 8192,
-        ..shape(Folio::Halves2m, LARGE)
-    },
+    large(Folio::Halves2m, 8192)
+        .apart()
+        .skipping(256)
+        .windows(LARGE, 0),
     Shape {
         entry: 1,
         ..shape(Folio::Entries2m, LARGE)
     },
-    Shape {
-        window: 1,
-        most: LARGE,
-        ..shape(Folio::Single2m, LARGE)
-    },
-    Shape {
-        skip: 256,
-        ..calibrating(Folio::Shifted2m, 8192)
-    },
-    Shape {
-        window: 1,
-        stride: LARGE,
-        ..calibrating(Folio::First2m, 32)
-    },
-    Shape {
-        window: 2,
-        stride: LARGE,
-        ..calibrating(Folio::Pairs2m, 64)
-    },
-    Shape {
-        skip: LARGE - 1,
-        window: 2,
-        stride: LARGE,
-        ..calibrating(Folio::Straddle2m, 64)
-    },
-    Shape {
-        run: 1,
-        ..calibrating(Folio::Apart2m, 8192)
-    },
-    Shape {
-        run: 1,
-        window: LARGE,
-        ..calibrating(Folio::Each2m, 8192)
-    },
+    large(Folio::Single2m, LARGE).windows(1, 0),
+    large(Folio::Shifted2m, 8192).skipping(256),
+    large(Folio::First2m, 32).windows(1, LARGE),
+    large(Folio::Pairs2m, 64).windows(2, LARGE),
+    large(Folio::Straddle2m, 64)
+        .skipping(LARGE - 1)
+        .windows(2, LARGE),
+    large(Folio::Apart2m, 8192).apart(),
+    large(Folio::Each2m, 8192).apart().windows(LARGE, 0),
 ];
 
 impl Shape {
@@ -226,21 +220,11 @@ fn calls(shape: Shape, pages: u64) -> impl Iterator<Item = (u64, u64)> {
         .map(move |at| (at, window.min(pages - at)))
 }
 
-/// `VFIO_DMA_MAP_FLAG_READ` and `_WRITE`.
-const MAP_ARGUMENT: Argument = Argument {
-    argsz: 32,
-    flags: 3,
-};
-const UNMAP_ARGUMENT: Argument = Argument {
-    argsz: 24,
-    flags: 0,
-};
-
 /// The model's memory is whole and nothing limits it: nothing is refused.
 fn map(container: &mut Container, shape: Shape, pages: u64) {
     for (at, pages) in calls(shape, pages) {
         let _mapped = container.map_dma(Mapping {
-            argument: MAP_ARGUMENT,
+            argument: Argument::MAP,
             vaddr: VADDR + shape.seen_at(at) * PAGE,
             iova: IOVA + at * PAGE,
             size: pages * PAGE,
@@ -251,7 +235,7 @@ fn map(container: &mut Container, shape: Shape, pages: u64) {
 fn unmap(container: &mut Container, shape: Shape, pages: u64) {
     for (at, pages) in calls(shape, pages) {
         let _unmapped = container.unmap_dma(Unmapping {
-            argument: UNMAP_ARGUMENT,
+            argument: Argument::UNMAP,
             iova: IOVA + at * PAGE,
             size: pages * PAGE,
         });

@@ -1,0 +1,236 @@
+//! Guests of Linux without Xen: a kernel with its modules, init, and one probe that init runs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagetoll_backend::{Phase, Stop};
+use pagetoll_images::Error;
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::cache::{Cache, Entry};
+use pagetoll_images::kernel::modules::{Module, ModuleTree};
+use pagetoll_images::kernel::{self, KernelImage, KernelSource};
+use pagetoll_images::tools::{self, Images};
+
+use crate::error::LabError;
+use crate::guest::build;
+use crate::guest::initramfs::Initramfs;
+use crate::guest::step::{self, Step};
+use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::machine::Machine;
+
+/// A program that init runs by an order of its own.
+pub(crate) struct Probe {
+    /// Its file in the guest.
+    pub(crate) name: &'static str,
+    /// The file of its order.
+    pub(crate) order: &'static str,
+    pub(crate) build: fn(&Cache, &Stop) -> Result<PathBuf, Error>,
+}
+
+/// The programs that run inside, built.
+pub(crate) struct Programs {
+    probe: &'static Probe,
+    pub(crate) init_file: PathBuf,
+    pub(crate) probe_file: PathBuf,
+}
+
+impl Programs {
+    pub(crate) fn build(
+        probe: &'static Probe,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, Error> {
+        let Surroundings { cache, stop, .. } = surroundings;
+        Ok(Self {
+            probe,
+            init_file: build::init(cache, stop)?,
+            probe_file: (probe.build)(cache, stop)?,
+        })
+    }
+}
+
+/// A kernel and its modules, in the order in which they are loaded.
+pub(crate) struct Kernel {
+    pub(crate) image: KernelImage,
+    pub(crate) modules: Vec<Module>,
+}
+
+/// Modules that a kernel is asked for.
+pub(crate) struct Modules {
+    /// Loaded in this order, each after what it depends upon.
+    pub(crate) wanted: &'static [&'static str],
+    /// Without these there is nothing to run.
+    pub(crate) needed: &'static [&'static str],
+    /// The kernel that has them.
+    pub(crate) expected: &'static str,
+}
+
+impl Kernel {
+    /// Fetches a kernel and finds its modules. One without a folder of modules may have them built in, which the guest
+    /// finds out.
+    ///
+    /// # Errors
+    /// Those of [`kernel::obtain`]; [`Error::BadInput`] for a kernel without what is needed.
+    pub(crate) fn obtain(
+        source: &KernelSource,
+        modules: &Modules,
+        freshness: Freshness,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, Error> {
+        let image = kernel::obtain(source, surroundings.cache, freshness, surroundings.stop)?;
+        let modules = match &image.modules {
+            Some(root) => modules.of(&image, root)?,
+            None => Vec::new(),
+        };
+        Ok(Self { image, modules })
+    }
+}
+
+impl Modules {
+    fn of(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
+        let tree = ModuleTree::open(root)?;
+        let Some(missing) = self.needed.iter().find(|name| !tree.provides(name)) else {
+            return tree.with_dependencies(self.wanted);
+        };
+        let problem = format!(
+            "is Linux {}, which has no {missing}: neither as a module in {} nor built in",
+            image.release,
+            root.path().display()
+        );
+        Err(Error::bad_file(
+            "--kernel",
+            &image.image,
+            problem,
+            self.expected,
+        ))
+    }
+}
+
+/// Checks that this machine has the programs that these kernels take.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every one that is missing.
+pub(crate) fn check_tools(kernels: &[KernelSource]) -> Result<(), Error> {
+    let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
+    tools::check_lab(if kernels.iter().any(of_debian) {
+        Images::Debian
+    } else {
+        Images::Files
+    })
+}
+
+/// One boot of a machine with a probe.
+pub(crate) struct NativeBoot<'a> {
+    /// For progress and logs.
+    pub(crate) name: &'a str,
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) programs: &'a Programs,
+    pub(crate) machine: Machine,
+    /// The probe's order.
+    pub(crate) probe_order: String,
+    /// What init does after the probe.
+    pub(crate) last: &'a [Step],
+    /// One more file, which the probe's order names.
+    pub(crate) file: Option<NamedText<'a>>,
+    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
+    pub(crate) timeout: Duration,
+    /// Where the console is kept; `None` keeps it only when something fails.
+    pub(crate) keep_logs: Option<&'a Path>,
+}
+
+/// A text file of the guest.
+pub(crate) struct NamedText<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'a str,
+}
+
+impl NativeBoot<'_> {
+    /// Boots and gives what the guest reported.
+    ///
+    /// # Errors
+    /// Those of [`boot::run`].
+    pub(crate) fn run(
+        &self,
+        surroundings: Surroundings<'_>,
+        phase: &mut dyn Phase,
+    ) -> Result<Harvest, LabError> {
+        let initramfs = self.initramfs()?;
+        let boot = Boot {
+            name: self.name,
+            machine: self.machine,
+            xen: None,
+            counter: None,
+            linux: &self.kernel.image.image,
+            initramfs: &initramfs,
+            timeout: self.timeout,
+            keep_logs: self.keep_logs,
+        };
+        boot::run(boot, surroundings.cache, surroundings.stop, phase)
+    }
+
+    fn initramfs(&self) -> Result<Vec<u8>, Error> {
+        let Programs {
+            probe,
+            init_file,
+            probe_file,
+        } = self.programs;
+        let modules = &self.kernel.modules;
+        let names: Vec<_> = modules.iter().map(in_guest).collect();
+        let order = step::order(&steps_of_init(probe, &names, self.last));
+        let mut initramfs = Initramfs::default();
+        initramfs.program("init", init_file)?;
+        initramfs.program(probe.name, probe_file)?;
+        initramfs.file("order", order.into_bytes());
+        initramfs.file(probe.order, self.probe_order.as_bytes());
+        if let Some(file) = &self.file {
+            initramfs.file(file.name, file.text.as_bytes());
+        }
+        for (name, module) in names.iter().zip(modules) {
+            initramfs.file(name, module.bytes.as_slice());
+        }
+        initramfs.archive()
+    }
+}
+
+fn in_guest(module: &Module) -> String {
+    format!("modules/{}.ko", module.name)
+}
+
+fn steps_of_init(probe: &Probe, modules: &[String], last: &[Step]) -> Vec<Step> {
+    let run = Step::Run {
+        program: probe.name,
+        order: probe.order,
+    };
+    [Step::Settle]
+        .into_iter()
+        .chain(modules.iter().cloned().map(Step::Module))
+        .chain([run])
+        .chain(last.iter().cloned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_loaded_before_the_probe_runs() {
+        let probe = Probe {
+            name: "demand-probe",
+            order: "demand-order",
+            build: build::demand_probe,
+        };
+        let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
+        let order = step::order(&steps_of_init(&probe, &modules, &[]));
+        let lines: Vec<_> = order.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "settle 60",
+                "module /modules/kvm.ko",
+                "module /modules/kvm_amd.ko",
+                "run /demand-probe /demand-order"
+            ]
+        );
+    }
+}
