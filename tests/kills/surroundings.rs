@@ -1,0 +1,180 @@
+//! What a killed run could leave or spoil: processes, files, cache entries, hugepages, mounts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::run::{Run, entries};
+
+/// How long killed processes may take to disappear on a busy machine.
+const VANISH: Duration = Duration::from_secs(5);
+
+/// What was wrong, with the kill after which it was seen.
+#[derive(Default)]
+pub(crate) struct Violations(Vec<String>);
+
+impl Violations {
+    pub(crate) fn add(&mut self, kill: u64, run: &str, found: Vec<String>) {
+        self.0.extend(
+            found
+                .into_iter()
+                .map(|text| format!("kill {kill}, {run}: {text}")),
+        );
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &String> {
+        self.0.iter()
+    }
+}
+
+/// Makes every orphan among this process's descendants its child, so that none escapes [`strays`].
+pub(crate) fn become_subreaper() {
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own)).unwrap();
+}
+
+/// Processes that outlived the run that was killed.
+pub(crate) fn strays() -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        reap();
+        let left = children();
+        if left.is_empty() || began.elapsed() > VANISH {
+            return left
+                .into_iter()
+                .map(|name| format!("process {name} is left"))
+                .collect();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn reap() {
+    while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+}
+
+fn children() -> Vec<String> {
+    let own = std::process::id();
+    let stat = |path: PathBuf| fs::read_to_string(path.join("stat")).ok();
+    let of_ours = |stat: &String| {
+        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
+        fields.and_then(|mut fields| fields.nth(1)?.parse().ok()) == Some(own)
+    };
+    let all = entries(Path::new("/proc")).into_iter().filter_map(stat);
+    all.filter(of_ours)
+        .map(|stat| stat.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+/// What must be the same after a kill.
+pub(crate) struct State<'a> {
+    run: &'a Run,
+    entries: BTreeMap<PathBuf, Entry>,
+    output: Option<Vec<u8>>,
+    host: String,
+}
+
+/// Enough of a file to see that it was touched.
+#[derive(PartialEq)]
+struct Entry {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn of(run: &'a Run) -> Self {
+        Self {
+            run,
+            entries: cached(&run.cache),
+            output: fs::read(&run.output).ok(),
+            host: host(),
+        }
+    }
+
+    pub(crate) fn violated(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let now = cached(&self.run.cache);
+        for (path, entry) in &self.entries {
+            if now.get(path) != Some(entry) {
+                found.push(format!("{} has changed or is gone", path.display()));
+            }
+        }
+        found.extend(self.lost_output());
+        if host() != self.host {
+            found.push(format!("the host was {} and is {}", self.host, host()));
+        }
+        found
+    }
+
+    /// The older bill is there whole, under its name or as `.old`, and whatever has its name is a whole bill.
+    fn lost_output(&self) -> Option<String> {
+        let old = self.run.output.with_extension("json.old");
+        let whole = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
+        let before = self.output.as_ref()?;
+        let there = fs::read(&self.run.output).ok();
+        let kept = there.as_ref() == Some(before) || fs::read(&old).ok().as_ref() == Some(before);
+        let half = there.is_some() && whole(&self.run.output).is_none();
+        // A run that ended has two bills: its own, and the older one.
+        (half || !kept).then(|| format!("{} is lost or half written", self.run.output.display()))
+    }
+}
+
+/// Every file of a cache but locks and what is in the making.
+fn cached(cache: &Path) -> BTreeMap<PathBuf, Entry> {
+    let mut files = BTreeMap::new();
+    let mut folders: Vec<PathBuf> = entries(cache)
+        .into_iter()
+        .filter(|path| {
+            !["tmp", "locks", "logs"]
+                .iter()
+                .any(|name| path.ends_with(name))
+        })
+        .collect();
+    while let Some(path) = folders.pop() {
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if meta.is_dir() {
+            folders.extend(entries(&path));
+        } else {
+            let modified = (meta.mtime(), meta.mtime_nsec());
+            files.insert(
+                path,
+                Entry {
+                    inode: meta.ino(),
+                    size: meta.size(),
+                    modified,
+                },
+            );
+        }
+    }
+    files
+}
+
+/// Hugepages and mounts, which no run may leave changed.
+fn host() -> String {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let reserved: Vec<_> = meminfo
+        .lines()
+        .filter(|line| line.starts_with("HugePages"))
+        .collect();
+    let mounts = fs::read_to_string("/proc/self/mountinfo")
+        .unwrap_or_default()
+        .lines()
+        .count();
+    format!("{reserved:?}, {mounts} mounts")
+}
