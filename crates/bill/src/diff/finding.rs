@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::change::Change;
 use super::verdict::Verdict as Judgement;
 use crate::bill::checks_of;
-use crate::check::Verdict;
 use crate::names::names;
+use crate::row::Verdict;
 use crate::row::{Row, RowKey};
 
 names! {

@@ -4,7 +4,7 @@ use super::permutation::p_value;
 use crate::kinds::Evidence;
 use crate::names::names;
 use crate::row::Row;
-use crate::spread::Spread;
+use crate::row::Spread;
 
 /// A difference that chance brings less often than this is one.
 pub const SIGNIFICANT: f64 = 0.05;

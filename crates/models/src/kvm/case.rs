@@ -130,7 +130,7 @@ impl<'c> Runner<'c> {
                 Answer::Done
             }
             Call::Userfaultfd(uffd, call) => {
-                self.userfaultfd(uffd, (call, step)).unwrap_or_else(refused)
+                self.userfaultfd(uffd, call, step).unwrap_or_else(refused)
             }
             Call::Pages(call) => self.pages(call, step).unwrap_or_else(refused),
             Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
@@ -158,7 +158,8 @@ impl<'c> Runner<'c> {
     fn userfaultfd(
         &mut self,
         index: usize,
-        (call, step): (UserfaultfdCall, &Step),
+        call: UserfaultfdCall,
+        step: &Step,
     ) -> Result<Answer, Errno> {
         let uffd = *self.userfaultfds.get(&index).ok_or(Errno::BadF)?;
         let range = Range {
@@ -199,20 +200,20 @@ impl<'c> Runner<'c> {
                 self.mm.uffdio_writeprotect(uffd, Protect { range, mode })?
             }
             UserfaultfdCall::Copy { from, mode } => {
-                return Ok(self.fill(uffd, range, (Source::Copy(hva(from)), mode)));
+                return Ok(self.fill(uffd, range, Source::Copy(hva(from)), mode));
             }
             UserfaultfdCall::Zeropage { mode } => {
-                return Ok(self.fill(uffd, range, (Source::Zero, mode)));
+                return Ok(self.fill(uffd, range, Source::Zero, mode));
             }
             UserfaultfdCall::Continue { mode } => {
-                return Ok(self.fill(uffd, range, (Source::PageCache, mode)));
+                return Ok(self.fill(uffd, range, Source::PageCache, mode));
             }
         };
         self.resume(woken);
         Ok(Answer::Done)
     }
 
-    fn fill(&mut self, uffd: UffdId, range: Range, (source, mode): (Source, u64)) -> Answer {
+    fn fill(&mut self, uffd: UffdId, range: Range, source: Source, mode: u64) -> Answer {
         let filled = self.mm.uffdio_fill(
             uffd,
             Fill {

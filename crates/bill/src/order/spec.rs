@@ -7,8 +7,7 @@ use pagetoll_units::Pages;
 
 use crate::kinds::Backend;
 use crate::names::names;
-use crate::options::Opt;
-use crate::order::{Order, OrderError, Terms};
+use crate::order::{Opt, Order, OrderError, Terms};
 use crate::route::Route;
 use crate::row::Folio;
 
