@@ -13,19 +13,19 @@ names! {
     /// Why the new bill fails the comparison.
     pub enum Kind as "finding" {
         /// The cost of a page rose beyond the tolerance.
-        Regressed = "regressed",
+        Regressed,
         /// It enters the hypervisor more often.
-        MoreCrossings = "more-crossings",
+        MoreCrossings,
         /// A check of the new bill failed.
-        CheckFailed = "check-failed",
+        CheckFailed,
         /// A check that passed in the old bill is inconclusive, or gone.
-        CheckLost = "check-lost",
+        CheckLost,
         /// The row is in the old bill only.
-        RowMissing = "row-missing",
+        RowMissing,
         /// The row has figures in the old bill only.
-        FiguresMissing = "figures-missing",
+        FiguresMissing,
         /// The row was billed on other physical memory, so its costs cannot be compared.
-        Layout = "layout",
+        Layout,
     }
 }
 

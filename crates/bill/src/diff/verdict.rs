@@ -15,13 +15,13 @@ names! {
     /// How a cost changed.
     pub enum Verdict as "verdict" {
         /// The cost rose beyond the tolerance.
-        Regressed = "regressed",
+        Regressed,
         /// The cost fell beyond the tolerance.
-        Improved = "improved",
+        Improved,
         /// It costs the same, as far as the figures can say.
-        Same = "same",
+        Same,
         /// Too few runs to say.
-        Undecided = "undecided",
+        Undecided,
     }
 }
 

@@ -73,7 +73,7 @@ fn add_step(line: &str, case: &mut Case) -> Result<(), Problem> {
     let words: Vec<_> = line.split_whitespace().collect();
     let call = match words[..] {
         ["map", at, size, "at", iova, prot, ref rest @ ..] => {
-            map(case, [at, size, iova, prot], rest)?
+            map(case, at, size, iova, prot, rest)?
         }
         ["unmap", iova, range, ref rest @ ..] => Call::Unmap(UnmapDma {
             iova: bytes(iova)?,
@@ -101,7 +101,14 @@ fn add_step(line: &str, case: &mut Case) -> Result<(), Problem> {
     Ok(())
 }
 
-fn map(case: &Case, [at, size, iova, prot]: [&str; 4], rest: &[&str]) -> Result<Call, Problem> {
+fn map(
+    case: &Case,
+    at: &str,
+    size: &str,
+    iova: &str,
+    prot: &str,
+    rest: &[&str],
+) -> Result<Call, Problem> {
     let access = PROTECTIONS.find(prot);
     let access = access.ok_or_else(|| format!("'{prot}': expected rw, r, w or -"))?;
     let (memory, offset) = place(case, at)?;

@@ -130,7 +130,11 @@ impl<'c> Runner<'c> {
                 Answer::Done
             }
             Call::Userfaultfd(uffd, call) => {
-                self.userfaultfd(uffd, call, step).unwrap_or_else(refused)
+                let range = Range {
+                    start: hva(step.at),
+                    len: step.bytes,
+                };
+                self.userfaultfd(uffd, call, range).unwrap_or_else(refused)
             }
             Call::Pages(call) => self.pages(call, step).unwrap_or_else(refused),
             Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
@@ -159,13 +163,9 @@ impl<'c> Runner<'c> {
         &mut self,
         index: usize,
         call: UserfaultfdCall,
-        step: &Step,
+        range: Range,
     ) -> Result<Answer, Errno> {
         let uffd = *self.userfaultfds.get(&index).ok_or(Errno::BadF)?;
-        let range = Range {
-            start: hva(step.at),
-            len: step.bytes,
-        };
         let woken = match call {
             UserfaultfdCall::Open { .. } => Vec::new(),
             UserfaultfdCall::Api { version, features } => {
