@@ -15,19 +15,9 @@
 #define LOG_SIZE (1 << 20)
 
 static const struct check checks[] = {
-	{ "shared-files", check_shared_files },
-	{ "private-copies", check_private_copies },
-	{ "dirty-race-zap", check_dirty_race_zap },
-	{ "dirty-race-unmap", check_dirty_race_unmap },
-	{ "dirty-race-mremap", check_dirty_race_mremap },
-	{ "dirty-race-fork", check_dirty_race_fork },
-	{ "fork-contents", check_fork_contents },
-	{ "fork-race", check_fork_race },
-	{ "swap", check_swap },
-	{ "swap-after-fork", check_swap_after_fork },
-	{ "soft-dirty", check_soft_dirty },
-	{ "uffd-wp-markers", check_uffd_wp_markers },
-	{ "accounting", check_accounting },
+#define ENTRY(name, function) { name, function },
+	EACH_CHECK(ENTRY)
+#undef ENTRY
 };
 
 /* A catch ends at the first failure. */

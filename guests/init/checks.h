@@ -28,39 +28,39 @@ void step_kernel_log(void);
 /* The number of warnings so far; `first`, if not null, gets the first. */
 unsigned int kernel_warnings(char *first, size_t size);
 
-/* Shared mappings of a tmpfs file and of a disk, torn down in many ways, read back after dropping caches. */
-struct finding check_shared_files(uint32_t pages);
-
-/* Private copies survive when a hole is punched into their file; the file's pages do not. */
-struct finding check_private_copies(uint32_t pages);
-
-/* A thread writes to pages while another zaps them, maps over them, moves them away, or forks: no write is lost. */
-struct finding check_dirty_race_zap(uint32_t pages);
-struct finding check_dirty_race_unmap(uint32_t pages);
-struct finding check_dirty_race_mremap(uint32_t pages);
-struct finding check_dirty_race_fork(uint32_t pages);
-
-/* Parent and child see their own writes only: one after the other, and concurrently. */
-struct finding check_fork_contents(uint32_t pages);
-struct finding check_fork_race(uint32_t pages);
-
 /*
- * Pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the same
- * with a fork before the last.
+ * The checks: name in orders, and function.
+ *
+ * shared-files: mappings of a tmpfs file and of a disk, torn down in many ways, read back after dropping caches.
+ * private-copies: they survive when a hole is punched into their file; the file's pages do not.
+ * dirty-race: a thread writes to pages while another zaps them, maps over them, moves them away, or forks: no write is lost.
+ * fork: parent and child see their own writes only, one after the other and concurrently.
+ * swap: pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the
+ * same with a fork before the last.
+ * soft-dirty: bits after a swap, a fork and a move.
+ * uffd-wp-markers: write-protection by userfaultfd outlives the entries of a shared mapping.
+ * accounting: mapcounts and resident set sizes after zapping.
  */
-struct finding check_swap(uint32_t pages);
-struct finding check_swap_after_fork(uint32_t pages);
+#define EACH_CHECK(check)                                   \
+	check("shared-files", check_shared_files)           \
+	check("private-copies", check_private_copies)       \
+	check("dirty-race-zap", check_dirty_race_zap)       \
+	check("dirty-race-unmap", check_dirty_race_unmap)   \
+	check("dirty-race-mremap", check_dirty_race_mremap) \
+	check("dirty-race-fork", check_dirty_race_fork)     \
+	check("fork-contents", check_fork_contents)         \
+	check("fork-race", check_fork_race)                 \
+	check("swap", check_swap)                           \
+	check("swap-after-fork", check_swap_after_fork)     \
+	check("soft-dirty", check_soft_dirty)               \
+	check("uffd-wp-markers", check_uffd_wp_markers)     \
+	check("accounting", check_accounting)
 
-/* Soft-dirty bits after a swap, a fork and a move. */
-struct finding check_soft_dirty(uint32_t pages);
+#define DECLARE(name, function) struct finding function(uint32_t pages);
+EACH_CHECK(DECLARE)
+#undef DECLARE
 
-/* Write-protection by userfaultfd outlives the entries of a shared mapping. */
-struct finding check_uffd_wp_markers(uint32_t pages);
-
-/* Mapcounts and resident set sizes after zapping. */
-struct finding check_accounting(uint32_t pages);
-
-/* check_memory.c: what the checks work with. Each ends the guest when it fails. */
+/* checks/memory.c: what the checks work with. Each ends the guest when it fails. */
 int tmpfs_file(size_t size);
 void *map_or_fail(int fd, size_t size, int flags);
 void drop_caches(void);

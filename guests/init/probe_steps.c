@@ -21,15 +21,10 @@
 /* A race runs over a few tables, which stay in QEMU's TLB. */
 #define RACE_PAGES 2048u
 
-static const char *const mechanisms[XEN_PROBE_MECHANISMS] = {
-	[XEN_PROBE_READ] = "read",
-	[XEN_PROBE_EMPTY_HYPERCALL] = "empty-hypercall",
-	[XEN_PROBE_EMULATE] = "emulate",
-	[XEN_PROBE_SET_PTE] = "set-pte",
-	[XEN_PROBE_UPDATE_VA] = "update-va",
-	[XEN_PROBE_LAZY] = "lazy",
-	[XEN_PROBE_MMU_UPDATE] = "mmu-update",
-	[XEN_PROBE_PRESERVE_AD] = "preserve-ad",
+static const char *const mechanisms[] = {
+#define MECHANISM(number, name, function, feature) name,
+	XEN_PROBE_EACH_MECHANISM(MECHANISM)
+#undef MECHANISM
 };
 
 static const char *const set_mechanisms[XEN_PROBE_SET_MECHANISMS] = {

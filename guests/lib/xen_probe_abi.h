@@ -19,17 +19,24 @@
 /* Entries of one page table, and so the largest batch. */
 #define XEN_PROBE_MAX_BATCH 512
 
+/*
+ * The ways to get and clear entries: number, name in orders, function of the module, and the feature of Xen that it
+ * needs. The first two are baselines, which clear nothing: read every entry; read every entry, then xen_version(0).
+ */
+#define XEN_PROBE_EACH_MECHANISM(entry)                                                      \
+	entry(READ, "read", clear_read, ANY_XEN)                                             \
+	entry(EMPTY_HYPERCALL, "empty-hypercall", clear_empty_hypercall, ANY_XEN)            \
+	entry(EMULATE, "emulate", clear_emulate, ANY_XEN)                                    \
+	entry(SET_PTE, "set-pte", clear_set_pte, ANY_XEN)                                    \
+	entry(UPDATE_VA, "update-va", clear_update_va, ANY_XEN)                              \
+	entry(LAZY, "lazy", clear_lazy, ANY_XEN)                                             \
+	entry(MMU_UPDATE, "mmu-update", clear_mmu_update, ANY_XEN)                           \
+	entry(PRESERVE_AD, "preserve-ad", clear_preserve_ad, XENFEAT_mmu_pt_update_preserve_ad)
+
 enum xen_probe_mechanism {
-	/* Baselines: nothing is cleared. */
-	XEN_PROBE_READ = 0,            /* read every entry */
-	XEN_PROBE_EMPTY_HYPERCALL = 1, /* read every entry, then xen_version(0) */
-	/* Ways to get and clear an entry. */
-	XEN_PROBE_EMULATE = 2,
-	XEN_PROBE_SET_PTE = 3,
-	XEN_PROBE_UPDATE_VA = 4,
-	XEN_PROBE_LAZY = 5,
-	XEN_PROBE_MMU_UPDATE = 6,
-	XEN_PROBE_PRESERVE_AD = 7,
+#define XEN_PROBE_NUMBER(number, name, function, feature) XEN_PROBE_##number,
+	XEN_PROBE_EACH_MECHANISM(XEN_PROBE_NUMBER)
+#undef XEN_PROBE_NUMBER
 	XEN_PROBE_MECHANISMS
 };
 

@@ -11,11 +11,11 @@
  *
  * Events stay masked and no timer runs, so that nothing but Xen's own work comes between two instructions.
  */
-#include "console.h"
+#include "freestanding/console.h"
 #include "memory.h"
 #include "quiet.h"
 #include "steps.h"
-#include "string.h"
+#include "freestanding/string.h"
 #include "trace.h"
 
 #define MOST_WORDS 3u

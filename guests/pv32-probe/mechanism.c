@@ -5,7 +5,7 @@
  */
 #include "mechanism.h"
 
-#include "string.h"
+#include "freestanding/string.h"
 
 #define barrier() __asm__ volatile("" : : : "memory")
 

@@ -5,8 +5,8 @@
  */
 #include "memory.h"
 
-#include "console.h"
-#include "string.h"
+#include "freestanding/console.h"
+#include "freestanding/string.h"
 
 #define TABLE_SPAN (ENTRIES * PAGE_SIZE)
 #define L3_SLOT_SPAN 0x40000000u

@@ -6,7 +6,7 @@
 #include "quiet.h"
 
 #include "../lib/clock.h"
-#include "console.h"
+#include "freestanding/console.h"
 #include "memory.h"
 
 #define SCHEDOP_POLL 3

@@ -6,9 +6,9 @@
 #include "../lib/shared_memory.h"
 
 #include "../lib/crc32.h"
-#include "console.h"
+#include "freestanding/console.h"
 #include "memory.h"
-#include "string.h"
+#include "freestanding/string.h"
 
 #define CONFIG_ADDRESS 0xcf8
 #define CONFIG_DATA 0xcfc

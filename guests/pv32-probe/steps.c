@@ -10,7 +10,7 @@
 
 #include "../lib/clock.h"
 #include "../lib/results.h"
-#include "console.h"
+#include "freestanding/console.h"
 #include "mechanism.h"
 
 #define ACCESSED_DIRTY (PTE_ACCESSED | PTE_DIRTY)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "trace.h"
 
-#include "console.h"
+#include "freestanding/console.h"
 #include "memory.h"
 
 static long sysctl(struct xen_sysctl *call)

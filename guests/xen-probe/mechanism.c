@@ -114,20 +114,20 @@ static void clear_preserve_ad(struct table *t, unsigned int first, unsigned int 
 		t->returned[i].pte |= READ_ONCE(t->entries[i].pte) & bits;
 }
 
-static const clear_batch mechanisms[XEN_PROBE_MECHANISMS] = {
-	[XEN_PROBE_READ] = clear_read,
-	[XEN_PROBE_EMPTY_HYPERCALL] = clear_empty_hypercall,
-	[XEN_PROBE_EMULATE] = clear_emulate,
-	[XEN_PROBE_SET_PTE] = clear_set_pte,
-	[XEN_PROBE_UPDATE_VA] = clear_update_va,
-	[XEN_PROBE_LAZY] = clear_lazy,
-	[XEN_PROBE_MMU_UPDATE] = clear_mmu_update,
-	[XEN_PROBE_PRESERVE_AD] = clear_preserve_ad,
+#define ANY_XEN (-1)
+
+static const struct {
+	clear_batch clear;
+	int feature;
+} mechanisms[] = {
+#define MECHANISM(number, name, function, needed) { function, needed },
+	XEN_PROBE_EACH_MECHANISM(MECHANISM)
+#undef MECHANISM
 };
 
 clear_batch mechanism_find(u32 mechanism)
 {
-	return mechanism < XEN_PROBE_MECHANISMS ? mechanisms[mechanism] : NULL;
+	return mechanism < XEN_PROBE_MECHANISMS ? mechanisms[mechanism].clear : NULL;
 }
 
 bool mechanism_is_baseline(u32 mechanism)
@@ -137,5 +137,7 @@ bool mechanism_is_baseline(u32 mechanism)
 
 bool mechanism_supported(u32 mechanism)
 {
-	return mechanism != XEN_PROBE_PRESERVE_AD || xen_feature(XENFEAT_mmu_pt_update_preserve_ad);
+	int feature = mechanisms[mechanism].feature;
+
+	return feature == ANY_XEN || xen_feature(feature);
 }

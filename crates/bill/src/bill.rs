@@ -3,6 +3,8 @@
 //! A backend fills a [`Draft`]; [`Draft::complete`] makes the [`Bill`] of it. The JSON form is `pagetoll.bill/1`; its
 //! schema, `docs/bill-schema.json`, is generated from [`schema`].
 
+mod side_by_side;
+
 use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
@@ -10,12 +12,13 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
-use crate::check::{Check, Verdict};
 use crate::kinds::{Backend, Evidence, Schema, Unit};
 use crate::order::{Order, OrderForm};
 use crate::provenance::{Inputs, Provenance};
 use crate::route::{Route, UnknownMechanism};
-use crate::row::{Row, RowError, RowForm, RowKey};
+use crate::row::{Check, Row, RowError, RowForm, RowKey, Verdict};
+
+pub use side_by_side::OnKernel;
 
 /// A bill as a backend leaves it.
 #[derive(Clone, Debug, PartialEq)]

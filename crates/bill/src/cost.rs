@@ -90,12 +90,16 @@ impl CostTable {
     /// # Errors
     /// [`CostError::Lacks`]: the table does not have it.
     pub fn figure(&self, key: CostKey) -> Result<&Figure, CostError> {
-        self.figures.get(&key).ok_or_else(|| CostError::Lacks {
+        self.figures.get(&key).ok_or_else(|| self.lacks(key))
+    }
+
+    fn lacks(&self, key: CostKey) -> CostError {
+        CostError::Lacks {
             file: self.file.clone(),
             line: self.lines,
             key: key.name(),
             expected: key.summary(),
-        })
+        }
     }
 
     /// Sockets, L3 groups, cores and threads of the machine.

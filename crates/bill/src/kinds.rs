@@ -18,11 +18,11 @@ names! {
     /// Where a route is run.
     pub enum Backend as "backend" {
         /// Real Xen and Linux in QEMU.
-        Lab = "lab",
+        Lab,
         /// This host's KVM, userfaultfd, VFIO.
-        Live = "live",
+        Live,
         /// The simulator.
-        Sim = "sim",
+        Sim,
     }
 }
 
@@ -30,9 +30,9 @@ names! {
     /// What costs are counted in.
     pub enum Unit as "unit" {
         /// Guest and hypervisor instructions.
-        Instructions = "instructions",
+        Instructions,
         /// Wall or CPU time, as the bill's notes say.
-        Nanoseconds = "nanoseconds",
+        Nanoseconds,
     }
 }
 
@@ -40,11 +40,11 @@ names! {
     /// How far a figure can be trusted.
     pub enum Evidence as "evidence" {
         /// Counted; the same run gives the same figure.
-        Exact = "exact",
+        Exact,
         /// Measured, with a deviation over the runs.
-        Measured = "measured",
+        Measured,
         /// Computed from a model and a cost table.
-        Modelled = "modelled",
+        Modelled,
     }
 }
 
@@ -52,13 +52,13 @@ names! {
     /// The system that a row was billed on.
     pub enum System as "system" {
         /// Linux as the PV control domain of Xen.
-        XenPvDom0 = "xen-pv-dom0",
+        XenPvDom0,
         /// A 32-bit PV control domain of Xen with PAE: pagetoll's own kernel, without user space.
-        XenPv32Dom0 = "xen-pv32-dom0",
+        XenPv32Dom0,
         /// The same kernel without a hypervisor.
-        Native = "native",
+        Native,
         /// A guest of KVM.
-        KvmGuest = "kvm-guest",
+        KvmGuest,
     }
 }
 
@@ -66,15 +66,15 @@ names! {
     /// What a mechanism is to its route.
     pub enum Role as "role" {
         /// What the fix replaces.
-        Before = "before",
+        Before,
         /// The fix.
-        After = "after",
+        After,
         /// Another way; it need not be safe.
-        Alternative = "alternative",
+        Alternative,
         /// The kernel's own path, whatever it does.
-        Observed = "observed",
+        Observed,
         /// A cost that other rows are itemised or compared with.
-        Baseline = "baseline",
+        Baseline,
     }
 }
 

@@ -30,19 +30,60 @@ pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// The bytes of [`kebab`]'s result.
+pub(crate) const fn kebab_len(variant: &str) -> usize {
+    let bytes = variant.as_bytes();
+    let (mut length, mut index) = (bytes.len(), 1);
+    while index < bytes.len() {
+        length += bytes[index].is_ascii_uppercase() as usize;
+        index += 1;
+    }
+    length
+}
+
+/// A variant's identifier in lower case, with a hyphen before each further capital, as serde has it.
+pub(crate) const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
+    let bytes = variant.as_bytes();
+    let (mut name, mut length, mut index) = ([b'-'; N], 0, 0);
+    while index < bytes.len() {
+        length += (index > 0 && bytes[index].is_ascii_uppercase()) as usize;
+        name[length] = bytes[index].to_ascii_lowercase();
+        length += 1;
+        index += 1;
+    }
+    name
+}
+
+/// The name of a variant: the one that is stated, else its identifier in lower case with hyphens.
+macro_rules! name_of {
+    ($Variant:ident = $name:literal) => {
+        $name
+    };
+    ($Variant:ident) => {{
+        const VARIANT: &str = stringify!($Variant);
+        const BYTES: [u8; $crate::names::kebab_len(VARIANT)] = $crate::names::kebab(VARIANT);
+        const NAME: Result<&str, std::str::Utf8Error> = std::str::from_utf8(&BYTES);
+        match NAME {
+            Ok(name) => name,
+            Err(_) => VARIANT,
+        }
+    }};
+}
+
 /// Declares a plain enum with a name for each variant, and everything that follows from the names.
 macro_rules! names {
     (
         $(#[$meta:meta])*
         pub enum $Enum:ident as $what:literal {
-            $($(#[doc = $doc:literal])+ $Variant:ident = $name:literal,)+
+            $($(#[doc = $doc:literal])+ $Variant:ident $(= $name:literal)?,)+
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
         pub enum $Enum {
-            $($(#[doc = $doc])+ #[serde(rename = $name)] $Variant,)+
+            $($(#[doc = $doc])+ $(#[serde(rename = $name)])? $Variant,)+
         }
 
         impl $Enum {
@@ -61,7 +102,7 @@ macro_rules! names {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$Variant => $name,)+
+                    $(Self::$Variant => $crate::names::name_of!($Variant $(= $name)?),)+
                 }
             }
         }
@@ -87,7 +128,7 @@ macro_rules! names {
     };
 }
 
-pub(crate) use names;
+pub(crate) use {name_of, names};
 
 #[cfg(test)]
 mod tests {

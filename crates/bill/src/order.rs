@@ -1,5 +1,8 @@
 //! What a backend runs: an order with all defaults resolved, within limits.
 
+pub mod options;
+pub mod spec;
+
 use pagetoll_units::Pages;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,6 +10,9 @@ use thiserror::Error;
 
 use crate::kinds::{Backend, System};
 use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
+
+pub use options::Opt;
+pub use spec::Spec;
 
 /// The numbers that a kind of bill takes, and those that it takes where an order does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +221,6 @@ fn check_numbers(asked: &Order, terms: &Terms) -> Result<(), OrderError> {
 mod tests {
     use super::*;
     use crate::route::{Fault, Unmap};
-    use crate::spec::Spec;
 
     const TERMS: Terms = Terms {
         pages: Pages(16_384),

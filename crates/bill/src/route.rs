@@ -28,19 +28,19 @@ names! {
     /// One hot path on which a page, or an operation, pays the hypervisor.
     pub enum Route as "route" {
         /// Page-table entries are read and cleared.
-        Unmap = "unmap",
+        Unmap,
         /// A page-table entry is set on a page fault.
-        Fault = "fault",
+        Fault,
         /// A context switch rewrites TLS descriptors.
-        Switch = "switch",
+        Switch,
         /// Event channels are unmasked.
-        Irq = "irq",
+        Irq,
         /// Translations are flushed.
-        Flush = "flush",
+        Flush,
         /// Memory is pinned for DMA.
-        Pin = "pin",
+        Pin,
         /// Memory is paged in on demand.
-        Demand = "demand",
+        Demand,
     }
 }
 

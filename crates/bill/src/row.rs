@@ -1,22 +1,28 @@
 //! One line of a bill: which line it is, what it cost, and what was checked.
 
+mod check;
+pub mod crossing;
 mod figures;
 mod form;
+mod itemise;
 mod key;
 mod memory;
+mod spread;
 
 use std::collections::BTreeMap;
 
 use pagetoll_units::Pages;
 
-use crate::check::{Check, Verdict};
 use crate::kinds::Role;
 
+pub use check::{Check, Verdict};
 pub use figures::{Crossings, Figures, Interval, Rate, Toll};
 pub use form::RowError;
 pub(crate) use form::RowForm;
+pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
 pub use memory::{Layout, PublishedRate};
+pub use spread::Spread;
 
 /// Why a row has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]

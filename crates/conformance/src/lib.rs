@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod kvm;
+mod names;
 mod script;
 pub mod vfio;
 mod xen;

@@ -44,14 +44,20 @@ pub(crate) fn read<C>(
     Ok(cases)
 }
 
+/// A file of cases.
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+}
+
 /// The cases of all scripts, in their order.
 pub(crate) fn cases<C>(
-    scripts: &[(&str, &str)],
+    scripts: &[Script],
     parse: impl Fn(&str, &str) -> Result<Vec<C>, ScriptError>,
 ) -> Result<Vec<C>, ScriptError> {
     let mut cases = Vec::new();
-    for (name, text) in scripts {
-        cases.extend(parse(name, text)?);
+    for script in scripts {
+        cases.extend(parse(script.name, script.text)?);
     }
     Ok(cases)
 }
@@ -69,10 +75,10 @@ pub(crate) fn recorded(record: &str, case: &str) -> Option<Vec<String>> {
 /// Defines `all` and `recorded` of a suite: its scripts in order, `parse`d, and its record.
 macro_rules! suite {
     ($case:ty, $parse:path, $folder:literal, $record:literal, [$($name:literal),* $(,)?]) => {
-        const SCRIPTS: &[(&str, &str)] = &[$((
-            concat!($name, ".script"),
-            include_str!(concat!("../../../", $folder, $name, ".script")),
-        )),*];
+        const SCRIPTS: &[$crate::script::Script] = &[$($crate::script::Script {
+            name: concat!($name, ".script"),
+            text: include_str!(concat!("../../../", $folder, $name, ".script")),
+        }),*];
 
         const RECORD: &str = include_str!(concat!("../../../", $folder, $record));
 

@@ -38,12 +38,12 @@ impl Make<'_> {
         let path = self.output.join(".config");
         fs::write(&path, config).map_err(Error::io("write", &path))?;
         make::begin_log(&self.log)?;
-        self.run("olddefconfig", ("configure", 10))
+        self.run("olddefconfig", "configure", 10)
     }
 
     /// Compiles and links the boot image. `lines` is how many lines that makes, as far as is known.
     pub(crate) fn kernel(&self, lines: u64) -> Result<(), FixError> {
-        self.run("bzImage", ("build", lines))
+        self.run("bzImage", "build", lines)
     }
 
     /// The configuration as it is now.
@@ -64,12 +64,12 @@ impl Make<'_> {
             .arg(target)
     }
 
-    fn run(&self, target: &str, phase: (&str, u64)) -> Result<(), FixError> {
+    fn run(&self, target: &str, phase: &str, lines: u64) -> Result<(), FixError> {
         let build = Build {
             make: &self.command(target),
             log: &self.log,
             place: ("build a kernel in", &self.output),
-            phase,
+            phase: (phase, lines),
         };
         make::run(build, self.surroundings)?.map_err(|failed| FixError::Build {
             release: self.release.clone(),

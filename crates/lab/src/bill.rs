@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagetoll_backend::{Billed, Error, Stopped};
-use pagetoll_bill::{Backend, Draft, Evidence, Image, Inputs, Order, Route, Unit};
+use pagetoll_bill::{Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
 use pagetoll_images::{Surroundings, digest};
 
 use crate::error::LabError;
@@ -24,10 +24,13 @@ pub(crate) fn on_kernels(
     for kernel in &request.kernels {
         let billed = bill(&request.on(kernel, surroundings)?, surroundings)?;
         timings.extend(billed.timings);
-        drafts.push((kernel.name.clone(), billed.draft));
+        drafts.push(OnKernel {
+            kernel: kernel.name.clone(),
+            draft: billed.draft,
+        });
     }
     let draft = match request.kernels.as_slice() {
-        [kernel] => drafts.pop().map(|(_, draft)| kernel.alone(draft)),
+        [kernel] => drafts.pop().map(|of| kernel.alone(of.draft)),
         _ => Draft::side_by_side(drafts),
     };
     // There is at least one kernel.

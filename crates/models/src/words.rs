@@ -45,6 +45,14 @@ impl Rule {
         }
     }
 
+    fn words(self) -> Box<[u64; CHUNK]> {
+        let mut words = Box::new([0; CHUNK]);
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self.word(index);
+        }
+        words
+    }
+
     fn of(words: &[u64; CHUNK]) -> Option<Self> {
         let first = [words[0], words[1], words[2], words[3]];
         let step = words[FIRST].wrapping_sub(words[0]);
@@ -127,12 +135,14 @@ impl Words {
     #[cold]
     fn set_in_rule(&mut self, index: usize, value: u64) {
         let number = index / CHUNK;
-        match self.chunk_mut(number) {
+        let chunk = self.chunk_mut(number);
+        match chunk {
             Chunk::Words(words) => words[index % CHUNK] = value,
             Chunk::Rule(rule) if rule.word(index % CHUNK) == value => {}
-            chunk @ Chunk::Rule(_) => {
-                let words = opened(chunk);
+            Chunk::Rule(rule) => {
+                let mut words = rule.words();
                 words[index % CHUNK] = value;
+                *chunk = Chunk::Words(words);
                 self.opened(number);
             }
         }
@@ -218,21 +228,6 @@ impl Words {
         chunks
             .filter(|chunk| matches!(chunk, Chunk::Words(_)))
             .count()
-    }
-}
-
-/// Writes a chunk out.
-fn opened(chunk: &mut Chunk) -> &mut [u64; CHUNK] {
-    if let Chunk::Rule(rule) = *chunk {
-        let mut words = Box::new([0; CHUNK]);
-        for (index, word) in words.iter_mut().enumerate() {
-            *word = rule.word(index);
-        }
-        *chunk = Chunk::Words(words);
-    }
-    match chunk {
-        Chunk::Words(words) => words,
-        Chunk::Rule(_) => unreachable!("it was written out just now"),
     }
 }
 

@@ -15,4 +15,4 @@ pub use cpu::{Cpu, GlobalPages, Pcid};
 pub use entry::{Flags, PageTableEntry};
 pub use memory::{ENTRIES, Memory};
 pub use tlb::{Tlb, TlbEntry};
-pub use walk::{Access, Level, PageFault, Privilege, Translation, Walk, slot, walk};
+pub use walk::{Access, Level, PageFault, Privilege, Request, Translation, Walk, slot, walk};

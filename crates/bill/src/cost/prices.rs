@@ -83,14 +83,7 @@ impl Prices<'_> {
     /// # Errors
     /// [`CostError::Lacks`]: the table does not have it.
     pub fn of(&self, key: CostKey) -> Result<f64, CostError> {
-        match self.values[key.index()] {
-            Some(value) => Ok(value),
-            None => Err(self
-                .costs
-                .figure(key)
-                .err()
-                .unwrap_or_else(|| unreachable!("a figure has a value"))),
-        }
+        self.given(key).ok_or_else(|| self.costs.lacks(key))
     }
 }
 

@@ -11,13 +11,13 @@ names! {
     /// What a published figure is counted in.
     pub enum PublishedUnit as "unit" {
         /// Nanoseconds of each page or operation.
-        Ns = "ns",
+        Ns,
         /// Cost before the fix over cost after it.
-        Ratio = "ratio",
+        Ratio,
         /// A part of a whole, from 0 to 1.
-        Share = "share",
+        Share,
         /// Pages for each second.
-        PagesPerSecond = "pages-per-second",
+        PagesPerSecond,
     }
 }
 

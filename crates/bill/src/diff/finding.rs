@@ -5,27 +5,27 @@ use serde::Serialize;
 use super::change::Change;
 use super::verdict::Verdict as Judgement;
 use crate::bill::checks_of;
-use crate::check::Verdict;
 use crate::names::names;
+use crate::row::Verdict;
 use crate::row::{Row, RowKey};
 
 names! {
     /// Why the new bill fails the comparison.
     pub enum Kind as "finding" {
         /// The cost of a page rose beyond the tolerance.
-        Regressed = "regressed",
+        Regressed,
         /// It enters the hypervisor more often.
-        MoreCrossings = "more-crossings",
+        MoreCrossings,
         /// A check of the new bill failed.
-        CheckFailed = "check-failed",
+        CheckFailed,
         /// A check that passed in the old bill is inconclusive, or gone.
-        CheckLost = "check-lost",
+        CheckLost,
         /// The row is in the old bill only.
-        RowMissing = "row-missing",
+        RowMissing,
         /// The row has figures in the old bill only.
-        FiguresMissing = "figures-missing",
+        FiguresMissing,
         /// The row was billed on other physical memory, so its costs cannot be compared.
-        Layout = "layout",
+        Layout,
     }
 }
 

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bill::Draft;
-use crate::check::Check;
 use crate::kinds::{Backend, System};
 use crate::route::{Demand, Mechanism, Pin, Unmap};
+use crate::row::Check;
 use crate::row::{Crossings, Figures, Folio, Interval, Layout, Operation, Toll};
 use crate::tests::{clear, completed, draft};
 

@@ -4,7 +4,7 @@ use super::permutation::p_value;
 use crate::kinds::Evidence;
 use crate::names::names;
 use crate::row::Row;
-use crate::spread::Spread;
+use crate::row::Spread;
 
 /// A difference that chance brings less often than this is one.
 pub const SIGNIFICANT: f64 = 0.05;
@@ -15,13 +15,13 @@ names! {
     /// How a cost changed.
     pub enum Verdict as "verdict" {
         /// The cost rose beyond the tolerance.
-        Regressed = "regressed",
+        Regressed,
         /// The cost fell beyond the tolerance.
-        Improved = "improved",
+        Improved,
         /// It costs the same, as far as the figures can say.
-        Same = "same",
+        Same,
         /// Too few runs to say.
-        Undecided = "undecided",
+        Undecided,
     }
 }
 

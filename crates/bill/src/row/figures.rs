@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unavailable;
-use crate::crossing;
-use crate::spread::Spread;
+use super::crossing;
+use super::spread::Spread;
 
 /// A part of the cost of a page: how often it is paid, and how much each time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
+use super::check::{Check, Verdict};
 use super::{
     Crossings, Figures, Folio, Interval, Layout, Method, Operation, PublishedRate, Rate, Row,
     RowKey, Toll, Unavailable,
 };
-use crate::check::{Check, Verdict};
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
 use crate::route::Route;

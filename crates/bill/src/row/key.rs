@@ -13,57 +13,57 @@ names! {
     /// What was done with the pages.
     pub enum Operation as "operation" {
         /// A part of other rows, by itself.
-        Baseline = "baseline",
+        Baseline,
         /// Entries are read and cleared.
-        Clear = "clear",
+        Clear,
         /// Entries are set.
-        Set = "set",
+        Set,
         /// A switch between tasks that share all three TLS descriptors.
-        NoneChanged = "none-changed",
+        NoneChanged,
         /// A switch between tasks that differ in one TLS descriptor.
-        OneChanged = "one-changed",
+        OneChanged,
         /// A switch between tasks that differ in all three TLS descriptors.
-        AllChanged = "all-changed",
+        AllChanged,
         /// Event channels are unmasked while no event is pending.
-        NonePending = "none-pending",
+        NonePending,
         /// Event channels are unmasked while an event is pending, and it is delivered.
-        OnePending = "one-pending",
+        OnePending,
         /// `MMUEXT_TLB_FLUSH_LOCAL`.
-        FlushLocal = "flush-local",
+        FlushLocal,
         /// `MMUEXT_TLB_FLUSH_ALL`.
-        FlushAll = "flush-all",
+        FlushAll,
         /// `MMUEXT_NEW_BASEPTR`.
-        NewBaseptr = "new-baseptr",
+        NewBaseptr,
         /// `MMUEXT_INVLPG_LOCAL`.
-        InvlpgLocal = "invlpg-local",
+        InvlpgLocal,
         /// `VFIO_IOMMU_MAP_DMA`, or `IOMMU_IOAS_MAP`.
-        Map = "map",
+        Map,
         /// `VFIO_IOMMU_UNMAP_DMA`, or `IOMMU_IOAS_UNMAP`.
-        Unmap = "unmap",
+        Unmap,
         /// The first mapping, which pays for the IOMMU's page tables.
-        FirstMap = "first-map",
+        FirstMap,
         /// A missing page is touched by a guest, and the fault resolved.
-        PageIn = "page-in",
+        PageIn,
         /// The kernel's own selftest, run beside.
         DemandPagingTest = "demand_paging_test",
         /// User space writes to new anonymous memory.
-        TouchWritten = "touch-written",
+        TouchWritten,
         /// User space reads new anonymous memory.
-        TouchZero = "touch-zero",
+        TouchZero,
         /// `munmap` of pages that were written.
-        MunmapWritten = "munmap-written",
+        MunmapWritten,
         /// `munmap` of pages that were read only.
-        MunmapZero = "munmap-zero",
+        MunmapZero,
         /// `madvise(MADV_DONTNEED)` of pages that were written.
-        DontneedWritten = "dontneed-written",
+        DontneedWritten,
         /// `fork` of a process with written pages.
-        Fork = "fork",
+        Fork,
         /// Two processes pass a byte through pipes.
-        ContextSwitch = "context-switch",
+        ContextSwitch,
         /// The cheapest system call.
-        Getppid = "getppid",
+        Getppid,
         /// A byte is written to and read from a pipe.
-        PipeByte = "pipe-byte",
+        PipeByte,
     }
 }
 
@@ -71,17 +71,17 @@ names! {
     /// A cost that mechanisms are itemised with.
     pub enum Baseline as "baseline" {
         /// Reading a page-table entry.
-        Read = "read",
+        Read,
         /// Reading an entry, or doing nothing, and a hypercall that does nothing.
-        EmptyHypercall = "empty-hypercall",
+        EmptyHypercall,
         /// The loop around what is repeated.
-        Nothing = "nothing",
+        Nothing,
         /// 32-bit: the emulated xchg of an entry's lower half.
-        XchgLowerHalf = "xchg-lower-half",
+        XchgLowerHalf,
         /// 32-bit: the emulated store to an entry's upper half.
-        StoreUpperHalf = "store-upper-half",
+        StoreUpperHalf,
         /// 32-bit: the emulated store to an entry's lower half.
-        StoreLowerHalf = "store-lower-half",
+        StoreLowerHalf,
     }
 }
 
@@ -115,7 +115,7 @@ names! {
         /// Pages of a 2 MiB page, one by each ioctl.
         Single2m = "2M-single",
         /// A shared mapping of a file in memory.
-        File = "file",
+        File,
         /// 2 MiB pages of which none is contiguous with the next, by one ioctl.
         Apart2m = "2M-apart",
         /// 2 MiB pages of which none is contiguous with the next, by an ioctl each.

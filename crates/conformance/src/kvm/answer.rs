@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Case, Place};
+use crate::names::{Names, errno_name};
 
 /// A page of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +91,7 @@ fn answer(case: &Case, answer: &Answer) -> String {
     match answer {
         Answer::Done => "ok".to_owned(),
         Answer::Refused(errno) => errno_name(*errno),
-        Answer::Registered(ioctls) => format!("ok: {}", ioctl_names(*ioctls)),
+        Answer::Registered(ioctls) => format!("ok: {}", IOCTLS.of_bits(*ioctls)),
         Answer::Filled(errno, field) => filled(*errno, *field),
         Answer::Polled(revents) => poll_names(*revents),
         Answer::Received(at, flags) => format!("{}{}", place(case, *at), fault_flags(*flags)),
@@ -164,63 +165,31 @@ fn joined(numbers: &[u64], between: &str) -> String {
     words.join(between)
 }
 
-fn names(bits: u64, names: &[(u64, &str)]) -> String {
-    let set: Vec<&str> = names
-        .iter()
-        .filter(|(bit, _)| bits & bit != 0)
-        .map(|(_, name)| *name)
-        .collect();
-    set.join(" ")
-}
-
 /// `_UFFDIO_*` of include/uapi/linux/userfaultfd.h, those that every kernel since 5.13 has.
-fn ioctl_names(ioctls: u64) -> String {
-    let known = [
-        (1 << 2, "wake"),
-        (1 << 3, "copy"),
-        (1 << 4, "zeropage"),
-        (1 << 6, "writeprotect"),
-        (1 << 7, "continue"),
-    ];
-    names(ioctls, &known)
-}
+const IOCTLS: Names<u64> = Names(&[
+    ("wake", 1 << 2),
+    ("copy", 1 << 3),
+    ("zeropage", 1 << 4),
+    ("writeprotect", 1 << 6),
+    ("continue", 1 << 7),
+]);
 
 /// include/uapi/asm-generic/poll.h.
+const POLLED: Names<u64> = Names(&[("POLLIN", 1), ("POLLERR", 8), ("POLLHUP", 16)]);
+
 fn poll_names(revents: u16) -> String {
-    match names(
-        revents.into(),
-        &[(1, "POLLIN"), (8, "POLLERR"), (16, "POLLHUP")],
-    ) {
+    match POLLED.of_bits(revents.into()) {
         none if none.is_empty() => "nothing".to_owned(),
         some => some,
     }
 }
 
 /// `UFFD_PAGEFAULT_FLAG_*`.
+const FAULT_FLAGS: Names<u64> = Names(&[("write", 1), ("wp", 2), ("minor", 4)]);
+
 fn fault_flags(flags: u64) -> String {
-    let known = [(1, "write"), (2, "wp"), (4, "minor")];
-    match names(flags, &known) {
-        none if none.is_empty() => String::new(),
+    match FAULT_FLAGS.of_bits(flags) {
+        none if none.is_empty() => none,
         some => format!(" {some}"),
     }
-}
-
-/// include/uapi/asm-generic/errno-base.h.
-fn errno_name(errno: i32) -> String {
-    let names = [
-        (0, "ok"),
-        (1, "EPERM"),
-        (2, "ENOENT"),
-        (4, "EINTR"),
-        (9, "EBADF"),
-        (11, "EAGAIN"),
-        (12, "ENOMEM"),
-        (14, "EFAULT"),
-        (16, "EBUSY"),
-        (17, "EEXIST"),
-        (22, "EINVAL"),
-        (25, "ENOTTY"),
-    ];
-    let known = names.into_iter().find(|(number, _)| *number == errno);
-    known.map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_owned())
 }

@@ -5,6 +5,7 @@ use super::case::{
     Actor, Binding, Call, Case, Memslot, MemslotCall, O_NONBLOCK, PageCall, Step, Touch,
     UFFD_USER_MODE_ONLY, UserfaultfdCall,
 };
+use crate::names::Names;
 
 type Problem = String;
 
@@ -15,26 +16,26 @@ const MOST_ACTORS: usize = 4;
 const API: u64 = 0xaa;
 const MESSAGE: u64 = 32;
 /// `UFFDIO_REGISTER_MODE_*`.
-const REGISTER: &[(&str, u64)] = &[("missing", 1), ("wp", 2), ("minor", 4)];
+const REGISTER: Names<u64> = Names(&[("missing", 1), ("wp", 2), ("minor", 4)]);
 /// `UFFDIO_COPY_MODE_*`, `UFFDIO_CONTINUE_MODE_*`; of `UFFDIO_ZEROPAGE_MODE_*` there is only the first.
-const FILL: &[(&str, u64)] = &[("dontwake", 1), ("wp", 2)];
+const FILL: Names<u64> = Names(&[("dontwake", 1), ("wp", 2)]);
 /// `UFFDIO_WRITEPROTECT_MODE_*`.
-const PROTECT: &[(&str, u64)] = &[("wp", 1), ("dontwake", 2)];
+const PROTECT: Names<u64> = Names(&[("wp", 1), ("dontwake", 2)]);
 /// `UFFD_FEATURE_*`.
-const FEATURES: &[(&str, u64)] = &[
+const FEATURES: Names<u64> = Names(&[
     ("sigbus", 1 << 7),
     ("exact-address", 1 << 11),
     ("wp-unpopulated", 1 << 13),
-];
+]);
 /// `KVM_MEM_*` of include/uapi/linux/kvm.h, and the exit-on-missing series' (kvm@vger.kernel.org, 15 February 2024).
-const SLOT: &[(&str, u64)] = &[
+const SLOT: Names<u64> = Names(&[
     ("log-dirty", 1),
     ("readonly", 2),
     ("guest-memfd", 4),
     ("exit-on-missing", 8),
-];
+]);
 /// `GUEST_MEMFD_FLAG_MMAP`, `GUEST_MEMFD_FLAG_INIT_SHARED`.
-const GMEM: &[(&str, u64)] = &[("mmap", 1), ("init-shared", 2)];
+const GMEM: Names<u64> = Names(&[("mmap", 1), ("init-shared", 2)]);
 
 /// Reads a step; names that it brings are added to the case.
 pub(super) fn step(text: &str, case: &mut Case) -> Result<Step, Problem> {
@@ -45,7 +46,7 @@ pub(super) fn step(text: &str, case: &mut Case) -> Result<Step, Problem> {
         ["gmem", name, size, ref flags @ ..] => {
             case.gmems.push(name.to_owned());
             let gmem = case.gmems.len() - 1;
-            let flags = bits(flags, GMEM)?;
+            let flags = bits(flags, &GMEM)?;
             let call = Call::Memslot(MemslotCall::CreateGmem { gmem, flags });
             (call, (Place::default(), self::bytes(size)?))
         }
@@ -120,26 +121,26 @@ fn userfaultfd(
         }
         ("close", []) => (Of::Close, none),
         ("register", [at, size, modes @ ..]) => {
-            let mode = bits(modes, REGISTER)?;
+            let mode = bits(modes, &REGISTER)?;
             (Of::Register { mode }, range(case, at, size)?)
         }
         ("unregister", [at, size]) => (Of::Unregister, range(case, at, size)?),
         ("wake", [at, size]) => (Of::Wake, range(case, at, size)?),
         ("copy", [at, size, "from", from, modes @ ..]) => {
             let from = place(case, from)?;
-            let mode = bits(modes, FILL)?;
+            let mode = bits(modes, &FILL)?;
             (Of::Copy { from, mode }, range(case, at, size)?)
         }
         ("zeropage", [at, size, modes @ ..]) => {
-            let mode = bits(modes, FILL)?;
+            let mode = bits(modes, &FILL)?;
             (Of::Zeropage { mode }, range(case, at, size)?)
         }
         ("continue", [at, size, modes @ ..]) => {
-            let mode = bits(modes, FILL)?;
+            let mode = bits(modes, &FILL)?;
             (Of::Continue { mode }, range(case, at, size)?)
         }
         ("writeprotect", [at, size, modes @ ..]) => {
-            let mode = bits(modes, PROTECT)?;
+            let mode = bits(modes, &PROTECT)?;
             (Of::Writeprotect { mode }, range(case, at, size)?)
         }
         _ => return Err(unknown(what)),
@@ -153,7 +154,7 @@ fn api(options: &[&str]) -> Result<UserfaultfdCall, Problem> {
         ["version", version, rest @ ..] => (number(version)?, rest),
         rest => (API, rest),
     };
-    let features = bits(names, FEATURES)?;
+    let features = bits(names, &FEATURES)?;
     Ok(UserfaultfdCall::Api { version, features })
 }
 
@@ -176,7 +177,7 @@ fn slot(form: &str, id: &str, gpa: &str, rest: &[&str], case: &Case) -> Result<C
     };
     Ok(Call::Memslot(MemslotCall::Set(Memslot {
         slot: narrow(number(id)?)?,
-        flags: narrow(bits(flags, SLOT)?)?,
+        flags: narrow(bits(flags, &SLOT)?)?,
         gpa: bytes(gpa)?,
         binding,
     })))
@@ -248,19 +249,16 @@ fn place(case: &Case, at: &str) -> Result<Place, Problem> {
 }
 
 /// Names and numbers, together; `mode`, `flags` and `features` may stand before a number.
-fn bits(words: &[&str], known: &[(&str, u64)]) -> Result<u64, Problem> {
+fn bits(words: &[&str], known: &Names<u64>) -> Result<u64, Problem> {
     let mut bits = 0;
     let plain = words
         .iter()
         .filter(|word| !matches!(**word, "mode" | "flags" | "features"));
     for word in plain.flat_map(|word| word.split(',')) {
-        let named = known.iter().find(|(name, _)| *name == word);
-        bits |= match named {
-            Some((_, bit)) => *bit,
-            None => number(word).map_err(|_| {
-                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-                format!("'{word}': expected {} or a number", names.join(", "))
-            })?,
+        let expected = |_| format!("'{word}': expected {} or a number", known.listed());
+        bits |= match known.find(word) {
+            Some(bit) => bit,
+            None => number(word).map_err(expected)?,
         };
     }
     Ok(bits)

@@ -2,6 +2,7 @@
 
 use super::case::{Case, Content, Kind, Memory, Need};
 use super::line;
+use crate::names::Names;
 use crate::script::{self, ScriptError};
 
 type Problem = String;
@@ -35,7 +36,7 @@ fn take(text: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
     let case = cases.last_mut().ok_or("expected `case NAME` first")?;
     match word {
         "about" => rest.clone_into(&mut case.about),
-        "needs" => case.needs.push(one_of(rest, "need", &Need::ALL)?),
+        "needs" => case.needs.push(Names(&Need::ALL).one_of("need", rest)?),
         "memory" => case.memories.push(memory(rest)?),
         _ => {
             let step = line::step(text, case)?;
@@ -57,7 +58,7 @@ fn memory(rest: &str) -> Result<Memory, Problem> {
             ));
         }
     };
-    let kind = one_of(kind, "kind", &Kind::ALL)?;
+    let kind = Names(&Kind::ALL).one_of("kind", kind)?;
     let pages = line::number(pages)?;
     if pages == 0 || pages > MOST_PAGES {
         return Err(format!("{pages} pages: expected 1 to {MOST_PAGES}"));
@@ -74,14 +75,6 @@ fn memory(rest: &str) -> Result<Memory, Problem> {
         kind,
         pages,
         content,
-    })
-}
-
-fn one_of<T: Copy>(text: &str, what: &str, known: &[(&str, T)]) -> Result<T, Problem> {
-    let found = known.iter().find(|(name, _)| *name == text);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-        format!("{what} '{text}': expected one of {}", names.join(", "))
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::names::{Names, errno_name};
+
 /// What memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -39,8 +41,7 @@ impl Shape {
     /// Its name in scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let found = Self::ALL.into_iter().find(|(_, shape)| *shape == self);
-        found.map_or("?", |(name, _)| name)
+        Names(&Self::ALL).of(self).unwrap_or("?")
     }
 }
 
@@ -188,20 +189,4 @@ fn label(case: &Case, value: u64, none: &str) -> String {
         (_, Some(memory)) => format!("{}[{}]", memory.name, (value & 0xffff_ffff).wrapping_sub(1)),
         _ => format!("{value:#x}"),
     }
-}
-
-/// Names of the errors that VFIO answers with: include/uapi/asm-generic/errno-base.h, errno.h.
-fn errno_name(errno: i32) -> String {
-    let names = [
-        (2, "ENOENT"),
-        (12, "ENOMEM"),
-        (14, "EFAULT"),
-        (17, "EEXIST"),
-        (22, "EINVAL"),
-        (25, "ENOTTY"),
-        (28, "ENOSPC"),
-        (75, "EOVERFLOW"),
-    ];
-    let known = names.into_iter().find(|(number, _)| *number == errno);
-    known.map_or_else(|| format!("errno {errno}"), |(_, name)| name.to_owned())
 }

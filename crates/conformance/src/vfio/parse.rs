@@ -1,6 +1,7 @@
 //! Reads scripts. The format: `conformance/vfio/README.md`.
 
 use super::case::{Call, Case, DmaFlags, MapDma, Memory, Shape, Step, UnmapDma};
+use crate::names::Names;
 use crate::script::{self, ScriptError};
 
 type Problem = String;
@@ -11,7 +12,7 @@ const UNMAP_ARGSZ: u64 = 24;
 /// `VFIO_DMA_UNMAP_FLAG_ALL`: the same file.
 const UNMAP_FLAG_ALL: u64 = 2;
 /// `VFIO_DMA_MAP_FLAG_READ` and `_WRITE`, as scripts say them.
-const PROTECTIONS: [(&str, u64); 4] = [("-", 0), ("r", 1), ("w", 2), ("rw", 3)];
+const PROTECTIONS: Names<u64> = Names(&[("-", 0), ("r", 1), ("w", 2), ("rw", 3)]);
 const PAGE: u64 = 4096;
 /// What the probe has room for.
 const MOST_MEMORIES: usize = 4;
@@ -53,11 +54,7 @@ fn add_memory(rest: &str, case: &mut Case) -> Result<(), Problem> {
     let [name, shape, pages] = words[..] else {
         return Err(format!("memory {rest}: expected NAME SHAPE PAGES"));
     };
-    let known = Shape::ALL.into_iter().find(|(known, _)| *known == shape);
-    let (_, shape) = known.ok_or_else(|| {
-        let names: Vec<_> = Shape::ALL.iter().map(|(name, _)| *name).collect();
-        format!("shape '{shape}': expected one of {}", names.join(", "))
-    })?;
+    let shape = Names(&Shape::ALL).one_of("shape", shape)?;
     if case.memories.len() == MOST_MEMORIES {
         return Err(format!("more than {MOST_MEMORIES} memories"));
     }
@@ -76,7 +73,7 @@ fn add_step(line: &str, case: &mut Case) -> Result<(), Problem> {
     let words: Vec<_> = line.split_whitespace().collect();
     let call = match words[..] {
         ["map", at, size, "at", iova, prot, ref rest @ ..] => {
-            map(case, [at, size, iova, prot], rest)?
+            map(case, at, size, iova, prot, rest)?
         }
         ["unmap", iova, range, ref rest @ ..] => Call::Unmap(UnmapDma {
             iova: bytes(iova)?,
@@ -104,16 +101,23 @@ fn add_step(line: &str, case: &mut Case) -> Result<(), Problem> {
     Ok(())
 }
 
-fn map(case: &Case, [at, size, iova, prot]: [&str; 4], rest: &[&str]) -> Result<Call, Problem> {
-    let known = PROTECTIONS.into_iter().find(|(known, _)| *known == prot);
-    let (_, prot) = known.ok_or_else(|| format!("'{prot}': expected rw, r, w or -"))?;
+fn map(
+    case: &Case,
+    at: &str,
+    size: &str,
+    iova: &str,
+    prot: &str,
+    rest: &[&str],
+) -> Result<Call, Problem> {
+    let access = PROTECTIONS.find(prot);
+    let access = access.ok_or_else(|| format!("'{prot}': expected rw, r, w or -"))?;
     let (memory, offset) = place(case, at)?;
     Ok(Call::Map(MapDma {
         memory,
         offset,
         iova: bytes(iova)?,
         size: bytes(size)?,
-        argument: argument(rest, prot, MAP_ARGSZ)?,
+        argument: argument(rest, access, MAP_ARGSZ)?,
     }))
 }
 

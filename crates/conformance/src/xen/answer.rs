@@ -2,6 +2,7 @@
 
 use super::case::{Case, Operation, Symbol};
 use super::names::{ERRNOS, FLAGS};
+use crate::names::Names;
 
 /// The address bits of an entry.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
@@ -66,8 +67,8 @@ fn one(case: &Case, operation: &Operation, answer: &Answer, frames: &Frames) -> 
 }
 
 fn code(code: i64) -> String {
-    let known = ERRNOS.iter().find(|(_, number)| *number == code);
-    known.map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
+    let known = ERRNOS.of(code);
+    known.map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// An entry in the words of a script.
@@ -81,9 +82,9 @@ fn entry(case: &Case, value: u64, frames: &Frames) -> String {
             None => format!("{:#x}", number << 12),
         }),
     }
-    for (letter, bit) in FLAGS {
+    for (letter, bit) in FLAGS.0 {
         if rest & bit != 0 {
-            words.push(letter.to_owned());
+            words.push((*letter).to_owned());
             rest &= !bit;
         }
     }
@@ -94,16 +95,11 @@ fn entry(case: &Case, value: u64, frames: &Frames) -> String {
 }
 
 fn name(case: &Case, symbol: Symbol) -> String {
-    let fixed = Symbol::FIXED.iter().find(|(_, known)| *known == symbol);
-    match (symbol, fixed) {
-        (Symbol::Page(index), _) => case
-            .pages
-            .get(usize::from(index))
-            .cloned()
-            .unwrap_or_default(),
-        (_, Some((name, _))) => (*name).to_owned(),
-        (_, None) => String::new(),
-    }
+    let name = match symbol {
+        Symbol::Page(index) => case.pages.get(usize::from(index)).map(String::as_str),
+        fixed => Names(&Symbol::FIXED).of(fixed),
+    };
+    name.unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Names in scripts of what Xen's interface numbers: entry flags, commands, domains, errnos.
 
+use crate::names::Names;
+
 /// The bits of an entry, by letter.
-pub(crate) const FLAGS: [(&str, u64); 12] = [
+pub(crate) const FLAGS: Names<u64> = Names(&[
     ("P", 1),
     ("W", 1 << 1),
     ("U", 1 << 2),
@@ -14,10 +16,10 @@ pub(crate) const FLAGS: [(&str, u64); 12] = [
     ("S1", 1 << 9),
     ("K", 1 << 52),
     ("NX", 1 << 63),
-];
+]);
 
 /// Commands of `mmu_update`, as prefixes.
-pub(crate) const UPDATE_COMMANDS: [(&str, u32); 8] = [
+pub(crate) const UPDATE_COMMANDS: Names<u32> = Names(&[
     ("normal", 0),
     ("m2p", 1),
     ("ad", 2),
@@ -26,10 +28,10 @@ pub(crate) const UPDATE_COMMANDS: [(&str, u32); 8] = [
     ("cmd5", 5),
     ("cmd6", 6),
     ("cmd7", 7),
-];
+]);
 
 /// Commands of `mmuext_op` (xen/include/public/xen.h, 4.17).
-pub(crate) const EXT_COMMANDS: [(&str, u32); 23] = [
+pub(crate) const EXT_COMMANDS: Names<u32> = Names(&[
     ("pin-l1", 0),
     ("pin-l2", 1),
     ("pin-l3", 2),
@@ -53,13 +55,17 @@ pub(crate) const EXT_COMMANDS: [(&str, u32); 23] = [
     ("unmark-super", 20),
     ("cmd21", 21),
     ("cmd99", 99),
-];
+]);
+
+/// The caller.
+pub(crate) const DOMID_SELF: u16 = 0x7ff0;
 
 /// `DOMID_SELF`, `DOMID_IO`, `DOMID_XEN` (xen/include/public/xen.h, 4.17).
-pub(crate) const DOMAINS: [(&str, u16); 3] = [("self", 0x7ff0), ("io", 0x7ff1), ("xen", 0x7ff2)];
+pub(crate) const DOMAINS: Names<u16> =
+    Names(&[("self", DOMID_SELF), ("io", 0x7ff1), ("xen", 0x7ff2)]);
 
 /// Errors by number (xen/include/public/errno.h, 4.17).
-pub(crate) const ERRNOS: [(&str, i64); 9] = [
+pub(crate) const ERRNOS: Names<i64> = Names(&[
     ("EPERM", -1),
     ("ENOENT", -2),
     ("ESRCH", -3),
@@ -69,15 +75,7 @@ pub(crate) const ERRNOS: [(&str, i64); 9] = [
     ("EINVAL", -22),
     ("ENOSYS", -38),
     ("EOPNOTSUPP", -95),
-];
-
-/// Looks a word up.
-pub(crate) fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
-    table
-        .iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, value)| *value)
-}
+]);
 
 /// A whole number, decimal or after `0x` hexadecimal.
 pub(crate) fn number(word: &str) -> Option<u64> {

@@ -4,7 +4,8 @@ use super::case::{
     At, Batch, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Step, Symbol, Update,
     VaUpdate, Value,
 };
-use super::names::{DOMAINS, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, find, number};
+use super::names::{DOMAINS, DOMID_SELF, EXT_COMMANDS, FLAGS, UPDATE_COMMANDS, number};
+use crate::names::Names;
 use crate::script::{self, ScriptError};
 
 /// Most pages, steps and requests of a case: what the guest's probe has room for.
@@ -178,7 +179,7 @@ impl Words<'_> {
             return Ok(None);
         };
         let by_number = || number(word).and_then(|value| u16::try_from(value).ok());
-        let found = find(&DOMAINS, word).or_else(by_number);
+        let found = DOMAINS.find(word).or_else(by_number);
         found
             .map(Some)
             .ok_or_else(|| format!("{name}: expected self, io, xen or a number"))
@@ -189,7 +190,7 @@ impl Words<'_> {
         let page = page
             .and_then(|index| u8::try_from(index).ok())
             .map(Symbol::Page);
-        page.or_else(|| find(&Symbol::FIXED, word))
+        page.or_else(|| Names(&Symbol::FIXED).find(word))
             .ok_or_else(|| format!("'{word}' is no page of this case and no frame that is known"))
     }
 
@@ -197,7 +198,7 @@ impl Words<'_> {
     fn value(&self, word: &str) -> Result<Value, Problem> {
         let mut value = Value::default();
         for (index, part) in word.split('+').enumerate() {
-            if let Some(bits) = number(part).or_else(|| find(&FLAGS, part)) {
+            if let Some(bits) = number(part).or_else(|| FLAGS.find(part)) {
                 value.bits |= bits;
             } else if index == 0 {
                 value.frame = Some(self.symbol(part)?);
@@ -231,7 +232,7 @@ impl Words<'_> {
             .requests()
             .map(|word| self.update(word))
             .collect::<Result<_, _>>()?;
-        let pages = self.domain("dom")?.unwrap_or(DOMAINS[0].1);
+        let pages = self.domain("dom")?.unwrap_or(DOMID_SELF);
         let tables = self
             .domain("tables")?
             .map_or(0, |domain| u32::from(domain) + 1);
@@ -243,7 +244,9 @@ impl Words<'_> {
     fn update(&self, word: &str) -> Result<Update, Problem> {
         let (place, value) = word.split_once('=').ok_or("expected PAGE[SLOT]=VALUE")?;
         let (command, place) = place.split_once(':').unwrap_or(("normal", place));
-        let command = find(&UPDATE_COMMANDS, command).ok_or("unknown command before ':'")?;
+        let command = UPDATE_COMMANDS
+            .find(command)
+            .ok_or("unknown command before ':'")?;
         let place = match place.contains('[') {
             true => self.place(place)?,
             false => Place {
@@ -263,7 +266,7 @@ impl Words<'_> {
             .requests()
             .map(|word| self.ext(word))
             .collect::<Result<_, _>>()?;
-        let domain = self.domain("dom")?.unwrap_or(DOMAINS[0].1);
+        let domain = self.domain("dom")?.unwrap_or(DOMID_SELF);
         Ok(Operation::MmuExtOp(self.batch(requests, domain)?))
     }
 
@@ -281,7 +284,8 @@ impl Words<'_> {
         let (command, arguments) = word.split_once('=').unwrap_or((word, "0"));
         let (first, second) = arguments.split_once(',').unwrap_or((arguments, "0"));
         Ok(Ext {
-            command: find(&EXT_COMMANDS, command)
+            command: EXT_COMMANDS
+                .find(command)
                 .ok_or_else(|| format!("unknown command '{command}'"))?,
             first: self.argument(first)?,
             second: self.argument(second)?,

@@ -83,7 +83,7 @@ impl Collect<'_> {
             work.make(job)
         };
         let made = side_by_side(jobs, self.surroundings.stop, make)?;
-        gather(jobs.iter().map(|job| job.kind).zip(made), self.materials)
+        gather(jobs, made, self.materials)
     }
 }
 
@@ -332,16 +332,13 @@ fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
     }
 }
 
-fn gather(
-    made: impl Iterator<Item = (Kind, Made)>,
-    materials: &Materials,
-) -> Result<Collected, LabError> {
+fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collected, LabError> {
     let mut findings = Findings {
         no_probe: materials.probe.as_ref().err().cloned(),
         ..Findings::default()
     };
     let (mut hello, mut hello_of_pv32) = (None, None);
-    for (kind, made) in made {
+    for (job, made) in jobs.iter().zip(made) {
         let ran = match made {
             Ok(ran) => ran,
             Err(reason) => {
@@ -349,7 +346,7 @@ fn gather(
                 continue;
             }
         };
-        match kind {
+        match job.kind {
             Kind::Dom0 => {
                 hello.get_or_insert(ran.hello);
                 findings.dom0.push(ran.counted);

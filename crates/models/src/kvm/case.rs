@@ -130,7 +130,11 @@ impl<'c> Runner<'c> {
                 Answer::Done
             }
             Call::Userfaultfd(uffd, call) => {
-                self.userfaultfd(uffd, (call, step)).unwrap_or_else(refused)
+                let range = Range {
+                    start: hva(step.at),
+                    len: step.bytes,
+                };
+                self.userfaultfd(uffd, call, range).unwrap_or_else(refused)
             }
             Call::Pages(call) => self.pages(call, step).unwrap_or_else(refused),
             Call::Memslot(call) => self.memslot(call, step).unwrap_or_else(refused),
@@ -158,13 +162,10 @@ impl<'c> Runner<'c> {
     fn userfaultfd(
         &mut self,
         index: usize,
-        (call, step): (UserfaultfdCall, &Step),
+        call: UserfaultfdCall,
+        range: Range,
     ) -> Result<Answer, Errno> {
         let uffd = *self.userfaultfds.get(&index).ok_or(Errno::BadF)?;
-        let range = Range {
-            start: hva(step.at),
-            len: step.bytes,
-        };
         let woken = match call {
             UserfaultfdCall::Open { .. } => Vec::new(),
             UserfaultfdCall::Api { version, features } => {
@@ -199,20 +200,20 @@ impl<'c> Runner<'c> {
                 self.mm.uffdio_writeprotect(uffd, Protect { range, mode })?
             }
             UserfaultfdCall::Copy { from, mode } => {
-                return Ok(self.fill(uffd, range, (Source::Copy(hva(from)), mode)));
+                return Ok(self.fill(uffd, range, Source::Copy(hva(from)), mode));
             }
             UserfaultfdCall::Zeropage { mode } => {
-                return Ok(self.fill(uffd, range, (Source::Zero, mode)));
+                return Ok(self.fill(uffd, range, Source::Zero, mode));
             }
             UserfaultfdCall::Continue { mode } => {
-                return Ok(self.fill(uffd, range, (Source::PageCache, mode)));
+                return Ok(self.fill(uffd, range, Source::PageCache, mode));
             }
         };
         self.resume(woken);
         Ok(Answer::Done)
     }
 
-    fn fill(&mut self, uffd: UffdId, range: Range, (source, mode): (Source, u64)) -> Answer {
+    fn fill(&mut self, uffd: UffdId, range: Range, source: Source, mode: u64) -> Answer {
         let filled = self.mm.uffdio_fill(
             uffd,
             Fill {

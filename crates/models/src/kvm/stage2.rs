@@ -73,7 +73,8 @@ impl Vm {
     /// A vCPU, run by a thread of the process, touches an address.
     pub(super) fn resolve(
         &mut self,
-        (mm, thread): (&mut Mm, ThreadId),
+        mm: &mut Mm,
+        thread: ThreadId,
         gpa: Gpa,
         access: Access,
     ) -> Resolved {
@@ -86,14 +87,14 @@ impl Vm {
         };
         let slot = slot.clone();
         if let Some((gmem, first)) = self.is_gmem_only(&slot) {
-            return self.take_from_gmem(gfn, (gmem, first + gfn.0 - slot.base_gfn.0));
+            return self.take_from_gmem(gfn, gmem, first + gfn.0 - slot.base_gfn.0);
         }
         if access.is_write() && slot.flags.contains(SlotFlags::READONLY) {
             return Resolved::Mmio;
         }
         match slot.flags.contains(SlotFlags::EXIT_ON_MISSING) {
-            true => self.on_missing(mm, (gfn, &slot), access),
-            false => self.take_from_process((mm, thread), (gfn, &slot), access),
+            true => self.on_missing(mm, gfn, &slot, access),
+            false => self.take_from_process(mm, thread, gfn, &slot, access),
         }
     }
 
@@ -107,7 +108,7 @@ impl Vm {
         })
     }
 
-    fn take_from_gmem(&mut self, gfn: Gfn, (gmem, index): (GmemId, u64)) -> Resolved {
+    fn take_from_gmem(&mut self, gfn: Gfn, gmem: GmemId, index: u64) -> Resolved {
         if self.gmem_page(gmem, index).is_none() {
             return Resolved::MemoryFault(MemoryFault {
                 gpa: gfn.gpa(),
@@ -126,8 +127,10 @@ impl Vm {
 
     fn take_from_process(
         &mut self,
-        (mm, thread): (&mut Mm, ThreadId),
-        (gfn, slot): (Gfn, &Memslot),
+        mm: &mut Mm,
+        thread: ThreadId,
+        gfn: Gfn,
+        slot: &Memslot,
         access: Access,
     ) -> Resolved {
         let hva = slot.hva(gfn);
@@ -135,7 +138,7 @@ impl Vm {
             Accessed::Sleeps => Resolved::Sleeps,
             Accessed::Error => self.refused(gfn, access),
             Accessed::Done(_) => match mm.pte(hva).copied() {
-                Some(pte) => self.map((gfn, slot), hva, pte),
+                Some(pte) => self.map(gfn, slot, pte),
                 None => self.refused(gfn, access),
             },
         }
@@ -143,12 +146,10 @@ impl Vm {
 
     /// Takes the page only if the process could write to it as it is: neither a missing page, nor one that is
     /// protected, nor the page of zeroes (`get_user_page_fast_only` with `FOLL_WRITE`, for reads, too).
-    fn on_missing(&mut self, mm: &Mm, (gfn, slot): (Gfn, &Memslot), access: Access) -> Resolved {
+    fn on_missing(&mut self, mm: &Mm, gfn: Gfn, slot: &Memslot, access: Access) -> Resolved {
         let hva = slot.hva(gfn);
         match mm.pte(hva).copied() {
-            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => {
-                self.map((gfn, slot), hva, pte)
-            }
+            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => self.map(gfn, slot, pte),
             _ => self.refused(gfn, access),
         }
     }
@@ -169,10 +170,10 @@ impl Vm {
     }
 
     /// A page that could be written to is mapped so, and counts as dirty, even if it was only read.
-    fn map(&mut self, (gfn, slot): (Gfn, &Memslot), hva: Hva, pte: Pte) -> Resolved {
+    fn map(&mut self, gfn: Gfn, slot: &Memslot, pte: Pte) -> Resolved {
         let writable = pte.writable && !slot.flags.contains(SlotFlags::READONLY);
         let entry = Translation {
-            target: Target::Process(hva),
+            target: Target::Process(slot.hva(gfn)),
             writable,
             serial: pte.serial,
         };

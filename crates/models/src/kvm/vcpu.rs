@@ -62,7 +62,7 @@ impl Vcpu {
                 Access::Write(word) => word,
             }));
         }
-        Some(match vm.resolve((mm, self.thread), gpa, access) {
+        Some(match vm.resolve(mm, self.thread, gpa, access) {
             Resolved::Mapped => {
                 self.next = None;
                 vm.touch(mm, gpa, access).map_or(Exit::Error, Exit::Done)

@@ -18,14 +18,14 @@ mod vma;
 pub use access::{Access, Accessed};
 pub use fault::{Faulted, Reason};
 pub use page::{Mapped, Page, PageCache, Pte};
-pub use vma::{Backing, FileId, Modes, Permission, Vma};
+pub use vma::{Backing, FileId, Modes, Permission, Registration, Vma};
 
 use std::collections::BTreeMap;
 
 use pagetoll_units::Hva;
 
 use super::Errno;
-use super::userfaultfd::{UffdId, Userfaultfd};
+use super::userfaultfd::Userfaultfd;
 
 /// Bytes of a base page: `PAGE_SIZE` of x86-64.
 pub const PAGE_SIZE: u64 = pagetoll_units::PAGE_SIZE.get();
@@ -129,7 +129,7 @@ impl Mm {
         &mut self,
         start: u64,
         end: u64,
-        registration: Option<(UffdId, Modes)>,
+        registration: Option<Registration>,
     ) {
         self.split_at(start);
         self.split_at(end);

@@ -51,8 +51,10 @@ impl Batch {
     pub(super) fn fill(
         &mut self,
         wanted: Wanted,
-        (process, frames): (&Process, &mut Frames),
-        (mechanism, tolls): (Mechanism, &mut Tolls),
+        mechanism: Mechanism,
+        process: &Process,
+        frames: &mut Frames,
+        tolls: &mut Tolls,
     ) -> Result<Option<u64>, Errno> {
         tolls.batches += 1;
         let first = process.find(wanted.vaddr, wanted.write)?;

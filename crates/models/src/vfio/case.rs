@@ -1,5 +1,7 @@
 //! Carries out conformance cases on the model: `conformance/vfio`.
 
+use std::ops::RangeInclusive;
+
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Memory, SENTINEL, Shape};
 
 use super::{Access, Argument, Container, Errno, Folio, Leaf, Mapping, Mechanism, PAGE, Unmapping};
@@ -12,7 +14,7 @@ const PFN: u64 = 1 << 22;
 const MMIO_PFN: u64 = 1 << 30;
 /// The machine's interrupt window (`IOMMU_RESV_MSI`, include/linux/iommu.h; arch/x86: 0xfee00000) and the width of
 /// QEMU's emulated VT-d, 39 bits.
-const IOVA_RANGES: [(u64, u64); 2] = [(0, 0xfedf_ffff), (0xfef0_0000, (1 << 39) - 1)];
+const IOVA_RANGES: [RangeInclusive<u64>; 2] = [0..=0xfedf_ffff, 0xfef0_0000..=(1 << 39) - 1];
 const LARGE: u64 = 512;
 
 /// Carries a case out.

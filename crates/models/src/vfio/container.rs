@@ -2,6 +2,8 @@
 //!
 //! Source: `vfio_dma_do_map`, `vfio_dma_do_unmap`, `vfio_pin_map_dma`, `vfio_unmap_unpin`.
 
+use std::ops::RangeInclusive;
+
 use super::batch::Batch;
 use super::pin::{Pinner, Run, unpin_pages_remote};
 use super::{Access, Dma, DmaTree, Domain, Errno, Frames, Mechanism, PAGE, Process, Tolls};
@@ -73,7 +75,7 @@ pub struct Container {
     mappings: DmaTree,
     available: u32,
     /// First and last address of each range that devices may use.
-    iova_ranges: Vec<(u64, u64)>,
+    iova_ranges: Vec<RangeInclusive<u64>>,
     /// The translations.
     pub domain: Domain,
     /// The process.
@@ -87,7 +89,7 @@ pub struct Container {
 impl Container {
     /// A container for a device that may use these addresses: each range from its first to its last.
     #[must_use]
-    pub fn new(mechanism: Mechanism, iova_ranges: Vec<(u64, u64)>) -> Self {
+    pub fn new(mechanism: Mechanism, iova_ranges: Vec<RangeInclusive<u64>>) -> Self {
         Self {
             mechanism,
             mappings: DmaTree::default(),
@@ -152,7 +154,8 @@ impl Container {
         if self.available == 0 {
             return Err(Errno::NoSpc);
         }
-        let valid = |(first, end): &(u64, u64)| *first <= map.iova && last <= *end;
+        let valid =
+            |range: &RangeInclusive<u64>| range.contains(&map.iova) && range.contains(&last);
         if !self.iova_ranges.iter().any(valid) {
             return Err(Errno::Inval);
         }
@@ -249,8 +252,8 @@ impl Container {
             };
             self.tolls.iommu_entries_cleared += self.domain.unmap(iova, run.pages);
             self.tolls.runs_unmapped += 1;
-            let to = (&mut self.frames, &mut self.tolls, self.mechanism);
-            unlocked += unpin_pages_remote(dma, iova, run, to);
+            let (frames, tolls) = (&mut self.frames, &mut self.tolls);
+            unlocked += unpin_pages_remote(dma, iova, run, self.mechanism, frames, tolls);
             done += run.pages * PAGE;
         }
         self.process.locked_vm -= unlocked;

@@ -101,9 +101,11 @@ impl Pinner<'_> {
                     pages: npage - run.pinned,
                     write: dma.access.write,
                 };
-                let to = (&*self.process, &mut *self.frames);
-                let filled = self.batch.fill(wanted, to, (self.mechanism, self.tolls));
-                match filled {
+                let (frames, tolls) = (&mut *self.frames, &mut *self.tolls);
+                match self
+                    .batch
+                    .fill(wanted, self.mechanism, self.process, frames, tolls)
+                {
                     Err(errno) => return Err(errno),
                     Ok(Some(reserved)) => {
                         if !run.take_reserved(reserved) {
@@ -190,7 +192,9 @@ pub(super) fn unpin_pages_remote(
     dma: &Dma,
     iova: u64,
     run: Run,
-    (frames, tolls, mechanism): (&mut Frames, &mut Tolls, Mechanism),
+    mechanism: Mechanism,
+    frames: &mut Frames,
+    tolls: &mut Tolls,
 ) -> u64 {
     let mut unlocked = 0;
     let mut done = 0;

@@ -12,7 +12,7 @@ const IOVA: u64 = 1 << 32;
 
 /// A process with folios of these sizes, one after the other; `true` leaves a physical gap before the folio.
 fn container(mechanism: Mechanism, folios: &[(u64, bool)]) -> (Container, u64) {
-    let mut container = Container::new(mechanism, vec![(0, u64::MAX)]);
+    let mut container = Container::new(mechanism, vec![0..=u64::MAX]);
     let (mut pfn, mut page) = (0x1000, 0);
     for &(pages, gap) in folios {
         pfn += u64::from(gap) * 7;

@@ -5,7 +5,7 @@ use pagetoll_units::{MachineAddress, Mfn, VirtualAddress};
 use super::entry::Flags;
 use super::memory::Memory;
 use super::tlb::Tlb;
-use super::walk::{Access, PageFault, Privilege, check, walk};
+use super::walk::{Access, PageFault, Request, check, walk};
 
 /// A process-context identifier; 0 without CR4.PCIDE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +46,7 @@ impl Cpu {
         &mut self,
         memory: &mut Memory,
         address: VirtualAddress,
-        request: (Access, Privilege),
+        request: Request,
     ) -> Result<MachineAddress, PageFault> {
         if let Some(known) = self.known(address, request) {
             return Ok(known);
@@ -62,13 +62,9 @@ impl Cpu {
 
     /// Translates an access by the TLB alone. A write hits only if D is known to be set.
     #[must_use]
-    pub fn known(
-        &self,
-        address: VirtualAddress,
-        request: (Access, Privilege),
-    ) -> Option<MachineAddress> {
+    pub fn known(&self, address: VirtualAddress, request: Request) -> Option<MachineAddress> {
         let known = self.tlb.look_up(self.pcid, address)?;
-        let dirty = request.0 == Access::Read || known.flags.contains(Flags::DIRTY);
+        let dirty = request.access == Access::Read || known.flags.contains(Flags::DIRTY);
         let serves = dirty && check(known.flags, request).is_ok();
         serves.then(|| known.mfn.address(address.offset()))
     }
@@ -87,8 +83,8 @@ mod tests {
 
     const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE).union(Flags::USER);
     const HERE: VirtualAddress = VirtualAddress(0x1000);
-    const WRITE: (Access, Privilege) = (Access::Write, Privilege::User);
-    const READ: (Access, Privilege) = (Access::Read, Privilege::User);
+    const WRITE: Request = Request::of_user(Access::Write);
+    const READ: Request = Request::of_user(Access::Read);
 
     fn machine(leaf: Flags) -> (Memory, Cpu) {
         let mut memory = Memory::default();

@@ -60,6 +60,26 @@ pub enum Privilege {
     User,
 }
 
+/// What is asked of a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// Whether memory is read or written.
+    pub access: Access,
+    /// By whom.
+    pub privilege: Privilege,
+}
+
+impl Request {
+    /// An access by user space, which is where a 64-bit PV guest's kernel runs too.
+    #[must_use]
+    pub const fn of_user(access: Access) -> Self {
+        Self {
+            access,
+            privilege: Privilege::User,
+        }
+    }
+}
+
 /// Why there is no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageFault {
@@ -109,7 +129,7 @@ impl Walk {
         memory: &Memory,
         root: Mfn,
         address: VirtualAddress,
-        request: (Access, Privilege),
+        request: Request,
     ) -> Result<Self, PageFault> {
         if !is_canonical(address) {
             return Err(PageFault::NonCanonical);
@@ -134,7 +154,7 @@ impl Walk {
                     flags: allowed | forbidden | own,
                 };
                 check(translation.flags, request)?;
-                let access = request.0;
+                let access = request.access;
                 return Ok(Self {
                     steps,
                     translation,
@@ -178,10 +198,9 @@ fn frame_in(entry: PageTableEntry, address: VirtualAddress, level: Level) -> Mfn
 ///
 /// # Errors
 /// [`PageFault::Protection`].
-pub(super) fn check(rights: Flags, request: (Access, Privilege)) -> Result<(), PageFault> {
-    let (access, privilege) = request;
-    let writes = access == Access::Write && !rights.contains(Flags::WRITABLE);
-    let intrudes = privilege == Privilege::User && !rights.contains(Flags::USER);
+pub(super) fn check(rights: Flags, request: Request) -> Result<(), PageFault> {
+    let writes = request.access == Access::Write && !rights.contains(Flags::WRITABLE);
+    let intrudes = request.privilege == Privilege::User && !rights.contains(Flags::USER);
     if writes || intrudes {
         return Err(PageFault::Protection);
     }
@@ -196,7 +215,7 @@ pub fn walk(
     memory: &mut Memory,
     root: Mfn,
     address: VirtualAddress,
-    request: (Access, Privilege),
+    request: Request,
 ) -> Result<Translation, PageFault> {
     loop {
         if let Some(translation) = Walk::load(memory, root, address, request)?.commit(memory) {
@@ -210,8 +229,8 @@ mod tests {
     use super::*;
 
     const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE).union(Flags::USER);
-    const WRITE: (Access, Privilege) = (Access::Write, Privilege::User);
-    const READ: (Access, Privilege) = (Access::Read, Privilege::User);
+    const WRITE: Request = Request::of_user(Access::Write);
+    const READ: Request = Request::of_user(Access::Read);
     const HERE: VirtualAddress = VirtualAddress(0x40_3000);
 
     fn tables(leaf: PageTableEntry) -> Memory {

@@ -20,21 +20,22 @@ impl Xen {
     pub(super) fn get_page_from_entry(
         &mut self,
         entry: PageTableEntry,
-        table: (Mfn, Level),
+        table: Mfn,
+        level: Level,
         owner: DomainId,
     ) -> Result<PageTableEntry, Errno> {
-        match table.1.below() {
+        match level.below() {
             None => self.get_page_from_l1e(entry, owner, owner),
-            Some(below) => self.get_table(entry, table.0, below, owner).map(|()| entry),
+            Some(below) => self.get_table(entry, table, below, owner).map(|()| entry),
         }
     }
 
     /// Gives back what an entry refers to.
-    pub(super) fn put_page_from_entry(&mut self, entry: PageTableEntry, table: (Mfn, Level)) {
-        match table.1 {
+    pub(super) fn put_page_from_entry(&mut self, entry: PageTableEntry, table: Mfn, level: Level) {
+        match level {
             Level::L1 => self.put_page_from_l1e(entry),
-            _ if entry.is_present() && entry.mfn() != table.0 => {
-                self.put_page_type(entry.mfn(), Some(table.0));
+            _ if entry.is_present() && entry.mfn() != table => {
+                self.put_page_type(entry.mfn(), Some(table));
                 self.frames.put_page(entry.mfn());
             }
             _ => {}

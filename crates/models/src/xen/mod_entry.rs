@@ -49,7 +49,8 @@ pub(super) fn update_entry(
     memory: &mut Memory,
     place: MachineAddress,
     read: PageTableEntry,
-    (new, accessed_dirty): (PageTableEntry, AccessedDirty),
+    new: PageTableEntry,
+    accessed_dirty: AccessedDirty,
 ) {
     if accessed_dirty == AccessedDirty::Replace {
         memory.write(place, new.0);
@@ -102,14 +103,14 @@ impl Xen {
             new = adjust(self.translated(new, level, asked)?, level, self.width);
             if is_similar(old, new) {
                 self.tolls.entries_fast += 1;
-                update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
+                update_entry(&mut self.memory, place, old, new, asked.accessed_dirty);
                 return Ok(());
             }
             new = self.take_for(new, level, asked)?;
         }
         self.tolls.entries_revalidated += 1;
-        update_entry(&mut self.memory, place, old, (new, asked.accessed_dirty));
-        self.put_page_from_entry(old, (place.mfn(), level));
+        update_entry(&mut self.memory, place, old, new, asked.accessed_dirty);
+        self.put_page_from_entry(old, place.mfn(), level);
         Ok(())
     }
 
@@ -164,7 +165,7 @@ impl Xen {
         if level == Level::L1 {
             return self.get_page_from_l1e(new, asked.table_owner, asked.page_owner);
         }
-        self.get_page_from_entry(new, (asked.place.mfn(), level), asked.table_owner)
+        self.get_page_from_entry(new, asked.place.mfn(), level, asked.table_owner)
     }
 }
 

@@ -7,7 +7,7 @@ use super::domain::VcpuId;
 use super::machine::{Width, Xen};
 use super::ptwr::{Operand, Write};
 use super::tolls::Tolls;
-use crate::x86::{Access, PageFault, Privilege};
+use crate::x86::{Access, PageFault, Privilege, Request};
 
 /// How an instruction of the guest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,12 @@ pub enum Native {
 
 impl Width {
     /// How a guest's kernel counts for the page walk: a 64-bit one runs in ring 3, a 32-bit one in ring 1.
-    const fn privilege(self) -> Privilege {
-        match self {
+    const fn request(self, access: Access) -> Request {
+        let privilege = match self {
             Self::Bits64 => Privilege::User,
             Self::Pae32 => Privilege::Supervisor,
-        }
+        };
+        Request { access, privilege }
     }
 }
 
@@ -56,7 +57,7 @@ impl Xen {
         address: VirtualAddress,
         words: &mut [u64],
     ) -> Result<(), PageFault> {
-        let request = (Access::Read, self.width.privilege());
+        let request = self.width.request(Access::Read);
         let place = self.translate(current, address, request)?;
         self.memory.read_words(place, words);
         Ok(())
@@ -72,7 +73,7 @@ impl Xen {
         address: VirtualAddress,
         words: impl Iterator<Item = u64>,
     ) -> Result<(), PageFault> {
-        let request = (Access::Write, self.width.privilege());
+        let request = self.width.request(Access::Write);
         let place = self.translate(current, address, request)?;
         self.memory.write_words(place, words);
         Ok(())
@@ -82,7 +83,7 @@ impl Xen {
         &mut self,
         current: VcpuId,
         address: VirtualAddress,
-        request: (Access, Privilege),
+        request: Request,
     ) -> Result<MachineAddress, PageFault> {
         let cpu = &mut self.vcpus[current.0].cpu;
         let place = cpu.access(&mut self.memory, address, request);
@@ -104,7 +105,7 @@ impl Xen {
             Access::Read
         };
         let cpu = &mut self.vcpus[current.0].cpu;
-        let place = cpu.access(&mut self.memory, address, (access, self.width.privilege()));
+        let place = cpu.access(&mut self.memory, address, self.width.request(access));
         let ended = match (place, write) {
             (Ok(place), None) => {
                 Native::Done(operand.extract(self.memory.read(place), place.offset()))

@@ -97,7 +97,7 @@ impl Xen {
             if !entry.is_present() {
                 continue;
             }
-            match self.get_page_from_entry(entry, (table, level), owner) {
+            match self.get_page_from_entry(entry, table, level, owner) {
                 Ok(taken) => {
                     let adjusted = adjust(taken, level, self.width);
                     self.memory.set_entry(table, slot, adjusted);
@@ -115,7 +115,7 @@ impl Xen {
     fn release(&mut self, table: Mfn, level: Level, end: usize) {
         for slot in (0..end).filter(|&slot| is_guest_slot(level, slot)).rev() {
             let entry = self.memory.entry(table, slot);
-            self.put_page_from_entry(entry, (table, level));
+            self.put_page_from_entry(entry, table, level);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The routes that are counted and priced: what a Xen PV guest does with page tables, descriptors and events.
 
-pub(crate) mod cells;
+pub(crate) mod cell;
+mod cells;
 mod crossings;
 
 use pagetoll_backend::Stop;
@@ -8,7 +9,7 @@ use pagetoll_bill::{Backend, Draft, Mechanism, Order, Row, Spec, System, Terms};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
-use self::cells::Cell;
+use self::cell::Cell;
 use super::{DEFAULT_SAMPLES, Ordered, price, versions};
 use crate::error::{BillingError, RequestError};
 

@@ -9,7 +9,7 @@ use pagetoll_bill::route::Irq;
 use pagetoll_bill::{Check, Operation, Order, System};
 use pagetoll_models::linux::{Checked, EnableEvents};
 
-use super::counted::cells::{self, Cell, Step, Work};
+use super::counted::cell::{self, Cell, Step, Work};
 
 const STEPS: [Step<Irq>; 2] = [
     Step {
@@ -30,7 +30,7 @@ const STEPS: [Step<Irq>; 2] = [
 
 /// The cells of an order on a system.
 pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    cells::of(&STEPS, order, system)
+    cell::of(&STEPS, order, system)
 }
 
 /// What the model does for a mechanism.

@@ -7,7 +7,7 @@ use pagetoll_bill::route::Switch;
 use pagetoll_bill::{Check, Operation, Order, System};
 use pagetoll_models::linux::{Checked, LoadTls, TLS_ENTRIES};
 
-use super::counted::cells::{self, Cell, Step, Work};
+use super::counted::cell::{self, Cell, Step, Work};
 
 const STEPS: [Step<Switch>; 3] = [
     Step {
@@ -35,7 +35,7 @@ const STEPS: [Step<Switch>; 3] = [
 
 /// The cells of an order on a system.
 pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
-    cells::of(&STEPS, order, system)
+    cell::of(&STEPS, order, system)
 }
 
 /// What the model does for a mechanism.

@@ -7,7 +7,7 @@ use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Check, Operation, Order, System};
 use pagetoll_models::linux::{Checked, GetAndClear};
 
-use super::counted::cells::{self, Cell, Step, Work};
+use super::counted::cell::{self, Cell, Step, Work};
 
 /// The cells of an order on a system.
 pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
@@ -15,7 +15,7 @@ pub(crate) fn cells(order: &Order, system: System) -> Vec<Cell> {
         operation: Operation::Clear,
         work: Work::Clear,
     };
-    cells::of(&[clear], order, system)
+    cell::of(&[clear], order, system)
 }
 
 /// What the model does for a mechanism.

@@ -1,7 +1,7 @@
 //! The other CPU: a program's loads and stores, by its TLB or by page walks. An access that comes too late faults and
 //! is dropped.
 
-use pagetoll_models::x86::{Access, Cpu, Memory, Privilege, Walk};
+use pagetoll_models::x86::{Access, Cpu, Memory, Request, Walk};
 
 use super::race::{PAGES, address};
 
@@ -64,7 +64,7 @@ impl Touching {
     /// Does the next step, and describes it.
     pub(super) fn step(&mut self, memory: &mut Memory, cpu: &mut Cpu) -> String {
         let (page, access) = self.script[self.next];
-        let request = (access, Privilege::User);
+        let request = Request::of_user(access);
         match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin if cpu.known(address(page), request).is_some() => self.touch(page, access),
             Phase::Begin => match Walk::load(memory, cpu.root, address(page), request) {

@@ -1,10 +1,12 @@
 //! A line of a bill before it is a row: a mechanism on so many vCPUs with a batch, and its runs.
 
 use std::fmt;
+use std::time::Duration;
 
 use pagetoll_bill::route::{Demand, RouteMechanism};
 
-use super::run::Measured;
+use crate::pager::Counts;
+use crate::vm::folios::Folios;
 
 /// What a row is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,35 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mechanism, vcpus) = (self.mechanism.properties().name, self.vcpus);
         write!(f, "{mechanism} on {vcpus} vCPUs, batch {}", self.batch)
+    }
+}
+
+/// Times, counts and failed checks of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// From the first vCPU's start to the last one's end, in nanoseconds.
+    pub(super) wall: f64,
+    /// CPU time of all vCPU threads together.
+    pub(super) worked: Duration,
+    /// CPU time of all readers together.
+    pub(super) readers_worked: Duration,
+    /// Faults that vCPU threads resolved, and readers.
+    pub(super) by_vcpus: Counts,
+    pub(super) by_readers: Counts,
+    pub(super) folios: Folios,
+    /// Pages that guest and host found wrong afterwards.
+    pub(super) wrong_in_guest: u64,
+    pub(super) wrong_in_host: u64,
+    /// vCPUs whose sum of what they read was wrong.
+    pub(super) misread: u64,
+}
+
+impl Measured {
+    /// Faults that vCPU threads and readers resolved.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.by_vcpus;
+        counts.add(&self.by_readers);
+        counts
     }
 }
 

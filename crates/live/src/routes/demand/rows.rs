@@ -11,9 +11,9 @@ use pagetoll_bill::spec::{Ring, Sharing};
 use pagetoll_bill::{Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
 use pagetoll_units::Pages;
 
-use super::line::{Line, LineRuns, SelftestRuns};
+use super::line::{Line, LineRuns, Measured, SelftestRuns};
 use super::request::Request;
-use super::run::{Measured, place};
+use super::run::place;
 use crate::pager::Counts;
 use crate::vm::guest::privilege_level;
 use crate::vm::memory::{is_hugetlb, page_size};

@@ -15,12 +15,12 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::Faults;
 use vm_memory::GuestAddress;
 
-use super::line::Line;
+use super::line::{Line, Measured};
 use super::request::Request;
 use crate::cpu_time::thread_time;
 use crate::pager::{Counts, Delivery, EndOfReading, GuestRange, MemorySource, Options, Pager};
 use crate::vm::backing::Backing;
-use crate::vm::folios::{self, Folios};
+use crate::vm::folios;
 use crate::vm::gmem::GmemSlots;
 use crate::vm::guest;
 use crate::vm::kick::Kicker;
@@ -41,35 +41,6 @@ pub(super) struct Setup<'a> {
     /// The content of the pages of the largest number of vCPUs.
     pub(super) content: &'a [u8],
     pub(super) stop: &'a Stop,
-}
-
-/// Times, counts and failed checks of one run.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    /// From the first vCPU's start to the last one's end, in nanoseconds.
-    pub(super) wall: f64,
-    /// CPU time of all vCPU threads together.
-    pub(super) worked: Duration,
-    /// CPU time of all readers together.
-    pub(super) readers_worked: Duration,
-    /// Faults that vCPU threads resolved, and readers.
-    pub(super) by_vcpus: Counts,
-    pub(super) by_readers: Counts,
-    pub(super) folios: Folios,
-    /// Pages that guest and host found wrong afterwards.
-    pub(super) wrong_in_guest: u64,
-    pub(super) wrong_in_host: u64,
-    /// vCPUs whose sum of what they read was wrong.
-    pub(super) misread: u64,
-}
-
-impl Measured {
-    /// Faults that vCPU threads and readers resolved.
-    pub(super) fn counts(&self) -> Counts {
-        let mut counts = self.by_vcpus;
-        counts.add(&self.by_readers);
-        counts
-    }
 }
 
 /// Counts and CPU time of readers.

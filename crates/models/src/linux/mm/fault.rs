@@ -105,8 +105,8 @@ impl Mm {
             Reason::WriteProtect => Modes::WP,
         };
         match vma.registration {
-            Some((uffd, modes)) if modes.contains(mode) => Err(match self.waits_on(uffd) {
-                true => Faulted::Userfault(uffd, reason),
+            Some(own) if own.modes.contains(mode) => Err(match self.waits_on(own.uffd) {
+                true => Faulted::Userfault(own.uffd, reason),
                 false => Faulted::Error,
             }),
             _ => Ok(()),

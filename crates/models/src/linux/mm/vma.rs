@@ -44,6 +44,15 @@ bitflags::bitflags! {
     }
 }
 
+/// The userfaultfd that an area is registered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Who watches it.
+    pub uffd: UffdId,
+    /// For which faults.
+    pub modes: Modes,
+}
+
 /// An area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vma {
@@ -56,7 +65,7 @@ pub struct Vma {
     /// What may be done with it.
     pub permission: Permission,
     /// The userfaultfd that watches it, and for which faults.
-    pub registration: Option<(UffdId, Modes)>,
+    pub registration: Option<Registration>,
 }
 
 impl Vma {
@@ -73,7 +82,7 @@ impl Vma {
     #[must_use]
     pub fn watches(&self, modes: Modes) -> bool {
         self.registration
-            .is_some_and(|(_, own)| own.contains(modes))
+            .is_some_and(|own| own.modes.contains(modes))
     }
 
     /// Whether its pages are mapped writable whatever they were touched for: `vm_page_prot`, which a userfaultfd's write

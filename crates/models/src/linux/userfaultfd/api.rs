@@ -145,7 +145,7 @@ impl Mm {
         let woken = found.queues.wake(Hva(0), u64::MAX);
         let own: Vec<_> = self
             .vmas_in(0, TASK_SIZE)
-            .filter(|vma| vma.registration.is_some_and(|(by, _)| by == uffd))
+            .filter(|vma| vma.registration.is_some_and(|by| by.uffd == uffd))
             .map(|vma| (vma.start.0, vma.end.0))
             .collect();
         for (start, end) in own {

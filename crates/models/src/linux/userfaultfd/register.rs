@@ -2,7 +2,7 @@
 
 use super::{Features, Range, ThreadId, UffdId};
 use crate::linux::Errno;
-use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, TASK_SIZE, Vma};
+use crate::linux::mm::{Backing, Mm, Modes, PAGE_SIZE, Permission, Registration, TASK_SIZE, Vma};
 
 bitflags::bitflags! {
     /// The calls that will work on a range, as `UFFDIO_REGISTER` reports them: a bit for each, by its number.
@@ -72,7 +72,7 @@ impl Mm {
             if end <= vma.end.0 && !aligned(end) {
                 return Err(Errno::Inval);
             }
-            if vma.registration.is_some_and(|(by, _)| by != uffd) {
+            if vma.registration.is_some_and(|by| by.uffd != uffd) {
                 return Err(Errno::Busy);
             }
             found.push(*vma);
@@ -83,7 +83,7 @@ impl Mm {
         for vma in &found {
             let (from, to) = (vma.start.0.max(start), vma.end.0.min(end));
             if !(vma.registration.is_some() && vma.watches(modes)) {
-                self.set_registration(from, to, Some((uffd, modes)));
+                self.set_registration(from, to, Some(Registration { uffd, modes }));
             }
         }
         Ok(ioctls(&found, modes))
@@ -102,7 +102,7 @@ impl Mm {
         let (start, end) = validate_range(range)?;
         let found: Vec<Vma> = self.vmas_in(start, end).copied().collect();
         let first = found.first().ok_or(Errno::Inval)?;
-        let foreign = |vma: &Vma| vma.registration.is_some_and(|(by, _)| by != uffd);
+        let foreign = |vma: &Vma| vma.registration.is_some_and(|by| by.uffd != uffd);
         if !start.is_multiple_of(first.page_size()) || found.iter().any(foreign) {
             return Err(Errno::Inval);
         }

@@ -15,7 +15,7 @@ use super::places::Places;
 use super::reader::Reader;
 use super::shared::{Shared, mean_transfer};
 use super::tolls::DemandTolls;
-use super::vcpu::{Progress, Vcpu};
+use super::vcpu::{Goals, Progress, Vcpu};
 
 /// Why a run came to nothing.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -58,13 +58,16 @@ pub struct Ran {
     pub reader: Spent,
 }
 
-/// Pages that are populated before a run counts, and at its end: every thread takes a few turns.
-fn goals(scenario: &Scenario) -> (u64, u64) {
+/// Every thread takes a few turns before the run counts.
+fn goals(scenario: &Scenario) -> Goals {
     let vcpus = u64::from(scenario.vcpus);
     let batch = u64::from(scenario.batch);
     let warm = batch * LEAST_WARM.max(WARM_ROUNDS * vcpus);
     let counted = (batch * LEAST_COUNTED).max(scenario.pages.max(batch) * vcpus);
-    (warm, warm + counted)
+    Goals {
+        warm,
+        all: warm + counted,
+    }
 }
 
 /// Faults before a run counts: of all vCPUs together at least, and of each on average.

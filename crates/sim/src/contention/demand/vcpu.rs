@@ -24,10 +24,18 @@ use super::shared::Shared;
 /// run sees them all. Assumed; switching is taken to be rare.
 const SLICE_NANOS: f64 = 100_000.0;
 
+/// Pages that all vCPUs together populate.
+#[derive(Clone, Copy)]
+pub(crate) struct Goals {
+    /// Before the run counts.
+    pub(crate) warm: u64,
+    /// Until it ends.
+    pub(crate) all: u64,
+}
+
 /// How far a run has come.
 pub(crate) struct Progress {
-    /// Pages populated when counting starts, and when the run ends.
-    pub(crate) goals: (u64, u64),
+    pub(crate) goals: Goals,
     pub(crate) pages: Cell<u64>,
     pub(crate) began: Cell<Option<(u64, Time)>>,
     pub(crate) ended: Cell<Option<(u64, Time)>>,
@@ -36,7 +44,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(goals: (u64, u64), vcpus: u32) -> Self {
+    pub(crate) fn new(goals: Goals, vcpus: u32) -> Self {
         Self {
             goals,
             pages: Cell::new(0),
@@ -50,10 +58,10 @@ impl Progress {
         let all = self.pages.get() + pages;
         self.pages.set(all);
         self.by_vcpu.borrow_mut()[vcpu as usize] += pages;
-        if self.began.get().is_none() && all >= self.goals.0 {
+        if self.began.get().is_none() && all >= self.goals.warm {
             self.began.set(Some((all, now)));
         }
-        if self.ended.get().is_none() && all >= self.goals.1 {
+        if self.ended.get().is_none() && all >= self.goals.all {
             self.ended.set(Some((all, now)));
         }
     }

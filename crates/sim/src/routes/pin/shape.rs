@@ -1,5 +1,7 @@
 //! Shapes of memory, and what mapping and unmapping one takes on the model.
 
+use std::ops::RangeInclusive;
+
 use pagetoll_bill::row::{Folio, Layout};
 use pagetoll_units::Pages;
 
@@ -182,7 +184,7 @@ pub(crate) struct Ran {
 const VADDR: u64 = 1 << 40;
 const IOVA: u64 = 1 << 36;
 /// Everything but QEMU's VT-d's upper end and the interrupt window lies far from what is mapped here.
-const IOVA_RANGES: [(u64, u64); 1] = [(1 << 32, (1 << 39) - 1)];
+const IOVA_RANGE: RangeInclusive<u64> = 1 << 32..=(1 << 39) - 1;
 
 /// Maps and unmaps memory of a shape. Once before anything is counted, as in the lab: the first mapping makes tables.
 pub(crate) fn run(mechanism: Mechanism, shape: Shape, extent: Extent) -> Ran {
@@ -244,7 +246,7 @@ fn unmap(container: &mut Container, shape: Shape, pages: u64) {
 
 /// A container whose process has memory of a shape, and how that lies.
 fn furnished(mechanism: Mechanism, shape: Shape, extent: Extent) -> (Container, Layout) {
-    let mut container = Container::new(mechanism, IOVA_RANGES.to_vec());
+    let mut container = Container::new(mechanism, vec![IOVA_RANGE]);
     container.domain = Domain::with_levels(extent.levels);
     let folios = shape.memory(extent.pages) / shape.pages;
     let (mut pfn, mut runs) = ((1 << 18) + shape.shift, 1);

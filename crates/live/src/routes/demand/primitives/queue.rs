@@ -19,6 +19,13 @@ use crate::LiveError;
 use crate::pager::{Delivery, HostRange, Mode, Userfaultfd, Wake};
 use crate::vm::backing::Backing;
 
+/// Threads that fault: enough to time reading them, and to distinguish their queue from an empty one.
+const WAITERS: u64 = 32;
+/// Calls of a burst.
+const CALLS: u64 = 512;
+/// How long a thread that is about to fault may take to be in the queue. Assumed; a later one is read later.
+const SETTLE: Duration = Duration::from_millis(3);
+
 pub(super) const GROUP: Group = Group {
     name: "userfaultfd queues",
     measure,
@@ -29,13 +36,6 @@ pub(super) const GROUP: Group = Group {
         Primitive::QueueEntry,
     ],
 };
-
-/// Threads that fault: enough to time reading them, and to distinguish their queue from an empty one.
-const WAITERS: u64 = 32;
-/// Calls of a burst.
-const CALLS: u64 = 512;
-/// How long a thread that is about to fault may take to be in the queue. Assumed; a later one is read later.
-const SETTLE: Duration = Duration::from_millis(3);
 
 fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     let backing = Backing::new(MemoryKind::Anonymous, 1, PAGES)?;

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/file.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/file.h"
+#include "../checks.h"
 
 static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
 {

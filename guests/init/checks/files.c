@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/process.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/process.h"
+#include "../checks.h"
 
 #define DISK "/dev/ram0"
 

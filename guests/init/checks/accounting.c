@@ -5,9 +5,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/process.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/process.h"
+#include "../checks.h"
 
 /* How often a page's frame is mapped: Documentation/admin-guide/mm/pagemap.rst. */
 static uint64_t mapcount(int kpagecount, const volatile void *addr)

@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../lib/clock.h"
-#include "../lib/linux/fail.h"
-#include "../lib/linux/process.h"
-#include "checks.h"
+#include "../../lib/clock.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/process.h"
+#include "../checks.h"
 
 #define CHUNK_PAGES 64
 #define CHUNK (CHUNK_PAGES * PAGE)

@@ -6,7 +6,15 @@
 use std::collections::BTreeMap;
 
 use crate::bill::Draft;
-use crate::provenance::Inputs;
+
+/// A draft, and the kernel that it was billed on.
+#[derive(Clone, Debug)]
+pub struct OnKernel {
+    /// As it was ordered.
+    pub kernel: String,
+    /// What was billed on it.
+    pub draft: Draft,
+}
 
 impl Draft {
     /// Says of every row which kernel it was billed on.
@@ -18,44 +26,48 @@ impl Draft {
         self
     }
 
-    /// One bill of several, each with its kernel; `None` of none. The first is what the others are compared with.
+    /// One bill of several; `None` of none. The first is what the others are compared with.
     #[must_use]
-    pub fn side_by_side(bills: Vec<(String, Self)>) -> Option<Self> {
-        let stack = stack(&bills);
-        let mut bills = bills.into_iter().map(|(kernel, bill)| {
-            let notes: Vec<_> = bill
-                .notes
-                .iter()
-                .map(|note| format!("{kernel}: {note}"))
-                .collect();
-            (
-                kernel.clone(),
-                Self {
-                    notes,
-                    ..bill.on_kernel(&kernel)
-                },
-            )
-        });
-        let (first, mut all) = bills.next()?;
-        name_images(&mut all.inputs, &first);
-        for (kernel, bill) in bills {
-            all.rows.extend(bill.rows);
-            all.notes.extend(bill.notes);
-            add(&mut all.inputs, bill.inputs, &kernel);
+    pub fn side_by_side(drafts: Vec<OnKernel>) -> Option<Self> {
+        let stack = stack(&drafts);
+        let mut drafts = drafts.into_iter();
+        let mut all = drafts.next()?.named();
+        for draft in drafts.map(OnKernel::named) {
+            all.rows.extend(draft.rows);
+            all.notes.extend(draft.notes);
+            extend(&mut all.inputs.images, draft.inputs.images);
+            extend(&mut all.inputs.packages, draft.inputs.packages);
+            extend(&mut all.inputs.boots, draft.inputs.boots);
         }
         all.stack = stack;
         Some(all)
     }
 }
 
+impl OnKernel {
+    /// The draft, in which rows, notes and the kernel's image have the kernel's name.
+    fn named(self) -> Draft {
+        let Self { kernel, draft } = self;
+        let mut draft = draft.on_kernel(&kernel);
+        for note in &mut draft.notes {
+            *note = format!("{kernel}: {note}");
+        }
+        for image in &mut draft.inputs.images {
+            if image.name == "linux" {
+                image.name = named(&image.name, &kernel);
+            }
+        }
+        draft
+    }
+}
+
 /// Versions that all agree on once, others for each kernel.
-fn stack(bills: &[(String, Draft)]) -> BTreeMap<String, String> {
+fn stack(drafts: &[OnKernel]) -> BTreeMap<String, String> {
     let mut stack = BTreeMap::new();
-    for (kernel, bill) in bills {
-        for (component, version) in &bill.stack {
-            let common = bills
-                .iter()
-                .all(|(_, other)| other.stack.get(component) == Some(version));
+    for OnKernel { kernel, draft } in drafts {
+        for (component, version) in &draft.stack {
+            let mut all = drafts.iter();
+            let common = all.all(|other| other.draft.stack.get(component) == Some(version));
             let name = if common {
                 component.clone()
             } else {
@@ -71,23 +83,6 @@ fn named(what: &str, kernel: &str) -> String {
     format!("{what} ({kernel})")
 }
 
-fn name_images(inputs: &mut Inputs, kernel: &str) {
-    for image in inputs
-        .images
-        .iter_mut()
-        .filter(|image| image.name == "linux")
-    {
-        image.name = named(&image.name, kernel);
-    }
-}
-
-fn add(all: &mut Inputs, mut more: Inputs, kernel: &str) {
-    name_images(&mut more, kernel);
-    extend(&mut all.images, more.images);
-    extend(&mut all.packages, more.packages);
-    extend(&mut all.boots, more.boots);
-}
-
 /// Adds those that are not there yet.
 fn extend<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
     for one in more {
@@ -100,7 +95,7 @@ fn extend<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provenance::Image;
+    use crate::provenance::{Image, Inputs};
     use crate::tests::draft;
 
     fn on(linux: &str) -> Draft {
@@ -123,8 +118,11 @@ mod tests {
 
     #[test]
     fn rows_say_their_kernel_and_what_differs_is_named() {
-        let pair = vec![("a".to_owned(), on("1")), ("b".to_owned(), on("2"))];
-        let both = Draft::side_by_side(pair).unwrap();
+        let of = |kernel: &str, linux| OnKernel {
+            kernel: kernel.to_owned(),
+            draft: on(linux),
+        };
+        let both = Draft::side_by_side(vec![of("a", "1"), of("b", "2")]).unwrap();
         let kernels: Vec<_> = both
             .rows
             .iter()

@@ -8,10 +8,10 @@
 #include <sys/swap.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/file.h"
-#include "../lib/linux/process.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/file.h"
+#include "../../lib/linux/process.h"
+#include "../checks.h"
 
 #define SWAP_DEVICE "/dev/ram1"
 

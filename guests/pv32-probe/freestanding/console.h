@@ -2,7 +2,7 @@
 #ifndef PAGETOLL_PV32_CONSOLE_H
 #define PAGETOLL_PV32_CONSOLE_H
 
-#include "../lib/report.h"
+#include "../../lib/report.h"
 
 /* Ends the guest when a hypercall returned an error. */
 static inline void must(const char *what, long ret)

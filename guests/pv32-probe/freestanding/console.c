@@ -2,7 +2,7 @@
 /* The console is Xen's. */
 #include "console.h"
 
-#include "xen.h"
+#include "../xen.h"
 
 #define CONSOLEIO_WRITE 0
 #define SHUTDOWN_POWEROFF 0

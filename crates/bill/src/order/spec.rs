@@ -7,8 +7,7 @@ use pagetoll_units::Pages;
 
 use crate::kinds::Backend;
 use crate::names::names;
-use crate::options::Opt;
-use crate::order::{Order, OrderError, Terms};
+use crate::order::{Opt, Order, OrderError, Terms};
 use crate::route::Route;
 use crate::row::Folio;
 
@@ -16,9 +15,9 @@ names! {
     /// How readers of a userfaultfd wait for faults.
     pub enum Waiting as "--wait" {
         /// poll(2)
-        Poll = "poll",
+        Poll,
         /// epoll(7), exclusively
-        Epoll = "epoll",
+        Epoll,
     }
 }
 
@@ -26,9 +25,9 @@ names! {
     /// How many userfaultfds there are.
     pub enum Sharing as "--userfaultfds" {
         /// One for all memory
-        One = "one",
+        One,
         /// One for the memory of each vCPU, with at least a reader each
-        PerVcpu = "per-vcpu",
+        PerVcpu,
     }
 }
 
@@ -36,9 +35,9 @@ names! {
     /// Which faults a userfaultfd resolves.
     pub enum Faults as "--faults" {
         /// Resolved by UFFDIO_COPY
-        Missing = "missing",
+        Missing,
         /// Resolved by UFFDIO_CONTINUE; shmem and hugetlb only
-        Minor = "minor",
+        Minor,
     }
 }
 
@@ -46,11 +45,11 @@ names! {
     /// What a guest's memory is made of.
     pub enum MemoryKind as "--memory" {
         /// Private anonymous pages of 4 KiB
-        Anonymous = "anonymous",
+        Anonymous,
         /// Shared memory, a memfd
-        Shmem = "shmem",
+        Shmem,
         /// Private anonymous memory that asks for transparent huge pages
-        Thp = "thp",
+        Thp,
         /// hugetlb pages of 2 MiB, of those that are free
         Hugetlb2m = "hugetlb-2m",
         /// hugetlb pages of 1 GiB, of those that are free
@@ -62,11 +61,11 @@ names! {
     /// What a guest does with a page.
     pub enum Access as "--access" {
         /// Reads a word of each page
-        Read = "read",
+        Read,
         /// Writes a word of each page
-        Write = "write",
+        Write,
         /// Either, by the seed
-        Mixed = "mixed",
+        Mixed,
     }
 }
 
@@ -74,9 +73,9 @@ names! {
     /// In which order a guest touches its pages.
     pub enum Sequence as "--order" {
         /// One after another
-        Sequential = "sequential",
+        Sequential,
         /// By the seed
-        Random = "random",
+        Random,
     }
 }
 
@@ -96,11 +95,11 @@ names! {
         /// Anywhere
         Anywhere = "none",
         /// Each vCPU on a CPU of its own, readers anywhere
-        Vcpus = "vcpus",
+        Vcpus,
         /// Readers on the CPUs of the vCPUs
-        Together = "together",
+        Together,
         /// Readers on the CPUs after those of the vCPUs
-        Apart = "apart",
+        Apart,
     }
 }
 
@@ -108,13 +107,13 @@ names! {
     /// One difference of a simulated system from the real one.
     pub enum WhatIf as "--what-if" {
         /// flush: wait for flush_lock with interrupts off, against Xen's assertion
-        InterruptsOff = "interrupts-off",
+        InterruptsOff,
         /// demand: looking at an entry of a wait queue costs nothing
-        NoWalks = "no-walks",
+        NoWalks,
         /// demand: the cache line of mm_users and mmap_lock is everywhere at once
-        MmUsersFree = "mm-users-free",
+        MmUsersFree,
         /// demand: contended cache lines go to the waiter that has waited longest
-        FifoLines = "fifo-lines",
+        FifoLines,
     }
 }
 

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "../lib/linux/process.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../../lib/linux/process.h"
+#include "../checks.h"
 
 /* Pages that a thread keeps writing to while its process forks. */
 #define RACE_PAGES 1024

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../lib/linux/fail.h"
-#include "checks.h"
+#include "../../lib/linux/fail.h"
+#include "../checks.h"
 
 /* Linux 5.19: the host's headers may be older. */
 #ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM

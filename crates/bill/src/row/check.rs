@@ -11,11 +11,11 @@ names! {
     /// What a check found.
     pub enum Verdict as "verdict" {
         /// Nothing failed, and the negative control did.
-        Pass = "pass",
+        Pass,
         /// Something failed.
-        Fail = "fail",
+        Fail,
         /// Nothing failed, but neither did the negative control: the check proves nothing here.
-        Inconclusive = "inconclusive",
+        Inconclusive,
     }
 }
 
