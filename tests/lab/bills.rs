@@ -125,7 +125,7 @@ pub(crate) fn own_files(bench: &Bench) -> Result<(), Failed> {
     };
     let of_files = [
         image.as_path(),
-        headers.build_dir.as_path(),
+        headers.build_dir.path(),
         bench.xen.as_path(),
     ];
     let [image, headers, xen] = of_files.map(|path| path.to_string_lossy().into_owned());

@@ -9,6 +9,7 @@
 
 mod disk;
 mod entry;
+pub mod inventory;
 mod lock;
 mod manifest;
 mod private;
@@ -30,8 +31,8 @@ use crate::error::Error;
 pub use entry::Entry;
 pub use lock::Lock;
 use manifest::Manifest;
-use root::Maker;
 pub use root::{CACHE_VARIABLE, Location, look};
+use root::{LAYOUT, Maker};
 
 const TMP: &str = "tmp";
 const LOCKS: &str = "locks";

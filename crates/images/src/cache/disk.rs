@@ -53,6 +53,11 @@ pub(super) fn sync_all(folder: &Path) -> Result<(), Error> {
     synced().map_err(Error::io("write", folder))
 }
 
+/// Opens a lock file, which creates it.
+pub(super) fn locked(path: &Path) -> io::Result<()> {
+    at("lock", path)
+}
+
 /// Opens a file of an entry to be read.
 pub(super) fn opened(path: &Path) -> io::Result<()> {
     at("open", path)

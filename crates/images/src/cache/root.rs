@@ -22,7 +22,7 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # Made by pagetoll, which can fetch or build everything in here again.\n";
 
 /// Every folder that pagetoll has made in a cache: an older cache has these and no tag.
-const LAYOUT: [&str; 16] = [
+pub(super) const LAYOUT: [&str; 16] = [
     TMP, LOCKS, MANIFESTS, "apt", "counters", "fix", "guests", "headers", "logs", "packages",
     "sources", "suites", "unpacked", "verdicts", "vmlinux", "xen",
 ];

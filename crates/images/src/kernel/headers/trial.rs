@@ -9,6 +9,7 @@ use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of;
 use crate::error::Error;
 use crate::kernel::VERDICTS;
+use crate::make::compiler as compiler_of_keys;
 use crate::kernel::headers::Headers;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, SearchPath, Tool};
@@ -103,12 +104,7 @@ pub(super) fn verdict(
 
 /// The headers by place and age, the compiler by its version.
 fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
-    let compiler = run_to_end(
-        &Run::new(Tool::Gcc.program()).arg("--version"),
-        PROBE_LIMIT,
-        stop,
-    )?
-    .text();
+    let compiler = compiler_of_keys(stop)?;
     let release = headers.build_dir.file("include/generated/utsrelease.h")?;
     let modified = fs::metadata(&release)
         .and_then(|meta| meta.modified())
