@@ -1,9 +1,13 @@
-//! Every test that kills checks that nothing of the group is left.
+//! Every test that kills checks that nothing is left, wherever it went.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::thread;
+use std::time::Instant;
 
 use pagetoll_backend::{Class, Classified};
 
+use super::child::STDERR_KEPT;
 use super::*;
 use crate::error::QUOTED_LINES;
 
@@ -13,9 +17,45 @@ fn shell(script: &str) -> Run {
     Run::new("sh").args(["-c", script])
 }
 
-fn group_is_empty(group: u32) -> bool {
-    let group = Pid::from_raw(i32::try_from(group).unwrap()).unwrap();
-    !stat::has_living_member(group)
+/// Both ways of holding children together, as far as this machine allows.
+fn containments() -> Vec<&'static Containment> {
+    let both = [Containment::namespace(), Some(Containment::marked())];
+    if both[0].is_none() {
+        pagetoll_test_support::skipped_test("namespaces", "no PID namespaces are allowed here");
+    }
+    let kept = |containment| -> &'static Containment { Box::leak(Box::new(containment)) };
+    both.into_iter().flatten().map(kept).collect()
+}
+
+/// A time to sleep that no other process of this machine sleeps, to find those that do.
+fn odd_time() -> String {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("1000.{}{number:03}", std::process::id())
+}
+
+fn sleepers(time: &str) -> usize {
+    let lines = stat::processes().map(|process| {
+        let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero()));
+        line.unwrap_or_default()
+    });
+    let sleeps = format!("sleep\0{time}\0");
+    lines.filter(|line| line == sleeps.as_bytes()).count()
+}
+
+fn await_sleepers(time: &str, count: usize) {
+    let began = Instant::now();
+    while sleepers(time) != count {
+        assert!(began.elapsed() < LONG, "not {count} that sleep {time}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// One sleeps in the group, one is the child of nobody alive and leads a session of its own.
+fn escaping(time: &str, and_then: &str) -> Run {
+    shell(&format!(
+        "sleep {time} & setsid --fork sleep {time}; {and_then}"
+    ))
 }
 
 #[test]
@@ -75,7 +115,7 @@ fn kills_what_runs_too_long() {
 fn a_child_that_waits_is_asleep() {
     let child = Run::new("sleep").arg("1000").start().unwrap();
     let began = Instant::now();
-    while !child.activity().unwrap().asleep {
+    while !child.activity().asleep {
         assert!(began.elapsed() < LONG, "sleep never sleeps");
         thread::sleep(Duration::from_millis(5));
     }
@@ -95,43 +135,114 @@ fn kills_when_asked_to_stop() {
 }
 
 #[test]
-fn dropping_leaves_nobody_of_the_group() {
-    let child = shell("sleep 1000 & sleep 1000").start().unwrap();
-    let group = child.id();
-    thread::sleep(Duration::from_millis(50));
-    assert!(!group_is_empty(group));
-    drop(child);
-    assert!(group_is_empty(group));
+fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
+    for containment in containments() {
+        let child = shell("while :; do :; done").start_in(containment).unwrap();
+        let began = Instant::now();
+        while child.activity().cpu < Duration::from_millis(200) || child.activity().asleep {
+            assert!(began.elapsed() < LONG, "{:?}", child.activity());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 #[test]
-fn unwinding_leaves_nobody_of_the_group() {
-    let child = shell("sleep 1000 & sleep 1000").start().unwrap();
-    let group = child.id();
-    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _child = child;
-        panic!("on purpose");
-    }));
-    assert!(unwound.is_err());
-    assert!(group_is_empty(group));
+fn codes_and_signals_pass_through_the_wrappers() {
+    for containment in containments() {
+        let ended = |script: &str| {
+            let mut child = shell(script).start_in(containment).unwrap();
+            child.wait(LONG, &Stop::new()).unwrap()
+        };
+        assert_eq!(ended("exit 7").code(), Some(7));
+        for signal in [6, 9, 11, 15] {
+            assert_eq!(ended(&format!("kill -{signal} $$")).signal(), Some(signal));
+        }
+    }
 }
 
 #[test]
-fn a_leader_that_ends_takes_its_group_along() {
-    let mut child = shell("sleep 1000 & exit 0").start().unwrap();
-    assert!(child.wait(LONG, &Stop::new()).unwrap().success());
-    assert!(group_is_empty(child.id()));
+fn what_left_session_and_parent_is_gone_after_drop_unwinding_and_time_limit() {
+    for containment in containments() {
+        let time = odd_time();
+        let started = || {
+            let child = escaping(&time, "sleep 1000").start_in(containment).unwrap();
+            await_sleepers(&time, 2);
+            child
+        };
+        drop(started());
+        assert_eq!(sleepers(&time), 0, "after drop, {containment:?}");
+        let child = started();
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _child = child;
+            panic!("on purpose");
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(sleepers(&time), 0, "after unwinding, {containment:?}");
+        let mut child = started();
+        child
+            .wait(Duration::from_millis(1), &Stop::new())
+            .unwrap_err();
+        assert_eq!(sleepers(&time), 0, "after a time limit, {containment:?}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_takes_along_what_left_its_group() {
+    for containment in containments() {
+        let time = odd_time();
+        let mut child = escaping(&time, "exit 0").start_in(containment).unwrap();
+        assert!(child.wait(LONG, &Stop::new()).unwrap().success());
+        assert_eq!(sleepers(&time), 0, "{containment:?}");
+    }
 }
 
 #[test]
 fn what_ignores_sigterm_is_killed_after_the_grace() {
-    let mut child = shell("trap '' TERM; sleep 1000 & while :; do sleep 1; done")
-        .start()
-        .unwrap();
-    thread::sleep(Duration::from_millis(50));
-    child.kill();
-    assert!(group_is_empty(child.id()));
-    assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
+    for containment in containments() {
+        let time = odd_time();
+        let script = format!("trap '' TERM; sleep {time} & while :; do sleep 1; done");
+        let mut child = shell(&script).start_in(containment).unwrap();
+        await_sleepers(&time, 1);
+        child.kill();
+        assert_eq!(sleepers(&time), 0);
+        assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
+    }
+}
+
+#[test]
+fn what_follows_sigterm_is_not_kept_waiting() {
+    for containment in containments() {
+        let time = odd_time();
+        let sleep = shell(&format!("exec sleep {time}"));
+        let mut child = sleep.start_in(containment).unwrap();
+        await_sleepers(&time, 1);
+        child.kill();
+        assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(15));
+    }
+}
+
+#[test]
+fn a_child_sees_what_is_listed_of_the_environment_and_what_was_added() {
+    // CARGO_MANIFEST_DIR and more is set by cargo for every test.
+    let output = run_to_end(&Run::new("env").env("ADDED", "1"), LONG, &Stop::new()).unwrap();
+    let text = output.text();
+    let names: Vec<_> = text
+        .lines()
+        .filter_map(|line| Some(line.split_once('=')?.0))
+        .collect();
+    assert!(
+        names.contains(&"PATH") && names.contains(&"ADDED"),
+        "{names:?}"
+    );
+    assert!(text.contains("LC_ALL=C\n"), "{text}");
+    let foreign: Vec<_> = names
+        .iter()
+        .filter(|name| name.starts_with("CARGO"))
+        .collect();
+    assert!(
+        std::env::var_os("CARGO_MANIFEST_DIR").is_some() && foreign.is_empty(),
+        "{foreign:?}"
+    );
 }
 
 #[test]
@@ -177,17 +288,19 @@ fn only_the_last_lines_of_stderr_are_kept_and_quoted() {
 
 /// Not a test by itself: the parent that the next test kills.
 #[test]
-#[ignore = "run by a_child_dies_with_a_parent_that_is_killed"]
+#[ignore = "run by a_killed_parent_takes_along_all_that_its_child_started"]
 fn starts_a_child_and_waits() {
-    let child = Run::new("sleep").arg("1000").start().unwrap();
-    println!("child {}", child.id());
+    let time = odd_time();
+    let _child = escaping(&time, "sleep 1000").start().unwrap();
+    await_sleepers(&time, 2);
+    println!("sleeps {time}");
     thread::sleep(LONG);
 }
 
 #[test]
-fn a_child_dies_with_a_parent_that_is_killed() {
-    if death_signal_setter().is_none() {
-        pagetoll_test_support::skip!("no setpriv that knows --pdeathsig");
+fn a_killed_parent_takes_along_all_that_its_child_started() {
+    if !matches!(Containment::here(), Containment::Namespace(_)) {
+        pagetoll_test_support::skip!("no PID namespaces are allowed here");
     }
     let name = "process::tests::starts_a_child_and_waits";
     let mut parent = Command::new(std::env::current_exe().unwrap())
@@ -196,15 +309,12 @@ fn a_child_dies_with_a_parent_that_is_killed() {
         .spawn()
         .unwrap();
     let lines = io::BufRead::lines(io::BufReader::new(parent.stdout.take().unwrap()));
-    let child = lines
+    let time = lines
         .map_while(Result::ok)
-        .find_map(|line| line.split_once("child ")?.1.trim().parse().ok());
-    let child: u32 = child.unwrap();
-    // setpriv sets the signal before it becomes the program, which takes a moment.
-    thread::sleep(Duration::from_millis(300));
-    assert!(!group_is_empty(child));
+        .find_map(|line| Some(line.split_once("sleeps ")?.1.trim().to_owned()));
+    let time = time.unwrap();
+    assert_eq!(sleepers(&time), 2);
     parent.kill().unwrap();
     parent.wait().unwrap();
-    thread::sleep(Duration::from_millis(300));
-    assert!(group_is_empty(child));
+    await_sleepers(&time, 0);
 }

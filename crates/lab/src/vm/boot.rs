@@ -207,7 +207,7 @@ fn collect(
             return Err(early_end(child, status, reports.len()));
         }
         if watchdog.is_due(Instant::now()) {
-            watchdog.look(Instant::now(), child.activity()?)?;
+            watchdog.look(Instant::now(), child.activity())?;
         }
         thread::sleep(POLL);
     }

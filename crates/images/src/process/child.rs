@@ -1,0 +1,227 @@
+//! A running child, and its end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ChildStdout, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
+
+use super::contain::Reach;
+use super::stat::{self, Activity};
+use super::stream::{self, Kept, Reader};
+use super::{Output, Run, STDOUT_LIMIT, Stdout};
+use crate::error::{Error, Outcome, ProcessError};
+use pagetoll_backend::Stop;
+
+/// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
+pub(super) const STDERR_KEPT: usize = 16 * 1024;
+/// How long a group may take to follow SIGTERM before SIGKILL. Assumed: make removes targets in less.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long killed processes may take to disappear before the wait for them is given up.
+const VANISH: Duration = Duration::from_millis(500);
+/// The longest sleep between two looks at a child.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A running child; dropping it kills it with all that it started.
+#[derive(Debug)]
+pub struct Child {
+    inner: std::process::Child,
+    /// The leader of the group: the program, or the wrapper that waits for it.
+    group: Pid,
+    reach: Reach,
+    ended: Option<ExitStatus>,
+    stdout: Option<Reader>,
+    stderr: Option<Reader>,
+    log: Option<PathBuf>,
+    command: String,
+}
+
+impl Child {
+    pub(super) fn new(mut inner: std::process::Child, run: &Run, reach: Reach) -> Self {
+        let captured = if run.stdout == Stdout::Captured {
+            inner.stdout.take()
+        } else {
+            None
+        };
+        let log = if let Stdout::Logged(path) = &run.stdout {
+            Some(path.clone())
+        } else {
+            None
+        };
+        Self {
+            group: Pid::from_child(&inner),
+            reach,
+            stdout: captured.map(|stdout| Reader::start(stdout, Kept::First(STDOUT_LIMIT))),
+            stderr: inner
+                .stderr
+                .take()
+                .map(|stderr| Reader::start(stderr, Kept::Last(STDERR_KEPT))),
+            ended: None,
+            log,
+            command: run.to_string(),
+            inner,
+        }
+    }
+
+    /// How much its group has run so far, and whether any of it wants to run.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        Activity::of(self.group)
+    }
+
+    /// Its stdout, once, when it was started [`Run::piped`].
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.inner.stdout.take()
+    }
+
+    /// The end of what it has written to stderr, or to its log file.
+    #[must_use]
+    pub fn stderr_tail(&self) -> String {
+        match (&self.log, &self.stderr) {
+            (Some(log), _) => stream::end_of_file(log, STDERR_KEPT),
+            (None, Some(stderr)) => String::from_utf8_lossy(&stderr.kept()).into_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// How it ended, or `None` while it runs. What it left running is killed.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when wait(2) fails.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+        if self.ended.is_none() && self.has_exited() {
+            self.reap()?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// [`Error::Process`] after `limit`, [`Error::Stopped`] when `stop` is requested; it has
+    /// been killed then.
+    pub fn wait(&mut self, limit: Duration, stop: &Stop) -> Result<ExitStatus, Error> {
+        let began = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            if stop.requested() {
+                self.kill();
+                return Err(Error::Stopped);
+            }
+            if began.elapsed() >= limit {
+                self.kill();
+                return Err(self.error(Outcome::TimedOut(limit)));
+            }
+            thread::sleep(pause.min(limit.saturating_sub(began.elapsed())));
+            pause = (pause * 2).min(POLL);
+        }
+    }
+
+    /// Ends it and all that it started: SIGTERM, half a second of grace, SIGKILL. Does nothing once it has ended.
+    pub fn kill(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.signal(Signal::TERM);
+        self.await_exit(GRACE);
+        if let Err(error) = self.reap() {
+            tracing::warn!(command = %self.command, %error, "killed, but not reaped");
+        }
+    }
+
+    /// The error that says how this child ended, with its last words.
+    #[must_use]
+    pub fn failure(&self, status: ExitStatus) -> Error {
+        self.error(Outcome::of(status))
+    }
+
+    pub(super) fn error(&self, outcome: Outcome) -> Error {
+        let (command, stderr_tail) = (self.command.clone(), self.stderr_tail());
+        Box::new(ProcessError {
+            command,
+            outcome,
+            stderr_tail,
+        })
+        .into()
+    }
+
+    pub(super) fn output(&self) -> Output {
+        let stdout = self.stdout.as_ref().map(Reader::kept).unwrap_or_default();
+        let stderr = self.stderr.as_ref().map(Reader::kept).unwrap_or_default();
+        Output {
+            stdout,
+            stderr_tail: String::from_utf8_lossy(&stderr).into_owned(),
+        }
+    }
+
+    /// Whether it wrote more to stdout than is kept.
+    pub(super) fn wrote_too_much(&self) -> bool {
+        self.stdout.as_ref().is_some_and(Reader::overflowed)
+    }
+
+    /// Looks without reaping: as long as the leader is a zombie, its group's number is not reused.
+    fn has_exited(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let state = rustix::process::waitid(WaitId::Pid(self.group), options);
+        !matches!(state, Ok(None))
+    }
+
+    fn await_exit(&self, limit: Duration) {
+        let began = Instant::now();
+        while !self.has_exited() && began.elapsed() < limit {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Kills what is left, then collects the leader.
+    fn reap(&mut self) -> Result<(), Error> {
+        let killed = !self.has_exited() && self.reach.kill_rest(self.group);
+        if killed {
+            self.await_exit(VANISH);
+        }
+        self.signal(Signal::KILL);
+        let status = self
+            .inner
+            .wait()
+            .map_err(Error::io("wait for", &self.command))?;
+        // unshare(1) cannot end itself by SIGKILL, and exits.
+        self.ended = Some(match killed {
+            true => ExitStatus::from_raw(Signal::KILL.as_raw()),
+            false => self.reach.status(status),
+        });
+        self.await_nothing_left();
+        for reader in self.stdout.iter().chain(&self.stderr) {
+            reader.await_end(VANISH);
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        // ESRCH alone can happen, and means that the group is gone.
+        let _gone = kill_process_group(self.group, signal);
+    }
+
+    /// SIGKILL is delivered at once but dying takes a moment. The leader is gone, and with it its namespace.
+    fn await_nothing_left(&self) {
+        let began = Instant::now();
+        let is_left = || {
+            let escaped =
+                matches!(self.reach, Reach::Marked(_)) && self.reach.kill_rest(self.group);
+            escaped || stat::has_living_member(self.group)
+        };
+        while is_left() && began.elapsed() < VANISH {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

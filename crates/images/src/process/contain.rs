@@ -1,0 +1,169 @@
+//! Holds a child and all that it starts together, so that none of it is left, whatever it does.
+//!
+//! The best way is a PID namespace (pid_namespaces(7)): when its first process dies, the kernel kills all others in
+//! it, also those that left session and process group. `unshare` of util-linux makes it, for ordinary users inside a
+//! user namespace. Its first process is a shell, because the kernel spares a first process the signals that it does
+//! not handle. pagetoll's death kills `unshare` (`setpriv --pdeathsig`), that the shell, and that the rest.
+//!
+//! Where namespaces are not allowed, as in many containers, the process group is killed, and whatever left it is found
+//! by a variable of its environment. There a killed pagetoll takes its direct child along, nothing else.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::stat;
+use crate::tools::SearchPath;
+
+/// The variable that marks all processes of one child.
+const MARK: &str = "PAGETOLL_CHILD";
+/// Runs `"$@"` and ends as it did, by `128 + n` where signal `n` ended it, without a message about that.
+const FIRST_PROCESS: &str = r#"exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?"#;
+/// As far as it goes for the superuser, and for others.
+const NAMESPACES: [&[&str]; 2] = [&["--pid"], &["--user", "--map-current-user", "--pid"]];
+/// The highest signal of Linux on x86 (`SIGRTMAX`, signal(7)).
+const LAST_SIGNAL: i32 = 64;
+
+/// How children are held together.
+#[derive(Debug)]
+pub(super) enum Containment {
+    /// In a PID namespace of their own; the words that come before the program.
+    Namespace(Vec<PathBuf>),
+    /// By group and mark; the words that come before the program.
+    Marked(Vec<PathBuf>),
+}
+
+impl Containment {
+    /// The best that this machine allows, tried once.
+    pub(super) fn here() -> &'static Self {
+        static HERE: OnceLock<Containment> = OnceLock::new();
+        HERE.get_or_init(|| Self::namespace().unwrap_or_else(Self::marked))
+    }
+
+    pub(super) fn namespace() -> Option<Self> {
+        let [setpriv, unshare, shell] = ["setpriv", "unshare", "sh"].map(find);
+        let (setpriv, unshare, shell) = (setpriv?, unshare?, shell?);
+        let wrapper = |namespaces: &[&str]| {
+            let mut words = with_death_signal(setpriv.clone());
+            words.push(unshare.clone());
+            words.extend(namespaces.iter().map(PathBuf::from));
+            words.extend(["--fork", "--kill-child", "--"].map(PathBuf::from));
+            words.push(shell.clone());
+            words.extend(["-c", FIRST_PROCESS, "sh"].map(PathBuf::from));
+            words
+        };
+        NAMESPACES
+            .map(wrapper)
+            .into_iter()
+            .find(works)
+            .map(Self::Namespace)
+    }
+
+    /// `setpriv` knows `--pdeathsig` in util-linux since 2.33, in busybox never.
+    pub(super) fn marked() -> Self {
+        let wrapper = find("setpriv").map(with_death_signal).filter(works);
+        Self::Marked(wrapper.unwrap_or_default())
+    }
+
+    /// The command of a program; arguments follow.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let (Self::Namespace(wrapper) | Self::Marked(wrapper)) = self;
+        let mut words = wrapper.iter().map(PathBuf::as_path).chain([program]);
+        let mut command = Command::new(words.next().unwrap_or(program));
+        command.args(words);
+        command
+    }
+
+    /// How the processes of the next child are found.
+    pub(super) fn reach(&self) -> Reach {
+        static CHILDREN: AtomicU64 = AtomicU64::new(0);
+        match self {
+            Self::Namespace(_) => Reach::Namespace,
+            Self::Marked(_) => {
+                let number = CHILDREN.fetch_add(1, Ordering::Relaxed);
+                Reach::Marked(format!("{}.{number}", std::process::id()))
+            }
+        }
+    }
+}
+
+/// How all processes of one child are found.
+#[derive(Clone, Debug)]
+pub(super) enum Reach {
+    /// They are in the PID namespace that the child waits for.
+    Namespace,
+    /// They have this mark in their environment.
+    Marked(String),
+}
+
+impl Reach {
+    /// What is added to the environment.
+    pub(super) fn variable(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Namespace => None,
+            Self::Marked(mark) => Some((MARK, mark)),
+        }
+    }
+
+    /// How the program ended, by how its wrapper did. As with shells, code `128 + n` is signal `n`.
+    pub(super) fn status(&self, wrapper: ExitStatus) -> ExitStatus {
+        let signal = wrapper.code().map_or(0, |code| code - 128);
+        match self {
+            Self::Namespace if (1..=LAST_SIGNAL).contains(&signal) => ExitStatus::from_raw(signal),
+            _ => wrapper,
+        }
+    }
+
+    /// Kills what the end of the group leaves alive: the namespace, by its first process, so that the wrapper that
+    /// waits for it can collect it; or all processes with the mark. Returns whether there was any.
+    pub(super) fn kill_rest(&self, leader: Pid) -> bool {
+        let killed = |process| kill_process(process, Signal::KILL).is_ok();
+        match self {
+            Self::Namespace => stat::children_of(leader).map(killed).any(|killed| killed),
+            Self::Marked(mark) => marked_with(mark).map(killed).any(|killed| killed),
+        }
+    }
+}
+
+/// Those whose environment can be read, hence of this user. One that changed its environment is not found.
+fn marked_with(mark: &str) -> impl Iterator<Item = Pid> {
+    let variable = format!("{MARK}={mark}").into_bytes();
+    stat::processes().filter(move |process| {
+        let path = format!("/proc/{}/environ", process.as_raw_nonzero());
+        let environment = fs::read(path).unwrap_or_default();
+        environment
+            .split(|&byte| byte == 0)
+            .any(|one| one == variable)
+    })
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    SearchPath::from_env().find(OsStr::new(program))
+}
+
+fn with_death_signal(setpriv: PathBuf) -> Vec<PathBuf> {
+    let mut words = vec![setpriv];
+    words.extend(["--pdeathsig", "KILL", "--"].map(PathBuf::from));
+    words
+}
+
+/// Whether `true` succeeds behind these words.
+fn works(wrapper: &Vec<PathBuf>) -> bool {
+    let [first, rest @ ..] = wrapper.as_slice() else {
+        return false;
+    };
+    let tried = Command::new(first)
+        .args(rest)
+        .arg("true")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success())
+}

@@ -1,0 +1,29 @@
+//! What a child sees of this process's environment: little, so that a build is the same whoever runs it.
+
+use std::env;
+use std::ffi::OsString;
+
+/// The variables that are let through.
+const INHERITED: [&str; 9] = [
+    // Where compilers, make and shells find each other.
+    "PATH",
+    // ccache, where gcc is one, has its folder there; dpkg-source looks for its settings.
+    "HOME",
+    // Compilers and apt write there; the default may be too small.
+    "TMPDIR",
+    // apt's proxies, where its own settings have none (apt-transport-http(1)).
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+];
+
+/// Those that are set here, and `LC_ALL=C`: what children say is parsed and quoted.
+pub(super) fn inherited() -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = vec![("LC_ALL".into(), "C".into())];
+    let set = |name| env::var_os(name).map(|value| (OsString::from(name), value));
+    environment.extend(INHERITED.into_iter().filter_map(set));
+    environment
+}
