@@ -38,6 +38,8 @@ const TMP: &str = "tmp";
 const LOCKS: &str = "locks";
 /// What entries hold, one file for each entry.
 const MANIFESTS: &str = "manifests";
+/// What builds and guests say.
+const LOGS: &str = "logs";
 /// Held while leftovers are swept and a run's folder is made.
 const SWEEP_LOCK: &str = "sweep";
 /// Run folders below [`TMP`] begin with this.
@@ -77,7 +79,7 @@ impl Cache {
         root::check_path(&root)?;
         private::open(&root, Path::new(""))?;
         let maker = root::claim(&root)?;
-        for folder in [TMP, LOCKS, MANIFESTS] {
+        for folder in [TMP, LOCKS, MANIFESTS, LOGS] {
             private::create(&root, Path::new(folder))?;
         }
         let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));
