@@ -1,6 +1,7 @@
 //! Exactly what the user said, checked for form only; the backends settle what it means.
 
 mod bill;
+mod cache;
 mod calibrate;
 mod diff;
 mod fix;
@@ -13,6 +14,7 @@ use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
 pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
+pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs};
@@ -91,6 +93,9 @@ pub(crate) enum Command {
     /// Lists, shows, builds and checks the kernel patches that pagetoll carries
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
+    /// Lists, verifies and cleans what is kept between runs: packages, images, builds
+    #[command(after_long_help = cache::EXAMPLES)]
+    Cache(CacheArgs),
     /// Makes a cost table for the simulator, from bills of the lab or by measuring this host
     #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),

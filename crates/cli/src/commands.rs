@@ -1,6 +1,7 @@
 //! One module for each command: what it does between the arguments and the output.
 
 mod bill;
+mod cache;
 mod calibrate;
 mod conformance;
 mod deliver;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
         Command::Fix(args) => fix::run(args.command, verbosity),
+        Command::Cache(args) => cache::run(&args, verbosity),
         Command::Calibrate(args) => calibrate::run(&args, verbosity),
         Command::Validate(args) => validate::run(&args, verbosity),
         Command::Generate(args) => generate::run(&args),

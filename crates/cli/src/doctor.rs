@@ -169,10 +169,17 @@ fn wanted() -> Vec<Wanted> {
 impl Wanted {
     fn look_on(self, path: &SearchPath, installer: Installer) -> Finding {
         let (name, found) = match self.what {
-            What::Program(tool) => (tool.program(), path.find(OsStr::new(tool.program()))),
+            What::Program(tool) => (tool.program(), Ok(path.find(OsStr::new(tool.program())))),
             What::Library(library) => (library.file, library.find(path)),
         };
         let remedy = installer.command(&[self.package]);
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let remedy = "run pagetoll doctor again where programs can be started";
+                return Finding::not_ok(name, State::Missing, &error.to_string(), remedy);
+            }
+        };
         match (found, self.without) {
             (Some(found), _) => Finding::ok(name, found.display().to_string()),
             (None, None) => Finding::not_ok(name, State::Missing, "not found", &remedy),

@@ -105,6 +105,9 @@ fn help_texts_are_as_committed() {
         "fix show",
         "fix build",
         "fix check",
+        "cache",
+        "cache verify",
+        "cache clean",
         "calibrate",
         "validate",
     ];

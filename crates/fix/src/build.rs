@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use pagetoll_backend::Stop;
 use pagetoll_images::Error;
@@ -15,8 +14,8 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::{Cache, Entry, Lock, require_room};
 use pagetoll_images::digest::sha256_of;
 use pagetoll_images::kernel::KernelImage;
-use pagetoll_images::process::{Run, run_to_end};
-use pagetoll_images::tools::{self, Tool};
+use pagetoll_images::make::compiler;
+use pagetoll_images::tools;
 
 use crate::catalogue::Patch;
 use crate::config::{self, WANTED};
@@ -30,8 +29,6 @@ use crate::tree::{self, Changes};
 const BUILD_ROOM: u64 = 1 << 30;
 /// Raised when the same inputs are built in another way.
 const RECIPE: &str = "1";
-/// `gcc --version` that takes longer is a broken compiler.
-const VERSION_LIMIT: Duration = Duration::from_secs(30);
 /// A file in a work folder: its tree and objects agree with each other.
 const CONSISTENT: &str = "consistent";
 
@@ -96,7 +93,7 @@ impl<'a> Plan<'a> {
         phase.step("patch");
         Ok(Self {
             changes: tree::changes(&source, &Changes::new(), &patches)?,
-            compiler: compiler(surroundings)?,
+            compiler: compiler(surroundings.stop)?,
             order,
             surroundings,
             source,
@@ -297,14 +294,6 @@ fn remove(folder: &Path) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-fn compiler(surroundings: Surroundings<'_>) -> Result<String, Error> {
-    let version = |tool: Tool| {
-        let ask = Run::new(tool.program()).arg("--version");
-        run_to_end(&ask, VERSION_LIMIT, surroundings.stop).map(|output| output.text())
-    };
-    Ok(version(Tool::Gcc)? + &version(Tool::Ld)?)
 }
 
 #[cfg(test)]

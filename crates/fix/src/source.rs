@@ -28,6 +28,21 @@ const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SOURCE_ROOM: u64 = 2200 << 20;
 /// Debian's configuration for ordinary machines.
 const CONFIG: &str = "config.amd64_none_amd64.xz";
+/// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its `.git/config` names is run:
+/// of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
+const UNCONFIGURED: [&str; 11] = [
+    "--no-pager",
+    "-c",
+    "safe.directory=*",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "core.sshCommand=false",
+];
 /// What a build leaves in a tree that it was done in.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 
@@ -171,9 +186,12 @@ fn unusable(folder: &Path, problem: String) -> FixError {
 }
 
 fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
-    // The user says that this tree is meant; whose it is makes no difference.
     let list = Run::new("git")
-        .args(["-c", "safe.directory=*", "-C"])
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(UNCONFIGURED)
+        .arg("-C")
         .arg(tree);
     let list = list.args([
         "ls-files",
@@ -331,5 +349,41 @@ mod tests {
             refused(Path::new("/no-such-folder"))
                 .contains("--source /no-such-folder: No such file")
         );
+    }
+
+    #[test]
+    fn nothing_that_a_trees_git_configuration_names_is_run() {
+        let folder = tree();
+        let git = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            let ran = command
+                .arg("-C")
+                .arg(folder.path())
+                .args(arguments)
+                .output();
+            ran.is_ok_and(|output| output.status.success())
+        };
+        if !git(&["init", "-q"]) || !git(&["add", "Makefile"]) {
+            pagetoll_test_support::skip!("git is not installed");
+        }
+        let program = folder.path().join("monitor");
+        fs::write(&program, "#!/bin/sh\ntouch \"$(dirname \"$0\")/pwned\"\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, executable).unwrap();
+        let name = program.to_str().unwrap();
+        for option in [
+            "core.fsmonitor",
+            "core.sshCommand",
+            "core.pager",
+            "core.editor",
+        ] {
+            assert!(git(&["config", option, name]));
+        }
+        // As git runs it where the configuration is heeded.
+        assert!(git(&["ls-files"]) && folder.path().join("pwned").exists());
+        fs::remove_file(folder.path().join("pwned")).unwrap();
+        let source = of_user(folder.path(), &spec(), &Stop::new()).unwrap();
+        assert_eq!(source.files.map(|files| files.len()), Some(3));
+        assert!(!folder.path().join("pwned").exists());
     }
 }

@@ -9,6 +9,7 @@
 
 mod disk;
 mod entry;
+pub mod inventory;
 mod lock;
 mod manifest;
 mod private;
@@ -30,13 +31,15 @@ use crate::error::Error;
 pub use entry::Entry;
 pub use lock::Lock;
 use manifest::Manifest;
-use root::Maker;
 pub use root::{CACHE_VARIABLE, Location, look};
+use root::{LAYOUT, Maker};
 
 const TMP: &str = "tmp";
 const LOCKS: &str = "locks";
 /// What entries hold, one file for each entry.
 const MANIFESTS: &str = "manifests";
+/// What builds and guests say.
+const LOGS: &str = "logs";
 /// Held while leftovers are swept and a run's folder is made.
 const SWEEP_LOCK: &str = "sweep";
 /// Run folders below [`TMP`] begin with this.
@@ -76,7 +79,7 @@ impl Cache {
         root::check_path(&root)?;
         private::open(&root, Path::new(""))?;
         let maker = root::claim(&root)?;
-        for folder in [TMP, LOCKS, MANIFESTS] {
+        for folder in [TMP, LOCKS, MANIFESTS, LOGS] {
             private::create(&root, Path::new(folder))?;
         }
         let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));

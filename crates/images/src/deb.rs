@@ -90,4 +90,75 @@ mod tests {
         assert!(error.to_string().contains("bad.deb"), "{error}");
         assert!(!cache.path("unpacked/00").exists());
     }
+
+    /// A package of these files.
+    fn package(folder: &Path, name: &str, furnish: impl FnOnce(&Path)) -> Entry {
+        let root = folder.join(name);
+        fs::create_dir_all(root.join("DEBIAN")).unwrap();
+        let control = format!(
+            "Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+        );
+        fs::write(root.join("DEBIAN/control"), control).unwrap();
+        furnish(&root);
+        let deb = folder.join(format!("{name}.deb"));
+        let mut build = std::process::Command::new("dpkg-deb");
+        let built = build
+            .args(["--root-owner-group", "-b"])
+            .arg(root)
+            .arg(&deb)
+            .output()
+            .unwrap();
+        assert!(
+            built.status.success(),
+            "{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        Entry::of_user(deb)
+    }
+
+    #[test]
+    fn a_symbolic_link_of_one_package_does_not_lead_another_elsewhere() {
+        if tools::check(&[Tool::DpkgDeb]).is_err() {
+            pagetoll_test_support::skip!("dpkg-deb is not installed");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        let link = |root: &Path| {
+            fs::create_dir(root.join("usr")).unwrap();
+            std::os::unix::fs::symlink(&outside, root.join("usr/src")).unwrap();
+        };
+        let file = |root: &Path| {
+            fs::create_dir_all(root.join("usr/src")).unwrap();
+            fs::write(root.join("usr/src/pwned"), "").unwrap();
+        };
+        let one = package(folder.path(), "one", link);
+        let two = package(folder.path(), "two", file);
+        for (name, debs) in [("a", [one.clone(), two.clone()]), ("b", [two, one])] {
+            let error = unpack_into(&folder.path().join(name), &debs, &Stop::new()).unwrap_err();
+            assert!(error.to_string().contains("usr/src, and so has"), "{error}");
+            assert!(!outside.join("pwned").exists());
+        }
+    }
+
+    #[test]
+    fn packages_that_share_folders_alone_are_merged() {
+        if tools::check(&[Tool::DpkgDeb]).is_err() {
+            pagetoll_test_support::skip!("dpkg-deb is not installed");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let with = |name: &str| {
+            let path = format!("usr/src/{name}");
+            package(folder.path(), name, |root| {
+                fs::create_dir_all(root.join("usr/src")).unwrap();
+                fs::write(root.join(path), name).unwrap();
+            })
+        };
+        let [one, two] = ["one", "two"].map(with);
+        let place = folder.path().join("merged");
+        unpack_into(&place, &[one, two], &Stop::new()).unwrap();
+        assert_eq!(fs::read(place.join("usr/src/one")).unwrap(), b"one");
+        assert_eq!(fs::read(place.join("usr/src/two")).unwrap(), b"two");
+        assert!(!folder.path().join("merged.package").exists());
+    }
 }

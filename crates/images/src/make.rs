@@ -55,13 +55,16 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The first lines of `gcc --version`, as part of the key of what it compiles.
+/// The versions of compiler and linker that the search path leads to, as part of the key of what they make.
 ///
 /// # Errors
-/// The compiler is missing or fails.
+/// One of them is missing or fails.
 pub fn compiler(stop: &Stop) -> Result<String, Error> {
-    let ask = Run::new(Tool::Gcc.program()).arg("--version");
-    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
+    let version = |tool: Tool| {
+        let ask = Run::new(tool.program()).arg("--version");
+        run_to_end(&ask, VERSION_LIMIT, stop).map(|output| output.text())
+    };
+    Ok(version(Tool::Gcc)? + &version(Tool::Ld)?)
 }
 
 /// `make` with so many jobs, without the options of a make that pagetoll was called from.

@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -162,18 +163,29 @@ pub const KERNEL_LIBRARIES: [Library; 2] = [
 
 impl Library {
     /// Where the compiler on `path` finds it; `None` also when there is no compiler to ask.
-    #[must_use]
-    pub fn find(self, path: &SearchPath) -> Option<PathBuf> {
-        let gcc = path.find(OsStr::new(Tool::Gcc.program()))?;
-        let asked = Command::new(gcc)
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the compiler cannot be asked: that says nothing of the library.
+    pub fn find(self, path: &SearchPath) -> Result<Option<PathBuf>, Error> {
+        let Some(gcc) = path.find(OsStr::new(Tool::Gcc.program())) else {
+            return Ok(None);
+        };
+        let asked = Command::new(&gcc)
             .arg(format!("-print-file-name={}", self.file))
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .output();
-        let answer = String::from_utf8_lossy(&asked.ok()?.stdout).into_owned();
+        let asked = asked.map_err(Error::io("run", &gcc))?;
+        if !asked.status.success() {
+            let problem = io::Error::other(asked.status.to_string());
+            return Err(Error::io(format!("look for {} by", self.file), gcc)(
+                problem,
+            ));
+        }
+        let answer = String::from_utf8_lossy(&asked.stdout).into_owned();
         // gcc repeats the bare name of what it cannot find.
         let found = PathBuf::from(answer.trim());
-        (found.is_absolute() && found.exists()).then_some(found)
+        Ok((found.is_absolute() && found.exists()).then_some(found))
     }
 }
 
@@ -286,13 +298,14 @@ fn check_with_libraries(needed: &[Tool], libraries: &[Library]) -> Result<(), Er
     let path = SearchPath::from_env();
     let mut missing = missing_on(needed, &path);
     if path.find(OsStr::new(Tool::Gcc.program())).is_some() {
-        let absent = libraries
-            .iter()
-            .filter(|library| library.find(&path).is_none());
-        missing.extend(absent.map(|library| MissingTool {
-            program: library.file,
-            package: library.package,
-        }));
+        for library in libraries {
+            if library.find(&path)?.is_none() {
+                missing.push(MissingTool {
+                    program: library.file,
+                    package: library.package,
+                });
+            }
+        }
     }
     if missing.is_empty() {
         Ok(())
@@ -360,8 +373,9 @@ mod tests {
             file: "libnobody.so.9",
             package: "none",
         };
-        assert_eq!(library.find(&SearchPath::from_env()), None);
-        assert_eq!(LIBRARIES[0].find(&SearchPath::new(OsStr::new(""))), None);
+        assert_eq!(library.find(&SearchPath::from_env()).unwrap(), None);
+        let nowhere = LIBRARIES[0].find(&SearchPath::new(OsStr::new("")));
+        assert_eq!(nowhere.unwrap(), None);
     }
 
     fn directory_with(programs: &[&str]) -> tempfile::TempDir {

@@ -1,10 +1,11 @@
 //! Builds by the real `make`, of a tree that is a kernel's by its targets only: `mm/a.c` says how its build goes.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pagetoll_backend::Quiet;
 use pagetoll_images::make::Failed;
+use pagetoll_images::tools::Tool;
 use pagetoll_test_support::skip;
 
 use pagetoll_backend::{Class, Classified};
@@ -24,7 +25,7 @@ bzImage:
 \t@case \"$$(cat mm/a.c)\" in \\
 \twrong) echo 'mm/a.c:1:1: error: wrong' >&2; exit 1;; \\
 \tfull) echo 'mm/a.c: No space left on device' >&2; exit 1;; \\
-\tslow) echo half > $(O)/arch/x86/boot/bzImage; echo $$$$ > $(O)/pid; exec sleep 60;; \\
+\tslow) echo half > $(O)/arch/x86/boot/bzImage; read pid rest < /proc/self/stat; echo $$pid > $(O)/pid; exec sleep 60;; \\
 \tesac
 \t@echo 6.1.1-test > $(O)/include/config/kernel.release
 \t@cp mm/a.c $(O)/arch/x86/boot/bzImage

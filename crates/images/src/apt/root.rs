@@ -67,7 +67,7 @@ impl<'a> PrivateRoot<'a> {
     /// Fetches the package lists and reads what the lab can use of them.
     pub(super) fn update(&self, sources: &Sources, stop: &Stop) -> Result<Index, Error> {
         let lines = sources.own.iter().chain(&sources.base).map(Line::render);
-        self.fetch_lists(&lines.collect::<String>(), stop)?;
+        self.fetch_lists(&lines.collect::<Result<String, _>>()?, stop)?;
         let own = self.listed(&sources.own, stop)?;
         let base = self.listed(&sources.base, stop)?;
         Ok(Index::new(seconds_since_1970(), own, base))
@@ -76,7 +76,7 @@ impl<'a> PrivateRoot<'a> {
     /// Fetches the lists of source packages of a suite.
     pub(super) fn update_sources(&self, sources: &Sources, stop: &Stop) -> Result<(), Error> {
         let lines = sources.own.iter().map(Line::render_source);
-        self.fetch_lists(&lines.collect::<String>(), stop)
+        self.fetch_lists(&lines.collect::<Result<String, _>>()?, stop)
     }
 
     fn fetch_lists(&self, lines: &str, stop: &Stop) -> Result<(), Error> {
@@ -91,7 +91,7 @@ impl<'a> PrivateRoot<'a> {
 
     /// The versions of a source package that are listed, in no order.
     pub(super) fn versions_of_source(&self, name: &str, stop: &Stop) -> Result<Vec<String>, Error> {
-        let show = Run::new(Tool::AptCache.program())
+        let show = apt(Tool::AptCache)
             .arg("-c")
             .arg(self.folder.join(SETTINGS))
             .args(["showsrc", "--only-source", name]);
@@ -174,11 +174,13 @@ impl<'a> PrivateRoot<'a> {
         fs::write(&path, contents).map_err(Error::io("write", &path))
     }
 
-    /// Read by apt after the system's own settings, so that it wins; see apt.conf(5).
+    /// Read by apt after the system's own settings, so that it wins; see apt.conf(5). What is verified is settled here,
+    /// whatever the system lets pass.
     fn settings(&self) -> String {
         let folder = self.folder.display();
         let sandbox = match Installer::current() {
-            // The sandbox user could not write to a private folder.
+            // apt's own user could not reach the lists and packages: folders of a cache, and mostly those above them,
+            // such as /root, are its user's alone.
             Installer::Root => "APT::Sandbox::User \"root\";\n",
             Installer::User => "",
         };
@@ -200,6 +202,12 @@ impl<'a> PrivateRoot<'a> {
              #clear APT::Update::Post-Invoke;\n\
              #clear APT::Update::Post-Invoke-Success;\n\
              APT::Update::Error-Mode \"any\";\n\
+             APT::Get::AllowUnauthenticated \"false\";\n\
+             Acquire::AllowInsecureRepositories \"false\";\n\
+             Acquire::AllowWeakRepositories \"false\";\n\
+             Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
+             Acquire::Check-Date \"true\";\n\
+             Acquire::Check-Valid-Until \"true\";\n\
              Acquire::GzipIndexes \"false\";\n\
              Acquire::Languages \"none\";\n\
              Acquire::Retries \"2\";\n\
@@ -208,7 +216,7 @@ impl<'a> PrivateRoot<'a> {
     }
 
     fn apt_get(&self) -> Run {
-        Run::new(Tool::AptGet.program())
+        apt(Tool::AptGet)
             .arg("-c")
             .arg(self.folder.join(SETTINGS))
             .arg("-q")
@@ -259,13 +267,24 @@ pub(super) fn system_targets(stop: &Stop) -> Result<Vec<Target>, Error> {
             remedy: "run on Debian, or give files by --kernel, --headers and --xen".into(),
         });
     }
-    let run = Run::new(Tool::AptGet.program()).args([
-        "indextargets",
-        "--format",
-        FORMAT,
-        "Created-By: Packages",
-    ]);
-    Ok(parse_targets(&run_to_end(&run, QUERY_LIMIT, stop)?.text()))
+    let ask = |settings: &[&str]| {
+        let run = apt(Tool::AptGet)
+            .args(settings)
+            .args(["indextargets", "--format", FORMAT])
+            .arg("Created-By: Packages");
+        Ok::<_, Error>(parse_targets(&run_to_end(&run, QUERY_LIMIT, stop)?.text()))
+    };
+    // Before the first update apt 2.6 lists only targets without what their Release files say.
+    let known = ask(&[])?;
+    match known.is_empty() {
+        true => ask(&["-o", "APT::Get::IndexTargets::ReleaseInfo=false"]),
+        false => Ok(known),
+    }
+}
+
+/// A program of apt, whose settings come from the system and from its arguments alone: an empty APT_CONFIG is none.
+fn apt(program: Tool) -> Run {
+    Run::new(program.program()).env("APT_CONFIG", "")
 }
 
 fn seconds_since_1970() -> u64 {
@@ -273,3 +292,6 @@ fn seconds_since_1970() -> u64 {
         .elapsed()
         .map_or(0, |elapsed| elapsed.as_secs())
 }
+
+#[cfg(test)]
+mod tests;

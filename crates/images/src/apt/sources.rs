@@ -5,9 +5,14 @@
 
 use std::path::Path;
 
-/// The format given to `apt-get indextargets`; a field that apt does not know stays as it is written here.
+use crate::error::Error;
+
+/// The format given to `apt-get indextargets`; a field that apt does not know stays as it is written here. apt 2.6 does
+/// not know SIGNED_BY; a key that is part of the sources would be several lines.
 pub(super) const FORMAT: &str =
-    "$(SITE)|$(RELEASE)|$(CODENAME)|$(SUITE)|$(COMPONENT)|$(SIGNED_BY)|$(ORIGIN)";
+    "pagetoll-target|$(SITE)|$(RELEASE)|$(CODENAME)|$(SUITE)|$(COMPONENT)|$(ORIGIN)|$(SIGNED_BY)";
+/// What each target begins with.
+const TARGET: &str = "pagetoll-target|";
 
 /// Debian's archive keys, by the `debian-archive-keyring` package.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -25,10 +30,10 @@ pub(super) struct Target {
 
 /// Reads the output of `apt-get indextargets` in [`FORMAT`]; keeps Debian's own archive.
 pub(super) fn parse_targets(text: &str) -> Vec<Target> {
-    text.lines().filter_map(parse_target).collect()
+    text.split(TARGET).filter_map(parse_target).collect()
 }
 
-fn parse_target(line: &str) -> Option<Target> {
+fn parse_target(text: &str) -> Option<Target> {
     let known = |field: &str| {
         if field.starts_with("$(") {
             String::new()
@@ -36,8 +41,8 @@ fn parse_target(line: &str) -> Option<Target> {
             field.trim().to_owned()
         }
     };
-    let fields: Vec<String> = line.split('|').map(known).collect();
-    let [site, release, codename, suite, component, signed_by, origin] =
+    let fields: Vec<String> = text.split('|').map(known).collect();
+    let [site, release, codename, suite, component, origin, signed_by] =
         <[String; 7]>::try_from(fields).ok()?;
     // The origin is known only after an `apt-get update`. Without one, apt's check of the
     // signature against Debian's keys decides.
@@ -76,31 +81,62 @@ impl Line {
     }
 
     /// For packages, in the one-line format of sources.list(5).
-    pub(super) fn render(&self) -> String {
+    pub(super) fn render(&self) -> Result<String, Error> {
         self.render_as("deb [arch=amd64 target=Packages")
     }
 
     /// For source packages.
-    pub(super) fn render_source(&self) -> String {
+    pub(super) fn render_source(&self) -> Result<String, Error> {
         self.render_as("deb-src [target=Sources")
     }
 
-    fn render_as(&self, kind: &str) -> String {
-        let keyring = if self.signed_by.is_empty() {
-            KEYRING
-        } else {
-            &self.signed_by
-        };
-        let signed_by = if Path::new(keyring).exists() {
-            format!(" signed-by={keyring}")
-        } else {
+    fn render_as(&self, kind: &str) -> Result<String, Error> {
+        let keys = self.keys()?;
+        let signed_by = if keys.is_empty() {
             String::new()
+        } else {
+            format!(" signed-by={keys}")
         };
-        format!(
+        Ok(format!(
             "{kind}{signed_by}] {} {} {}\n",
             self.site, self.release, self.component
-        )
+        ))
     }
+
+    /// The keys that the system demands of this mirror, by files and fingerprints; else Debian's. Empty where these are
+    /// not installed: apt then takes those that it trusts for every mirror.
+    fn keys(&self) -> Result<String, Error> {
+        if self.signed_by.is_empty() {
+            let installed = Path::new(KEYRING).exists();
+            return Ok(if installed { KEYRING } else { "" }.to_owned());
+        }
+        let separators = |c: char| c == ',' || c.is_whitespace();
+        let keys: Vec<_> = self.signed_by.split(separators).collect();
+        let keys: Vec<_> = keys.into_iter().filter(|key| !key.is_empty()).collect();
+        match keys
+            .iter()
+            .find(|key| !is_fingerprint(key) && !is_keyring(key))
+        {
+            None => Ok(keys.join(",")),
+            Some(other) => Err(Error::Environment {
+                what: format!(
+                    "apt's sources demand that {} is signed by {other}, which is neither a fingerprint nor a key file that is there",
+                    self.site
+                ),
+                remedy: "put the key into a file and name it by Signed-By in apt's sources".into(),
+            }),
+        }
+    }
+}
+
+/// As sources.list(5) has it, with `!` for a key without its subkeys.
+fn is_fingerprint(key: &str) -> bool {
+    let digits = key.strip_suffix('!').unwrap_or(key);
+    digits.len() >= 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_keyring(key: &str) -> bool {
+    Path::new(key).is_absolute() && Path::new(key).is_file()
 }
 
 /// The lines for a suite: its own, and those of the suite that it builds upon, for dependencies.
@@ -170,10 +206,10 @@ mod tests {
     use super::*;
 
     const TARGETS: &str = "\
-http://mirror.example/debian|bookworm|bookworm|oldstable|main|$(SIGNED_BY)|Debian
-http://mirror.example/debian|bookworm-updates|bookworm-updates|oldstable-updates|main|$(SIGNED_BY)|Debian
-http://mirror.example/security|bookworm-security|bookworm-security|oldstable-security|main|$(SIGNED_BY)|Debian
-http://other.example/tools|stable|stable|stable|main|$(SIGNED_BY)|Tools
+pagetoll-target|http://mirror.example/debian|bookworm|bookworm|oldstable|main|Debian|$(SIGNED_BY)
+pagetoll-target|http://mirror.example/debian|bookworm-updates|bookworm-updates|oldstable-updates|main|Debian|$(SIGNED_BY)
+pagetoll-target|http://mirror.example/security|bookworm-security|bookworm-security|oldstable-security|main|Debian|$(SIGNED_BY)
+pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIGNED_BY)
 ";
 
     fn releases(lines: &[Line]) -> Vec<(&str, &str)> {
@@ -213,23 +249,26 @@ http://other.example/tools|stable|stable|stable|main|$(SIGNED_BY)|Tools
         assert!(
             sources.own[0]
                 .render()
+                .unwrap()
                 .starts_with("deb [arch=amd64 target=Packages")
         );
         assert!(
             sources.own[0]
                 .render()
+                .unwrap()
                 .ends_with("] http://mirror.example/debian trixie-backports main\n")
         );
         assert!(
             sources.own[0]
                 .render_source()
+                .unwrap()
                 .starts_with("deb-src [target=Sources")
         );
     }
 
     #[test]
     fn works_before_the_first_update() {
-        let text = "http://mirror.example/debian|bookworm|$(CODENAME)|$(SUITE)|main|$(SIGNED_BY)|$(ORIGIN)\n";
+        let text = "pagetoll-target|http://mirror.example/debian|bookworm|$(CODENAME)|$(SUITE)|main|$(ORIGIN)|$(SIGNED_BY)\n";
         let targets = parse_targets(text);
         assert_eq!(system_suite(&targets), Some("bookworm"));
         assert_eq!(sources_for("bookworm", &targets).unwrap().own.len(), 1);
@@ -238,9 +277,44 @@ http://other.example/tools|stable|stable|stable|main|$(SIGNED_BY)|Tools
     #[test]
     fn without_a_debian_mirror_there_is_nothing() {
         let targets = parse_targets(
-            "http://other.example/tools|stable|stable|stable|main|$(SIGNED_BY)|Tools\n",
+            "pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIGNED_BY)\n",
         );
         assert_eq!(sources_for("bookworm", &targets), None);
         assert_eq!(system_suite(&targets), None);
+    }
+
+    fn rendered(signed_by: &str) -> Result<String, Error> {
+        let text = format!(
+            "pagetoll-target|http://m.example/debian|sid|sid|sid|main|Debian|{signed_by}\n"
+        );
+        let targets = parse_targets(&text);
+        assert_eq!(targets.len(), 1, "{text}");
+        sources_for("sid", &targets).unwrap().own[0].render()
+    }
+
+    #[test]
+    fn keys_that_the_system_demands_are_carried_over_or_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let keyring = folder.path().join("own.gpg");
+        std::fs::write(&keyring, "").unwrap();
+        let keyring = keyring.display();
+        let [one, two] = [
+            "1F89983E0081FDE018F3CC9673A4F27B8DD47936",
+            "AC530D520F2F3269F5E98313A48449044AAD5C5D!",
+        ];
+        let both = rendered(&format!("{one}, {two} {keyring}")).unwrap();
+        assert!(
+            both.contains(&format!("signed-by={one},{two},{keyring}]")),
+            "{both}"
+        );
+        let key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n.\nmDMEYCQjIx\n-----END PGP PUBLIC KEY BLOCK-----";
+        for lost in ["/no/such/keyring.gpg", "relative.gpg", &one[1..], key] {
+            let text = rendered(lost).unwrap_err().to_string();
+            let named = lost.split_whitespace().next().unwrap();
+            assert!(
+                text.contains("http://m.example/debian") && text.contains(named),
+                "{text}"
+            );
+        }
     }
 }

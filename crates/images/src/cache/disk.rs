@@ -1,7 +1,8 @@
 //! Every write to the cache's file system, in steps that tests make fail one after the other.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::error::Error;
@@ -19,7 +20,13 @@ fn at(_step: &str, _path: &Path) -> io::Result<()> {
 pub(super) fn write(path: &Path, contents: &[u8]) -> Result<(), Error> {
     let written = || {
         at("create", path)?;
-        let mut file = File::create_new(path)?;
+        // Another's hands are kept off it whatever the umask.
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         let half = contents.len() / 2;
         file.write_all(&contents[..half])?;
         at("write", path)?;
@@ -51,6 +58,11 @@ pub(super) fn sync_all(folder: &Path) -> Result<(), Error> {
         Ok(rustix::fs::syncfs(File::open(folder)?)?)
     };
     synced().map_err(Error::io("write", folder))
+}
+
+/// Opens a lock file, which creates it.
+pub(super) fn locked(path: &Path) -> io::Result<()> {
+    at("lock", path)
 }
 
 /// Opens a file of an entry to be read.

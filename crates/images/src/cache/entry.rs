@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::FlockOperation;
 
 use super::manifest::{self, Difference, Manifest};
 use super::{MANIFESTS, disk, flat, private, sealed};
@@ -31,8 +32,8 @@ struct Kept {
     manifest: Manifest,
     record: PathBuf,
     checked: Mutex<Checked>,
-    /// Locked, shared.
-    _in_use: File,
+    /// Its manifest, locked, shared, while it is used.
+    in_use: File,
 }
 
 /// What has been compared.
@@ -52,8 +53,15 @@ impl Entry {
         }
     }
 
-    /// The entry of this name in the cache at `root`; `None` where there is none that was finished.
+    /// The entry of this name in the cache at `root`, to be used; `None` where there is none that was finished.
     pub(super) fn open(root: &Path, name: &str) -> Result<Option<Self>, Error> {
+        let entry = Self::open_unused(root, name)?;
+        let lock = |entry: &Self| entry.kept.as_ref().is_some_and(|kept| kept.lock_shared());
+        Ok(entry.filter(lock))
+    }
+
+    /// The same to be looked at: its time of use stays.
+    pub(super) fn open_unused(root: &Path, name: &str) -> Result<Option<Self>, Error> {
         let place = root.join(name);
         let parent = Path::new(name).parent().unwrap_or(Path::new(""));
         let folder = private::open(root, parent)?;
@@ -69,9 +77,6 @@ impl Entry {
         let Ok(manifest) = serde_json::from_slice(&text) else {
             return Ok(None);
         };
-        if !lock_shared(&in_use) {
-            return Ok(None);
-        }
         Ok(Some(Self {
             path: place.clone(),
             kept: Some(Arc::new(Kept {
@@ -80,7 +85,7 @@ impl Entry {
                 manifest,
                 record,
                 checked: Mutex::default(),
-                _in_use: in_use,
+                in_use,
             })),
         }))
     }
@@ -158,6 +163,17 @@ impl Entry {
         Ok(&self.path)
     }
 
+    /// How it differs from what was recorded.
+    pub(super) fn difference(&self) -> Result<Option<Difference>, Error> {
+        let kept = self.kept.as_ref();
+        kept.map_or(Ok(None), |kept| kept.manifest.difference(&kept.place))
+    }
+
+    /// Where a file of it is, by its path below it.
+    pub(super) fn place_of(&self, below: &Path) -> PathBuf {
+        manifest::place_of(&self.path, below)
+    }
+
     /// This process has just made and read all of it.
     pub(super) fn just_made(self) -> Self {
         if let Some(kept) = &self.kept {
@@ -168,6 +184,15 @@ impl Entry {
 }
 
 impl Kept {
+    /// Takes the lock that keeps the entry from being cleaned away, unless that happens now, and notes the use.
+    fn lock_shared(&self) -> bool {
+        let locked = rustix::fs::flock(&self.in_use, FlockOperation::NonBlockingLockShared);
+        let linked = rustix::fs::fstat(&self.in_use).is_ok_and(|stat| stat.st_nlink > 0);
+        // A time that cannot be set makes the entry look older: cleaning it costs time, nothing else.
+        let _unset = self.in_use.set_modified(SystemTime::now());
+        locked.is_ok() && linked
+    }
+
     fn checked(&self) -> MutexGuard<'_, Checked> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,27 +209,6 @@ impl Kept {
             how: difference.how,
         })
     }
-}
-
-/// Takes the lock that keeps the entry from being cleaned away, unless that happens now, and notes the use.
-fn lock_shared(record: &File) -> bool {
-    let locked = rustix::fs::flock(record, FlockOperation::NonBlockingLockShared).is_ok();
-    let linked = rustix::fs::fstat(record).is_ok_and(|stat| stat.st_nlink > 0);
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let same = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_OMIT,
-    };
-    let times = Timestamps {
-        last_access: same,
-        last_modification: now,
-    };
-    // A time that cannot be set makes the entry look older: cleaning it costs time, nothing else.
-    let _unset = rustix::fs::futimens(record, &times);
-    locked && linked
 }
 
 impl PartialEq for Entry {

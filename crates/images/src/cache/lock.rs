@@ -9,6 +9,7 @@ use pagetoll_backend::Stop;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::disk;
 use crate::error::Error;
 
 /// Between two attempts at a lock that another process holds.
@@ -23,15 +24,29 @@ pub struct Lock {
 impl Lock {
     /// Waits for the lock on `folder/name`. Creates the file, and leaves what an existing one holds as it is.
     pub(super) fn wait(folder: &Path, name: &str, stop: &Stop) -> Result<Self, Error> {
-        let refused = |errno: Errno| Error::io("lock", folder.join(name))(errno.into());
-        let file = open(folder, name, OFlags::CREATE | OFlags::RDWR).map_err(refused)?;
         loop {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(Errno::WOULDBLOCK | Errno::INTR) => stop.check()?,
-                Err(errno) => return Err(refused(errno)),
+            if let Some(lock) = Self::attempt(folder, name)? {
+                return Ok(lock);
             }
+            stop.check()?;
             thread::sleep(POLL);
+        }
+    }
+
+    /// The same without waiting: `None` while another process holds it.
+    pub(super) fn attempt(folder: &Path, name: &str) -> Result<Option<Self>, Error> {
+        let file = disk::locked(&folder.join(name))
+            .and_then(|()| Ok(open(folder, name, OFlags::CREATE | OFlags::RDWR)?));
+        let file = file.map_err(Error::io("lock", folder.join(name)))?;
+        Self::of(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// A lock on an open file; `None` while another process holds one that excludes it.
+    pub(super) fn of(file: File, operation: FlockOperation) -> Result<Option<Self>, Error> {
+        match rustix::fs::flock(&file, operation) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+            Err(errno) => Err(Error::io("lock", "a file of the cache")(errno.into())),
         }
     }
 

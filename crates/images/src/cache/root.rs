@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use super::{LOCKS, MANIFESTS, SWEEP_LOCK, TMP, disk, private, read_if_there};
+use super::{LOCKS, LOGS, MANIFESTS, SWEEP_LOCK, TMP, disk, private, read_if_there};
 use crate::error::Error;
 
 /// The variable that names another folder than the user's cache folder.
@@ -22,8 +22,8 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # Made by pagetoll, which can fetch or build everything in here again.\n";
 
 /// Every folder that pagetoll has made in a cache: an older cache has these and no tag.
-const LAYOUT: [&str; 16] = [
-    TMP, LOCKS, MANIFESTS, "apt", "counters", "fix", "guests", "headers", "logs", "packages",
+pub(super) const LAYOUT: [&str; 16] = [
+    TMP, LOCKS, MANIFESTS, LOGS, "apt", "counters", "fix", "guests", "headers", "packages",
     "sources", "suites", "unpacked", "verdicts", "vmlinux", "xen",
 ];
 
@@ -75,7 +75,7 @@ pub(super) fn look_at(root: &Path) -> Result<Location, Error> {
         false => existing.join(missing),
     };
     check_path(&root)?;
-    for folder in ["", TMP, LOCKS, MANIFESTS] {
+    for folder in ["", TMP, LOCKS, MANIFESTS, LOGS] {
         private::open(&root, Path::new(folder))?;
     }
     rustix::fs::accessat(CWD, &existing, Access::WRITE_OK, AtFlags::EACCESS)

@@ -237,6 +237,7 @@ fn first_error(stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pagetoll_images::cache::Entry;
     use pagetoll_images::tools;
 
     #[test]
@@ -283,6 +284,54 @@ mod tests {
         assert_eq!(&fs::read(&first).unwrap()[..4], b"\x7fELF");
         assert_eq!(init(&cache, &Stop::new()).unwrap(), first);
         assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
+    }
+
+    #[test]
+    fn the_callers_compiler_settings_reach_no_program() {
+        if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
+            pagetoll_test_support::skip!("{missing}");
+        }
+        let hostile = tempfile::tempdir().unwrap();
+        fs::write(hostile.path().join("stdio.h"), "#error hostile\n").unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let once = module_path!().split_once("::").unwrap().1.to_owned() + "::init_builds_once";
+        let child = child.args(["--exact", &once]).env("CPATH", hostile.path());
+        let output = child
+            .env("C_INCLUDE_PATH", hostile.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_probe_whose_build_was_killed_is_tried_again() {
+        if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld, Tool::Make]) {
+            pagetoll_test_support::skip!("{missing}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
+        let headers = Ok(Headers {
+            build_dir: Entry::of_user(folder.path()),
+            release: "6.1".into(),
+            make_arguments: Vec::new(),
+            packages: Vec::new(),
+        });
+        for (recipe, kept) in [("kill -9 $$$$", 0), ("echo a.c: error: no >&2; exit 1", 1)] {
+            fs::write(
+                folder.path().join("Makefile"),
+                format!("modules:\n\t@{recipe}\n"),
+            )
+            .unwrap();
+            xen_probe(&headers, &cache, &Stop::new())
+                .unwrap()
+                .unwrap_err();
+            let verdicts = fs::read_dir(cache.path(VERDICTS)).map_or(0, Iterator::count);
+            assert_eq!(verdicts, kept, "{recipe}");
+        }
     }
 
     #[test]

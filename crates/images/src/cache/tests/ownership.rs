@@ -41,7 +41,7 @@ fn folders_are_private_whatever_the_umask() {
             "{}",
             String::from_utf8_lossy(&made.stdout)
         );
-        for below in ["", "tmp", "locks", "manifests", "kind", "kind/of"] {
+        for below in ["", "tmp", "locks", "manifests", "logs", "kind", "kind/of"] {
             let mode = fs::metadata(root.join(below)).unwrap().mode() & 0o777;
             assert_eq!(mode, 0o700, "{umask} {below}");
         }
@@ -57,6 +57,13 @@ fn makes_a_cache() {
     };
     let cache = Cache::open_at(Path::new(&root), &Stop::new()).unwrap();
     cache.record("kind/of/one", b"x").unwrap();
+    make(&cache, "kind/entry", "x");
+    let next = Cache::open_at(Path::new(&root), &Stop::new()).unwrap();
+    assert!(next.recorded("kind/of/one").unwrap().is_some());
+    assert!(
+        next.known("kind/entry").unwrap().is_some(),
+        "it is made anew each time"
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::digest::sha256_of;
 use crate::error::Error;
 use crate::kernel::VERDICTS;
 use crate::kernel::headers::Headers;
+use crate::make::compiler as compiler_of_keys;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, SearchPath, Tool};
 use pagetoll_backend::Stop;
@@ -103,12 +104,7 @@ pub(super) fn verdict(
 
 /// The headers by place and age, the compiler by its version.
 fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
-    let compiler = run_to_end(
-        &Run::new(Tool::Gcc.program()).arg("--version"),
-        PROBE_LIMIT,
-        stop,
-    )?
-    .text();
+    let compiler = compiler_of_keys(stop)?;
     let release = headers.build_dir.file("include/generated/utsrelease.h")?;
     let modified = fs::metadata(&release)
         .and_then(|meta| meta.modified())
@@ -157,6 +153,8 @@ fn first_error(stderr: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -177,6 +175,115 @@ mod tests {
             "gcc: error: unrecognized command-line option '-fnew'"
         );
         assert_eq!(first_error(""), "make failed");
+    }
+
+    /// A folder that passes for headers, whose `make` does this. `None` without the programs for it.
+    fn headers(recipe: &str) -> Option<tempfile::TempDir> {
+        tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]).ok()?;
+        let folder = tempfile::tempdir().unwrap();
+        let generated = folder.path().join("include/generated");
+        fs::create_dir_all(&generated).unwrap();
+        let release = "#define UTS_RELEASE \"6.1\"\n";
+        fs::write(generated.join("utsrelease.h"), release).unwrap();
+        remake(folder.path(), recipe);
+        Some(folder)
+    }
+
+    fn remake(folder: &Path, recipe: &str) {
+        fs::write(folder.join("Makefile"), format!("modules:\n\t@{recipe}\n")).unwrap();
+    }
+
+    const BUILDS: &str = "touch $(M)/trial.ko";
+
+    fn tried(folder: &Path, cache: &Cache) -> Result<(), String> {
+        let folder = Entry::of_user(folder);
+        let found = crate::kernel::headers::from_build_dir(folder, cache, &Stop::new());
+        found.unwrap().map(drop)
+    }
+
+    #[test]
+    fn only_what_the_compiler_itself_refused_is_remembered_and_a_refresh_forgets_it() {
+        let Some(folder) = headers("kill -9 $$$$") else {
+            pagetoll_test_support::skip!("no compiler");
+        };
+        let (folder, cached) = (folder.path(), tempfile::tempdir().unwrap());
+        let cache = Cache::open_at(&cached.path().join("cache"), &Stop::new()).unwrap();
+        for passing in [
+            "kill -9 $$$$",
+            "sh -c 'exit 137'",
+            "echo x: Cannot allocate memory >&2; exit 1",
+        ] {
+            remake(folder, passing);
+            assert!(tried(folder, &cache).is_err(), "{passing}");
+            remake(folder, BUILDS);
+            assert_eq!(tried(folder, &cache), Ok(()), "{passing} was remembered");
+            cache.forget(VERDICTS);
+        }
+        remake(folder, "echo 'x.c:1:1: error: no' >&2; exit 1");
+        assert!(tried(folder, &cache).is_err());
+        remake(folder, BUILDS);
+        assert!(tried(folder, &cache).is_err(), "a refusal is forgotten");
+        let no_kernel = crate::kernel::KernelSource::Files {
+            image: folder.join("absent"),
+            headers: None,
+            modules: None,
+        };
+        let refresh = crate::apt::Freshness::Refresh;
+        assert!(crate::kernel::obtain(&no_kernel, &cache, refresh, &Stop::new()).is_err());
+        assert_eq!(
+            tried(folder, &cache),
+            Ok(()),
+            "a refresh does not forget it"
+        );
+    }
+
+    #[test]
+    fn settings_of_the_callers_compiler_and_make_reach_no_build() {
+        let Some(folder) = headers("exit 1") else {
+            pagetoll_test_support::skip!("no compiler");
+        };
+        let program = std::env::current_exe().unwrap();
+        let test = module_path!().split_once("::").unwrap().1.to_owned()
+            + "::builds_unless_make_has_settings";
+        let mut child = std::process::Command::new(program);
+        let child = child
+            .args(["--exact", "--ignored", &test])
+            .env("FAKE_HEADERS", folder.path());
+        for name in SETTINGS {
+            child.env(name, "-DHOSTILE");
+        }
+        let output = child.output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
+
+    /// What gcc(1), make(1) and kbuild read from the environment.
+    const SETTINGS: [&str; 6] = [
+        "KCFLAGS",
+        "KCPPFLAGS",
+        "CPATH",
+        "CC",
+        "W",
+        "KBUILD_EXTRA_SYMBOLS",
+    ];
+
+    #[test]
+    #[ignore = "run by settings_of_the_callers_compiler_and_make_reach_no_build"]
+    fn builds_unless_make_has_settings() {
+        let Some(folder) = std::env::var_os("FAKE_HEADERS") else {
+            return;
+        };
+        let settings = SETTINGS.map(|name| format!("$${name}")).concat();
+        remake(
+            Path::new(&folder),
+            &format!("test -z \"{settings}\" && {BUILDS}"),
+        );
+        let cached = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(&cached.path().join("cache"), &Stop::new()).unwrap();
+        assert_eq!(tried(Path::new(&folder), &cache), Ok(()));
     }
 
     #[test]
