@@ -122,10 +122,10 @@ impl Reach {
     /// Kills what the end of the group leaves alive: the namespace, by its first process, so that the wrapper that
     /// waits for it can collect it; or all processes with the mark. Returns whether there was any.
     pub(super) fn kill_rest(&self, leader: Pid) -> bool {
-        let killed = |process| kill_process(process, Signal::KILL).is_ok();
+        let killed = |process: &Pid| kill_process(*process, Signal::KILL).is_ok();
         match self {
-            Self::Namespace => stat::children_of(leader).map(killed).any(|killed| killed),
-            Self::Marked(mark) => marked_with(mark).map(killed).any(|killed| killed),
+            Self::Namespace => stat::children_of(leader).filter(killed).count() > 0,
+            Self::Marked(mark) => marked_with(mark).filter(killed).count() > 0,
         }
     }
 }

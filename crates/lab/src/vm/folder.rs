@@ -52,9 +52,8 @@ impl Folder {
         for name in [CONSOLE, SHARED, FLUSHES] {
             File::create(folder.path(name)).map_err(Error::io("write", folder.path(name)))?;
         }
-        match user {
-            Some(user) => folder.hand_over(user)?,
-            None => {}
+        if let Some(user) = user {
+            folder.hand_over(user)?;
         }
         Ok(folder)
     }
