@@ -11,6 +11,8 @@ mod bad_surroundings;
 mod bench;
 #[path = "lab/bills.rs"]
 mod bills;
+#[path = "lab/confined.rs"]
+mod confined;
 #[path = "lab/demands.rs"]
 mod demands;
 #[path = "lab/pins.rs"]
@@ -29,7 +31,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 26] = [
+const TESTS: [(&str, Test); 28] = [
     (
         "two_bills_agree_and_their_races_prove_something",
         bills::two_agree,
@@ -80,6 +82,8 @@ const TESTS: [(&str, Test); 26] = [
     ),
     ("signals_while_booted_leave_nothing", signals::while_booted),
     ("sigkill_takes_the_guests_along", signals::killed),
+    ("qemu_has_no_privileges", confined::qemu),
+    ("a_flooded_console_is_cut_off", confined::flood),
 ];
 
 fn main() -> ExitCode {

@@ -16,11 +16,11 @@ mod trace;
 mod validate;
 mod watched;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::Result;
+use pagetoll_backend::input;
 use pagetoll_render::Format;
 use pagetoll_render::document::Document;
 use serde::Serialize;
@@ -54,13 +54,8 @@ fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    match File::open(path) {
-        Ok(file) => Ok(Box::new(file)),
-        Err(error) => Err(Failure::BadInput(format!(
-            "{}: cannot be read: {error}",
-            path.display()
-        ))),
-    }
+    let refuse = |error| Failure::BadInput(format!("{}: {error}", path.display()));
+    Ok(Box::new(input::open(path).map_err(refuse)?))
 }
 
 /// What a file is called in messages.

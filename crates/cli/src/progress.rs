@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use pagetoll_backend::{Phase, Progress, Quiet};
+use pagetoll_render::harmless;
 
 use crate::args::Verbosity;
 
@@ -33,20 +34,20 @@ impl Progress for Bars {
             .progress_chars("=> ");
         let bar = ProgressBar::new(steps).with_style(style);
         let bar = self.0.add(bar);
-        bar.set_prefix(phase.to_owned());
+        bar.set_prefix(harmless(phase));
         bar.enable_steady_tick(TICK);
         Box::new(Bar(bar))
     }
 }
 
-/// The bar of one phase.
+/// The bar of one phase. Guests and builds say what its steps are.
 #[derive(Debug)]
 struct Bar(ProgressBar);
 
 impl Phase for Bar {
     fn step(&mut self, what: &str) {
         self.0.inc(1);
-        self.0.set_message(what.to_owned());
+        self.0.set_message(harmless(what));
     }
 }
 
@@ -65,6 +66,21 @@ mod tests {
     #[test]
     fn the_template_is_well_formed() {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+
+    #[test]
+    fn what_a_guest_says_does_not_command_the_terminal() {
+        let terminal = InMemoryTerm::new(10, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bars = Bars(MultiProgress::with_draw_target(target));
+        let mut phase = bars.begin("boot\u{1b}]0;A\u{7}", 1);
+        phase.step("user \u{1b}]0;PWNED-TITLE\u{7}\u{1b}[2J\u{202e}");
+        let seen = terminal.contents();
+        assert!(
+            seen.contains("user \u{fffd}]0;PWNED-TITLE\u{fffd}\u{fffd}[2J\u{fffd}"),
+            "{seen:?}"
+        );
+        assert!(seen.contains("boot\u{fffd}]0;A"), "{seen:?}");
     }
 
     #[test]

@@ -329,6 +329,29 @@ fn captures_are_counted_as_xenalyze_counts_them() {
 }
 
 #[test]
+fn pipes_and_devices_are_refused_and_do_not_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Process::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let pipe = pipe.to_str().unwrap();
+    let costs = ["bill", "unmap", "--on", "sim", "--costs"];
+    for (file, kind) in [(pipe, "a named pipe"), ("/dev/zero", "a device")] {
+        let expected = [file, kind, "expected a regular file"];
+        for command in ["report", "trace", "calibrate"] {
+            refused(&[command, file], 2, &expected);
+        }
+        refused(&["diff", file, file], 2, &expected);
+        refused(&[&costs[..], &[file]].concat(), 2, &expected);
+    }
+}
+
+#[test]
 fn a_trace_is_also_read_from_standard_input() {
     let bytes = fs::read(capture("xentrace-all.bin")).unwrap();
     let output = pagetoll(&["trace", "-"])

@@ -19,7 +19,7 @@ use crate::cache::{Cache, Entry};
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, input};
 use pagetoll_bill::Package;
 use pagetoll_bill::names::closest;
 
@@ -31,6 +31,8 @@ use vmlinux::XenSupport;
 const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";
 /// What checks found, kept below this name of the cache until a refresh is asked for.
 pub const VERDICTS: &str = "verdicts";
+/// A larger file is no kernel. Assumed: a vmlinux with all debug information is below 1 GiB.
+const IMAGE_LIMIT: u64 = 1 << 30;
 /// A check that takes longer is remembered.
 const WORTH_REMEMBERING: Duration = Duration::from_millis(200);
 
@@ -396,15 +398,9 @@ pub fn inspect(bytes: &[u8]) -> Result<String, String> {
     Ok(release)
 }
 
-fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(image).map_err(|error| {
-        Error::bad_file(
-            "--kernel",
-            image,
-            format!("cannot be read: {error}"),
-            EXPECTED,
-        )
-    })
+pub(super) fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
+    input::read(image, IMAGE_LIMIT)
+        .map_err(|error| Error::bad_file("--kernel", image, error.to_string(), EXPECTED))
 }
 
 /// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.

@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod make;
 pub mod process;
 pub mod tools;
+mod unpack;
 pub mod xen;
 
 use pagetoll_backend::{Progress, Stop};

@@ -65,6 +65,8 @@ enum Stdout {
 /// The child gets no stdin, and of this process's environment what [`environment`] lists.
 #[derive(Debug, Clone)]
 pub struct Run {
+    /// Words before the program, each a name or path that starts the next.
+    behind: Vec<OsString>,
     program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -77,6 +79,7 @@ impl Run {
     #[must_use]
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
+            behind: Vec::new(),
             program: program.into(),
             arguments: Vec::new(),
             environment: environment::inherited(),
@@ -103,6 +106,13 @@ impl Run {
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts it through these words, such as `setpriv --no-new-privs --`. Errors name the program alone.
+    #[must_use]
+    pub fn behind(mut self, words: Vec<OsString>) -> Self {
+        self.behind = words;
         self
     }
 
@@ -141,7 +151,8 @@ impl Run {
             .find(&self.program)
             .ok_or_else(|| self.not_found())?;
         let reach = containment.reach();
-        let mut command = containment.command(&program);
+        let words = self.behind.iter().map(OsString::as_os_str);
+        let mut command = containment.command(words.chain([program.as_os_str()]));
         command
             .args(&self.arguments)
             .env_clear()

@@ -6,11 +6,9 @@
 pub mod pv32;
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use flate2::read::GzDecoder;
 use object::Endianness;
 use object::elf::{EM_386, FileHeader32};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -20,7 +18,8 @@ use crate::cache::Cache;
 use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
-use pagetoll_backend::Stop;
+use crate::unpack;
+use pagetoll_backend::{Stop, input};
 use pagetoll_bill::Package;
 
 /// What an acceptable file is, as errors put it.
@@ -32,7 +31,7 @@ const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
 const MULTIBOOT_WITHIN: usize = 8192;
 /// The banner's format in xen/common/version.c and console.c.
 const BANNER: &[u8] = b"Xen version %d.%d";
-/// A file that unpacks to more is not believed. Assumed: Xen is below 10 MiB.
+/// A file that has more bytes, or unpacks to more, is not believed. Assumed: Xen is below 10 MiB.
 const UNPACKED_LIMIT: u64 = 256 << 20;
 
 /// Where a Xen comes from.
@@ -132,7 +131,7 @@ fn gzipped_in(boot: &Path) -> Result<PathBuf, Error> {
 /// Checks a file and puts its ELF file into the cache.
 fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error> {
     let refuse = |problem: String| Error::bad_file("--xen", path, problem, EXPECTED);
-    let bytes = fs::read(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let bytes = input::read(path, UNPACKED_LIMIT).map_err(|error| refuse(error.to_string()))?;
     let elf = inspect(bytes).map_err(refuse)?;
     let place = cache.entry(&format!("xen/{}.elf", sha256_of(&elf)), stop, |place| {
         fs::write(place, &elf).map_err(Error::io("write", place))
@@ -158,12 +157,8 @@ fn gunzipped(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }
-    let mut elf = Vec::new();
-    let read = GzDecoder::new(bytes.as_slice())
-        .take(UNPACKED_LIMIT)
-        .read_to_end(&mut elf);
-    read.map_err(|error| format!("is a damaged or truncated gzip file: {error}"))?;
-    Ok(elf)
+    unpack::gzip(&bytes, UNPACKED_LIMIT)
+        .map_err(|error| format!("is a damaged or truncated gzip file: {error}"))
 }
 
 /// Xen is a 32-bit ELF file for x86, whatever it runs as later, with a multiboot header and its banner.

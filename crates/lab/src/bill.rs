@@ -9,6 +9,7 @@ use pagetoll_images::{Surroundings, digest};
 
 use crate::error::LabError;
 use crate::request::{Bench, Request};
+use crate::vm::confine::Confinement;
 
 /// Bills the same order on one kernel after the other.
 ///
@@ -34,7 +35,10 @@ pub(crate) fn on_kernels(
         _ => Draft::side_by_side(drafts),
     };
     // There is at least one kernel.
-    let draft = draft.ok_or(Stopped)?;
+    let mut draft = draft.ok_or(Stopped)?;
+    draft
+        .notes
+        .extend(Confinement::here(surroundings.stop)?.notes());
     Ok(Billed { draft, timings })
 }
 

@@ -1,22 +1,25 @@
 //! One QEMU: its command line, its console, its end, and what it counts.
 
 pub(crate) mod boot;
+pub(crate) mod confine;
 pub(crate) mod console;
 pub mod cores;
 pub(crate) mod counter;
+pub(crate) mod folder;
 pub(crate) mod machine;
 pub(crate) mod side_by_side;
+mod user;
 mod watchdog;
 
 /// Reads what a guest wrote to its console, without a guest: for tests with hostile consoles. What follows a line that is
 /// trouble is read too.
 pub fn read_console(bytes: &[u8]) -> usize {
-    let events = console::Console::new(std::path::Path::new("console")).take(bytes);
+    let events = console::Console::new("console".into()).take(bytes);
     let results = events.into_iter().filter_map(|event| match event {
         console::Event::Result(json) => {
             serde_json::from_str::<crate::guest::report::Report>(&json).ok()
         }
-        console::Event::Trouble(_) => None,
+        console::Event::Trouble(_) | console::Event::Flood => None,
     });
     results.map(|report| boot::next_after(&report)).count()
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::document::Document;
 use crate::text::{self, Width};
-use crate::{RenderError, markdown};
+use crate::{RenderError, harmless, markdown};
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Format {
     pub(crate) fn write(self, subject: &impl Subject, width: Width) -> Result<String, RenderError> {
         Ok(match self {
             Self::Text => text::document(&subject.document(Detail::Short), width),
-            Self::Json => subject.json()? + "\n",
+            Self::Json => harmless::escaped(&subject.json()?) + "\n",
             Self::Csv => subject.csv()?,
             Self::Md => markdown::document(&subject.document(Detail::Full)),
         })

@@ -69,16 +69,34 @@ fn line(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A bar would end a cell, an angle bracket begin HTML, and the rest change how words look.
+/// A bar would end a cell, an angle bracket begin HTML, an ampersand an entity, `://` and `www.` a link, and the rest
+/// change how words look. What GitHub makes of `@name` and `#1` no escape prevents, because it looks at words after
+/// that: an empty comment parts the sign from the word.
 fn escaped(text: &str) -> String {
+    let text = harmless(text);
     let mut safe = String::with_capacity(text.len());
-    for c in harmless(text).chars() {
-        if "\\|<>*_`[]".contains(c) {
+    let mut before = "";
+    for (at, c) in text.char_indices() {
+        let rest = &text[at + c.len_utf8()..];
+        let links = (c == '/' && before.ends_with(':')) || (c == '.' && is_www(before));
+        if "\\|<>*_`[]&".contains(c) || links {
             safe.push('\\');
         }
         safe.push(c);
+        if "@#".contains(c) && rest.starts_with(char::is_alphanumeric) {
+            safe += "<!-- -->";
+        }
+        before = &text[..at + c.len_utf8()];
     }
     safe
+}
+
+fn is_www(before: &str) -> bool {
+    let from = before
+        .len()
+        .checked_sub(3)
+        .and_then(|start| before.get(start..));
+    from.is_some_and(|end| end.eq_ignore_ascii_case("www"))
 }
 
 #[cfg(test)]
@@ -94,6 +112,17 @@ mod tests {
             table(&items),
             "| a\\|b | n |\n| :--- | ---: |\n| x\\|\u{fffd}\\<b\\> | 1 |\n"
         );
+    }
+
+    #[test]
+    fn nothing_becomes_a_mention_a_link_or_an_entity() {
+        assert_eq!(
+            escaped("by @octocat, #12"),
+            "by @<!-- -->octocat, #<!-- -->12"
+        );
+        assert_eq!(escaped("http://a.b &lt;"), "http:\\//a.b \\&lt;");
+        assert_eq!(escaped("WWW.a.b x@y.z"), "WWW\\.a.b x@<!-- -->y.z");
+        assert_eq!(escaped("a@ 3.5 # /"), "a@ 3.5 # /");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Cost tables: those that come with pagetoll (`costs/*.toml`), and the user's own.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
+use pagetoll_backend::input::{self, Unreadable};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
 use pagetoll_bill::cost::{CostError, CostTable};
@@ -15,6 +14,8 @@ struct BuiltIn {
     text: &'static str,
 }
 
+/// A table beyond this is none. The largest that comes with pagetoll has 20 KiB.
+const MOST_BYTES: u64 = 16 << 20;
 /// All `costs/*.toml`, by name; listed by `build.rs`.
 const BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/costs.rs"));
 
@@ -31,12 +32,12 @@ pub enum CostsError {
         asked: String,
     },
     /// The file cannot be read.
-    #[error("--costs {asked}: cannot be read: {source}")]
+    #[error("--costs {asked}: {source}")]
     Unreadable {
         /// The option's value.
         asked: String,
-        /// What the system says.
-        source: io::Error,
+        /// Why not.
+        source: Unreadable,
     },
     /// The file is no cost table.
     #[error("--costs: {0}")]
@@ -72,14 +73,16 @@ pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
         )?);
     }
     let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
-    let text = fs::read_to_string(asked).map_err(|source| match is_path {
-        true => CostsError::Unreadable {
-            asked: asked.to_owned(),
-            source,
-        },
-        false => CostsError::Unknown {
-            asked: asked.to_owned(),
-        },
+    let text = input::read_text(Path::new(asked), MOST_BYTES).map_err(|source| {
+        match is_path || !source.is_absent() {
+            true => CostsError::Unreadable {
+                asked: asked.to_owned(),
+                source,
+            },
+            false => CostsError::Unknown {
+                asked: asked.to_owned(),
+            },
+        }
     })?;
     Ok(CostTable::parse(asked, &text)?)
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use pagetoll_backend::{Billed, Timing};
 use pagetoll_bill::{Bill, Occasion, options};
+use pagetoll_render::harmless;
 
 use super::deliver::deliver;
 use super::watched::watched;
@@ -48,14 +49,14 @@ fn occasion(backend_reason: String) -> Occasion {
 fn summary(bill: &Bill, timings: &[Timing]) -> String {
     let mut text = String::from("resolved:\n");
     for (component, version) in &bill.stack {
-        text += &format!("  {component:<14} {version}\n");
+        text += &format!("  {component:<14} {}\n", harmless(version));
     }
     for package in &bill.provenance.inputs.packages {
         text += &format!("  package        {} {}\n", package.name, package.version);
     }
     text += "wall time (boots overlap):\n";
     for Timing { phase, time } in timings {
-        text += &format!("  {:>8.2} s  {phase}\n", time.as_secs_f64());
+        text += &format!("  {:>8.2} s  {}\n", time.as_secs_f64(), harmless(phase));
     }
     text
 }

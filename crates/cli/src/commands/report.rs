@@ -1,9 +1,9 @@
 //! `pagetoll report`: prints a saved bill as its run would have.
 
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
+use pagetoll_backend::input;
 use pagetoll_bill::{Bill, Schema};
 use serde::Deserialize;
 
@@ -27,16 +27,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
 
 /// Reads a saved bill; `-` is standard input.
 pub(super) fn read(path: &Path) -> Result<Bill, Failure> {
-    let mut bytes = Vec::new();
     let name = name_of(path);
-    let read = open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::BadInput(format!("{name}: cannot be read: {error}")))?;
-    if u64::try_from(bytes.len()).map_or(true, |size| size > MOST_BYTES) {
-        let expected = expected();
-        return Err(Failure::BadInput(format!(
-            "{name}: is larger than {MOST_BYTES} bytes; {expected}"
-        )));
-    }
+    let bytes = input::read_all(open(path)?, MOST_BYTES)
+        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     parse(&bytes).map_err(|error| Failure::BadInput(located(&name, &error)))
 }
 

@@ -2,10 +2,9 @@
 //!
 //! Source: Documentation/arch/x86/boot.rst of Linux 6.12. Reads only; never boots anything.
 
-use std::io::{self, Read};
 use std::ops::Range;
 
-use flate2::read::GzDecoder;
+use crate::unpack;
 
 /// Where the boot sector counts the setup sectors.
 const SETUP_SECTS: usize = 0x1f1;
@@ -29,10 +28,6 @@ const HEADER_END: usize = 0x250;
 const OLDEST_PROTOCOL: u16 = 0x020c;
 /// A kernel that unpacks to more is not believed. Assumed: distribution kernels are below 100 MiB.
 const UNPACKED_LIMIT: u64 = 512 << 20;
-/// The largest block of lz4's legacy frame format.
-const LZ4_LEGACY_BLOCK: usize = 8 << 20;
-/// The memory that an lzma stream may ask for, in KiB.
-const LZMA_MEMORY_KIB: u32 = 1 << 20;
 
 /// What the header of a boot image says. Holding one proves that the file is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,15 +133,11 @@ fn size_at(bytes: &[u8], at: usize) -> Result<usize, String> {
 /// The magic numbers are those of scripts/extract-vmlinux.
 fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {
     let unpacked = match payload {
-        [0x1f, 0x8b, ..] => read_all(GzDecoder::new(payload)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            read_all(lzma_rust2::XzReader::new(payload, false))
-        }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => unzstd(payload),
-        [0x02, 0x21, 0x4c, 0x18, ..] => unlz4(payload),
-        [0x5d, 0, 0, ..] => {
-            lzma_rust2::LzmaReader::new_mem_limit(payload, LZMA_MEMORY_KIB, None).and_then(read_all)
-        }
+        [0x1f, 0x8b, ..] => unpack::gzip(payload, UNPACKED_LIMIT),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => unpack::xz(payload, UNPACKED_LIMIT),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack::zstd(payload, UNPACKED_LIMIT),
+        [0x02, 0x21, 0x4c, 0x18, ..] => unpack::lz4(payload, UNPACKED_LIMIT),
+        [0x5d, 0, 0, ..] => unpack::lzma(payload, UNPACKED_LIMIT),
         [0x7f, b'E', b'L', b'F', ..] => Ok(payload.to_vec()),
         [a, b, c, d, ..] => {
             return Err(format!(
@@ -156,40 +147,6 @@ fn decompress(payload: &[u8]) -> Result<Vec<u8>, String> {
         _ => return Err("has an empty payload".into()),
     };
     unpacked.map_err(|error| format!("cannot be decompressed: {error}"))
-}
-
-fn read_all(reader: impl Read) -> io::Result<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let size = reader.take(UNPACKED_LIMIT).read_to_end(&mut unpacked)?;
-    if u64::try_from(size).is_ok_and(|size| size == UNPACKED_LIMIT) {
-        return Err(io::Error::other(format!(
-            "it unpacks to more than {UNPACKED_LIMIT} bytes"
-        )));
-    }
-    Ok(unpacked)
-}
-
-fn unzstd(payload: &[u8]) -> io::Result<Vec<u8>> {
-    read_all(ruzstd::decoding::StreamingDecoder::new(payload).map_err(io::Error::other)?)
-}
-
-/// The legacy frame: a magic number, then blocks, each behind its compressed size. The build
-/// appends the unpacked size, which must not be taken for one more block.
-fn unlz4(payload: &[u8]) -> io::Result<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let mut rest = payload.get(4..).unwrap_or_default();
-    while let Some((size, blocks)) = rest
-        .split_first_chunk::<4>()
-        .filter(|(_, blocks)| !blocks.is_empty())
-    {
-        let size = usize::try_from(u32::from_le_bytes(*size)).map_err(io::Error::other)?;
-        let block = blocks.get(..size).ok_or(io::ErrorKind::UnexpectedEof)?;
-        unpacked.extend(
-            lz4_flex::block::decompress(block, LZ4_LEGACY_BLOCK).map_err(io::Error::other)?,
-        );
-        rest = &blocks[size..];
-    }
-    Ok(unpacked)
 }
 
 #[cfg(test)]
@@ -283,15 +240,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn reads_the_legacy_lz4_frame_and_its_trailing_size() {
+    fn an_lz4_bomb_is_refused() {
+        let packed = lz4_flex::block::compress(&vec![0; 8 << 20]);
         let mut payload = vec![0x02, 0x21, 0x4c, 0x18];
-        for block in [&b"first block "[..], b"second block"] {
-            let packed = lz4_flex::block::compress(block);
+        for _ in 0..65 {
             payload.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
-            payload.extend(packed);
+            payload.extend(&packed);
         }
-        payload.extend(24u32.to_le_bytes());
-        assert_eq!(decompress(&payload).unwrap(), b"first block second block");
+        let refused = decompress(&payload).unwrap_err();
+        assert!(
+            refused.contains("unpacks to more than 536870912 bytes"),
+            "{refused}"
+        );
     }
 
     proptest::proptest! {

@@ -10,16 +10,16 @@ use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
 
 use crate::error::Error;
-use crate::kernel::KernelImage;
 use crate::kernel::modules::{ModuleTree, config_option, read_module};
 use crate::kernel::vmlinux;
+use crate::kernel::{KernelImage, read_kernel};
 
 /// The uncompressed kernel: decompressing it inside would cost every boot some seconds.
 ///
 /// # Errors
 /// [`Error::BadInput`] for a damaged image; those of the cache.
 pub fn uncompressed(image: &Path, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    let bytes = fs::read(image).map_err(Error::io("read", image))?;
+    let bytes = read_kernel(image)?;
     if vmlinux::is_x86_64_elf(&bytes) {
         return Ok(image.to_path_buf());
     }

@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
-use lzma_rust2::XzReader;
 use object::{Object, ObjectSection};
+use pagetoll_backend::input::{self, Unreadable};
 
 use crate::cache::Entry;
 use crate::error::Error;
+use crate::unpack;
 
 /// Where distributions keep the modules of their kernels.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
@@ -182,19 +182,14 @@ impl ModuleTree {
 /// # Errors
 /// [`Error::Io`] when the file cannot be read or unpacked.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
-    let mut plain = Vec::new();
+    let refuse = |error: Unreadable| Error::io("read", path)(io::Error::other(error));
+    let bytes = input::read(path, MODULE_LIMIT).map_err(refuse)?;
     let unpacked = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("xz") => XzReader::new(bytes.as_slice(), true)
-            .take(MODULE_LIMIT)
-            .read_to_end(&mut plain),
-        Some("gz") => GzDecoder::new(bytes.as_slice())
-            .take(MODULE_LIMIT)
-            .read_to_end(&mut plain),
-        _ => return Ok(bytes),
+        Some("xz") => unpack::xz(&bytes, MODULE_LIMIT),
+        Some("gz") => unpack::gzip(&bytes, MODULE_LIMIT),
+        _ => Ok(bytes),
     };
-    unpacked.map_err(Error::io("unpack", path))?;
-    Ok(plain)
+    unpacked.map_err(Error::io("unpack", path))
 }
 
 /// `vfio_pci` of `vfio-pci.ko.xz`.

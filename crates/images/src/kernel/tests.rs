@@ -116,6 +116,30 @@ fn headers_and_modules_go_with_a_file_only() {
 }
 
 #[test]
+fn a_named_pipe_or_device_is_refused_and_not_waited_for() {
+    let bench = Bench::new();
+    let pipe = bench.file("pipe", b"");
+    fs::remove_file(&pipe).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for (path, kind) in [(pipe, "a named pipe"), ("/dev/zero".into(), "a device")] {
+        let kernel = bench.obtain(path.clone(), None).unwrap_err();
+        let refused = |error: &Error| {
+            let text = error.to_string();
+            assert!(
+                text.contains(kind) && text.contains("expected a regular file"),
+                "{text}"
+            );
+            assert_eq!(error.class(), Class::BadInput);
+        };
+        refused(&kernel);
+        let source = crate::xen::XenSource::File(path);
+        let stop = Stop::new();
+        refused(&crate::xen::obtain(&source, &bench.cache, Freshness::Cached, &stop).unwrap_err());
+    }
+}
+
+#[test]
 fn a_boot_image_is_taken_as_it_is() {
     let bench = Bench::new();
     let image = bench.file(

@@ -8,10 +8,9 @@
 //! Where namespaces are not allowed, as in many containers, the process group is killed, and whatever left it is found
 //! by a variable of its environment. There a killed pagetoll takes its direct child along, nothing else.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,9 +33,9 @@ const LAST_SIGNAL: i32 = 64;
 #[derive(Debug)]
 pub(super) enum Containment {
     /// In a PID namespace of their own; the words that come before the program.
-    Namespace(Vec<PathBuf>),
+    Namespace(Vec<OsString>),
     /// By group and mark; the words that come before the program.
-    Marked(Vec<PathBuf>),
+    Marked(Vec<OsString>),
 }
 
 impl Containment {
@@ -52,10 +51,10 @@ impl Containment {
         let wrapper = |namespaces: &[&str]| {
             let mut words = with_death_signal(setpriv.clone());
             words.push(unshare.clone());
-            words.extend(namespaces.iter().map(PathBuf::from));
-            words.extend(["--fork", "--kill-child", "--"].map(PathBuf::from));
+            words.extend(namespaces.iter().map(OsString::from));
+            words.extend(["--fork", "--kill-child", "--"].map(OsString::from));
             words.push(shell.clone());
-            words.extend(["-c", FIRST_PROCESS, "sh"].map(PathBuf::from));
+            words.extend(["-c", FIRST_PROCESS, "sh"].map(OsString::from));
             words
         };
         NAMESPACES
@@ -71,11 +70,11 @@ impl Containment {
         Self::Marked(wrapper.unwrap_or_default())
     }
 
-    /// The command of a program; arguments follow.
-    pub(super) fn command(&self, program: &Path) -> Command {
+    /// The command of these words; arguments follow.
+    pub(super) fn command<'a>(&'a self, words: impl Iterator<Item = &'a OsStr>) -> Command {
         let (Self::Namespace(wrapper) | Self::Marked(wrapper)) = self;
-        let mut words = wrapper.iter().map(PathBuf::as_path).chain([program]);
-        let mut command = Command::new(words.next().unwrap_or(program));
+        let mut words = wrapper.iter().map(OsString::as_os_str).chain(words);
+        let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         command
     }
@@ -123,10 +122,10 @@ impl Reach {
     /// Kills what the end of the group leaves alive: the namespace, by its first process, so that the wrapper that
     /// waits for it can collect it; or all processes with the mark. Returns whether there was any.
     pub(super) fn kill_rest(&self, leader: Pid) -> bool {
-        let killed = |process| kill_process(process, Signal::KILL).is_ok();
+        let killed = |process: &Pid| kill_process(*process, Signal::KILL).is_ok();
         match self {
-            Self::Namespace => stat::children_of(leader).map(killed).any(|killed| killed),
-            Self::Marked(mark) => marked_with(mark).map(killed).any(|killed| killed),
+            Self::Namespace => stat::children_of(leader).filter(killed).count() > 0,
+            Self::Marked(mark) => marked_with(mark).filter(killed).count() > 0,
         }
     }
 }
@@ -143,18 +142,20 @@ fn marked_with(mark: &str) -> impl Iterator<Item = Pid> {
     })
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    SearchPath::from_env().find(OsStr::new(program))
+fn find(program: &str) -> Option<OsString> {
+    SearchPath::from_env()
+        .find(OsStr::new(program))
+        .map(Into::into)
 }
 
-fn with_death_signal(setpriv: PathBuf) -> Vec<PathBuf> {
+fn with_death_signal(setpriv: OsString) -> Vec<OsString> {
     let mut words = vec![setpriv];
-    words.extend(["--pdeathsig", "KILL", "--"].map(PathBuf::from));
+    words.extend(["--pdeathsig", "KILL", "--"].map(OsString::from));
     words
 }
 
 /// Whether `true` succeeds behind these words.
-fn works(wrapper: &Vec<PathBuf>) -> bool {
+fn works(wrapper: &Vec<OsString>) -> bool {
     let [first, rest @ ..] = wrapper.as_slice() else {
         return false;
     };

@@ -4,24 +4,25 @@
 //! cache's `logs` folder, one per kind of boot, and the error names it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::guest::report::{Blob, Report};
-use crate::vm::console::{Console, Event};
+use crate::vm::confine::Confinement;
+use crate::vm::console::{self, Console, Event};
 use crate::vm::counter::{self, Flushes};
+use crate::vm::folder::Folder;
 use crate::vm::machine::{self, Machine};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
 use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Scratch, read_if_there};
+use pagetoll_images::cache::{Cache, read_if_there};
 use pagetoll_images::process::Child;
 
 /// How often the console is looked at.
@@ -52,9 +53,7 @@ pub(crate) struct Boot<'a> {
 pub(crate) struct Harvest {
     /// All reports but the last, `Done`.
     pub(crate) reports: Vec<Report>,
-    folder: PathBuf,
-    // Removed when the harvest is dropped.
-    _scratch: Scratch,
+    folder: Folder,
 }
 
 impl Harvest {
@@ -63,7 +62,7 @@ impl Harvest {
     /// # Errors
     /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
     pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
-        let path = self.folder.join(machine::SHARED);
+        let path = self.folder.path(machine::SHARED);
         let mut bytes = Vec::new();
         File::open(&path)
             .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
@@ -84,7 +83,7 @@ impl Harvest {
     /// # Errors
     /// [`Error::Io`] when its file cannot be read.
     pub(crate) fn flushes(&self) -> Result<Result<BTreeMap<u16, Flushes>, String>, LabError> {
-        let path = self.folder.join(machine::FLUSHES);
+        let path = self.folder.path(machine::FLUSHES);
         let text = read_if_there(&path)?.unwrap_or_default();
         Ok(counter::parse(&String::from_utf8_lossy(&text)))
     }
@@ -101,29 +100,26 @@ pub(crate) fn run(
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
-    let scratch = cache.scratch();
-    let folder = scratch.create_dir()?.to_path_buf();
-    furnish(boot, &folder)?;
+    let confinement = Confinement::here(stop)?;
+    let user = confinement.user(stop)?;
+    let folder = Folder::furnished(boot, cache.scratch(), user)?;
     let mut command = boot.machine.command();
     if boot.counter.is_some() {
         command = command.args(counter::arguments());
     }
-    let mut child = command.current_dir(&folder).start()?;
+    let command = confinement.around(command, user, boot.machine.memory_mib());
+    let mut child = command.current_dir(folder.place()).start()?;
     let collected = collect(boot, &folder, &mut child, stop, phase);
     child.kill();
     if let Some(place) = boot.keep_logs {
-        keep(&folder, place, boot.name)?;
+        folder.keep_console(place, boot.name)?;
     }
     match collected {
-        Ok(reports) => Ok(Harvest {
-            reports,
-            folder,
-            _scratch: scratch,
-        }),
+        Ok(reports) => Ok(Harvest { reports, folder }),
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
             problem,
-            log: keep(&folder, &cache.path("logs"), boot.name)?,
+            log: folder.keep_console(&cache.path("logs"), boot.name)?,
         }),
         Err(Ending::Lab(error)) => Err(error),
     }
@@ -161,33 +157,15 @@ impl From<LabError> for Ending {
     }
 }
 
-fn furnish(boot: Boot<'_>, folder: &Path) -> Result<(), Error> {
-    let link = |target: &Path, name: &str| {
-        let target = fs::canonicalize(target).map_err(Error::io("read", target))?;
-        symlink(target, folder.join(name)).map_err(Error::io("write", folder))
-    };
-    if let Some(xen) = boot.xen {
-        link(xen, machine::XEN)?;
-    }
-    link(boot.linux, machine::LINUX)?;
-    if let Some(counter) = boot.counter {
-        link(counter, machine::COUNTER)?;
-    }
-    let initramfs = folder.join(machine::INITRAMFS);
-    File::create(&initramfs)
-        .and_then(|mut file| file.write_all(boot.initramfs))
-        .map_err(Error::io("write", &initramfs))
-}
-
 /// Follows the console until the guest is done.
 fn collect(
     boot: Boot<'_>,
-    folder: &Path,
+    folder: &Folder,
     child: &mut Child,
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Vec<Report>, Ending> {
-    let mut console = Console::new(&folder.join(machine::CONSOLE));
+    let mut console = Console::new(folder.path(machine::CONSOLE));
     let mut reports = Vec::new();
     let mut watchdog = Watchdog::new(boot.timeout, boot.machine.mode.cpus());
     loop {
@@ -195,13 +173,16 @@ fn collect(
         let ended = child.try_wait()?;
         for event in console.poll()? {
             watchdog.progress();
-            match understood(event)? {
+            match understood(event, stop)? {
                 Report::Done => return Ok(reports),
                 report => {
                     phase.step(&next_after(&report));
                     reports.push(report);
                 }
             }
+        }
+        if console.has_more() {
+            continue;
         }
         if let Some(status) = ended {
             return Err(early_end(child, status, reports.len()));
@@ -213,12 +194,17 @@ fn collect(
     }
 }
 
-fn understood(event: Event) -> Result<Report, Ending> {
+fn understood(event: Event, stop: &Stop) -> Result<Report, Ending> {
     match event {
         Event::Trouble(words) => {
-            thread::sleep(AFTERMATH);
+            let began = Instant::now();
+            while began.elapsed() < AFTERMATH {
+                stop.check()?;
+                thread::sleep(POLL);
+            }
             Err(Ending::Guest(words))
         }
+        Event::Flood => Err(Ending::Guest(console::FLOODED.to_owned())),
         Event::Result(json) => match serde_json::from_str(&json) {
             Ok(Report::Error(failure)) => Err(Ending::Guest(failure.to_string())),
             Ok(report) => Ok(report),
@@ -261,15 +247,4 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }
-}
-
-/// Copies the console to `place`; returns where it is.
-fn keep(folder: &Path, place: &Path, name: &str) -> Result<PathBuf, LabError> {
-    fs::create_dir_all(place).map_err(Error::io("create", place))?;
-    let log = place.join(format!("{name}.console.log"));
-    let console = folder.join(machine::CONSOLE);
-    // A machine that never came to write has no console.
-    let text = fs::read(console).unwrap_or_default();
-    fs::write(&log, text).map_err(Error::io("write", &log))?;
-    Ok(log)
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::LabError;
 use pagetoll_images::Error;
@@ -13,8 +13,12 @@ use pagetoll_images::Error;
 const MARKER: &str = "@pagetoll ";
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
-/// A guest that writes more has lost its way. A normal boot writes 30 KiB.
-const CONSOLE_LIMIT: u64 = 64 << 20;
+/// A guest that writes more bytes has lost its way. A normal boot writes 30 KiB.
+const CONSOLE_LIMIT: u64 = 8 << 20;
+/// What is said of such a guest.
+pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
+/// How much is read at once, so that a stop is seen and little is kept, however fast the guest writes.
+const AT_ONCE: u64 = 1 << 20;
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
 const LAST_WORDS: [&str; 8] = [
     // Before the panic that follows, because they say why: see crate::dom0::pv32.
@@ -35,6 +39,8 @@ pub(crate) enum Event {
     Result(String),
     /// The system inside gave up, in its own words.
     Trouble(String),
+    /// There are more than [`CONSOLE_LIMIT`] bytes.
+    Flood,
 }
 
 /// A console file and how far it was read.
@@ -43,18 +49,25 @@ pub(crate) struct Console {
     path: PathBuf,
     offset: u64,
     partial: Vec<u8>,
+    has_more: bool,
 }
 
 impl Console {
-    pub(crate) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self {
-            path: path.to_path_buf(),
+            path,
             offset: 0,
             partial: Vec::new(),
+            has_more: false,
         }
     }
 
-    /// What came since the last call. A file that is not there yet has nothing.
+    /// Whether the last call of [`Console::poll`] left something unread.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// What came since the last call, as far as it is read at once. A file that is not there yet has nothing.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be read.
@@ -64,15 +77,14 @@ impl Console {
         };
         let mut fresh = Vec::new();
         file.seek(SeekFrom::Start(self.offset))
-            .and_then(|_| file.take(CONSOLE_LIMIT).read_to_end(&mut fresh))
+            .and_then(|_| file.take(AT_ONCE).read_to_end(&mut fresh))
             .map_err(Error::io("read", &self.path))?;
-        self.offset += u64::try_from(fresh.len()).unwrap_or(u64::MAX);
+        let size = u64::try_from(fresh.len()).unwrap_or(u64::MAX);
+        self.offset += size;
+        self.has_more = size == AT_ONCE;
         let mut events = self.take(&fresh);
         if self.offset > CONSOLE_LIMIT {
-            events.push(Event::Trouble(format!(
-                "it wrote more than {} MiB to its console",
-                CONSOLE_LIMIT >> 20
-            )));
+            events.push(Event::Flood);
         }
         Ok(events)
     }
@@ -132,7 +144,7 @@ mod tests {
     }
 
     fn console() -> Console {
-        Console::new(Path::new("none"))
+        Console::new(PathBuf::from("none"))
     }
 
     #[test]
@@ -189,7 +201,7 @@ mod tests {
     #[test]
     fn a_growing_file_is_read_once() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let mut console = Console::new(file.path());
+        let mut console = Console::new(file.path().to_path_buf());
         assert_eq!(console.poll().unwrap(), []);
         file.write_all(line("{}").as_bytes()).unwrap();
         assert_eq!(console.poll().unwrap().len(), 1);

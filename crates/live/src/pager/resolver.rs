@@ -57,6 +57,9 @@ pub struct MissingPage {
 /// The longest instruction (Intel SDM volume 2, 2.3.11).
 const LONGEST: usize = 15;
 const PAGE: u64 = 4096;
+/// The last byte of a task state segment that the CPU reads, whatever its limit: its I/O permission map begins within
+/// 64 KiB and has 8 KiB and one byte (Intel SDM volume 1, 20.5.2).
+const LAST_OF_TASK: u32 = 0xffff + 0x2000;
 
 /// Finds missing pages. One for each thread; it keeps the decoder's buffers.
 #[derive(Debug)]
@@ -164,7 +167,10 @@ impl<M: GuestPages> Search<'_, M> {
         let on_first = usize::try_from(PAGE - start % PAGE).map_or(LONGEST, |n| n.min(LONGEST));
         let mut bytes = [0; LONGEST];
         for (from, to) in [(0, on_first), (on_first, LONGEST)] {
-            let Some(page) = self.lookup(start + from as u64, Access::Execute, Found::Code)? else {
+            let Some(at) = start.checked_add(from as u64) else {
+                return Ok(Vec::new());
+            };
+            let Some(page) = self.lookup(at, Access::Execute, Found::Code)? else {
                 return Ok(Vec::new());
             };
             self.memory.read(page, &mut bytes[from..to]);
@@ -233,7 +239,11 @@ impl<M: GuestPages> Search<'_, M> {
             table(sregs.idt.base, sregs.idt.limit.into(), Access::Read),
             // Loading a segment sets its accessed bit.
             table(sregs.gdt.base, sregs.gdt.limit.into(), Access::Write),
-            table(sregs.tr.base, sregs.tr.limit, Access::Read),
+            table(
+                sregs.tr.base,
+                sregs.tr.limit.min(LAST_OF_TASK),
+                Access::Read,
+            ),
         ];
         let table = tables
             .into_iter()
@@ -252,9 +262,10 @@ impl<M: GuestPages> Search<'_, M> {
         const FRAME: u64 = 64;
         let mut tops = vec![self.cpu.regs.rsp];
         if self.cpu.bitness() == 64 {
+            let base = self.cpu.sregs.tr.base;
             let pointers = POINTERS
                 .step_by(8)
-                .map(|offset| self.cpu.sregs.tr.base + offset);
+                .filter_map(|offset| base.checked_add(offset));
             tops.extend(pointers.filter_map(|pointer| self.read_u64(pointer)));
         }
         let frame = |top: &u64| *top >= FRAME;
@@ -268,7 +279,7 @@ impl<M: GuestPages> Search<'_, M> {
 
     fn read_u64(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        for (byte, at) in bytes.iter_mut().zip(address..) {
+        for (byte, at) in bytes.iter_mut().zip(address..=address.checked_add(7)?) {
             let page = self.lookup(at, Access::Read, Found::Delivery).ok()??;
             self.memory.read(page, std::slice::from_mut(byte));
         }

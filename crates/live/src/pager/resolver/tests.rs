@@ -365,6 +365,40 @@ fn what_an_interrupt_needs_is_found_where_the_instruction_lacks_nothing() {
     }
 }
 
+/// Memory that counts how often it is asked.
+struct Asked<'a>(&'a Pages, std::cell::Cell<usize>);
+
+impl GuestPages for Asked<'_> {
+    fn state(&self, address: GuestAddress) -> PageState {
+        self.1.set(self.1.get() + 1);
+        self.0.state(address)
+    }
+
+    fn read(&self, address: GuestAddress, bytes: &mut [u8]) {
+        self.0.read(address, bytes);
+    }
+}
+
+#[test]
+fn registers_at_the_end_of_all_addresses_overflow_nothing_and_bound_the_search() {
+    let pages = about_to(|a| a.nop().unwrap());
+    let bases = [BASE + TASK, u64::MAX, u64::MAX - 50, u64::MAX - 0xfff];
+    for (base, rip) in bases
+        .into_iter()
+        .flat_map(|base| [(base, BASE + CODE), (base, u64::MAX)])
+    {
+        let (mut regs, mut sregs) = (regs(), sregs());
+        (sregs.tr.base, sregs.tr.limit, regs.rip) = (base, u32::MAX, rip);
+        let memory = Asked(&pages, std::cell::Cell::new(0));
+        let cpu = CpuState {
+            regs: &regs,
+            sregs: &sregs,
+        };
+        ExitResolver::new().missing_page(cpu, &memory);
+        assert!(memory.1.get() < 1000, "{} questions", memory.1.get());
+    }
+}
+
 #[test]
 fn what_the_guest_has_not_mapped_is_its_own_affair() {
     let pages = about_to(|a| a.mov(rax, qword_ptr(rbx)).unwrap());

@@ -1,0 +1,158 @@
+//! Files that the user named, read without a chance to hang or to fill the memory.
+//!
+//! A named pipe would block until something writes to it, and a device such as /dev/zero never ends: only regular files
+//! are read, and only up to a size. Standard input, where a command takes it, is not opened here.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use thiserror::Error;
+
+/// Why a file was not read, so that `PATH: {it}` reads well.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    /// No regular file, but this.
+    #[error("is {0}; expected a regular file")]
+    NotRegular(&'static str),
+    /// More bytes than the limit, which is given in bytes.
+    #[error("is larger than {}; expected at most that", mib(*.0))]
+    TooLarge(u64),
+    /// The system refused.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Unreadable {
+    /// Whether there is no such file.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+/// Opens a regular file. Its size is not limited: for files that are read as streams.
+///
+/// # Errors
+/// Every [`Unreadable`] but its size.
+pub fn open(path: &Path) -> Result<File, Unreadable> {
+    // Opening alone makes some devices act.
+    check(&path.metadata()?)?;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    // What was checked may have been replaced.
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// The bytes of a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// Every [`Unreadable`].
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unreadable> {
+    read_all(open(path)?, limit)
+}
+
+/// The bytes of a stream of at most `limit` bytes.
+///
+/// # Errors
+/// A longer stream; those of the stream itself.
+pub fn read_all(stream: impl Read, limit: u64) -> Result<Vec<u8>, Unreadable> {
+    let mut bytes = Vec::new();
+    stream
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|size| size <= limit) {
+        Ok(bytes)
+    } else {
+        Err(Unreadable::TooLarge(limit))
+    }
+}
+
+/// The text of a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// Every [`Unreadable`]; bytes that are not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> Result<String, Unreadable> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    Ok(String::from_utf8(read(path, limit)?).map_err(invalid)?)
+}
+
+fn check(found: &Metadata) -> Result<(), Unreadable> {
+    match kind(found.file_type()) {
+        Some(kind) => Err(Unreadable::NotRegular(kind)),
+        None => Ok(()),
+    }
+}
+
+/// What it is, where it is no regular file.
+fn kind(of: FileType) -> Option<&'static str> {
+    let kinds = [
+        (of.is_dir(), "a folder"),
+        (of.is_fifo(), "a named pipe"),
+        (of.is_socket(), "a socket"),
+        (of.is_char_device() || of.is_block_device(), "a device"),
+    ];
+    kinds
+        .into_iter()
+        .find_map(|(is_so, kind)| is_so.then_some(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    fn refusal(path: &Path) -> String {
+        read(path, 1 << 20).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn pipes_sockets_devices_and_folders_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, socket) = (folder.path().join("p"), folder.path().join("s"));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert_eq!(refusal(&pipe), "is a named pipe; expected a regular file");
+        assert!(refusal(&socket).contains("is a socket"));
+        assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
+        assert!(refusal(folder.path()).contains("is a folder"));
+        assert!(
+            read(&folder.path().join("none"), 1)
+                .unwrap_err()
+                .is_absent()
+        );
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_refused_beyond() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f");
+        std::fs::write(&file, vec![b'x'; 1 << 20]).unwrap();
+        assert_eq!(read(&file, 1 << 20).unwrap().len(), 1 << 20);
+        std::fs::write(&file, vec![b'x'; (1 << 20) + 1]).unwrap();
+        assert_eq!(
+            refusal(&file),
+            "is larger than 1 MiB; expected at most that"
+        );
+        std::fs::write(&file, b"\xff").unwrap();
+        assert!(
+            read_text(&file, 9)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be read")
+        );
+    }
+}

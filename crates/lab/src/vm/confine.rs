@@ -1,0 +1,188 @@
+//! What QEMU may do: read its files, use its memory, compute. A guest is hostile, and may break out of it.
+//!
+//! - No new programs, threads' scheduling or privileges: seccomp (`-sandbox`, qemu(1)) and `no_new_privs`.
+//! - Where pagetoll is the superuser, a user of its own for each QEMU, without groups and capabilities. It reaches
+//!   nothing but the files of its boot: see [`crate::vm::folder`].
+//! - Limits of files and memory.
+//!
+//! What this machine's QEMU or tools cannot do is left out, and the bill says so.
+
+use std::ffi::OsString;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use pagetoll_backend::Stop;
+use pagetoll_images::Error;
+use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_images::tools::Tool;
+
+use crate::vm::machine::SHARED_MIB;
+use crate::vm::user::User;
+
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+/// The limit of a trial. Assumed: QEMU lists its processors in less than a second.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Address space beside the guest's memory: translated code (1 GiB), libraries, stacks and heaps of threads.
+const QEMU_MIB: u64 = 4096;
+/// Files of a machine with the lab's few devices.
+const OPEN_FILES: u64 = 256;
+
+/// How far this machine can confine QEMU.
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    /// Why not, where it cannot.
+    sandbox: Result<(), String>,
+    /// Privileges and limits; why not, where they cannot be had.
+    wrapper: Result<(), String>,
+}
+
+impl Confinement {
+    /// What works here, tried once.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]; QEMU is missing.
+    pub(crate) fn here(stop: &Stop) -> Result<&'static Self, Error> {
+        static HERE: OnceLock<Confinement> = OnceLock::new();
+        match HERE.get() {
+            Some(here) => Ok(here),
+            None => {
+                let tried = Self::tried(stop)?;
+                Ok(HERE.get_or_init(|| tried))
+            }
+        }
+    }
+
+    fn tried(stop: &Stop) -> Result<Self, Error> {
+        let user = User::unused(stop)?;
+        let wrapper = refusal(with_limits(qemu(), user, 0), stop)?;
+        let sandboxed = qemu().args(["-sandbox", SANDBOX]);
+        let sandbox = match wrapper {
+            Ok(()) => refusal(with_limits(sandboxed, user, 0), stop)?,
+            Err(_) => refusal(sandboxed, stop)?,
+        };
+        Ok(Self { sandbox, wrapper })
+    }
+
+    /// The user that the next QEMU runs as, where it does not run as this process's.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub(crate) fn user(&self, stop: &Stop) -> Result<Option<User>, Error> {
+        match self.wrapper {
+            Ok(()) => User::unused(stop),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// QEMU's command, confined.
+    pub(crate) fn around(&self, run: Run, user: Option<User>, memory_mib: u64) -> Run {
+        let run = match self.sandbox {
+            Ok(()) => run.args(["-sandbox", SANDBOX]),
+            Err(_) => run,
+        };
+        match self.wrapper {
+            Ok(()) => with_limits(run, user, memory_mib),
+            Err(_) => run,
+        }
+    }
+
+    /// What a bill says of what could not be done.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let note = |what: &str, tried: &Result<(), String>| {
+            let reason = tried.as_ref().err()?;
+            Some(format!("QEMU ran without {what}: {reason}"))
+        };
+        let notes = [
+            note("its seccomp sandbox", &self.sandbox),
+            note("limits and a user of its own", &self.wrapper),
+        ];
+        notes.into_iter().flatten().collect()
+    }
+}
+
+/// A QEMU that ends by itself, after it has taken its sandbox into use (`qemu_process_early_options` in softmmu/vl.c).
+fn qemu() -> Run {
+    Run::new(Tool::Qemu.program()).args(["-machine", "none", "-cpu", "help"])
+}
+
+fn refusal(run: Run, stop: &Stop) -> Result<Result<(), String>, Error> {
+    match run_to_end(&run, LIMIT, stop) {
+        Ok(_) => Ok(Ok(())),
+        Err(Error::Process(error)) => {
+            let last = error.stderr_tail.lines().next_back().unwrap_or_default();
+            Ok(Err(match last {
+                "" => error.outcome.to_string(),
+                last => last.to_owned(),
+            }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Through setpriv and prlimit of util-linux.
+fn with_limits(run: Run, user: Option<User>, memory_mib: u64) -> Run {
+    let mut words: Vec<OsString> = ["setpriv", "--no-new-privs"].map(Into::into).into();
+    if let Some(user) = user {
+        words.push(format!("--reuid={user}").into());
+        words.push(format!("--regid={user}").into());
+        // A change of user drops the signal for the death of the parent: prctl(2).
+        words.extend(
+            [
+                "--clear-groups",
+                "--bounding-set=-all",
+                "--inh-caps=-all",
+                "--ambient-caps=-all",
+                "--pdeathsig=KILL",
+            ]
+            .map(Into::into),
+        );
+    }
+    words.extend(["--", "prlimit", "--core=0"].map(Into::into));
+    let mib = |name: &str, mib: u64| OsString::from(format!("--{name}={}", mib << 20));
+    words.push(mib("fsize", SHARED_MIB));
+    words.push(mib("as", memory_mib + SHARED_MIB + QEMU_MIB));
+    words.push(format!("--nofile={OPEN_FILES}").into());
+    words.push("--".into());
+    run.behind(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_images::tools;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_noted_and_left_out() {
+        let without = Confinement {
+            sandbox: Err("no seccomp".to_owned()),
+            wrapper: Ok(()),
+        };
+        assert_eq!(
+            without.notes(),
+            ["QEMU ran without its seccomp sandbox: no seccomp"]
+        );
+        let command = without.around(Run::new("qemu"), None, 64);
+        assert_eq!(command.to_string(), "qemu");
+    }
+
+    #[test]
+    fn this_machines_qemu_is_confined_or_says_why_not() {
+        if let Err(missing) = tools::check(&[Tool::Qemu]) {
+            pagetoll_test_support::skip!("{missing}");
+        }
+        let here = Confinement::here(&Stop::new()).unwrap();
+        if !here.notes().is_empty() {
+            pagetoll_test_support::skip!("{:?}", here.notes());
+        }
+        let show = Run::new("cat").arg("/proc/self/status");
+        let user = here.user(&Stop::new()).unwrap();
+        let shown = run_to_end(&with_limits(show, user, 64), LIMIT, &Stop::new()).unwrap();
+        let text = shown.text();
+        assert!(text.contains("NoNewPrivs:\t1"), "{text}");
+        assert!(
+            !rustix::process::geteuid().is_root() || !text.contains("Uid:\t0"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! The folder of a boot: everything that its QEMU reads and writes, and nothing else that it can reach.
+//!
+//! QEMU runs in it, and names files relative to it. Where QEMU is a user of its own it can read what lies there, as
+//! copies, and write three files; it can make none, so that nothing there leads elsewhere.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use pagetoll_images::Error;
+use pagetoll_images::cache::Scratch;
+
+use crate::vm::boot::Boot;
+use crate::vm::machine::{self, CONSOLE, FLUSHES, SHARED};
+use crate::vm::user::User;
+
+/// How much of a console is kept: its end. A normal boot writes 30 KiB.
+const KEPT: u64 = 1 << 20;
+
+/// A boot's folder, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    scratch: Scratch,
+}
+
+impl Folder {
+    /// Makes the folder of a boot whose QEMU runs as `user`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub(crate) fn furnished(
+        boot: Boot<'_>,
+        scratch: Scratch,
+        user: Option<User>,
+    ) -> Result<Self, Error> {
+        scratch.create_dir()?;
+        let folder = Self { scratch };
+        let files = [
+            (machine::XEN, boot.xen),
+            (machine::LINUX, Some(boot.linux)),
+            (machine::COUNTER, boot.counter),
+        ];
+        for (name, file) in files {
+            let put = |file| folder.put(name, file, user);
+            file.map(put).transpose()?;
+        }
+        let initramfs = folder.path(machine::INITRAMFS);
+        File::create(&initramfs)
+            .and_then(|mut file| file.write_all(boot.initramfs))
+            .map_err(Error::io("write", &initramfs))?;
+        for name in [CONSOLE, SHARED, FLUSHES] {
+            File::create(folder.path(name)).map_err(Error::io("write", folder.path(name)))?;
+        }
+        if let Some(user) = user {
+            folder.hand_over(user)?;
+        }
+        Ok(folder)
+    }
+
+    /// The folder itself, for QEMU to run in.
+    pub(crate) fn place(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A file in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place().join(name)
+    }
+
+    /// A copy for another user, who cannot enter the cache; a link for this one.
+    fn put(&self, name: &str, file: &Path, user: Option<User>) -> Result<(), Error> {
+        let place = self.path(name);
+        if user.is_some() {
+            let copied = fs::copy(file, &place).map(drop);
+            return copied.map_err(Error::io("copy", file));
+        }
+        let target = fs::canonicalize(file).map_err(Error::io("read", file))?;
+        symlink(target, &place).map_err(Error::io("write", &place))
+    }
+
+    fn hand_over(&self, user: User) -> Result<(), Error> {
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode))
+                .map_err(Error::io("set permissions of", path))
+        };
+        for name in [
+            machine::XEN,
+            machine::LINUX,
+            machine::COUNTER,
+            machine::INITRAMFS,
+        ] {
+            let path = self.path(name);
+            if path.exists() {
+                set(&path, 0o444)?;
+            }
+        }
+        for name in [CONSOLE, SHARED, FLUSHES] {
+            let path = self.path(name);
+            let number = Some(user.number());
+            chown(&path, number, number).map_err(Error::io("change the owner of", &path))?;
+            set(&path, 0o600)?;
+        }
+        set(self.place(), 0o711)
+    }
+
+    /// Copies the end of the console to `place`; returns where it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub(crate) fn keep_console(&self, place: &Path, name: &str) -> Result<PathBuf, Error> {
+        fs::create_dir_all(place).map_err(Error::io("create", place))?;
+        let log = place.join(format!("{name}.console.log"));
+        let copied = end_of(&self.path(CONSOLE)).and_then(|text| fs::write(&log, text));
+        copied.map_err(Error::io("write", &log))?;
+        Ok(log)
+    }
+}
+
+/// The end of a file, with a line that says what is left out.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let left_out = file.metadata()?.len().saturating_sub(KEPT);
+    let mut text = match left_out {
+        0 => Vec::new(),
+        bytes => format!("[{bytes} bytes left out]\n").into_bytes(),
+    };
+    file.seek(SeekFrom::Start(left_out))?;
+    file.take(KEPT).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_console_the_end_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let console = folder.path().join("c");
+        let write = |size: usize| fs::write(&console, [vec![b'a'; size], b"end".to_vec()].concat());
+        write(10).unwrap();
+        assert_eq!(end_of(&console).unwrap(), b"aaaaaaaaaaend");
+        write(3 << 20).unwrap();
+        let kept = end_of(&console).unwrap();
+        assert!(kept.starts_with(b"[2097155 bytes left out]\na") && kept.ends_with(b"aend"));
+    }
+}
