@@ -1,5 +1,7 @@
 //! `pagetoll cache`: lists, verifies and cleans; every command refuses a cache that others can write to.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
