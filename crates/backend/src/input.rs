@@ -15,7 +15,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum Unreadable {
     /// No regular file, but this.
-    #[error("is {0}; expected a regular file")]
+    #[error("cannot be read: it is {0}; expected a regular file")]
     NotRegular(&'static str),
     /// More bytes than the limit, which is given in bytes.
     #[error("is larger than {}; expected at most that", mib(*.0))]
@@ -125,7 +125,10 @@ mod tests {
         let (pipe, socket) = (folder.path().join("p"), folder.path().join("s"));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
-        assert_eq!(refusal(&pipe), "is a named pipe; expected a regular file");
+        assert_eq!(
+            refusal(&pipe),
+            "cannot be read: it is a named pipe; expected a regular file"
+        );
         assert!(refusal(&socket).contains("is a socket"));
         assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
         assert!(refusal(folder.path()).contains("is a folder"));
