@@ -484,3 +484,54 @@ fn a_full_output_is_an_error() {
         .unwrap();
     assert_refused(&output, &["routes"], 3, &["cannot write standard output"]);
 }
+
+/// A title for the terminal, a cleared screen, reversed text, a formula, a mention, a link and an entity.
+const HOSTILE: &str = "=HYPERLINK(\"http://evil.example\") \u{1b}]0;TITLE\u{7}\u{1b}[2J \u{202e}txet @everyone http://evil.example &lt;b&gt; <b>";
+
+/// The sample bill, with hostile words wherever a guest, a build or a file's name comes into one.
+fn hostile_bill(folder: &Path) -> PathBuf {
+    let mut bill: serde_json::Value =
+        serde_json::from_slice(&fs::read(data("sample-bill.json")).unwrap()).unwrap();
+    bill["notes"] = vec![HOSTILE].into();
+    bill["stack"]["linux"] = HOSTILE.into();
+    bill["provenance"]["packages"][0]["version"] = HOSTILE.into();
+    let rows = bill["rows"].as_array_mut().unwrap();
+    for row in rows.iter_mut().filter(|row| !row["unavailable"].is_null()) {
+        row["unavailable"] = HOSTILE.into();
+    }
+    let file = folder.join("hostile.json");
+    fs::write(&file, bill.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn what_a_guest_says_cannot_act_in_any_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = hostile_bill(folder.path());
+    for format in ["text", "md", "csv", "json"] {
+        let command = ["report", file.to_str().unwrap(), "--format", format];
+        let written = text(&pagetoll(&command).output().unwrap().stdout);
+        assert!(written.contains("HYPERLINK"), "{format}");
+        for character in ['\u{1b}', '\u{7}', '\u{202e}'] {
+            assert!(!written.contains(character), "{format}: {character:?}");
+        }
+    }
+}
+
+#[test]
+fn a_spreadsheet_sees_no_formula_and_a_web_page_no_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = hostile_bill(folder.path());
+    let report = |format| {
+        let command = ["report", file.to_str().unwrap(), "--format", format];
+        text(&pagetoll(&command).output().unwrap().stdout)
+    };
+    let (csv, md) = (report("csv"), report("md"));
+    let formula = |cell: &str| cell.trim_start_matches('"').starts_with(['=', '+', '@']);
+    assert!(!csv.split([',', '\n']).any(formula), "{csv}");
+    // A backslash takes the meaning of the character behind it (CommonMark 0.31, 2.4).
+    let unescaped = md.replace("\\&", "").replace("\\<", "");
+    for markup in ["@everyone", "http://evil", "&lt;b", "<b"] {
+        assert!(!unescaped.contains(markup), "{markup} is in {md}");
+    }
+}
