@@ -70,13 +70,21 @@ impl FunctionGraph {
     /// Reads a trace. Lines that are none of function_graph's are passed over.
     ///
     /// # Errors
-    /// [`FtraceError`] when not a single line is one: this is no such trace.
+    /// [`FtraceError`] when not a single line is one: this is no such trace; when all times together exceed 2^64 ns.
     pub fn read(text: &str) -> Result<Self, FtraceError> {
         let mut stacks: BTreeMap<u32, Stack> = BTreeMap::new();
         let mut graph = Self::default();
-        let mut lines = 0;
-        for line in text.lines().filter_map(GraphLine::read) {
+        let (mut lines, mut sum) = (0, Nanos(0));
+        let numbered = (1..).zip(text.lines());
+        for (number, line) in numbered.filter_map(|(n, text)| Some((n, GraphLine::read(text)?))) {
             lines += 1;
+            // Every sum below has each line's time at most once.
+            sum = sum
+                .checked_add(line.event.duration())
+                .ok_or_else(|| FtraceError {
+                    line: number,
+                    problem: "the durations add up to more than 584 years".to_owned(),
+                })?;
             let stack = stacks.entry(line.cpu).or_default();
             match stack.take(line.event) {
                 Taken::Root(call) => graph.calls.push(call),
@@ -169,6 +177,15 @@ mod tests {
  0)   3.000 us    |    }
  0) + 10.000 us   |  }
 ";
+
+    #[test]
+    fn durations_that_add_up_to_too_much_are_refused_with_the_line() {
+        let line = " 0)   9223372036854775.807 us | f();\n";
+        assert!(FunctionGraph::read(&line.repeat(2)).is_ok());
+        let error = FunctionGraph::read(&line.repeat(3)).unwrap_err();
+        assert_eq!(error.line, 3);
+        assert!(error.problem.contains("584 years"), "{error}");
+    }
 
     #[test]
     fn time_is_the_functions_own_or_its_callees() {

@@ -15,6 +15,16 @@ pub enum GraphEvent {
     Leaf(String, Nanos),
 }
 
+impl GraphEvent {
+    /// The time that the line has; an entry has none.
+    pub(super) const fn duration(&self) -> Nanos {
+        match self {
+            Self::Entry(_) => Nanos(0),
+            Self::Return(time) | Self::Leaf(_, time) => *time,
+        }
+    }
+}
+
 /// A line with its CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphLine {
