@@ -40,10 +40,7 @@ impl Runs {
             skipped: Vec::new(),
             folder,
         };
-        let sample = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../render/tests/data/sample-bill.json"
-        );
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bill.json");
         let trace = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../traces/tests/data/xentrace-all.bin"

@@ -65,6 +65,18 @@ fn check(root: &Path, case: &str) {
     );
 }
 
+/// Whether the next runs remove all leftovers. Between fork and exec, a child of another test holds this process's locks.
+fn is_swept(root: &Path) -> bool {
+    (0..500).any(|_| {
+        drop(Cache::open_at(root, &Stop::new()).unwrap());
+        let swept = children(&root.join(TMP)) == 0;
+        if !swept {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        swept
+    })
+}
+
 /// On a disk the steps that sync take most of the test's time.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
@@ -88,7 +100,7 @@ fn every_step_can_fail_and_every_step_can_be_the_last() {
                 assert!(!text.is_empty(), "{case}");
             }
             run(folder.path()).unwrap_or_else(|error| panic!("{case}: the next run: {error}"));
-            assert_eq!(children(&folder.path().join(TMP)), 0, "{case}: left behind");
+            assert!(is_swept(folder.path()), "{case}: left behind");
         }
     }
     println!(
