@@ -1,8 +1,8 @@
 //! Child processes that cannot outlive their purpose.
 //!
 //! A child and all that it starts end when the child ends, when its time is up, when a [`Stop`] is requested, when its
-//! guard is dropped, unwinding included, and where the kernel allows it ([`contain`]) also when this process is killed.
-//! A child gets a cleared environment ([`environment`]).
+//! guard is dropped, unwinding included, and where the kernel allows it (the module `contain` says how) also when this process is killed.
+//! A child gets a cleared environment (module `environment`).
 //!
 //! The kernel's signal for the death of a parent is bound to the *thread* that spawned the child (`PR_SET_PDEATHSIG`,
 //! prctl(2)): a [`Child`] must be started on a thread that lives at least as long as the child is wanted.
@@ -62,7 +62,7 @@ enum Stdout {
 
 /// A program to be run, with its arguments and surroundings.
 ///
-/// The child gets no stdin, and of this process's environment what [`environment`] lists.
+/// The child gets no stdin, and of this process's environment what the module `environment` lists.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Words before the program, each a name or path that starts the next.
