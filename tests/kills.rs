@@ -4,6 +4,8 @@
 //! `make kills N=1000 SEED=7` chooses how many and which; `make test` runs a few. A seed repeats the choice of runs and
 //! delays; where in a run a delay ends is up to the machine.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 #[path = "kills/run.rs"]
 mod run;
 #[path = "kills/surroundings.rs"]

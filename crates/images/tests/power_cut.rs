@@ -6,6 +6,8 @@
 //! control is a writer that renames without a sync: some of its files are cut short. `POWER_CUTS=100` chooses how many
 //! moments, at random delays that follow from `SEED`.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Every reader survives its seeds, recorded findings, and a few thousand changes to them. `make fuzz` tries billions.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 use std::fs;
 use std::path::Path;
 
