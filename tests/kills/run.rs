@@ -54,7 +54,7 @@ impl Runs {
             "bill demand --on live --pages 4096 --runs 2 --vcpus 1 --mechanism uffd,exit-gmem",
             false,
         );
-        runs.add("fix", "fix build xen-pv-get-and-clear --format json", true);
+        runs.add("fix", "fix build xen-pv-get-and-clear", true);
         runs
     }
 

@@ -151,7 +151,11 @@ fn cached(cache: &Path) -> BTreeMap<PathBuf, Entry> {
         if meta.is_dir() {
             folders.extend(entries(&path));
         } else {
-            let modified = (meta.mtime(), meta.mtime_nsec());
+            // The time of a manifest is that of the entry's last use.
+            let modified = match path.starts_with(cache.join("manifests")) {
+                true => (0, 0),
+                false => (meta.mtime(), meta.mtime_nsec()),
+            };
             files.insert(
                 path,
                 Entry {

@@ -91,6 +91,7 @@ impl Cache {
             .prefix(RUN_PREFIX)
             .tempdir_in(&tmp)
             .map_err(Error::io("write", &tmp))?;
+        private::close_to_others(run.path())?;
         let alive = Lock::wait(run.path(), ALIVE, stop)?;
         Ok(Self {
             root,

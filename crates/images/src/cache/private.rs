@@ -30,8 +30,12 @@ pub(super) fn create_root(root: &Path) -> Result<(), Error> {
     let mut folders = fs::DirBuilder::new();
     let made = folders.recursive(true).mode(PRIVATE.bits()).create(root);
     made.map_err(Error::io("create", root))?;
-    // The umask may have taken rights of the user's own.
-    rustix::fs::chmod(root, PRIVATE).map_err(|errno| Error::io("create", root)(errno.into()))
+    close_to_others(root)
+}
+
+/// Gives a folder its mode, of which the umask may have taken rights, also the user's own.
+pub(super) fn close_to_others(folder: &Path) -> Result<(), Error> {
+    rustix::fs::chmod(folder, PRIVATE).map_err(|errno| Error::io("create", folder)(errno.into()))
 }
 
 /// Opens a folder below the root, which may be the root itself; `None` where there is none.
