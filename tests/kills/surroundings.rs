@@ -133,13 +133,13 @@ impl<'a> State<'a> {
     }
 }
 
-/// Every file of a cache but locks and what is in the making.
+/// Every file of a cache but locks, what is in the making, and the folder that apt works in.
 fn cached(cache: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut files = BTreeMap::new();
     let mut folders: Vec<PathBuf> = entries(cache)
         .into_iter()
         .filter(|path| {
-            !["tmp", "locks", "logs"]
+            !["tmp", "locks", "logs", "apt"]
                 .iter()
                 .any(|name| path.ends_with(name))
         })
