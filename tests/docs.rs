@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pagetoll_bill::Route;
+use pagetoll_test_support::skipped_test;
 
 use page::Page;
 use snippet::{Setting, Snippet};
@@ -81,11 +82,11 @@ fn trial(snippet: Snippet, reports_skips: bool) -> Trial {
     };
     let ignored = snippet.is_long || reason.is_some();
     if let (Some(reason), false, true) = (&reason, snippet.is_long, reports_skips) {
-        eprintln!("skipped: {name}: {reason}");
+        skipped_test(&name, reason);
     }
     let run = move || match &reason {
         Some(reason) => {
-            eprintln!("skipped: {}: {reason}", snippet.name());
+            skipped_test(&snippet.name(), reason);
             Ok(())
         }
         None => snippet.run(),

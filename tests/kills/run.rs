@@ -11,6 +11,17 @@ use serde_json::Value;
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// What a run does when it is left alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It ends with counted or modelled figures, the same to the digit each time.
+    Repeats,
+    /// It ends with measured figures.
+    Varies,
+    /// It takes many minutes: it is never left alone, and has a cache to itself.
+    TooFar,
+}
+
 /// A command, and what it leaves when it ends by itself.
 pub(crate) struct Run {
     pub(crate) name: &'static str,
@@ -20,8 +31,7 @@ pub(crate) struct Run {
     temporary: PathBuf,
     /// How long it took, at most [`LONGEST`].
     pub(crate) length: Duration,
-    /// Whether its figures are counted or modelled, so that they repeat to the digit.
-    repeats: bool,
+    ending: Ending,
 }
 
 /// All runs that this machine can do.
@@ -45,21 +55,29 @@ impl Runs {
             env!("CARGO_MANIFEST_DIR"),
             "/../traces/tests/data/xentrace-all.bin"
         );
-        runs.add("sim", "bill unmap --on sim --pages 65536", true);
-        runs.add("read", &format!("report {sample} --format json"), true);
-        runs.add("trace", &format!("trace {trace} --format json"), true);
-        runs.add("lab", "bill irq --on lab", true);
+        runs.add("sim", "bill unmap --on sim --pages 65536", Ending::Repeats);
+        runs.add(
+            "read",
+            &format!("report {sample} --format json"),
+            Ending::Repeats,
+        );
+        runs.add(
+            "trace",
+            &format!("trace {trace} --format json"),
+            Ending::Repeats,
+        );
+        runs.add("lab", "bill irq --on lab", Ending::Repeats);
         runs.add(
             "live",
             "bill demand --on live --pages 4096 --runs 2 --vcpus 1 --mechanism uffd,exit-gmem",
-            false,
+            Ending::Varies,
         );
-        runs.add("fix", "fix build xen-pv-get-and-clear", true);
+        runs.add("fix", "fix build xen-pv-get-and-clear", Ending::TooFar);
         runs
     }
 
-    /// Runs it once; one that cannot be done here is skipped. A fix is not built whole: that takes many minutes.
-    fn add(&mut self, name: &'static str, arguments: &str, repeats: bool) {
+    /// Runs it once; one that cannot be done here is skipped.
+    fn add(&mut self, name: &'static str, arguments: &str, ending: Ending) {
         let [cache, temporary] = ["cache", "tmp"].map(|folder| self.folder.path().join(folder));
         fs::create_dir_all(&temporary).unwrap();
         let shared = std::env::var_os("PAGETOLL_CACHE").map(PathBuf::from);
@@ -68,16 +86,15 @@ impl Runs {
             name,
             arguments: arguments.split(' ').map(str::to_owned).collect(),
             output: self.folder.path().join(format!("{name}.json")),
-            cache: if name == "fix" {
-                cache
-            } else {
-                shared.unwrap_or_else(below_target)
+            cache: match ending {
+                Ending::TooFar => cache,
+                _ => shared.unwrap_or_else(below_target),
             },
             temporary,
             length: LONGEST,
-            repeats,
+            ending,
         };
-        if name != "fix" {
+        if ending != Ending::TooFar {
             let began = Instant::now();
             match run.finish() {
                 Ok(()) => run.length = began.elapsed().min(LONGEST),
@@ -152,8 +169,8 @@ impl Run {
 
     /// Runs once more: it must succeed, with the same figures where figures repeat.
     pub(crate) fn differs_from(&self, before: &Option<Value>) -> Vec<String> {
-        if self.name == "fix" {
-            // A build takes many minutes; this uses the same cache, and sweeps it.
+        if self.ending == Ending::TooFar {
+            // This uses the same cache, and sweeps it.
             let mut next = self.command_of(&["cache", "clean", "--kind", "logs"]);
             return match next.status() {
                 Ok(status) if status.success() => Vec::new(),
@@ -162,7 +179,7 @@ impl Run {
         }
         match self.finish() {
             Err(error) => vec![format!("the next run failed: {error}")],
-            Ok(()) if self.repeats && self.figures() != *before => {
+            Ok(()) if self.ending == Ending::Repeats && self.figures() != *before => {
                 vec!["the next run has other figures".to_owned()]
             }
             Ok(()) => Vec::new(),

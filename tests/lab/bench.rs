@@ -120,16 +120,21 @@ pub(crate) fn must_succeed(mut command: Command) -> Result<Output, Failed> {
     }
 }
 
-/// Processes that work in a folder: QEMU works in its boot's, which lies in the cache.
+/// The names of processes that work in a folder: QEMU works in its boot's, which lies in the cache.
 pub(crate) fn processes_below(folder: &Path) -> Vec<String> {
+    let names = read_of_processes_below(folder, "comm");
+    names.map(|name| name.trim().to_owned()).collect()
+}
+
+/// A file of /proc/PID of each process that works in a folder.
+pub(crate) fn read_of_processes_below(folder: &Path, file: &str) -> impl Iterator<Item = String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let below = processes.filter(|process| {
-        fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
-    });
-    below
-        .filter_map(|process| fs::read_to_string(process.path().join("comm")).ok())
-        .map(|name| name.trim().to_owned())
-        .collect()
+    let below = processes
+        .map(|process| process.path())
+        .filter(move |process| {
+            fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+        });
+    below.filter_map(move |process| fs::read_to_string(process.join(file)).ok())
 }
 
 /// Waits until `done`; an error says what was waited for.

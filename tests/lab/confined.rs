@@ -10,21 +10,15 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use pagetoll_test_support::skipped_test;
 
-use crate::bench::{Bench, ensure, nothing_is_left};
+use crate::bench::{Bench, ensure, nothing_is_left, read_of_processes_below};
 
 /// The most memory and disk that such a guest may cost.
 const MOST_BYTES: u64 = 100_000_000;
 
 /// `/proc/PID/status` of every QEMU that works in a folder.
-fn statuses(folder: &Path) -> Vec<String> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let below = processes.map(|process| process.path()).filter(|process| {
-        let is_qemu = fs::read_to_string(process.join("comm")).is_ok_and(|c| c.starts_with("qemu"));
-        is_qemu && fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
-    });
-    below
-        .filter_map(|process| fs::read_to_string(process.join("status")).ok())
-        .collect()
+fn statuses(folder: &Path) -> impl Iterator<Item = String> {
+    read_of_processes_below(folder, "status")
+        .filter(|status| field(status, "Name").starts_with("qemu"))
 }
 
 fn field(status: &str, name: &str) -> String {

@@ -60,7 +60,7 @@ pub(crate) struct Plan<'a> {
     surroundings: Surroundings<'a>,
     source: Source,
     changes: Changes,
-    compiler: String,
+    compiler: &'static str,
 }
 
 /// Builds a kernel unless it is in the cache.
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
     /// Everything that makes two kernels differ.
     fn key(&self, changes: &Changes) -> String {
         let config = config::trimmed(&self.source.config, WANTED);
-        let inputs = [&self.source.content, &config, &self.compiler, RECIPE];
+        let inputs = [&self.source.content, &config, self.compiler, RECIPE];
         sha256_of(format!("{inputs:?} {changes:?}").as_bytes())
     }
 

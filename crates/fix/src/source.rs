@@ -28,8 +28,8 @@ const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SOURCE_ROOM: u64 = 2200 << 20;
 /// Debian's configuration for ordinary machines.
 const CONFIG: &str = "config.amd64_none_amd64.xz";
-/// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its `.git/config` names is run:
-/// of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
+/// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its
+/// `.git/config` names is run: of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
 const UNCONFIGURED: [&str; 11] = [
     "--no-pager",
     "-c",

@@ -192,9 +192,8 @@ impl Cache {
     /// # Errors
     /// [`Error::Io`] or [`Error::NoSpace`].
     pub fn publish(&self, made: &Path, name: &str) -> Result<Entry, Error> {
-        let (place, record) = (self.path(name), self.root.join(MANIFESTS).join(flat(name)));
-        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
-        private::create(&self.root, parent)?;
+        let (place, record) = (self.path(name), record_of(&self.root, name));
+        private::create(&self.root, folder_of(name))?;
         let (manifest, old) = (self.scratch(), self.scratch());
         let holds = Manifest::of(made)?;
         disk::write(manifest.path(), &sealed::seal(&json(&holds)?))?;
@@ -223,8 +222,7 @@ impl Cache {
     /// [`Error::Io`] or [`Error::NoSpace`].
     pub fn record(&self, name: &str, text: &[u8]) -> Result<(), Error> {
         let (place, scratch) = (self.path(name), self.scratch());
-        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
-        private::create(&self.root, parent)?;
+        private::create(&self.root, folder_of(name))?;
         disk::write(scratch.path(), &sealed::seal(text))?;
         disk::rename(scratch.path(), &place)?;
         place.parent().map_or(Ok(()), disk::sync)
@@ -235,12 +233,10 @@ impl Cache {
     /// # Errors
     /// [`Error::Environment`] when others can write to its folder; [`Error::Io`].
     pub fn recorded(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let path = Path::new(name);
-        let Some(folder) = private::open(&self.root, path.parent().unwrap_or(Path::new("")))?
-        else {
+        let Some(folder) = private::open(&self.root, folder_of(name))? else {
             return Ok(None);
         };
-        let file = path.file_name().unwrap_or_default();
+        let file = Path::new(name).file_name().unwrap_or_default();
         let text = sealed::read(&folder, file.as_ref(), &self.path(name))?;
         Ok(text.map(|(_, text)| text))
     }
@@ -287,6 +283,16 @@ impl Cache {
 /// The name of an entry as the name of one file.
 fn flat(name: &str) -> String {
     name.replace('/', "%")
+}
+
+/// Where the manifest of an entry is.
+fn record_of(root: &Path, name: &str) -> PathBuf {
+    root.join(MANIFESTS).join(flat(name))
+}
+
+/// The folder of an entry, below the root.
+fn folder_of(name: &str) -> &Path {
+    Path::new(name).parent().unwrap_or(Path::new(""))
 }
 
 fn json(manifest: &Manifest) -> Result<Vec<u8>, Error> {

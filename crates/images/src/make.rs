@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,16 +56,21 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The versions of compiler and linker that the search path leads to, as part of the key of what they make.
+/// The versions of compiler and linker that the search path leads to, as part of the key of what they make. Asked once.
 ///
 /// # Errors
 /// One of them is missing or fails.
-pub fn compiler(stop: &Stop) -> Result<String, Error> {
+pub fn compiler(stop: &Stop) -> Result<&'static str, Error> {
+    static HERE: OnceLock<String> = OnceLock::new();
+    if let Some(versions) = HERE.get() {
+        return Ok(versions);
+    }
     let version = |tool: Tool| {
         let ask = Run::new(tool.program()).arg("--version");
         run_to_end(&ask, VERSION_LIMIT, stop).map(|output| output.text())
     };
-    Ok(version(Tool::Gcc)? + &version(Tool::Ld)?)
+    let versions = version(Tool::Gcc)? + &version(Tool::Ld)?;
+    Ok(HERE.get_or_init(|| versions))
 }
 
 /// `make` with so many jobs, without the options of a make that pagetoll was called from.

@@ -1,7 +1,8 @@
 //! Child processes that cannot outlive their purpose.
 //!
 //! A child and all that it starts end when the child ends, when its time is up, when a [`Stop`] is requested, when its
-//! guard is dropped, unwinding included, and where the kernel allows it (the module `contain` says how) also when this process is killed.
+//! guard is dropped, unwinding included, and where the kernel allows it (the module `contain` says how) also when this
+//! process is killed.
 //! A child gets a cleared environment (module `environment`).
 //!
 //! The kernel's signal for the death of a parent is bound to the *thread* that spawned the child (`PR_SET_PDEATHSIG`,

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 use lzma_rust2::{LzmaReader, XzReader};
+use pagetoll_backend::input::{self, Unreadable};
 
 /// The memory that an lzma or xz stream may ask for, in KiB. Linux's scripts/xz_wrap.sh asks for 128 MiB.
 const MEMORY_KIB: u32 = (1 << 20) + 1024;
@@ -42,28 +43,23 @@ pub(crate) fn lz4(bytes: &[u8], limit: u64) -> io::Result<Vec<u8>> {
         unpacked.extend(
             lz4_flex::block::decompress(block, LZ4_LEGACY_BLOCK).map_err(io::Error::other)?,
         );
-        check(unpacked.len(), limit)?;
+        if !u64::try_from(unpacked.len()).is_ok_and(|size| size <= limit) {
+            return Err(too_large(limit));
+        }
         rest = &blocks[size..];
     }
     Ok(unpacked)
 }
 
 fn all_of(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let size = reader
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut unpacked)?;
-    check(size, limit)?;
-    Ok(unpacked)
+    input::read_all(reader, limit).map_err(|error| match error {
+        Unreadable::Io(error) => error,
+        _ => too_large(limit),
+    })
 }
 
-fn check(size: usize, limit: u64) -> io::Result<()> {
-    match u64::try_from(size) {
-        Ok(size) if size <= limit => Ok(()),
-        _ => Err(io::Error::other(format!(
-            "it unpacks to more than {limit} bytes"
-        ))),
-    }
+fn too_large(limit: u64) -> io::Error {
+    io::Error::other(format!("it unpacks to more than {limit} bytes"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Reader {
 }
 
 /// All of them.
-pub const ALL: [Reader; 12] = [
+pub static ALL: [Reader; 12] = [
     reader("trace", Shape::Bytes, seeds::traces, text::trace),
     reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
     reader(
@@ -69,8 +69,7 @@ impl Reader {
     /// The reader of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        static READERS: [Reader; ALL.len()] = ALL;
-        READERS.iter().find(|reader| reader.name == name)
+        ALL.iter().find(|reader| reader.name == name)
     }
 
     /// Valid files.

@@ -55,6 +55,18 @@ fn readers_have_different_names() {
     }
 }
 
+#[test]
+fn every_reader_is_fuzzed() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/run");
+    let script = fs::read_to_string(run).unwrap();
+    let all = script
+        .lines()
+        .find_map(|line| line.split_once("|| set -- "));
+    let names: Vec<_> = all.unwrap().1.split(' ').collect();
+    assert!(ALL.iter().all(|reader| names.contains(&reader.name)));
+    assert_eq!(names.len(), ALL.len());
+}
+
 macro_rules! readers {
     ($($test:ident = $name:literal;)*) => {
         $(#[test]

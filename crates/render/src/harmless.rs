@@ -16,10 +16,9 @@ pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         if c != '\n' && deceives(c) {
-            let units = c.encode_utf16(&mut [0; 2]).to_vec();
-            units
-                .iter()
-                .for_each(|unit| text += &format!("\\u{unit:04x}"));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text += &format!("\\u{unit:04x}");
+            }
         } else {
             text.push(c);
         }

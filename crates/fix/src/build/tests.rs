@@ -78,7 +78,7 @@ impl Fixture {
                 packages: Vec::new(),
             },
             changes: changes(&[("mm/a.c", text)]),
-            compiler: "cc".into(),
+            compiler: "cc",
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use rustix::fs::FlockOperation;
 
 use super::manifest::{self, Difference, Manifest};
-use super::{MANIFESTS, disk, flat, private, sealed};
+use super::{MANIFESTS, disk, flat, folder_of, private, record_of, sealed};
 use crate::error::Error;
 
 /// A file or folder: an entry of the cache, or the user's own.
@@ -63,14 +63,13 @@ impl Entry {
     /// The same to be looked at: its time of use stays.
     pub(super) fn open_unused(root: &Path, name: &str) -> Result<Option<Self>, Error> {
         let place = root.join(name);
-        let parent = Path::new(name).parent().unwrap_or(Path::new(""));
-        let folder = private::open(root, parent)?;
+        let folder = private::open(root, folder_of(name))?;
         let records = private::open(root, Path::new(MANIFESTS))?;
         let (Some(_), Some(records), true) = (folder, records, place.symlink_metadata().is_ok())
         else {
             return Ok(None);
         };
-        let record = root.join(MANIFESTS).join(flat(name));
+        let record = record_of(root, name);
         let Some((in_use, text)) = sealed::read(&records, flat(name).as_ref(), &record)? else {
             return Ok(None);
         };
@@ -111,8 +110,8 @@ impl Entry {
         }
     }
 
-    /// A plain file of it, by its path below it or by its whole path, unchanged since the entry was made. That there is no such file,
-    /// and never was one, is left to the reader to find out.
+    /// A plain file of it, by its path below it or by its whole path, unchanged since the entry was made. That there is no
+    /// such file, and never was one, is left to the reader to find out.
     ///
     /// # Errors
     /// [`Error::Altered`] when it is not as it was made, and the entry is not used again; [`Error::Io`].

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::FlockOperation;
 
 use super::manifest::Difference;
-use super::{Cache, Entry, LAYOUT, LOCKS, Lock, MANIFESTS, TMP, disk, flat, private};
+use super::{Cache, Entry, LAYOUT, LOCKS, Lock, MANIFESTS, TMP, disk, flat, private, record_of};
 use crate::error::Error;
 
 /// What bears a name of its own in a cache: an entry, a record, a log, apt's lists.
@@ -108,7 +108,7 @@ fn children(root: &Path, folder: &str) -> Result<Vec<String>, Error> {
 impl Item {
     fn of(root: &Path, kind: &str, name: String) -> Result<Self, Error> {
         let path = root.join(&name);
-        let record = fs::symlink_metadata(root.join(MANIFESTS).join(flat(&name)));
+        let record = fs::symlink_metadata(record_of(root, &name));
         let own = fs::symlink_metadata(&path).map_err(Error::io("read", &path))?;
         let written = record.as_ref().unwrap_or(&own).modified();
         Ok(Self {
@@ -146,7 +146,7 @@ fn size(path: &Path) -> std::io::Result<u64> {
 pub fn verify(root: &Path, item: &Item) -> Result<Verified, Error> {
     let Some(entry) = Entry::open_unused(root, &item.name)? else {
         return Ok(match item.recorded {
-            true => Verified::Differs(root.join(MANIFESTS).join(flat(&item.name)), "is damaged"),
+            true => Verified::Differs(record_of(root, &item.name), "is damaged"),
             false => Verified::Unrecorded,
         });
     };
@@ -194,8 +194,7 @@ impl Cache {
         let Some(making) = making else {
             return Ok(None);
         };
-        let record = self.root.join(MANIFESTS).join(flat(name));
-        let Ok(file) = fs::File::open(record) else {
+        let Ok(file) = fs::File::open(record_of(&self.root, name)) else {
             return Ok(Some(vec![making]));
         };
         let using = Lock::of(file, FlockOperation::NonBlockingLockExclusive)?;
@@ -203,7 +202,7 @@ impl Cache {
     }
 
     fn remove(&self, name: &str) {
-        disk::remove(&self.root.join(MANIFESTS).join(flat(name)));
+        disk::remove(&record_of(&self.root, name));
         disk::remove(&self.path(name));
     }
 }

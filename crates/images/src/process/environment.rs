@@ -1,4 +1,4 @@
-//! What a child sees of this process's environment: little, so that a build is the same whoever runs it.
+//! What a child sees of this process's environment: little, so that users get the same build.
 
 use std::env;
 use std::ffi::OsString;

@@ -51,7 +51,7 @@ fn await_sleepers(time: &str, count: usize) {
     }
 }
 
-/// One sleeps in the group, one is the child of nobody alive and leads a session of its own.
+/// One sleeps in the group, one is an orphan that leads a session of its own.
 fn escaping(time: &str, and_then: &str) -> Run {
     shell(&format!(
         "sleep {time} & setsid --fork sleep {time}; {and_then}"

@@ -4,7 +4,7 @@
 //! copies, and write three files; it can make none, so that nothing there leads elsewhere.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ use crate::vm::user::User;
 
 /// How much of a console is kept: its end. A normal boot writes 30 KiB.
 const KEPT: u64 = 1 << 20;
+
+/// Of files that QEMU reads.
+const READABLE: u32 = 0o444;
 
 /// A boot's folder, removed when it is dropped.
 #[derive(Debug)]
@@ -46,14 +49,13 @@ impl Folder {
             file.map(put).transpose()?;
         }
         let initramfs = folder.path(machine::INITRAMFS);
-        File::create(&initramfs)
-            .and_then(|mut file| file.write_all(boot.initramfs))
-            .map_err(Error::io("write", &initramfs))?;
+        fs::write(&initramfs, boot.initramfs).map_err(Error::io("write", &initramfs))?;
+        set_mode(&initramfs, READABLE)?;
         for name in [CONSOLE, SHARED, FLUSHES] {
-            File::create(folder.path(name)).map_err(Error::io("write", folder.path(name)))?;
+            folder.make_writable(name, user)?;
         }
-        if let Some(user) = user {
-            folder.hand_over(user)?;
+        if user.is_some() {
+            set_mode(folder.place(), 0o711)?;
         }
         Ok(folder)
     }
@@ -72,36 +74,22 @@ impl Folder {
     fn put(&self, name: &str, file: &Path, user: Option<User>) -> Result<(), Error> {
         let place = self.path(name);
         if user.is_some() {
-            let copied = fs::copy(file, &place).map(drop);
-            return copied.map_err(Error::io("copy", file));
+            fs::copy(file, &place).map_err(Error::io("copy", file))?;
+            return set_mode(&place, READABLE);
         }
         let target = fs::canonicalize(file).map_err(Error::io("read", file))?;
         symlink(target, &place).map_err(Error::io("write", &place))
     }
 
-    fn hand_over(&self, user: User) -> Result<(), Error> {
-        let set = |path: &Path, mode| {
-            fs::set_permissions(path, Permissions::from_mode(mode))
-                .map_err(Error::io("set permissions of", path))
-        };
-        for name in [
-            machine::XEN,
-            machine::LINUX,
-            machine::COUNTER,
-            machine::INITRAMFS,
-        ] {
-            let path = self.path(name);
-            if path.exists() {
-                set(&path, 0o444)?;
-            }
-        }
-        for name in [CONSOLE, SHARED, FLUSHES] {
-            let path = self.path(name);
+    /// Makes an empty file that QEMU writes.
+    fn make_writable(&self, name: &str, user: Option<User>) -> Result<(), Error> {
+        let path = self.path(name);
+        File::create(&path).map_err(Error::io("write", &path))?;
+        if let Some(user) = user {
             let number = Some(user.number());
             chown(&path, number, number).map_err(Error::io("change the owner of", &path))?;
-            set(&path, 0o600)?;
         }
-        set(self.place(), 0o711)
+        set_mode(&path, 0o600)
     }
 
     /// Copies the end of the console to `place`; returns where it is.
@@ -115,6 +103,11 @@ impl Folder {
         copied.map_err(Error::io("write", &log))?;
         Ok(log)
     }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(Error::io("set permissions of", path))
 }
 
 /// The end of a file, with a line that says what is left out.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_images::Error;
+use pagetoll_images::error::{Error, Outcome};
 use pagetoll_images::process::{Run, run_to_end};
 
 /// The users that systemd gives to services for as long as they run, hence of no account (`DynamicUser=`,
@@ -18,7 +18,7 @@ const FREE_FOR_SERVICES: Range<u32> = 61184..65520;
 /// The limit of a query. Assumed: a directory service answers sooner.
 const LIMIT: Duration = Duration::from_secs(10);
 /// What getent(1) exits with for a user that does not exist.
-const NO_SUCH_KEY: &str = "exited with code 2";
+const NO_SUCH_KEY: i32 = 2;
 
 /// The number of a user, and of the group of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,8 @@ fn has_no_account(user: u32, stop: &Stop) -> Result<bool, Error> {
     for database in ["passwd", "group"] {
         let ask = Run::new("getent").arg(database).arg(user.to_string());
         match run_to_end(&ask, LIMIT, stop) {
-            Err(Error::Process(error)) if error.outcome.to_string() == NO_SUCH_KEY => {}
+            Err(Error::Process(error)) if matches!(error.outcome, Outcome::Exited(NO_SUCH_KEY)) => {
+            }
             Err(Error::Stopped) => return Err(Error::Stopped),
             _ => return Ok(false),
         }
