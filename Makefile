@@ -3,6 +3,7 @@
 # make test-docs    runs the long commands of README.md and docs/ as written: hours
 # make check-fixes  builds the patched kernels and proves each fix: three quarters of an hour on two CPUs
 # make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
+# make faults       lets system calls of 1000 runs fail (N=1000 SEED=1)
 # make kills        kills 1000 runs at random moments (N=1000 SEED=1)
 # make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make conformance  compares the simulated Xen with the real one
@@ -17,7 +18,7 @@ BYTES = 1000000000
 READER =
 FIXES = xen-pv-get-and-clear xen-pv-get-and-clear@7.3 kvm-exit-on-missing
 
-.PHONY: bill check-fixes fuzz kills power-cuts test test-docs conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes faults fuzz kills power-cuts test test-docs conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -42,7 +43,10 @@ fuzz: toolchain
 
 # Optimised, so that runs are at work and not at their start.
 kills: setup
-	KILLS=$(or $(N),1000) SEED=$(SEED) cargo test --release -p pagetoll --test kills
+	KILLS=$(or $(N),1000) FAULTS=0 SEED=$(SEED) cargo test --release -p pagetoll --test harm
+
+faults: setup
+	KILLS=0 FAULTS=$(or $(N),1000) SEED=$(SEED) cargo test --release -p pagetoll --test harm
 
 power-cuts: toolchain
 	POWER_CUTS=$(or $(N),100) SEED=$(SEED) cargo test -p pagetoll-images --test power_cut -- --nocapture

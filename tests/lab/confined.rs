@@ -126,13 +126,13 @@ pub(crate) fn flood(bench: &Bench) -> Result<(), Failed> {
             .unwrap_or(0);
         kib * 1024
     };
-    while consoles(&tmp) == 0 && child.try_wait()?.is_none() {
+    while largest_console(&tmp) == 0 && child.try_wait()?.is_none() {
         thread::sleep(Duration::from_millis(5));
     }
     let before = memory();
     let (mut disk, mut most) = (0, before);
     while child.try_wait()?.is_none() {
-        disk = disk.max(consoles(&tmp));
+        disk = disk.max(largest_console(&tmp));
         most = most.max(memory());
         thread::sleep(Duration::from_millis(5));
     }
@@ -152,18 +152,18 @@ pub(crate) fn flood(bench: &Bench) -> Result<(), Failed> {
     nothing_is_left(&bench.cache)
 }
 
-/// The size of the consoles of all boots at work.
-fn consoles(tmp: &Path) -> u64 {
-    let mut size = 0;
+/// The size of the largest console of the boots at work.
+fn largest_console(tmp: &Path) -> u64 {
+    let mut largest = 0;
     let mut folders = vec![tmp.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(meta) if meta.is_dir() => folders.push(entry.path()),
-                Ok(meta) if entry.file_name() == "console.log" => size += meta.len(),
+                Ok(meta) if entry.file_name() == "console.log" => largest = largest.max(meta.len()),
                 _ => {}
             }
         }
     }
-    size
+    largest
 }

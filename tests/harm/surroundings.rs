@@ -1,4 +1,4 @@
-//! What a killed run could leave or spoil: processes, files, cache entries, hugepages, mounts.
+//! What a run that came to harm could leave or spoil: processes, files, cache entries, hugepages, mounts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,16 +14,16 @@ use crate::run::{Run, entries};
 /// How long killed processes may take to disappear on a busy machine.
 const VANISH: Duration = Duration::from_secs(5);
 
-/// What was wrong, with the kill after which it was seen.
+/// What was wrong, with the number of the attempt after which it was seen.
 #[derive(Default)]
 pub(crate) struct Violations(Vec<String>);
 
 impl Violations {
-    pub(crate) fn add(&mut self, kill: u64, run: &str, found: Vec<String>) {
+    pub(crate) fn add(&mut self, number: u64, run: &str, found: impl IntoIterator<Item = String>) {
         self.0.extend(
             found
                 .into_iter()
-                .map(|text| format!("kill {kill}, {run}: {text}")),
+                .map(|text| format!("{number}, {run}: {text}")),
         );
     }
 
@@ -79,7 +79,7 @@ fn children() -> Vec<String> {
         .collect()
 }
 
-/// What must be the same after a kill.
+/// What must be the same afterwards.
 pub(crate) struct State<'a> {
     run: &'a Run,
     entries: BTreeMap<PathBuf, Entry>,

@@ -1,13 +1,13 @@
-//! The runs that are killed: each a command that writes a bill over an older one.
+//! The runs that harm is done to: each a command that writes a bill over an older one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
 
@@ -32,6 +32,8 @@ pub(crate) struct Run {
     /// How long it took, at most [`LONGEST`].
     pub(crate) length: Duration,
     ending: Ending,
+    /// The rows of its first bill.
+    figures: Option<Value>,
 }
 
 /// All runs that this machine can do.
@@ -93,11 +95,15 @@ impl Runs {
             temporary,
             length: LONGEST,
             ending,
+            figures: None,
         };
-        if ending != Ending::TooFar {
+        if run.ends() {
             let began = Instant::now();
             match run.finish() {
-                Ok(()) => run.length = began.elapsed().min(LONGEST),
+                Ok(()) => {
+                    run.length = began.elapsed().min(LONGEST);
+                    run.figures = run.last_figures();
+                }
                 Err(reason) => return self.skipped.push(format!("{name}: {reason}")),
             }
         }
@@ -120,24 +126,33 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Run {
-    fn command(&self) -> Command {
-        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
-        let mut command = self.command_of(&arguments);
+    pub(crate) fn command(&self) -> Command {
+        self.with_arguments(Command::new(PAGETOLL))
+    }
+
+    /// As the arguments of another program, which gets its own options first.
+    pub(crate) fn below(&self, program: &str, options: impl FnOnce(&mut Command)) -> Command {
+        let mut command = Command::new(program);
+        options(&mut command);
+        command.arg(PAGETOLL);
+        self.with_arguments(command)
+    }
+
+    fn with_arguments(&self, mut command: Command) -> Command {
+        command.args(&self.arguments);
         if self.arguments.first().is_some_and(|word| word == "bill") {
             command.arg("--output").arg(&self.output);
         }
+        self.in_place(&mut command);
         command
     }
 
-    fn command_of(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
+    fn in_place(&self, command: &mut Command) {
         command
-            .args(arguments)
             .env("PAGETOLL_CACHE", &self.cache)
             .env("TMPDIR", &self.temporary)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        command
     }
 
     /// Runs to the end.
@@ -151,38 +166,37 @@ impl Run {
         }
     }
 
-    /// Starts it and kills it after a delay. Whether it was still at work then.
-    pub(crate) fn killed_after(&self, delay: Duration) -> bool {
-        let mut child = self.command().stderr(Stdio::null()).spawn().unwrap();
-        thread::sleep(delay);
-        let at_work = child.try_wait().unwrap().is_none();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        at_work
+    /// Whether it ever ends by itself.
+    pub(crate) fn ends(&self) -> bool {
+        self.ending != Ending::TooFar
     }
 
     /// The rows of its last bill.
-    pub(crate) fn figures(&self) -> Option<Value> {
+    fn last_figures(&self) -> Option<Value> {
         let bill: Value = serde_json::from_slice(&fs::read(&self.output).ok()?).ok()?;
         bill.get("rows").cloned()
     }
 
+    /// Whether the figures of its last bill are not those of its first, where figures repeat.
+    pub(crate) fn other_figures(&self) -> Option<String> {
+        let other = self.ending == Ending::Repeats && self.last_figures() != self.figures;
+        other.then(|| "its figures are others".to_owned())
+    }
+
     /// Runs once more: it must succeed, with the same figures where figures repeat.
-    pub(crate) fn differs_from(&self, before: &Option<Value>) -> Vec<String> {
-        if self.ending == Ending::TooFar {
+    pub(crate) fn differs(&self) -> Option<String> {
+        if !self.ends() {
             // This uses the same cache, and sweeps it.
-            let mut next = self.command_of(&["cache", "clean", "--kind", "logs"]);
+            let mut next = Command::new(PAGETOLL);
+            self.in_place(next.args(["cache", "clean", "--kind", "logs"]));
             return match next.status() {
-                Ok(status) if status.success() => Vec::new(),
-                other => vec![format!("the cache cannot be used: {other:?}")],
+                Ok(status) if status.success() => None,
+                other => Some(format!("the cache cannot be used: {other:?}")),
             };
         }
         match self.finish() {
-            Err(error) => vec![format!("the next run failed: {error}")],
-            Ok(()) if self.ending == Ending::Repeats && self.figures() != *before => {
-                vec!["the next run has other figures".to_owned()]
-            }
-            Ok(()) => Vec::new(),
+            Err(error) => Some(format!("the next run failed: {error}")),
+            Ok(()) => self.other_figures(),
         }
     }
 }
