@@ -24,8 +24,9 @@ use attempts::Attempts;
 use run::Runs;
 use surroundings::{Violations, become_subreaper};
 
-/// What `make test` does of each.
-const FEW: u64 = 12;
+/// What `make test` does: half a minute of each.
+const FEW_KILLS: u64 = 12;
+const FEW_FAULTS: u64 = 6;
 
 fn main() -> ExitCode {
     // `cargo test FILTER` passes its filter to every test program.
@@ -35,14 +36,14 @@ fn main() -> ExitCode {
     }
     become_subreaper();
     let runs = Runs::new();
-    let attempts = |name, variable| Attempts {
+    let attempts = |name, variable, few| Attempts {
         name,
-        times: number(variable, FEW),
+        times: number(variable, few),
         seed: number("SEED", 1),
     };
     let found = [
-        attempts("kills", "KILLS").make(&runs.all, &runs, kills::kill),
-        faults::fail_each(&attempts("faults", "FAULTS"), &runs),
+        attempts("kills", "KILLS", FEW_KILLS).make(&runs.all, &runs, kills::kill),
+        faults::fail_each(&attempts("faults", "FAULTS", FEW_FAULTS), &runs),
     ];
     let failed = found.iter().filter(|found| !found.is_empty()).count();
     for violation in found.iter().flat_map(Violations::iter) {

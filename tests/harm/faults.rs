@@ -50,13 +50,15 @@ pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
         skipped_test(attempts.name, "strace is not installed");
         return Violations::default();
     }
-    let mut calls = HashMap::new();
-    let ending = runs.all.iter().filter(|run| run.ends());
-    attempts.make(ending, runs, |run, random| {
-        let counted = calls.entry(run.name).or_insert_with(|| Calls::of(run));
+    if attempts.times == 0 {
+        return Violations::default();
+    }
+    let ending = || runs.all.iter().filter(|run| run.ends());
+    let calls: HashMap<_, _> = ending().map(|run| (run.name, Calls::of(run))).collect();
+    attempts.make(ending(), runs, |run, random| {
         let (call, errors) = FAULTS[random.usize(..FAULTS.len())];
         let error = errors[random.usize(..errors.len())];
-        let when = random.u64(1..=counted.most(call));
+        let when = random.u64(1..=calls[run.name].most(call));
         fail(run, call, &format!("{call}:error={error}:when={when}"))
     })
 }
