@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::OnceLock;
@@ -18,6 +18,8 @@ use crate::tools::Tool;
 
 /// How long a build may take. Assumed: 5 minutes on two idle CPUs.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+/// How much of a log is held in memory: what a tree's own makefiles print has no limit.
+const READ_AT_ONCE: u64 = 8 << 20;
 /// How long a compiler may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 /// How often the log is looked at.
@@ -111,9 +113,19 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
         return Err(failure);
     }
     Ok(Err(Failed {
-        lines: last_errors(&fs::read_to_string(build.log).unwrap_or_default()),
+        lines: last_errors(&end_of(build.log).unwrap_or_default()),
         log: build.log.to_path_buf(),
     }))
+}
+
+/// The last [`READ_AT_ONCE`] bytes of a log.
+fn end_of(log: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(log)?;
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(READ_AT_ONCE)))?;
+    let mut end = Vec::new();
+    file.take(READ_AT_ONCE).read_to_end(&mut end)?;
+    Ok(String::from_utf8_lossy(&end).into_owned())
 }
 
 fn follow(
@@ -165,7 +177,7 @@ impl Tail {
         let mut fresh = Vec::new();
         let read = fs::File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset))?;
-            file.read_to_end(&mut fresh)
+            file.take(READ_AT_ONCE).read_to_end(&mut fresh)
         });
         self.offset += u64::try_from(read.unwrap_or(0)).unwrap_or(0);
         self.partial += &String::from_utf8_lossy(&fresh);
