@@ -17,7 +17,7 @@ use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::make::compiler;
 use pagetoll_images::tools;
 
-use crate::catalogue::Patch;
+use crate::catalogue::{Compile, Patch};
 use crate::config::{self, WANTED};
 use crate::error::FixError;
 use crate::make::Make;
@@ -165,10 +165,8 @@ impl<'a> Plan<'a> {
     /// Compiles a kernel and publishes it.
     fn compile(&self, changes: &Changes, name: &str) -> Result<Entry, FixError> {
         let work = self.work();
+        self.ensure_tree(&work)?;
         let consistent = work.join(CONSISTENT);
-        if !self.cache().is_private(&self.work_name())? || !consistent.exists() {
-            self.prepare(&work)?;
-        }
         // A process that is killed from here on leaves a folder that is not used again.
         let _absent = fs::remove_file(&consistent);
         let tree = work.join("tree");
@@ -184,6 +182,25 @@ impl<'a> Plan<'a> {
         Ok(kernel)
     }
 
+    /// Compiles objects of the patched tree in another configuration, and keeps nothing of it but the log.
+    pub(crate) fn compile_elsewhere(&self, other: &Compile) -> Result<(), FixError> {
+        let _working = self.lock_work()?;
+        let work = self.work();
+        self.ensure_tree(&work)?;
+        let usual = self.make(&work);
+        let make = Make {
+            arch: &other.arch,
+            output: work.join(&other.name),
+            log: usual.log.with_extension(format!("{}.log", other.name)),
+            ..usual
+        };
+        let wanted = other.config.join("\n");
+        make.configure_only(&wanted)?;
+        self.require(&make, &wanted)?;
+        make.objects(&other.objects)?;
+        Ok(remove(&make.output)?)
+    }
+
     fn changes_of(&self, files: &Changes) -> Changes {
         let of_base = self
             .changes
@@ -192,6 +209,13 @@ impl<'a> Plan<'a> {
         of_base
             .map(|(file, text)| (file.clone(), text.clone()))
             .collect()
+    }
+
+    fn ensure_tree(&self, work: &Path) -> Result<(), FixError> {
+        if self.cache().is_private(&self.work_name())? && work.join(CONSISTENT).exists() {
+            return Ok(());
+        }
+        self.prepare(work)
     }
 
     /// A fresh tree, patched and configured.
@@ -204,7 +228,15 @@ impl<'a> Plan<'a> {
         tree::write(&tree, &self.changes)?;
         let make = self.make(work);
         make.configure(&config::trimmed(&self.source.config, WANTED))?;
-        let lacking = config::lacking(&make.config()?, WANTED);
+        self.require(&make, WANTED)?;
+        let consistent = work.join(CONSISTENT);
+        fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
+        Ok(())
+    }
+
+    /// kbuild drops what another setting rules out.
+    fn require(&self, make: &Make<'_>, wanted: &str) -> Result<(), FixError> {
+        let lacking = config::lacking(&make.config()?, wanted);
         if lacking.is_empty() {
             return Ok(());
         }
@@ -217,6 +249,7 @@ impl<'a> Plan<'a> {
     fn make(&self, work: &Path) -> Make<'a> {
         let name = self.key(&self.changes);
         Make {
+            arch: "x86_64",
             tree: work.join("tree"),
             output: work.join("objects"),
             log: self.cache().path(&format!(

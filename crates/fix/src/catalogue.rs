@@ -27,6 +27,9 @@ pub struct Fix {
     /// The checks that prove it.
     #[serde(rename = "check")]
     pub checks: Vec<Check>,
+    /// Configurations that it must compile in beside the lab's.
+    #[serde(default, rename = "compile")]
+    pub compiles: Vec<Compile>,
     /// Its patches, for each series of Linux; the first is the default.
     pub series: Vec<Series>,
 }
@@ -55,6 +58,20 @@ pub struct Check {
     /// It needs two CPUs to prove anything.
     #[serde(default)]
     pub races: bool,
+}
+
+/// A small configuration, and what must compile in it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compile {
+    /// For messages, and for the log.
+    pub name: String,
+    /// As kbuild's `ARCH`.
+    pub arch: String,
+    /// What is set over `allnoconfig`: lines of a `.config`.
+    pub config: Vec<String>,
+    /// Targets of kbuild, such as `mm/memory.o`.
+    pub objects: Vec<String>,
 }
 
 /// Patches for one series of Linux.
@@ -211,6 +228,18 @@ mod tests {
                 assert_eq!(variants, controls, "{}@{}", fix.name, series.linux);
                 assert!(!fix.patches(series).is_empty());
             }
+        }
+    }
+
+    /// Only a person can certify the origin of a patch, and sign it off.
+    #[test]
+    fn no_patch_is_signed_off_and_each_says_what_assisted() {
+        let series = |fix: &'static Fix| fix.series.iter().map(move |series| fix.patches(series));
+        for patch in all().iter().flat_map(series).flatten() {
+            let message = patch.text.split("\n---\n").next().unwrap();
+            let trailer = |name: &str| message.lines().any(|line| line.starts_with(name));
+            assert!(!trailer("Signed-off-by:"), "{}", patch.file);
+            assert!(trailer("Assisted-by:"), "{}", patch.file);
         }
     }
 

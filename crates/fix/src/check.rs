@@ -89,7 +89,7 @@ enum Made {
     Broken(&'static Check, Control),
 }
 
-/// Builds the kernel and its broken variants, and runs the checks on them: as many guests at a time as this machine has
+/// Builds the kernel and its broken variants, compiles the fix in its other configurations, and runs the checks on them: as many guests at a time as this machine has
 /// CPUs for, while the next variant is built.
 ///
 /// # Errors
@@ -110,6 +110,9 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let plan = Plan::new(&order.build, surroundings)?;
     let kernel = plan.base()?.kernel;
+    for other in &fix.compiles {
+        plan.compile_elsewhere(other)?;
+    }
     let bench = Bench {
         order,
         fix,

@@ -23,7 +23,9 @@ const REPRODUCIBLE: [&str; 5] = [
 pub(crate) struct Make<'a> {
     pub(crate) tree: PathBuf,
     pub(crate) output: PathBuf,
-    /// All output of make; truncated by [`Make::configure`].
+    /// The architecture, as kbuild's `ARCH`.
+    pub(crate) arch: &'a str,
+    /// All output of make; truncated when it is configured.
     pub(crate) log: PathBuf,
     /// The source's version, for errors.
     pub(crate) release: String,
@@ -34,16 +36,34 @@ pub(crate) struct Make<'a> {
 impl Make<'_> {
     /// Writes the configuration and runs `make olddefconfig`.
     pub(crate) fn configure(&self, config: &str) -> Result<(), FixError> {
+        self.begin(".config", config)?;
+        self.run(["olddefconfig"], "configure", 10)
+    }
+
+    /// Sets nothing but this, and what it needs: `make allnoconfig`.
+    pub(crate) fn configure_only(&self, config: &str) -> Result<(), FixError> {
+        const FRAGMENT: &str = "wanted.config";
+        self.begin(FRAGMENT, config)?;
+        let wanted = format!("KCONFIG_ALLCONFIG={FRAGMENT}");
+        self.run([&wanted, "allnoconfig"], "configure", 10)
+    }
+
+    fn begin(&self, file: &str, config: &str) -> Result<(), FixError> {
         fs::create_dir_all(&self.output).map_err(Error::io("create", &self.output))?;
-        let path = self.output.join(".config");
+        let path = self.output.join(file);
         fs::write(&path, config).map_err(Error::io("write", &path))?;
-        make::begin_log(&self.log)?;
-        self.run("olddefconfig", "configure", 10)
+        Ok(make::begin_log(&self.log)?)
     }
 
     /// Compiles and links the boot image. `lines` is how many lines that makes, as far as is known.
     pub(crate) fn kernel(&self, lines: u64) -> Result<(), FixError> {
-        self.run("bzImage", "build", lines)
+        self.run(["bzImage"], "build", lines)
+    }
+
+    /// Compiles objects alone.
+    pub(crate) fn objects(&self, objects: &[String]) -> Result<(), FixError> {
+        let targets = objects.iter().map(String::as_str);
+        self.run(targets, "build", 200)
     }
 
     /// The configuration as it is now.
@@ -52,21 +72,26 @@ impl Make<'_> {
         fs::read_to_string(&path).map_err(Error::io("read", path))
     }
 
-    fn command(&self, target: &str) -> Run {
+    fn command<'t>(&self, words: impl IntoIterator<Item = &'t str>) -> Run {
         let mut output = std::ffi::OsString::from("O=");
         output.push(&self.output);
         make::command(self.jobs)
             .arg("-C")
             .arg(&self.tree)
             .arg(output)
-            .arg("ARCH=x86_64")
+            .arg(format!("ARCH={}", self.arch))
             .args(REPRODUCIBLE)
-            .arg(target)
+            .args(words)
     }
 
-    fn run(&self, target: &str, phase: &str, lines: u64) -> Result<(), FixError> {
+    fn run<'t>(
+        &self,
+        words: impl IntoIterator<Item = &'t str>,
+        phase: &str,
+        lines: u64,
+    ) -> Result<(), FixError> {
         let build = Build {
-            make: &self.command(target),
+            make: &self.command(words),
             log: &self.log,
             place: ("build a kernel in", &self.output),
             phase: (phase, lines),
