@@ -37,6 +37,7 @@ unsigned int kernel_warnings(char *first, size_t size);
  * fork: parent and child see their own writes only, one after the other and concurrently.
  * swap: pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the
  * same with a fork before the last.
+ * dontneed-swapped: MADV_DONTNEED of pages that are swapped out leaves zeroes, and no warning.
  * soft-dirty: bits after a swap, a fork and a move.
  * uffd-wp-markers: write-protection by userfaultfd outlives the entries of a shared mapping.
  * accounting: mapcounts and resident set sizes after zapping.
@@ -52,6 +53,7 @@ unsigned int kernel_warnings(char *first, size_t size);
 	check("fork-race", check_fork_race)                 \
 	check("swap", check_swap)                           \
 	check("swap-after-fork", check_swap_after_fork)     \
+	check("dontneed-swapped", check_dontneed_swapped)   \
 	check("soft-dirty", check_soft_dirty)               \
 	check("uffd-wp-markers", check_uffd_wp_markers)     \
 	check("accounting", check_accounting)
