@@ -170,6 +170,10 @@ static void run_step(const char *line)
 		step_race(word, x, n, y);
 	else if (sscanf(line, "user %63s", word) == 1)
 		step_user(word, state.pages, mark());
+	else if (!strcmp(line, "foreign-release"))
+		step_foreign_release();
+	else if (sscanf(line, "foreign %63s %u", word, &x) == 2)
+		step_foreign(word, x, state.pages, mark());
 	else if (sscanf(line, "set %63s", word) == 1)
 		step_set(word, state.pages, mark());
 	else if (sscanf(line, "repeat %63s %63s", word, other) == 2)

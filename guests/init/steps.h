@@ -25,11 +25,20 @@ void step_repeat(const char *operation, const char *mechanism, uint32_t count, u
 /* user OPERATION: what user space pays per page, without the probe. */
 void step_user(const char *operation, uint32_t pages, uint32_t mark);
 
+/* foreign OPERATION BATCH: what a privileged domain pays per page of another domain's memory. */
+void step_foreign(const char *operation, uint32_t batch, uint32_t pages, uint32_t mark);
+
+/* foreign-release: ends the other domain, and reports whether Xen has freed it. */
+void step_foreign_release(void);
+
 /* call OPERATION: what user space pays per system call or switch, without the probe. */
 void step_call(const char *operation, uint32_t count, uint32_t mark);
 
 /* conformance FILE: the probe runs the cases of a file, a result line each. */
 void step_conformance(const char *path);
+
+/* Returns right after a timer tick: the number of ticks in what follows depends on its length alone. */
+void await_tick(void);
 
 /* Marks around what is timed: lib/marks.h. */
 void mark_begin(uint32_t mark);

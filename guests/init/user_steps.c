@@ -95,11 +95,8 @@ static const struct operation {
 	{ "fork", write_pages_and_make_pipe, fork_child, end_child },
 };
 
-/*
- * Returns right after a timer tick, so that the number of ticks in an operation depends on its length alone: one tick is
- * half a percent of the shortest.
- */
-static void await_tick(void)
+/* One tick is half a percent of the shortest operation. */
+void await_tick(void)
 {
 	struct timespec then, now;
 

@@ -195,7 +195,8 @@ impl<'a> Plan<'a> {
             ..usual
         };
         let wanted = other.config.join("\n");
-        make.configure_only(&wanted)?;
+        let known = other.where_known.join("\n");
+        make.configure_only(&format!("{wanted}\n{known}\n"))?;
         self.require(&make, &wanted)?;
         make.objects(&other.objects)?;
         Ok(remove(&make.output)?)

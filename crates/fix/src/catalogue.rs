@@ -70,6 +70,9 @@ pub struct Compile {
     pub arch: String,
     /// What is set over `allnoconfig`: lines of a `.config`.
     pub config: Vec<String>,
+    /// What these need in some series, and others do not have.
+    #[serde(default)]
+    pub where_known: Vec<String>,
     /// Targets of kbuild, such as `mm/memory.o`.
     pub objects: Vec<String>,
 }

@@ -58,6 +58,10 @@ names! {
         DontneedWritten,
         /// `fork` of a process with written pages.
         Fork,
+        /// Another domain's pages are mapped, a batch at a time (`IOCTL_PRIVCMD_MMAPBATCH_V2`).
+        MapForeign,
+        /// `munmap` of another domain's pages, a batch at a time.
+        MunmapForeign,
         /// Two processes pass a byte through pipes.
         ContextSwitch,
         /// The cheapest system call.

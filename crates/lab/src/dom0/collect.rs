@@ -269,6 +269,9 @@ impl Work<'_> {
                 Report::Clear(clear) => counted.clears.push(clear.clone()),
                 Report::Repeat(repeat) => counted.repeats.push(repeat.clone()),
                 Report::User(user) => counted.users.push(user.clone()),
+                Report::Foreign(foreign) => counted.foreign.push(foreign.clone()),
+                Report::ForeignReleased(released) => counted.released = Some(*released),
+                Report::ForeignUnavailable(reason) => counted.no_foreign = Some(*reason),
                 Report::Blob(blob) => {
                     let bytes = harvest.blob(blob)?;
                     self.keep_trace(job, &bytes)?;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use pagetoll_traces::xentrace::Crossings;
 
-use crate::guest::report::{Clear, Race, Repeat, User};
+use crate::guest::report::{
+    Clear, Foreign, ForeignReleased, ForeignUnavailable, Race, Repeat, User,
+};
 use crate::vm::counter::Flushes;
 use crate::vm::machine::XenOptions;
 
@@ -16,6 +18,9 @@ pub(crate) struct Counted {
     pub(crate) clears: Vec<Clear>,
     pub(crate) repeats: Vec<Repeat>,
     pub(crate) users: Vec<User>,
+    pub(crate) foreign: Vec<Foreign>,
+    pub(crate) released: Option<ForeignReleased>,
+    pub(crate) no_foreign: Option<ForeignUnavailable>,
     /// What Xen counted between the marks of each traced step.
     pub(crate) crossings: BTreeMap<u16, Crossings>,
     /// What QEMU counted between the marks of each step; nothing where it did not.

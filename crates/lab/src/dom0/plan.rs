@@ -47,6 +47,24 @@ pub(crate) struct Steps {
     pub(crate) mechanisms: Vec<Step>,
     /// What user space does.
     pub(crate) observed: Vec<Step>,
+    /// What it does by hypercalls, after all else, so that no other figure depends on it.
+    pub(crate) privileged: Privileged,
+}
+
+/// Steps with a number of pages of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Privileged {
+    pub(crate) pages: Pages,
+    pub(crate) steps: Vec<Step>,
+    /// Undoes them.
+    pub(crate) release: Option<Step>,
+}
+
+impl Privileged {
+    fn at(&self, most: Pages) -> impl Iterator<Item = Step> {
+        let pages = (!self.steps.is_empty()).then(|| Step::Pages(self.pages.min(most)));
+        pages.into_iter().chain(self.steps.iter().cloned())
+    }
 }
 
 impl Abilities {
@@ -100,7 +118,14 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     }
     all.extend(measured(abilities, steps));
     if abilities.privcmd != Privcmd::None {
-        all.extend(traced(order, measured(abilities, steps)));
+        let privileged = &steps.privileged;
+        let first = measured(abilities, steps).into_iter();
+        all.extend(traced(
+            order,
+            first.chain(privileged.at(Pages(TRACED_PAGES))),
+        ));
+        all.extend(privileged.at(order.pages));
+        all.extend(privileged.release.clone());
     }
     all
 }

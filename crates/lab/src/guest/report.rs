@@ -28,6 +28,12 @@ pub(crate) enum Report {
     Repeat(Repeat),
     /// A `user` or `call` step.
     User(User),
+    /// A `foreign` step.
+    Foreign(Foreign),
+    /// A `foreign-release` step.
+    ForeignReleased(ForeignReleased),
+    /// This Xen made no other domain.
+    ForeignUnavailable(ForeignUnavailable),
     /// A case of a `conformance` step.
     Case(CaseRun),
     /// A `check` step.
@@ -156,6 +162,34 @@ pub(crate) struct User {
     pub(crate) pages: u64,
     pub(crate) mark: i64,
     pub(crate) instructions: u64,
+}
+
+/// Another domain's pages were mapped or unmapped.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Foreign {
+    pub(crate) operation: Operation,
+    pub(crate) batch: u32,
+    pub(crate) pages: u64,
+    pub(crate) mark: i64,
+    pub(crate) instructions: u64,
+    /// Pages that then held something else than was written there before.
+    pub(crate) wrong: u64,
+}
+
+/// The other domain was ended, and a domain of which a page was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct ForeignReleased {
+    /// 1 where Xen still had it: something of it was still mapped.
+    pub(crate) left: u64,
+    /// The same of the domain that has to be left.
+    pub(crate) control_left: u64,
+}
+
+/// Why there was no other domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct ForeignUnavailable {
+    /// What Xen said to `XEN_DOMCTL_createdomain`.
+    pub(crate) errno: i32,
 }
 
 /// A conformance case was carried out.

@@ -51,6 +51,10 @@ pub(crate) enum Step {
     },
     /// Times what user space does with its memory.
     User(Operation),
+    /// Maps or unmaps another domain's pages.
+    Foreign { operation: Operation, batch: u32 },
+    /// Ends the other domain, and reports whether anything of it is left.
+    ForeignRelease,
     /// Sets empty entries by a mechanism of the probe.
     Set(Method),
     /// Repeats an operation of the probe.
@@ -95,6 +99,8 @@ impl Display for Step {
                 write!(f, "race {mechanism} {batch} {dirtied} {limit_ms}")
             }
             Self::User(operation) => write!(f, "user {operation}"),
+            Self::Foreign { operation, batch } => write!(f, "foreign {operation} {batch}"),
+            Self::ForeignRelease => write!(f, "foreign-release"),
             Self::Set(method) => write!(f, "set {method}"),
             Self::Repeat(cell) => write!(f, "repeat {} {}", cell.operation, cell.mechanism),
             Self::Call(operation) => write!(f, "call {operation}"),
@@ -263,6 +269,11 @@ mod tests {
                 limit_ms: 3,
             },
             Step::User(Operation::Fork),
+            Step::Foreign {
+                operation: Operation::MapForeign,
+                batch: 1,
+            },
+            Step::ForeignRelease,
             Step::Call(Operation::Getppid),
             Step::Conformance("cases"),
             Step::Check {

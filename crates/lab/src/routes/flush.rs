@@ -77,6 +77,7 @@ fn jobs(order: &Order, abilities: Abilities) -> Vec<Job> {
             .map(|operation| Step::Repeat(cell(operation)))
             .to_vec(),
         observed: OBSERVED.map(Step::Call).to_vec(),
+        ..Steps::default()
     };
     let steps = plan::counting(order, abilities, &steps);
     let xens: Vec<_> = order.of().into_iter().map(options).collect();

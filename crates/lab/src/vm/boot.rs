@@ -234,6 +234,8 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::Race(race) => format!("race {} {}", Method::from(race.mechanism), race.batch),
         Report::Repeat(repeat) => format!("{} {}", repeat.operation, repeat.mechanism),
         Report::User(user) => user.operation.to_string(),
+        Report::Foreign(foreign) => format!("{} {}", foreign.operation, foreign.batch),
+        Report::ForeignReleased(_) | Report::ForeignUnavailable(_) => "other domain".to_owned(),
         Report::Case(case) => format!("case {}", case.index),
         Report::Check(check) => check.name.clone(),
         Report::KernelLog(_) => "kernel log".to_owned(),

@@ -42,6 +42,11 @@ fn table(pairs: &[Pair<'_>], item: &str) -> Table {
     table.each(pairs, Column::left("operation"), |pair| {
         pair.key.operation.to_string()
     });
+    if pairs.iter().any(|pair| pair.key.batch > 1) {
+        table.each(pairs, Column::right("batch"), |pair| {
+            pair.key.batch.to_string()
+        });
+    }
     table.each(pairs, Column::left("kernel").wrapping(), kernel);
     table.column(Column::right(System::Native.name()), native);
     table.column(Column::right(System::XenPvDom0.name()), xen);
@@ -92,9 +97,9 @@ impl<'a> Pair<'a> {
 
     /// The same operation on the first kernel.
     fn first<'b>(&self, pairs: &'b [Self]) -> &'b Self {
-        let same = pairs
-            .iter()
-            .find(|pair| pair.key.operation == self.key.operation);
+        let same = pairs.iter().find(|pair| {
+            pair.key.operation == self.key.operation && pair.key.batch == self.key.batch
+        });
         same.unwrap_or(&pairs[0])
     }
 

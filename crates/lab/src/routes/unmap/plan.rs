@@ -3,8 +3,9 @@
 use pagetoll_bill::route::{RouteMechanism, Unmap};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Method, Operation, Order, System};
+use pagetoll_units::Pages;
 
-use crate::dom0::plan::{PROBE_MODULE, Steps};
+use crate::dom0::plan::{PROBE_MODULE, Privileged, Steps};
 use crate::dom0::pv32;
 use crate::guest::step::Step;
 
@@ -17,6 +18,10 @@ pub(super) const OPERATIONS: [Operation; 6] = [
     Operation::DontneedWritten,
     Operation::Fork,
 ];
+/// What a dom0 does with another domain's memory: `guests/init/foreign_steps.c`.
+pub(super) const FOREIGN: [Operation; 2] = [Operation::MapForeign, Operation::MunmapForeign];
+/// Pages of the other domain at most: it gets what Xen has left beside dom0.
+const FOREIGN_PAGES: Pages = Pages(16_384);
 /// The first use of much memory after boot costs more than all that follow.
 const WARM_UP: Step = Step::User(Operation::TouchWritten);
 /// Reading an entry, and reading it and making a hypercall that does nothing.
@@ -69,7 +74,17 @@ pub(super) fn steps(order: &Order) -> Steps {
         baselines: baselines(),
         mechanisms: mechanisms(order, System::XenPvDom0),
         observed: OPERATIONS.map(Step::User).to_vec(),
+        privileged: Privileged {
+            pages: FOREIGN_PAGES.min(order.pages),
+            steps: foreign(order),
+            release: Some(Step::ForeignRelease),
+        },
     }
+}
+
+fn foreign(order: &Order) -> Vec<Step> {
+    let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
+    order.batches.iter().flat_map(at).collect()
 }
 
 fn baselines() -> Vec<Step> {

@@ -8,11 +8,11 @@ use pagetoll_bill::{
 };
 use pagetoll_units::Pages;
 
-use super::plan::{BASELINES, Cell, OPERATIONS, PV32_BASELINES, cells};
+use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::pv32;
 use crate::dom0::rows::{Traced, crossings, per, user_rows};
-use crate::guest::report::{Clear, Race};
+use crate::guest::report::{Clear, Foreign, ForeignReleased, ForeignUnavailable, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
@@ -30,7 +30,57 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     for operation in OPERATIONS {
         rows.extend(user_rows(operation, order, findings));
     }
+    for operation in FOREIGN {
+        let row = |&batch| foreign_row(operation, batch, &findings.dom0);
+        rows.extend(order.batches.iter().filter_map(row));
+    }
     rows
+}
+
+/// What a dom0 pays for another domain's pages; none where no hypercalls can be made.
+fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row> {
+    let is_of = |foreign: &&Foreign| foreign.operation == operation && foreign.batch == batch;
+    let untraced = |run: &Counted| {
+        let mut all = run.foreign.iter().filter(is_of);
+        all.find(|foreign| foreign.mark < 0).cloned()
+    };
+    let counted: Vec<_> = runs.iter().filter_map(untraced).collect();
+    let unavailable = runs.iter().find_map(|run| run.no_foreign);
+    let figures = match unavailable {
+        Some(ForeignUnavailable { errno }) => Err(Unavailable(format!(
+            "this Xen makes no other domain: {}",
+            std::io::Error::from_raw_os_error(errno)
+        ))),
+        None if counted.is_empty() => return None,
+        None => {
+            let cost = |foreign: &Foreign| per(foreign.instructions, foreign.pages);
+            Figures::of_runs(counted.iter().map(cost).collect())
+        }
+    };
+    let figures = figures.map(|figures| Figures {
+        crossings: crossings(runs, |run| {
+            let mut all = run.foreign.iter().filter(is_of);
+            let traced = all.find(|foreign| foreign.mark >= 0)?;
+            Traced::new(traced.mark, traced.pages)
+        }),
+        ..figures
+    });
+    let pages = counted.first().map_or(0, |foreign| foreign.pages);
+    let key = RowKey::new(operation, Method::Kernel, System::XenPvDom0).at_batch(batch);
+    let row = Row::new(key, Pages(pages), figures);
+    Some(row.with_checks(foreign_checks(&counted, runs)))
+}
+
+/// The other domain's pages hold what they held, and Xen could free them all in the end.
+fn foreign_checks(counted: &[Foreign], runs: &[Counted]) -> Vec<Check> {
+    let pages = counted.iter().map(|foreign| foreign.pages).sum();
+    let wrong = counted.iter().map(|foreign| foreign.wrong).sum();
+    let contents = (pages > 0).then(|| Check::against_known("foreign-contents", pages, wrong));
+    let released = runs.iter().find_map(|run| run.released).map(|released| {
+        let ForeignReleased { left, control_left } = released;
+        Check::against_control("foreign-released", pages, left, control_left)
+    });
+    contents.into_iter().chain(released).collect()
 }
 
 /// The baselines, and parts of mechanisms; none without a probe.

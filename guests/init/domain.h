@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Another domain, made by hypercalls, which has memory and never runs. */
+#ifndef PAGETOLL_DOMAIN_H
+#define PAGETOLL_DOMAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct domain {
+	uint16_t id;
+	uint32_t pages;
+	/* Machine frame numbers. */
+	uint64_t *frames;
+};
+
+/* Makes it; returns 0, or a negative errno of Xen's: -EACCES where its domctl interface is none that this knows. */
+long domain_make(struct domain *domain);
+
+/* Gives it memory, so that it has so many pages. */
+void domain_populate(struct domain *domain, uint32_t pages);
+
+/* Ends it. Xen keeps what is left of it for as long as one of its pages is mapped anywhere. */
+void domain_destroy(struct domain *domain);
+
+/* Whether Xen still has it. */
+bool domain_exists(const struct domain *domain);
+
+#endif
