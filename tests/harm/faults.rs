@@ -129,7 +129,10 @@ fn wrong(run: &Run, status: ExitStatus, said: &str) -> Option<String> {
 fn traced(run: &Run, log: &Path, options: &[&str]) -> Option<(ExitStatus, String)> {
     let said = tempfile::NamedTempFile::new().unwrap();
     let mut command = run.below("strace", |strace| {
-        strace.args(["-f", "-qq", "-o"]).arg(log).args(options);
+        strace
+            .args(["-f", "-qq", "--seccomp-bpf", "-o"])
+            .arg(log)
+            .args(options);
     });
     let stderr = Stdio::from(File::create(said.path()).unwrap());
     let mut child = command.stderr(stderr).spawn().unwrap();
