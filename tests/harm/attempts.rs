@@ -49,6 +49,7 @@ impl Attempts {
                     violations.add(number, run.name, run.differs());
                 }
                 violations.add(number, "cache", runs.leftovers());
+                println!("{number} {}: {} violations", self.name, violations.len());
             }
         }
         for (run, count) in some.iter().zip(&counts) {
@@ -57,13 +58,12 @@ impl Attempts {
                 violations.add(self.times, run.name, [wrong]);
             }
         }
-        self.report(&some, &counts, violations.len());
+        self.report(&some, &counts);
         violations
     }
 
-    fn report(&self, some: &[&Run], counts: &[Count], violations: usize) {
-        let Self { name, times, seed } = self;
-        println!("{times} {name}, seed {seed}, {violations} violations");
+    fn report(&self, some: &[&Run], counts: &[Count]) {
+        println!("{}, seed {}:", self.name, self.seed);
         for (run, Count { hit, missed }) in some.iter().zip(counts) {
             println!("  {:<6} {hit:>4} hit at work, {missed:>3} not", run.name);
         }
