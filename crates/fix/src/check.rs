@@ -89,8 +89,8 @@ enum Made {
     Broken(&'static Check, Control),
 }
 
-/// Builds the kernel and its broken variants, compiles the fix in its other configurations, and runs the checks on them: as many guests at a time as this machine has
-/// CPUs for, while the next variant is built.
+/// Builds the kernel, compiles the fix in its other configurations, builds the broken variants, and runs the checks on
+/// all: as many guests at a time as this machine has CPUs for, while the next variant is built.
 ///
 /// # Errors
 /// Those of [`build`](crate::build::build); a guest with the *fixed* kernel that does not come to its end. The first

@@ -23,11 +23,11 @@ fn this_program() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Runs an ignored test of this file in a process of its own, with a variable that names a folder.
-fn run_alone(program: &mut Command, test: &str, (name, folder): (&str, &Path)) {
+/// Runs an ignored test of this file in a process of its own.
+fn run_alone(program: &mut Command, test: &str) {
     let module = module_path!().split_once("::").unwrap().1;
     program.args(["--exact", "--ignored", &format!("{module}::{test}")]);
-    let output = program.env(name, folder).output().unwrap();
+    let output = program.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && said.contains("1 passed"),
@@ -46,12 +46,8 @@ fn folders_are_private_whatever_the_umask() {
         // The umask is the process's, hence a process of its own.
         let script = format!("umask {umask}; exec \"$@\"");
         let mut shell = Command::new("sh");
-        shell.args(["-c", &script, "sh"]);
-        run_alone(
-            shell.arg(this_program()),
-            "makes_a_cache",
-            ("MADE_CACHE", &root),
-        );
+        shell.args(["-c", &script, "sh"]).arg(this_program());
+        run_alone(shell.env("MADE_CACHE", &root), "makes_a_cache");
         for below in ["", "tmp", "locks", "manifests", "logs", "kind", "kind/of"] {
             let mode = fs::metadata(root.join(below)).unwrap().mode() & 0o777;
             assert_eq!(mode, 0o700, "{umask} {below}");
@@ -133,12 +129,8 @@ fn a_cache_of_another_user_is_refused_and_under_sudo_says_whose_it_is() {
     );
     assert!(root::look_at(&root).is_err());
     let mut program = Command::new(this_program());
-    program.env("SUDO_UID", "65534");
-    run_alone(
-        &mut program,
-        "says_that_sudo_was_used",
-        ("FOREIGN_CACHE", &root),
-    );
+    program.env("SUDO_UID", "65534").env("FOREIGN_CACHE", &root);
+    run_alone(&mut program, "says_that_sudo_was_used");
 }
 
 #[test]
