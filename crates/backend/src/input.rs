@@ -4,7 +4,7 @@
 //! are read, and only up to a size. Standard input, where a command takes it, is not opened here.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -52,6 +52,28 @@ pub fn open(path: &Path) -> Result<File, Unreadable> {
     // What was checked may have been replaced.
     check(&file.metadata()?)?;
     Ok(file)
+}
+
+/// The end of a file that a child writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Bytes before it.
+    pub left_out: u64,
+    /// All that follow.
+    pub bytes: Vec<u8>,
+}
+
+/// The last `most` bytes of a file, however long it is.
+///
+/// # Errors
+/// It cannot be read.
+pub fn end_of(path: &Path, most: u64) -> io::Result<End> {
+    let mut file = File::open(path)?;
+    let left_out = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(left_out))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(End { left_out, bytes })
 }
 
 /// The bytes of a regular file of at most `limit` bytes.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_backend::{Phase, Stop};
+use pagetoll_backend::{Phase, Stop, input};
 
 use crate::Surroundings;
 use crate::error::Error;
@@ -113,19 +113,14 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
         return Err(failure);
     }
     Ok(Err(Failed {
-        lines: last_errors(&end_of(build.log).unwrap_or_default()),
+        lines: last_errors(&end_of_log(build.log)),
         log: build.log.to_path_buf(),
     }))
 }
 
-/// The last [`READ_AT_ONCE`] bytes of a log.
-fn end_of(log: &Path) -> io::Result<String> {
-    let mut file = fs::File::open(log)?;
-    let size = file.metadata()?.len();
-    file.seek(SeekFrom::Start(size.saturating_sub(READ_AT_ONCE)))?;
-    let mut end = Vec::new();
-    file.take(READ_AT_ONCE).read_to_end(&mut end)?;
-    Ok(String::from_utf8_lossy(&end).into_owned())
+fn end_of_log(log: &Path) -> String {
+    let end = input::end_of(log, READ_AT_ONCE).map(|end| end.bytes);
+    String::from_utf8_lossy(&end.unwrap_or_default()).into_owned()
 }
 
 fn follow(

@@ -4,10 +4,11 @@
 //! copies, and write three files; it can make none, so that nothing there leads elsewhere.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
+use pagetoll_backend::input;
 use pagetoll_images::Error;
 use pagetoll_images::cache::Scratch;
 
@@ -112,15 +113,15 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
 
 /// The end of a file, with a line that says what is left out.
 fn end_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let left_out = file.metadata()?.len().saturating_sub(KEPT);
-    let mut text = match left_out {
-        0 => Vec::new(),
-        bytes => format!("[{bytes} bytes left out]\n").into_bytes(),
-    };
-    file.seek(SeekFrom::Start(left_out))?;
-    file.take(KEPT).read_to_end(&mut text)?;
-    Ok(text)
+    let end = input::end_of(path, KEPT)?;
+    Ok(match end.left_out {
+        0 => end.bytes,
+        bytes => [
+            format!("[{bytes} bytes left out]\n").into_bytes(),
+            end.bytes,
+        ]
+        .concat(),
+    })
 }
 
 #[cfg(test)]
