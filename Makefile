@@ -16,20 +16,22 @@ N =
 SEED = 1
 BYTES = 1000000000
 READER =
-FIXES = xen-pv-get-and-clear xen-pv-get-and-clear@7.3 kvm-exit-on-missing
+FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 kvm-exit-on-missing
 
-.PHONY: bill check-fixes faults fuzz kills power-cuts test test-docs conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes faults fuzz kills power-cuts test tests test-docs conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
 
-# What needs no machine comes first; then packages as the distribution has them now; then real guests. The program is
-# not built optimised: the tests' own build of it installs what is missing.
-test: toolchain
+# What needs no machine comes first; then real guests; then packages as the distribution has them now.
+test: tests
+	cargo test --workspace --no-fail-fast
+	cargo test --workspace --test real_packages -- --ignored --test-threads=1
+
+# All test programs, and what the lab needs: their own build of the program knows, and is optimised enough.
+tests: toolchain
 	cargo test --workspace --no-run
 	target/debug/pagetoll doctor --install > /dev/null
-	cargo test --workspace --no-fail-fast
-	cargo test -p pagetoll-images --test real_packages -- --ignored --test-threads=1
 
 # Optimised, because models of hundreds of vCPUs are among the commands.
 test-docs: setup
@@ -44,15 +46,14 @@ check-fixes: setup
 fuzz: toolchain
 	BYTES=$(BYTES) fuzz/run $(READER)
 
-# Optimised, so that runs are at work and not at their start.
-kills: setup
-	KILLS=$(or $(N),1000) FAULTS=0 SEED=$(SEED) cargo test --release -p pagetoll --test harm
+kills: tests
+	KILLS=$(or $(N),1000) FAULTS=0 SEED=$(SEED) cargo test --workspace --test harm
 
-faults: setup
-	KILLS=0 FAULTS=$(or $(N),1000) SEED=$(SEED) cargo test --release -p pagetoll --test harm
+faults: tests
+	KILLS=0 FAULTS=$(or $(N),1000) SEED=$(SEED) cargo test --workspace --test harm
 
-power-cuts: toolchain
-	POWER_CUTS=$(or $(N),100) SEED=$(SEED) cargo test -p pagetoll-images --test power_cut -- --nocapture
+power-cuts: tests
+	POWER_CUTS=$(or $(N),100) SEED=$(SEED) cargo test --workspace --test power_cut -- --nocapture
 
 # Asks the simulated and the real Xen the same, case by case.
 conformance: setup
