@@ -13,7 +13,7 @@ use pagetoll_images::kernel::{KernelImage, KernelSource};
 use pagetoll_images::xen::XenSource;
 use pagetoll_images::{Error, Surroundings};
 use pagetoll_lab::LabError;
-use pagetoll_lab::checks::{self, Cpus, Finding, Purpose, Ran, Request, Step};
+use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
 
@@ -23,6 +23,10 @@ use crate::error::FixError;
 
 /// CPU time of a guest's QEMU for one check. Assumed: six times what the longest race took.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// CPUs of the guests that prove a fix, a boot each.
+const CPUS: [usize; 3] = [1, 2, 4];
+/// CPUs of a broken kernel's guest where its check races: the fewest.
+const PAIR: usize = 2;
 
 /// What `fix check` needs: a fix on a kernel, and a hypervisor.
 #[derive(Clone, Debug)]
@@ -84,7 +88,7 @@ struct Control {
 /// A boot's purpose and its result.
 enum Made {
     /// The checks that passed or failed on the fixed kernel.
-    Fixed(Cpus, Ran),
+    Fixed(usize, Ran),
     /// A broken one; the check that must catch it.
     Broken(&'static Check, Control),
 }
@@ -139,7 +143,7 @@ impl Bench<'_> {
     fn all(&self, plan: &Plan<'_>, kernel: &KernelImage) -> Vec<Result<Made, FixError>> {
         thread::scope(|scope| {
             let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(kernel, cpus)));
-            let mut boots = vec![fixed(Cpus::One), fixed(Cpus::Two)];
+            let mut boots: Vec<_> = CPUS.map(fixed).into();
             for variant in self.fix.variants(self.series) {
                 match self.or_end(self.build(plan, variant)) {
                     Ok(kernel) => boots.extend(self.must_catch(variant.name).map(|check| {
@@ -176,7 +180,7 @@ impl Bench<'_> {
         &self,
         kernel: &KernelImage,
         name: String,
-        cpus: Cpus,
+        cpus: usize,
         steps: Vec<Step>,
     ) -> Result<Ran, LabError> {
         let request = Request {
@@ -196,19 +200,19 @@ impl Bench<'_> {
     }
 
     /// All checks that prove something on so many CPUs.
-    fn fixed(&self, kernel: &KernelImage, cpus: Cpus) -> Result<Made, FixError> {
+    fn fixed(&self, kernel: &KernelImage, cpus: usize) -> Result<Made, FixError> {
         let checks = self.fix.checks.iter();
         let steps = checks
-            .filter(|check| cpus == Cpus::Two || !check.races)
+            .filter(|check| cpus > 1 || !check.races)
             .map(|check| step(check, Purpose::Prove));
-        let name = format!("{}-{}", self.fix.name, count(cpus));
+        let name = format!("{}-{cpus}", self.fix.name);
         let ran = self.run(kernel, name, cpus, steps.collect())?;
         Ok(Made::Fixed(cpus, ran))
     }
 
     /// A boot of its own: a broken kernel may take the guest down with it, which is a way to be caught.
     fn control(&self, kernel: &KernelImage, check: &'static Check) -> Result<Made, FixError> {
-        let cpus = if check.races { Cpus::Two } else { Cpus::One };
+        let cpus = if check.races { PAIR } else { 1 };
         let name = format!("{}-{}", check.control, check.name);
         let steps = vec![step(check, Purpose::Catch)];
         let found = match self.run(kernel, name, cpus, steps) {
@@ -263,13 +267,6 @@ fn control(ran: &Ran) -> Control {
     }
 }
 
-const fn count(cpus: Cpus) -> usize {
-    match cpus {
-        Cpus::One => 1,
-        Cpus::Two => 2,
-    }
-}
-
 /// `None` without a boot of the fixed kernel.
 fn proof(fix: &'static Fix, made: &[Made]) -> Option<Proof> {
     let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
@@ -297,7 +294,7 @@ fn proof(fix: &'static Fix, made: &[Made]) -> Option<Proof> {
 impl Made {
     fn fixed(&self) -> Option<(usize, &Ran)> {
         match self {
-            Self::Fixed(cpus, ran) => Some((count(*cpus), ran)),
+            Self::Fixed(cpus, ran) => Some((*cpus, ran)),
             Self::Broken(..) => None,
         }
     }
@@ -362,8 +359,8 @@ mod tests {
         let mut made: Vec<_> = controls
             .map(|check| Made::Broken(check, found.clone()))
             .collect();
-        made.push(Made::Fixed(Cpus::One, ran(0, 0)));
-        made.push(Made::Fixed(Cpus::Two, ran(failed, warnings)));
+        made.push(Made::Fixed(1, ran(0, 0)));
+        made.push(Made::Fixed(2, ran(failed, warnings)));
         proof(fix(), &made).unwrap()
     }
 
@@ -394,10 +391,7 @@ mod tests {
     fn a_series_without_a_variant_leaves_its_check_inconclusive() {
         let first = &fix().checks[0];
         let control = control(&ran(3, 0));
-        let made = [
-            Made::Broken(first, control),
-            Made::Fixed(Cpus::One, ran(0, 0)),
-        ];
+        let made = [Made::Broken(first, control), Made::Fixed(1, ran(0, 0))];
         let proof = proof(fix(), &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
@@ -424,7 +418,7 @@ mod tests {
             Class::Environment
         );
         assert!(matches!(
-            settled(vec![Ok(Made::Fixed(Cpus::One, ran(0, 0))), stopped()]),
+            settled(vec![Ok(Made::Fixed(1, ran(0, 0))), stopped()]),
             Err(FixError::Images(Error::Stopped))
         ));
     }

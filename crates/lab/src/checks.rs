@@ -23,24 +23,6 @@ use pagetoll_images::xen::XenSource;
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
 
-/// The CPUs of the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cpus {
-    /// One; the run repeats to the bit.
-    One,
-    /// Two that run in parallel.
-    Two,
-}
-
-impl Cpus {
-    pub(crate) fn mode(self) -> Mode {
-        match self {
-            Self::One => Mode::Counting,
-            Self::Two => Mode::Race,
-        }
-    }
-}
-
 /// What a check is run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -80,8 +62,8 @@ pub struct Request {
     pub kernel: KernelSource,
     /// The hypervisor.
     pub xen: XenSource,
-    /// Its CPUs.
-    pub cpus: Cpus,
+    /// The CPUs of the guest: on one, the run repeats to the bit; more run in parallel.
+    pub cpus: usize,
     /// The checks, in order.
     pub steps: Vec<Step>,
     /// Where the console is kept; `None` keeps it only when something fails.
@@ -153,9 +135,9 @@ pub fn run(
     understand(request, &harvest)
 }
 
-fn machine(cpus: Cpus) -> Machine {
+fn machine(cpus: usize) -> Machine {
     Machine {
-        mode: cpus.mode(),
+        mode: Mode::of(cpus),
         firmware: Firmware::Xen,
         pages_mib: PAGES_MIB,
         xen: XenOptions::Default,

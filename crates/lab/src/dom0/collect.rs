@@ -158,7 +158,7 @@ impl Kind {
     const fn mode(self) -> Mode {
         match self {
             Self::Dom0 | Self::Native | Self::Pv32 => Mode::Counting,
-            Self::Race => Mode::Race,
+            Self::Race => Mode::PAIR,
         }
     }
 

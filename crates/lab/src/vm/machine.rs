@@ -36,8 +36,11 @@ pub(crate) const DMA_DEVICE: &str = "0000:00:05.0";
 pub(crate) enum Mode {
     /// One vCPU, every instruction counted.
     Counting,
-    /// Two vCPUs in parallel.
-    Race,
+    /// So many vCPUs in parallel.
+    Race {
+        /// At least two.
+        cpus: usize,
+    },
 }
 
 /// What the machine boots.
@@ -105,11 +108,22 @@ pub(crate) struct Machine {
 }
 
 impl Mode {
+    /// Two CPUs, the fewest that race.
+    pub(crate) const PAIR: Self = Self::Race { cpus: 2 };
+
+    /// A single CPU is counted.
+    pub(crate) const fn of(cpus: usize) -> Self {
+        match cpus {
+            0 | 1 => Self::Counting,
+            cpus => Self::Race { cpus },
+        }
+    }
+
     /// vCPUs, and so the host's CPUs that it keeps busy.
     pub(crate) const fn cpus(self) -> usize {
         match self {
             Self::Counting => 1,
-            Self::Race => 2,
+            Self::Race { cpus } => cpus,
         }
     }
 }
@@ -162,6 +176,8 @@ impl Machine {
             .arg("-m")
             .arg(format!("{}M", self.memory_mib()))
             .args(self.accelerator())
+            .arg("-smp")
+            .arg(self.mode.cpus().to_string())
             .args([
                 "-chardev",
                 "file,id=console,path=console.log",
@@ -195,19 +211,17 @@ impl Machine {
         }
     }
 
-    fn accelerator(self) -> Vec<&'static str> {
+    fn accelerator(self) -> &'static [&'static str] {
         match self.mode {
-            Mode::Counting => vec![
+            Mode::Counting => &[
                 "-accel",
                 "tcg",
                 "-icount",
                 "shift=0,sleep=off",
-                "-smp",
-                "1",
                 "-rtc",
                 "base=2026-01-01,clock=vm",
             ],
-            Mode::Race => vec!["-accel", "tcg,thread=multi", "-smp", "2"],
+            Mode::Race { .. } => &["-accel", "tcg,thread=multi"],
         }
     }
 
@@ -278,12 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn a_racing_machine_has_two_cpus_in_parallel() {
-        let command = command(Mode::Race, Firmware::Xen);
-        for part in ["thread=multi", "-smp 2", "dom0_max_vcpus=2"] {
-            assert!(command.contains(part), "{part} not in {command}");
+    fn a_racing_machine_has_its_cpus_in_parallel() {
+        for cpus in [2, 4] {
+            let command = command(Mode::of(cpus), Firmware::Xen);
+            let (smp, dom0) = (format!("-smp {cpus}"), format!("dom0_max_vcpus={cpus}"));
+            for part in ["thread=multi", &smp, &dom0] {
+                assert!(command.contains(part), "{part} not in {command}");
+            }
+            assert!(!command.contains("icount"));
         }
-        assert!(!command.contains("icount"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::error::LabError;
 use crate::guest::step::{self, DemandStep, Step};
 use crate::native::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
-use crate::vm::machine::Machine;
+use crate::vm::machine::{Machine, Mode};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
@@ -39,7 +39,7 @@ pub fn check(
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: Machine {
-            mode: request.cpus.mode(),
+            mode: Mode::of(request.cpus),
             ..machine(largest(request))
         },
         probe_order: step::order(&steps),
