@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
         let spec = &order.spec;
         let patches = spec
             .fix
-            .map(|fix| fix.patches(spec.series))
+            .map(|fix| fix.stack(spec.series))
             .unwrap_or_default();
         let own = own_source(order, &patches, surroundings.stop)?;
         let source = source::obtain(spec, own, order.freshness, surroundings)?;

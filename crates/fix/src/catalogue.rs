@@ -21,6 +21,9 @@ pub struct Fix {
     /// The text of its README.md: documents and figures that ask for it, and what it measures.
     #[serde(skip)]
     pub readme: &'static str,
+    /// Fixes that are applied before it: their patches come first in the order in which they are sent.
+    #[serde(default)]
+    pub after: Vec<String>,
     /// The guest that runs its checks.
     #[serde(default)]
     pub bench: Bench,
@@ -186,10 +189,19 @@ impl Fix {
         Path::new(&self.name).join(&series.linux)
     }
 
-    /// The patches of a series, in order.
+    /// Its own patches of a series, in order.
     #[must_use]
     pub fn patches(&self, series: &Series) -> Vec<Patch> {
         patches_in(&self.folder(series))
+    }
+
+    /// All that is applied to a tree: the patches of the fixes before it, then its own.
+    #[must_use]
+    pub fn stack(&self, series: &Series) -> Vec<Patch> {
+        // A test looks all of them up.
+        let before = self.after.iter().filter_map(|name| find(name).ok());
+        let patches = before.flat_map(|fix| fix.stack(series));
+        patches.chain(self.patches(series)).collect()
     }
 
     /// The broken variants of a series, by name.
@@ -230,6 +242,23 @@ mod tests {
                     fix.variants(series).map(|variant| variant.name).collect();
                 assert_eq!(variants, controls, "{}@{}", fix.name, series.linux);
                 assert!(!fix.patches(series).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_fix_comes_after_fixes_that_have_its_series() {
+        for fix in all() {
+            for name in &fix.after {
+                let before = find(name).unwrap();
+                assert!(before.after.iter().all(|name| *name != fix.name));
+                for series in &fix.series {
+                    let first = before.patches(series);
+                    assert!(!first.is_empty(), "{name} for {}", series.linux);
+                    let stack = fix.stack(series);
+                    assert!(stack.starts_with(&first));
+                    assert!(stack.ends_with(&fix.patches(series)));
+                }
             }
         }
     }

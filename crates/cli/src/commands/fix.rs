@@ -40,6 +40,8 @@ pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> 
 struct Listed {
     name: &'static str,
     summary: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    after: &'static [String],
     series: Vec<ListedSeries>,
     checks: Vec<&'static str>,
 }
@@ -64,6 +66,7 @@ impl Listed {
         Self {
             name: &fix.name,
             summary: &fix.summary,
+            after: &fix.after,
             series: series.collect(),
             checks: fix.checks.iter().map(|check| check.name.as_str()).collect(),
         }
@@ -82,6 +85,7 @@ fn listing(listed: &[Listed]) -> Document {
         Column::left("Linux"),
         Column::left("source from"),
         Column::right("patches"),
+        Column::left("after those of"),
         Column::right("checks"),
         Column::right("broken variants"),
     ]);
@@ -92,6 +96,7 @@ fn listing(listed: &[Listed]) -> Document {
                 series.linux.to_owned(),
                 series.suite.unwrap_or("this system's suite").to_owned(),
                 series.patches.to_string(),
+                fix.after.join(", "),
                 fix.checks.len().to_string(),
                 series.broken_variants.to_string(),
             ]);
@@ -111,7 +116,7 @@ fn show(args: &FixShowArgs) -> Result<Outcome> {
     let spec = spec(&args.name)?;
     let fix = named(&spec)?;
     let patches = || -> String {
-        fix.patches(spec.series)
+        fix.stack(spec.series)
             .iter()
             .map(|patch| patch.text)
             .collect()
