@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
     Search(ListArgs),
-    /// Lists, shows, builds and checks the kernel patches that pagetoll carries
+    /// Lists, shows, builds and checks the patches of Linux and Xen that pagetoll carries
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
     /// Lists, verifies and cleans what is kept between runs: packages, images, builds

@@ -2,15 +2,15 @@
 
 use pagetoll_backend::Backend;
 use pagetoll_bill::{Backend as Kind, Route, Support};
-use pagetoll_fix::Kernels;
+use pagetoll_fix::Fixes;
 use pagetoll_lab::Lab;
 use pagetoll_live::Live;
 use pagetoll_sim::Sim;
 
 use crate::failure::Failure;
 
-/// Boots kernels that `fix` builds, too.
-const LAB: Lab = Lab::with_kernels(&Kernels);
+/// Boots what `fix` builds, too.
+const LAB: Lab = Lab::with_builder(&Fixes);
 
 /// A new backend is a line here.
 pub(crate) const fn of(kind: Kind) -> &'static dyn Backend {

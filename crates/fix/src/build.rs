@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
         let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
         Ok(Self {
-            changes: tree::changes(&source, &Changes::new(), &patches)?,
+            changes: tree::changes(&source.tree, &source.name(), &Changes::new(), &patches)?,
             compiler: compiler(surroundings.stop)?,
             order,
             surroundings,
@@ -107,7 +107,12 @@ impl<'a> Plan<'a> {
 
     /// The same kernel, broken by one more patch.
     pub(crate) fn variant(&self, broken: Patch) -> Result<Built, FixError> {
-        let changes = tree::changes(&self.source, &self.changes, &[broken])?;
+        let changes = tree::changes(
+            &self.source.tree,
+            &self.source.name(),
+            &self.changes,
+            &[broken],
+        )?;
         self.kernel(&changes)
     }
 
@@ -307,7 +312,7 @@ fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<So
         return Ok(None);
     };
     let own = source::of_user(folder, &order.spec, stop)?;
-    tree::changes(&own, &Changes::new(), patches)?;
+    tree::changes(&own.tree, &own.name(), &Changes::new(), patches)?;
     Ok(Some(own))
 }
 

@@ -1,6 +1,7 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
 //! in the order of their file names, and a folder `broken/` of variants that the checks must catch.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -24,6 +25,12 @@ pub struct Fix {
     /// Fixes that are applied before it: their patches come first in the order in which they are sent.
     #[serde(default)]
     pub after: Vec<String>,
+    /// What its patches change.
+    #[serde(default)]
+    pub program: Program,
+    /// The fix of Linux whose kernel its checks run on; a fix of Linux has its own.
+    #[serde(default)]
+    pub kernel: Option<String>,
     /// The guest that runs its checks.
     #[serde(default)]
     pub bench: Bench,
@@ -33,8 +40,28 @@ pub struct Fix {
     /// Configurations that it must compile in beside the lab's.
     #[serde(default, rename = "compile")]
     pub compiles: Vec<Compile>,
-    /// Its patches, for each series of Linux; the first is the default.
+    /// Its patches, for each series of the program; the first is the default.
     pub series: Vec<Series>,
+}
+
+/// What a fix changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// The kernel: `--kernel fix:NAME`.
+    #[default]
+    Linux,
+    /// The hypervisor: `--xen fix:NAME`.
+    Xen,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linux => "Linux",
+            Self::Xen => "Xen",
+        })
+    }
 }
 
 /// The guest that a fix is checked in.
@@ -80,12 +107,13 @@ pub struct Compile {
     pub objects: Vec<String>,
 }
 
-/// Patches for one series of Linux.
+/// Patches for one series of Linux or Xen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// Version and patch level, such as `6.1`.
-    pub linux: String,
+    /// Version and patch level, such as `6.1` of Linux or `4.17` of Xen.
+    #[serde(alias = "linux", alias = "xen")]
+    pub version: String,
     /// The suite of Debian that has its source; the system's own where this is absent.
     #[serde(default)]
     pub suite: Option<String>,
@@ -114,7 +142,8 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
-/// All fixes, by the Linux of their first series, then by name; the kernel `none` has the first series of all.
+/// All fixes: those of Linux first, by the version of their first series, then by name. What is called `none` has the
+/// first series of its program.
 #[must_use]
 pub fn all() -> &'static [Fix] {
     static ALL: OnceLock<Vec<Fix>> = OnceLock::new();
@@ -123,8 +152,8 @@ pub fn all() -> &'static [Fix] {
         let fixes = FIXES.dirs().filter_map(|folder| read(folder)?.ok());
         let mut fixes: Vec<Fix> = fixes.collect();
         fixes.sort_by_cached_key(|fix| {
-            let first = fix.series.first().map(Series::version);
-            (first, fix.name.clone())
+            let first = fix.series.first().map(Series::numbers);
+            (fix.program, first, fix.name.clone())
         });
         fixes
     })
@@ -178,15 +207,15 @@ pub fn find(name: &str) -> Result<&'static Fix, FixError> {
 
 impl Series {
     /// Numbers, so that 6.10 is later than 6.9.
-    fn version(&self) -> Vec<u32> {
-        let numbers = self.linux.split('.');
+    fn numbers(&self) -> Vec<u32> {
+        let numbers = self.version.split('.');
         numbers.map_while(|number| number.parse().ok()).collect()
     }
 }
 
 impl Fix {
     fn folder(&self, series: &Series) -> PathBuf {
-        Path::new(&self.name).join(&series.linux)
+        Path::new(&self.name).join(&series.version)
     }
 
     /// Its own patches of a series, in order.
@@ -240,7 +269,7 @@ mod tests {
             for series in &fix.series {
                 let variants: BTreeSet<_> =
                     fix.variants(series).map(|variant| variant.name).collect();
-                assert_eq!(variants, controls, "{}@{}", fix.name, series.linux);
+                assert_eq!(variants, controls, "{}@{}", fix.name, series.version);
                 assert!(!fix.patches(series).is_empty());
             }
         }
@@ -252,9 +281,10 @@ mod tests {
             for name in &fix.after {
                 let before = find(name).unwrap();
                 assert!(before.after.iter().all(|name| *name != fix.name));
+                assert_eq!(before.program, fix.program);
                 for series in &fix.series {
                     let first = before.patches(series);
-                    assert!(!first.is_empty(), "{name} for {}", series.linux);
+                    assert!(!first.is_empty(), "{name} for {}", series.version);
                     let stack = fix.stack(series);
                     assert!(stack.starts_with(&first));
                     assert!(stack.ends_with(&fix.patches(series)));

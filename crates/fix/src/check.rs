@@ -9,7 +9,7 @@ use std::time::Duration;
 use pagetoll_backend::Stopped;
 use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_images::host;
-use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_images::{Error, Surroundings};
 use pagetoll_lab::LabError;
@@ -17,9 +17,11 @@ use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
 
-use crate::build::{Order, Plan};
-use crate::catalogue::{self, Check, Fix, Series, Variant};
+use crate::build::{self, Order, Plan};
+use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
 use crate::error::FixError;
+use crate::hypervisor;
+use crate::spec::Spec;
 
 /// CPU time of a guest's QEMU for one check. Assumed: six times what the longest race took.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -33,7 +35,7 @@ const PAIR: usize = 2;
 pub struct CheckOrder {
     /// The fix and the source that it is applied to.
     pub build: Order,
-    /// The hypervisor; a fix of [`Bench::KvmHost`](catalogue::Bench) has none and ignores it.
+    /// The hypervisor; a fix of Xen and one of [`Bench::KvmHost`](catalogue::Bench) have no use for it.
     pub xen: XenSource,
     /// Where consoles are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
@@ -112,11 +114,8 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         stop: &stop,
         ..*surroundings
     };
-    let plan = Plan::new(&order.build, surroundings)?;
-    let kernel = plan.base()?.kernel;
-    for other in &fix.compiles {
-        plan.compile_elsewhere(other)?;
-    }
+    let maker = Maker::new(order, fix, surroundings)?;
+    let fixed = maker.fixed()?;
     let bench = Bench {
         order,
         fix,
@@ -124,9 +123,114 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         cores: Cores::new(host::cpus()),
         surroundings,
     };
-    let made = settled(bench.all(&plan, &kernel))?;
-    plan.clear_work()?;
+    let made = settled(bench.all(&maker, &fixed))?;
+    maker.clear()?;
     proof(fix, &made).ok_or_else(|| Stopped.into())
+}
+
+/// What a guest boots.
+#[derive(Clone)]
+struct Stack {
+    kernel: KernelSource,
+    xen: XenSource,
+}
+
+/// Where the stacks come from: what the fix changes is built, with it and broken, and the rest is the same in all.
+enum Maker<'a> {
+    Linux {
+        fix: &'static Fix,
+        plan: Box<Plan<'a>>,
+        xen: &'a XenSource,
+    },
+    Xen {
+        build: &'a Order,
+        kernel: KernelSource,
+        surroundings: Surroundings<'a>,
+    },
+}
+
+impl<'a> Maker<'a> {
+    fn new(
+        order: &'a CheckOrder,
+        fix: &'static Fix,
+        surroundings: Surroundings<'a>,
+    ) -> Result<Self, FixError> {
+        let build = &order.build;
+        Ok(match fix.program {
+            Program::Linux => Self::Linux {
+                fix,
+                plan: Box::new(Plan::new(build, surroundings)?),
+                xen: &order.xen,
+            },
+            Program::Xen => Self::Xen {
+                build,
+                kernel: kernel_for(fix, build, &surroundings)?,
+                surroundings,
+            },
+        })
+    }
+
+    /// With the fix, which must also compile in its other configurations.
+    fn fixed(&self) -> Result<Stack, FixError> {
+        let stack = self.stack(None)?;
+        if let Self::Linux { fix, plan, .. } = self {
+            for other in &fix.compiles {
+                plan.compile_elsewhere(other)?;
+            }
+        }
+        Ok(stack)
+    }
+
+    /// With the fix, and broken by this patch.
+    fn stack(&self, broken: Option<Patch>) -> Result<Stack, FixError> {
+        match self {
+            Self::Linux { plan, xen, .. } => {
+                let built = match broken {
+                    Some(patch) => plan.variant(patch)?,
+                    None => plan.base()?,
+                };
+                Ok(Stack {
+                    kernel: KernelSource::Built(Box::new(built.kernel)),
+                    xen: (*xen).clone(),
+                })
+            }
+            Self::Xen {
+                build,
+                kernel,
+                surroundings,
+            } => {
+                let built = hypervisor::broken(&build.spec, broken, build.freshness, surroundings)?;
+                Ok(Stack {
+                    kernel: kernel.clone(),
+                    xen: XenSource::Built(Box::new(built)),
+                })
+            }
+        }
+    }
+
+    fn clear(&self) -> Result<(), FixError> {
+        match self {
+            Self::Linux { plan, .. } => plan.clear_work(),
+            Self::Xen { .. } => Ok(()),
+        }
+    }
+}
+
+/// The kernel that the checks of a fix of Xen run on: that of a fix which updates tables as the checks need it.
+fn kernel_for(
+    fix: &Fix,
+    build: &Order,
+    surroundings: &Surroundings<'_>,
+) -> Result<KernelSource, FixError> {
+    let Some(name) = &fix.kernel else {
+        return Ok(KernelSource::default());
+    };
+    let order = Order {
+        spec: Spec::of_linux(name)?,
+        ..build.clone()
+    };
+    let built = build::build(&order, surroundings)?;
+    Ok(KernelSource::Built(Box::new(built.kernel)))
 }
 
 /// What all boots of a check share.
@@ -140,15 +244,15 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// What each boot brought, or why it did not.
-    fn all(&self, plan: &Plan<'_>, kernel: &KernelImage) -> Vec<Result<Made, FixError>> {
+    fn all(&self, maker: &Maker<'_>, fixed: &Stack) -> Vec<Result<Made, FixError>> {
         thread::scope(|scope| {
-            let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(kernel, cpus)));
+            let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(fixed, cpus)));
             let mut boots: Vec<_> = CPUS.map(fixed).into();
             for variant in self.fix.variants(self.series) {
-                match self.or_end(self.build(plan, variant)) {
-                    Ok(kernel) => boots.extend(self.must_catch(variant.name).map(|check| {
-                        let kernel = kernel.clone();
-                        scope.spawn(move || self.or_end(self.control(&kernel, check)))
+                match self.or_end(self.build(maker, variant)) {
+                    Ok(stack) => boots.extend(self.must_catch(variant.name).map(|check| {
+                        let stack = stack.clone();
+                        scope.spawn(move || self.or_end(self.control(&stack, check)))
                     })),
                     Err(error) => {
                         boots.push(scope.spawn(|| Err(error)));
@@ -170,23 +274,23 @@ impl Bench<'_> {
         checks.filter(move |check| check.control == variant)
     }
 
-    /// Builds a broken kernel, on a CPU that no guest has.
-    fn build(&self, plan: &Plan<'_>, variant: Variant) -> Result<KernelImage, FixError> {
+    /// Builds a broken kernel or Xen, on a CPU that no guest has.
+    fn build(&self, maker: &Maker<'_>, variant: Variant) -> Result<Stack, FixError> {
         let _core = self.cores.take(1, self.surroundings.stop)?;
-        Ok(plan.variant(variant.patch)?.kernel)
+        maker.stack(Some(variant.patch))
     }
 
     fn run(
         &self,
-        kernel: &KernelImage,
+        stack: &Stack,
         name: String,
         cpus: usize,
         steps: Vec<Step>,
     ) -> Result<Ran, LabError> {
         let request = Request {
             name,
-            kernel: KernelSource::Built(Box::new(kernel.clone())),
-            xen: self.order.xen.clone(),
+            kernel: stack.kernel.clone(),
+            xen: stack.xen.clone(),
             cpus,
             steps,
             keep_logs: self.order.keep_logs.clone(),
@@ -200,22 +304,22 @@ impl Bench<'_> {
     }
 
     /// All checks that prove something on so many CPUs.
-    fn fixed(&self, kernel: &KernelImage, cpus: usize) -> Result<Made, FixError> {
+    fn fixed(&self, stack: &Stack, cpus: usize) -> Result<Made, FixError> {
         let checks = self.fix.checks.iter();
         let steps = checks
             .filter(|check| cpus > 1 || !check.races)
             .map(|check| step(check, Purpose::Prove));
         let name = format!("{}-{cpus}", self.fix.name);
-        let ran = self.run(kernel, name, cpus, steps.collect())?;
+        let ran = self.run(stack, name, cpus, steps.collect())?;
         Ok(Made::Fixed(cpus, ran))
     }
 
     /// A boot of its own: a broken kernel may take the guest down with it, which is a way to be caught.
-    fn control(&self, kernel: &KernelImage, check: &'static Check) -> Result<Made, FixError> {
+    fn control(&self, stack: &Stack, check: &'static Check) -> Result<Made, FixError> {
         let cpus = if check.races { PAIR } else { 1 };
         let name = format!("{}-{}", check.control, check.name);
         let steps = vec![step(check, Purpose::Catch)];
-        let found = match self.run(kernel, name, cpus, steps) {
+        let found = match self.run(stack, name, cpus, steps) {
             Ok(ran) => control(&ran),
             Err(LabError::Guest { problem, .. }) => Control {
                 failed: 1,

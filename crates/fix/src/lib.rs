@@ -8,7 +8,8 @@ pub mod catalogue;
 pub mod check;
 mod config;
 mod error;
-mod kernels;
+mod fixes;
+pub mod hypervisor;
 mod make;
 pub mod patch;
 mod source;
@@ -16,4 +17,4 @@ pub mod spec;
 mod tree;
 
 pub use error::FixError;
-pub use kernels::Kernels;
+pub use fixes::Fixes;

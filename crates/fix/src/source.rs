@@ -63,6 +63,13 @@ pub(crate) struct Source {
     pub(crate) packages: Vec<Package>,
 }
 
+impl Source {
+    /// As errors name it.
+    pub(crate) fn name(&self) -> String {
+        format!("Linux {} in {}", self.version, self.tree.path().display())
+    }
+}
+
 /// The user's own source, where there is one, with Debian's configuration; else all of it is Debian's.
 pub(crate) fn obtain(
     spec: &Spec,
@@ -74,7 +81,7 @@ pub(crate) fn obtain(
     let archive = Archive::open(cache, spec.suite(), freshness, stop)?;
     let packages = archive
         .index()
-        .source(&spec.series.linux)
+        .source(&spec.series.version)
         .map_err(|problem| Error::BadInput {
             what: "fix",
             value: spec.to_string(),
@@ -154,7 +161,7 @@ fn config(
 pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
     let version = version(&Entry::of_user(&tree))?;
-    let linux = &spec.series.linux;
+    let linux = &spec.series.version;
     if series_of(&version) != *linux {
         let problem = format!("is Linux {version}, but {spec} has patches for Linux {linux}");
         return Err(unusable(folder, problem));

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use pagetoll_images::Error;
 
-use crate::catalogue::{self, Fix, Series};
+use crate::catalogue::{self, Fix, Program, Series};
 use crate::error::FixError;
 
 /// What `--kernel` puts before the name of a fix.
@@ -22,6 +22,7 @@ pub struct Spec {
     pub fix: Option<&'static Fix>,
     /// The patches for this series, and the suite that has its source.
     pub series: &'static Series,
+    program: Program,
     /// Another suite than the series' own.
     suite: Option<String>,
     /// As it was written.
@@ -29,6 +30,65 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// What `--xen` names; `none` is Debian's Xen, built in the same way.
+    ///
+    /// # Errors
+    /// As [`Spec::from_str`]; a fix of Linux.
+    pub fn of_xen(text: &str) -> Result<Self, FixError> {
+        Self::of(Program::Xen, text)
+    }
+
+    /// What `--kernel` names.
+    ///
+    /// # Errors
+    /// As [`Spec::from_str`]; a fix of Xen.
+    pub fn of_linux(text: &str) -> Result<Self, FixError> {
+        Self::of(Program::Linux, text)
+    }
+
+    fn of(program: Program, text: &str) -> Result<Self, FixError> {
+        let spec = Self::parse(text, program)?;
+        match spec.program() {
+            found if found == program => Ok(spec),
+            other => Err(refused(
+                text,
+                format!("is a fix of {other}"),
+                format!("a fix of {program}"),
+            )),
+        }
+    }
+
+    fn parse(text: &str, of_none: Program) -> Result<Self, FixError> {
+        let (name, place) = text
+            .split_once('@')
+            .map_or((text, None), |(name, place)| (name, Some(place)));
+        let (suite, version) =
+            match place.map(|place| place.rsplit_once('/').unwrap_or(("", place))) {
+                None => (None, None),
+                Some((suite, version)) => {
+                    (Some(suite).filter(|suite| !suite.is_empty()), Some(version))
+                }
+            };
+        let fix = match name {
+            NONE => None,
+            name => Some(catalogue::find(name)?),
+        };
+        let program = fix.map_or(of_none, |fix| fix.program);
+        Ok(Self {
+            series: series(text, fix, program, version)?,
+            fix,
+            program,
+            suite: suite.map(str::to_owned),
+            text: text.to_owned(),
+        })
+    }
+
+    /// What is built.
+    #[must_use]
+    pub const fn program(&self) -> Program {
+        self.program
+    }
+
     /// The suite of Debian that the source comes from; `None` is the one that this system runs.
     #[must_use]
     pub fn suite(&self) -> Option<&str> {
@@ -51,56 +111,50 @@ impl fmt::Display for Spec {
 impl FromStr for Spec {
     type Err = FixError;
 
+    /// A fix of either program; `none` is a kernel.
     fn from_str(text: &str) -> Result<Self, FixError> {
-        let (name, place) = text
-            .split_once('@')
-            .map_or((text, None), |(name, place)| (name, Some(place)));
-        let (suite, linux) = match place.map(|place| place.rsplit_once('/').unwrap_or(("", place)))
-        {
-            None => (None, None),
-            Some((suite, linux)) => (Some(suite).filter(|suite| !suite.is_empty()), Some(linux)),
-        };
-        let fix = match name {
-            NONE => None,
-            name => Some(catalogue::find(name)?),
-        };
-        Ok(Self {
-            series: series(text, fix, linux)?,
-            fix,
-            suite: suite.map(str::to_owned),
-            text: text.to_owned(),
-        })
+        Self::parse(text, Program::Linux)
     }
 }
 
-/// The series for a version of Linux; without one the fix's first.
+/// The series for a version; without one the fix's first.
 fn series(
     text: &str,
     fix: Option<&'static Fix>,
-    linux: Option<&str>,
+    program: Program,
+    version: Option<&str>,
 ) -> Result<&'static Series, FixError> {
     let all = match fix {
         Some(fix) => fix.series.iter().collect::<Vec<_>>(),
         None => catalogue::all()
             .iter()
+            .filter(|fix| fix.program == program)
             .flat_map(|fix| &fix.series)
             .collect(),
     };
-    let wanted = |series: &&&Series| linux.is_none_or(|linux| series.linux == linux);
+    let wanted = |series: &&&Series| version.is_none_or(|version| series.version == version);
     let found = all.iter().find(wanted).copied();
     found.ok_or_else(|| {
-        let known: Vec<_> = all.iter().map(|series| series.linux.as_str()).collect();
-        let error = Error::BadInput {
-            what: "fix",
-            value: text.to_owned(),
-            problem: format!(
-                "there are no patches for Linux {}",
-                linux.unwrap_or_default()
+        let known: Vec<_> = all.iter().map(|series| series.version.as_str()).collect();
+        refused(
+            text,
+            format!(
+                "there are no patches for {program} {}",
+                version.unwrap_or_default()
             ),
-            expected: format!("{EXPECTED}, where SERIES is one of {}", known.join(", ")),
-        };
-        error.into()
+            format!("{EXPECTED}, where SERIES is one of {}", known.join(", ")),
+        )
     })
+}
+
+fn refused(text: &str, problem: String, expected: String) -> FixError {
+    let error = Error::BadInput {
+        what: "fix",
+        value: text.to_owned(),
+        problem,
+        expected,
+    };
+    error.into()
 }
 
 #[cfg(test)]
@@ -113,7 +167,7 @@ mod tests {
     fn a_name_means_its_first_series_and_the_systems_suite() {
         let spec: Spec = "xen-pv-get-and-clear".parse().unwrap();
         assert_eq!(
-            (spec.name(), spec.series.linux.as_str()),
+            (spec.name(), spec.series.version.as_str()),
             ("xen-pv-get-and-clear", "6.1")
         );
         assert_eq!(spec.suite(), None);

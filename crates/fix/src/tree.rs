@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use pagetoll_images::Error;
+use pagetoll_images::cache::Entry;
 
 use crate::catalogue::Patch;
 use crate::error::FixError;
@@ -17,12 +18,13 @@ use crate::source::{self, Source};
 /// The files that patches change or make, with their new text.
 pub(crate) type Changes = BTreeMap<String, String>;
 
-/// What patches, one after the other, make of a source; `base` is what earlier patches made of it.
+/// What patches, one after the other, make of a tree, which errors call `name`; `base` is what earlier patches made of it.
 ///
 /// # Errors
 /// [`FixError::Patch`] for the first hunk that does not apply.
 pub(crate) fn changes(
-    source: &Source,
+    tree: &Entry,
+    name: &str,
     base: &Changes,
     patches: &[Patch],
 ) -> Result<Changes, FixError> {
@@ -30,17 +32,13 @@ pub(crate) fn changes(
     for patch in patches {
         let refuse = |error| FixError::Patch {
             patch: patch.file.to_owned(),
-            tree: format!(
-                "Linux {} in {}",
-                source.version,
-                source.tree.path().display()
-            ),
+            tree: name.to_owned(),
             source: error,
         };
         for file in patch::parse(patch.text).map_err(refuse)? {
             let old = match changes.remove(&file.path) {
                 Some(text) => Some(text),
-                None => source.tree.text(&file.path)?,
+                None => tree.text(&file.path)?,
             };
             let new = file.apply(old.as_deref()).map_err(refuse)?;
             changes.insert(file.path, new);
@@ -104,10 +102,8 @@ pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_backend::{Class, Classified};
-    use pagetoll_images::cache::Entry;
-
     use super::*;
+    use pagetoll_backend::{Class, Classified};
 
     const PATCH: Patch = Patch {
         file: "x/0001.patch",
@@ -134,7 +130,7 @@ mod tests {
         let source = source(&folder.path().join("source"));
         let place = folder.path().join("tree");
         let read = |root: &Path, file: &str| fs::read_to_string(root.join(file)).unwrap();
-        let changes = changes(&source, &Changes::new(), &[PATCH]).unwrap();
+        let changes = changes(&source.tree, &source.name(), &Changes::new(), &[PATCH]).unwrap();
         mirror(&source, &place).unwrap();
         write(&place, &changes).unwrap();
         assert_eq!(read(&place, "mm/a.c"), "new\n");
@@ -152,7 +148,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = source(folder.path());
         fs::write(folder.path().join("mm/a.c"), "other\n").unwrap();
-        let error = changes(&source, &Changes::new(), &[PATCH]).unwrap_err();
+        let error = changes(&source.tree, &source.name(), &Changes::new(), &[PATCH]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -172,7 +168,13 @@ mod tests {
             file: "x/0002.patch",
             text: "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1,2 @@\n new\n+newer\n",
         };
-        let changes = changes(&source, &Changes::new(), &[PATCH, second]).unwrap();
+        let changes = changes(
+            &source.tree,
+            &source.name(),
+            &Changes::new(),
+            &[PATCH, second],
+        )
+        .unwrap();
         assert_eq!(changes["mm/a.c"], "new\nnewer\n");
     }
 }

@@ -3,6 +3,7 @@
 //! A file is checked before anything is started with it. Source: the multiboot specification
 //! 0.6.96, section 3.1, and xen/arch/x86/boot/head.S, seen in Xen 4.17 and 4.20.
 
+pub mod build;
 pub mod pv32;
 
 use std::fs;
@@ -44,6 +45,8 @@ pub enum XenSource {
     },
     /// This file.
     File(PathBuf),
+    /// One that pagetoll has built.
+    Built(Box<XenImage>),
 }
 
 impl FromStr for XenSource {
@@ -91,6 +94,7 @@ pub fn obtain(
 ) -> Result<XenImage, Error> {
     match source {
         XenSource::File(path) => from_file(path, cache, stop),
+        XenSource::Built(image) => Ok(image.as_ref().clone()),
         XenSource::Debian { suite } => from_debian(suite.as_deref(), cache, freshness, stop),
     }
 }

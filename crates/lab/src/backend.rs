@@ -8,18 +8,18 @@ use pagetoll_images::tools::{self, Images};
 
 use crate::bill::on_kernels;
 use crate::dom0;
-use crate::kernels::KernelBuilder;
+use crate::kernels::Builder;
 use crate::request::Request;
 use crate::routes::{self, Way, demand, pin};
 
 /// Real Xen and Linux in QEMU.
 #[derive(Clone, Copy, Default)]
 pub struct Lab {
-    builder: Option<&'static dyn KernelBuilder>,
+    builder: Option<&'static dyn Builder>,
 }
 
 impl Lab {
-    /// A lab that boots no kernel that is built from a fix.
+    /// A lab that boots nothing that is built from a fix.
     #[must_use]
     pub const fn new() -> Self {
         Self { builder: None }
@@ -27,7 +27,7 @@ impl Lab {
 
     /// A lab that also boots what `builder` builds.
     #[must_use]
-    pub const fn with_kernels(builder: &'static dyn KernelBuilder) -> Self {
+    pub const fn with_builder(builder: &'static dyn Builder) -> Self {
         Self {
             builder: Some(builder),
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Error as BackendError;
-use pagetoll_bill::spec::LabSpec;
+use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
 use crate::dom0::materials::{Materials, Sources};
@@ -14,8 +14,8 @@ use crate::error::LabError;
 use crate::guest::initramfs::Initramfs;
 use crate::guest::report::{CaseRun, Hello, Report};
 use crate::guest::step::{self, Step};
-use crate::kernels::{self, check_folder};
-use crate::request;
+use crate::hypervisor::Hypervisor;
+use crate::kernels::{self, Builder, check_folder};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 use pagetoll_backend::Phase;
@@ -24,7 +24,6 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
-use pagetoll_images::xen::XenSource;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -36,11 +35,11 @@ const PAGES_MIB: u64 = 64;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// On what the cases are run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request {
     kernel: KernelSource,
-    xen: XenSource,
-    freshness: Freshness,
+    xen: Hypervisor,
+    refresh: Wanted,
     /// Where the console is kept; `None` keeps it only when something fails.
     keep_logs: Option<PathBuf>,
     /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
@@ -52,23 +51,15 @@ impl Request {
     ///
     /// # Errors
     /// An unknown kernel or Xen, several kernels or one that is built from a fix, a file in place of a folder.
-    pub fn new(lab: &LabSpec) -> Result<Self, BackendError> {
+    pub fn new(lab: &LabSpec, builder: Option<&'static dyn Builder>) -> Result<Self, BackendError> {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             kernel: kernels::one(lab)?,
-            xen: request::xen(lab)?,
-            freshness: Freshness::from(lab.refresh),
+            xen: Hypervisor::of(lab, builder)?,
+            refresh: lab.refresh,
             keep_logs: lab.keep_logs.clone(),
             timeout: lab.timeout.unwrap_or(TIMEOUT),
         })
-    }
-
-    fn sources(&self) -> Sources<'_> {
-        Sources {
-            kernel: &self.kernel,
-            xen: &self.xen,
-            freshness: self.freshness,
-        }
     }
 }
 
@@ -92,9 +83,16 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Answered>, LabError> {
-    check_host(request)?;
-    let materials = request.sources().obtain(*surroundings)?;
+) -> Result<Ran<Answered>, BackendError> {
+    let xen = request.xen.source(request.refresh, surroundings)?;
+    let sources = Sources {
+        kernel: &request.kernel,
+        xen: &xen,
+        freshness: Freshness::from(request.refresh),
+    };
+    sources.check_tools()?;
+    host::require_memory(machine().memory_mib(), NAME)?;
+    let materials = sources.obtain(*surroundings)?;
     let initramfs = initramfs(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
@@ -106,7 +104,7 @@ pub fn run(
         phase.as_mut(),
     )?;
     let release = |hello: &Hello| hello.release.clone();
-    Ran::of(
+    let ran = Ran::of(
         cases,
         &harvest.reports,
         release,
@@ -114,7 +112,8 @@ pub fn run(
             Report::Case(run) => Some(answered(next, run)),
             _ => None,
         },
-    )
+    );
+    Ok(ran?)
 }
 
 const fn machine() -> Machine {
@@ -124,11 +123,6 @@ const fn machine() -> Machine {
         pages_mib: PAGES_MIB,
         xen: XenOptions::Default,
     }
-}
-
-fn check_host(request: &Request) -> Result<(), Error> {
-    request.sources().check_tools()?;
-    host::require_memory(machine().memory_mib(), NAME)
 }
 
 fn no_probe(kernel: &KernelImage, reason: &str) -> Error {

@@ -7,30 +7,48 @@ use pagetoll_bill::Draft;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_images::Surroundings;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_images::xen::XenImage;
 
-/// What a kernel's name begins with that is built from a fix.
-const BUILT: &str = "fix:";
+/// What the name of a kernel or a Xen begins with that is built from a fix.
+pub(crate) const BUILT: &str = "fix:";
 /// The kernel of an order that names none.
 const DEFAULT: &str = "debian";
 
-/// Builds kernels for the lab.
-pub trait KernelBuilder: Sync {
-    /// Whether there is such a kernel. `name` begins with `fix:`.
+/// Builds kernels and hypervisors for the lab, whose names begin with `fix:`.
+pub trait Builder: Sync {
+    /// Whether there is such a kernel.
     ///
     /// # Errors
     /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
-    fn check(&self, name: &str) -> Result<(), Error>;
+    fn check_kernel(&self, name: &str) -> Result<(), Error>;
 
-    /// Builds it, or finds it in the cache.
+    /// Builds a kernel, or finds it in the cache.
     ///
     /// # Errors
     /// A source that cannot be had or does not build, a machine that lacks something.
-    fn build(
+    fn kernel(
         &self,
         name: &str,
         refresh: Wanted,
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error>;
+
+    /// Whether there is such a Xen.
+    ///
+    /// # Errors
+    /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
+    fn check_xen(&self, name: &str) -> Result<(), Error>;
+
+    /// Builds a Xen, or finds it in the cache.
+    ///
+    /// # Errors
+    /// As [`Builder::kernel`].
+    fn xen(
+        &self,
+        name: &str,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<XenImage, Error>;
 }
 
 /// A kernel by the name that the order has for it.
@@ -43,14 +61,14 @@ pub(crate) struct Kernel {
 #[derive(Clone)]
 enum Origin {
     Images(KernelSource),
-    Built(&'static dyn KernelBuilder),
+    Built(&'static dyn Builder),
 }
 
 impl Kernel {
     /// Where the kernel comes from, once it was built where that is needed.
     ///
     /// # Errors
-    /// Those of [`KernelBuilder::build`].
+    /// Those of [`Builder::kernel`].
     pub(crate) fn source(
         &self,
         refresh: Wanted,
@@ -59,7 +77,7 @@ impl Kernel {
         match &self.origin {
             Origin::Images(source) => Ok(source.clone()),
             Origin::Built(builder) => {
-                let built = builder.build(&self.name, refresh, surroundings)?;
+                let built = builder.kernel(&self.name, refresh, surroundings)?;
                 Ok(KernelSource::Built(Box::new(built)))
             }
         }
@@ -86,7 +104,7 @@ impl Kernel {
 /// A name that is none, or is there twice; folders for a kernel that brings its own.
 pub(crate) fn all(
     lab: &LabSpec,
-    builder: Option<&'static dyn KernelBuilder>,
+    builder: Option<&'static dyn Builder>,
 ) -> Result<Vec<Kernel>, Error> {
     let names = names(lab);
     let mut numbered = names.iter().enumerate();
@@ -138,7 +156,7 @@ fn names(lab: &LabSpec) -> Vec<String> {
 fn named(
     name: &str,
     lab: &LabSpec,
-    builder: Option<&'static dyn KernelBuilder>,
+    builder: Option<&'static dyn Builder>,
 ) -> Result<Kernel, Error> {
     let origin = if name.starts_with(BUILT) {
         Origin::Built(built(name, lab, builder)?)
@@ -154,8 +172,8 @@ fn named(
 fn built(
     name: &str,
     lab: &LabSpec,
-    builder: Option<&'static dyn KernelBuilder>,
-) -> Result<&'static dyn KernelBuilder, Error> {
+    builder: Option<&'static dyn Builder>,
+) -> Result<&'static dyn Builder, Error> {
     for (option, folder) in [("--headers", &lab.headers), ("--modules", &lab.modules)] {
         if let Some(folder) = folder {
             return Err(Error::bad_input(format!(
@@ -171,7 +189,7 @@ fn built(
         ))
     };
     let builder = builder.ok_or_else(none)?;
-    builder.check(name)?;
+    builder.check_kernel(name)?;
     Ok(builder)
 }
 
@@ -207,15 +225,28 @@ mod tests {
     /// Has one kernel and builds none.
     struct OneFix;
 
-    impl KernelBuilder for OneFix {
-        fn check(&self, name: &str) -> Result<(), Error> {
+    impl Builder for OneFix {
+        fn check_kernel(&self, name: &str) -> Result<(), Error> {
             match name {
                 "fix:none" => Ok(()),
                 _ => Err(Error::bad_input(format!("{name}: unknown"))),
             }
         }
 
-        fn build(&self, name: &str, _: Wanted, _: &Surroundings<'_>) -> Result<KernelImage, Error> {
+        fn kernel(
+            &self,
+            name: &str,
+            _: Wanted,
+            _: &Surroundings<'_>,
+        ) -> Result<KernelImage, Error> {
+            Err(Error::bad_input(format!("{name}: not built in this test")))
+        }
+
+        fn check_xen(&self, name: &str) -> Result<(), Error> {
+            self.check_kernel(name)
+        }
+
+        fn xen(&self, name: &str, _: Wanted, _: &Surroundings<'_>) -> Result<XenImage, Error> {
             Err(Error::bad_input(format!("{name}: not built in this test")))
         }
     }

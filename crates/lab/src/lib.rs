@@ -11,6 +11,7 @@ pub mod conformance;
 mod dom0;
 pub mod error;
 mod guest;
+mod hypervisor;
 mod kernels;
 mod native;
 pub mod request;
@@ -19,4 +20,4 @@ pub mod vm;
 
 pub use backend::Lab;
 pub use error::LabError;
-pub use kernels::KernelBuilder;
+pub use kernels::Builder;

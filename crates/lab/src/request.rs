@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Error;
-use pagetoll_bill::spec::{LabSpec, Wanted};
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -13,7 +13,8 @@ use pagetoll_images::xen::XenSource;
 use pagetoll_units::Pages;
 
 use crate::dom0::materials::Sources;
-use crate::kernels::{self, Kernel, KernelBuilder, check_folder};
+use crate::hypervisor::Hypervisor;
+use crate::kernels::{self, Builder, Kernel, check_folder};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
 
 /// CPU time without a report after which a guest with that many pages is given up.
@@ -44,7 +45,7 @@ pub(crate) struct Request {
     pub(crate) order: Order,
     pub(crate) kernels: Vec<Kernel>,
     /// Of no use to routes without Xen.
-    pub(crate) xen: XenSource,
+    xen: Hypervisor,
     pub(crate) refresh: Wanted,
     /// Where consoles and traces are kept; `None` keeps them only when something fails.
     keep_logs: Option<PathBuf>,
@@ -59,7 +60,7 @@ impl Request {
     /// As [`Request::new`].
     pub(crate) fn on_dom0(
         spec: &Spec,
-        builder: Option<&'static dyn KernelBuilder>,
+        builder: Option<&'static dyn Builder>,
     ) -> Result<Self, Error> {
         Self::new(spec, &ON_DOM0, timeout, builder)
     }
@@ -72,7 +73,7 @@ impl Request {
         spec: &Spec,
         terms: &Terms,
         timeout: Timeout,
-        builder: Option<&'static dyn KernelBuilder>,
+        builder: Option<&'static dyn Builder>,
     ) -> Result<Self, Error> {
         let order = spec.order(Backend::Lab, terms)?;
         let lab = &spec.lab;
@@ -82,7 +83,7 @@ impl Request {
             timeout: lab.timeout.unwrap_or(timeout(order.pages)),
             order,
             kernels: kernels::all(lab, builder)?,
-            xen: xen(lab)?,
+            xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
             keep_logs: lab.keep_logs.clone(),
         })
@@ -91,7 +92,7 @@ impl Request {
     /// The request on one of its kernels.
     ///
     /// # Errors
-    /// The kernel cannot be built.
+    /// The kernel or its Xen cannot be built.
     pub(crate) fn on(
         &self,
         kernel: &Kernel,
@@ -104,23 +105,17 @@ impl Request {
         Ok(Bench {
             request: self,
             kernel: kernel.source(self.refresh, surroundings)?,
+            xen: self.xen.source(self.refresh, surroundings)?,
             keep_logs: self.keep_logs.as_ref().map(folder),
         })
     }
-}
-
-/// The hypervisor of an order.
-///
-/// # Errors
-/// The name is none.
-pub(crate) fn xen(lab: &LabSpec) -> Result<XenSource, Error> {
-    Ok(lab.xen.as_deref().unwrap_or("debian").parse()?)
 }
 
 /// A request on one kernel.
 pub(crate) struct Bench<'a> {
     pub(crate) request: &'a Request,
     pub(crate) kernel: KernelSource,
+    pub(crate) xen: XenSource,
     /// A folder of this kernel's own, where there are several.
     pub(crate) keep_logs: Option<PathBuf>,
 }
@@ -133,7 +128,7 @@ impl Bench<'_> {
     pub(crate) fn sources(&self) -> Sources<'_> {
         Sources {
             kernel: &self.kernel,
-            xen: &self.request.xen,
+            xen: &self.xen,
             freshness: self.freshness(),
         }
     }

@@ -184,7 +184,7 @@ pub(crate) struct ImageArgs {
     /// modules_install tree of a kernel given by its path
     #[arg(long, value_name = "DIR")]
     pub(crate) modules: Option<PathBuf>,
-    /// Hypervisor: debian, debian:SUITE, or the path of a Xen image [default: debian]
+    /// Hypervisor: debian, debian:SUITE, fix:NAME, fix:none, or the path of a Xen image [default: debian]
     #[arg(long, value_name = "SRC")]
     pub(crate) xen: Option<String>,
 }

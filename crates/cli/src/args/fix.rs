@@ -33,11 +33,11 @@ pub(crate) struct FixArgs {
 /// What to do with a fix.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FixCommand {
-    /// Lists the fixes and the kernels that they are for
+    /// Lists the fixes and the versions of Linux and Xen that they are for
     List(ListArgs),
     /// Prints what a fix is for, or its patches
     Show(FixShowArgs),
-    /// Builds a kernel with a fix, or without any (none), into the cache
+    /// Builds a kernel or a Xen with a fix, or a kernel without any (none), into the cache
     Build(FixBuildArgs),
     /// Proves a fix: its checks pass on it, and fail on its broken variants
     Check(FixCheckArgs),
@@ -84,7 +84,7 @@ pub(crate) struct FixCheckArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
-    /// The hypervisor: debian, debian:SUITE, or the path of a Xen image
+    /// The hypervisor of a fix of Linux: debian, debian:SUITE, or the path of a Xen image
     #[arg(long, value_name = "SRC", default_value = "debian")]
     pub(crate) xen: String,
     /// Keeps the guests' consoles in this folder

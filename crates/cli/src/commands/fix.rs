@@ -6,12 +6,13 @@ use anyhow::Result;
 use pagetoll_backend::Error;
 use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
-use pagetoll_fix::catalogue::{self, Bench, Fix};
+use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, Proof, check};
+use pagetoll_fix::hypervisor;
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
-use pagetoll_images::xen::XenSource;
+use pagetoll_images::xen::{XenImage, XenSource};
 use serde::Serialize;
 
 use super::print_list;
@@ -42,13 +43,14 @@ struct Listed {
     summary: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     after: &'static [String],
+    program: String,
     series: Vec<ListedSeries>,
     checks: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
 struct ListedSeries {
-    linux: &'static str,
+    version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     suite: Option<&'static str>,
     patches: usize,
@@ -58,7 +60,7 @@ struct ListedSeries {
 impl Listed {
     fn new(fix: &'static Fix) -> Self {
         let series = fix.series.iter().map(|series| ListedSeries {
-            linux: &series.linux,
+            version: &series.version,
             suite: series.suite.as_deref(),
             patches: fix.patches(series).len(),
             broken_variants: fix.variants(series).count(),
@@ -67,6 +69,7 @@ impl Listed {
             name: &fix.name,
             summary: &fix.summary,
             after: &fix.after,
+            program: fix.program.to_string(),
             series: series.collect(),
             checks: fix.checks.iter().map(|check| check.name.as_str()).collect(),
         }
@@ -82,7 +85,7 @@ fn list(args: &ListArgs) -> Result<Outcome> {
 fn listing(listed: &[Listed]) -> Document {
     let mut table = Table::new([
         Column::left("fix"),
-        Column::left("Linux"),
+        Column::left("of"),
         Column::left("source from"),
         Column::right("patches"),
         Column::left("after those of"),
@@ -92,8 +95,8 @@ fn listing(listed: &[Listed]) -> Document {
     for fix in listed {
         for series in &fix.series {
             table.row([
-                format!("{}@{}", fix.name, series.linux),
-                series.linux.to_owned(),
+                format!("{}@{}", fix.name, series.version),
+                format!("{} {}", fix.program, series.version),
                 series.suite.unwrap_or("this system's suite").to_owned(),
                 series.patches.to_string(),
                 fix.after.join(", "),
@@ -104,7 +107,7 @@ fn listing(listed: &[Listed]) -> Document {
     }
     let summaries = listed.iter().map(|fix| Fact::new(fix.name, fix.summary));
     Document {
-        title: "fixes: kernel patches that cut tolls".to_owned(),
+        title: "fixes: patches of Linux and Xen that cut tolls".to_owned(),
         sections: vec![
             Section::facts("", summaries.collect()),
             Section::table("Series", table),
@@ -142,8 +145,13 @@ fn spec(name: &str) -> Result<Spec> {
 }
 
 fn order(name: &str, args: BuildArgs) -> Result<Order> {
+    let spec = spec(name)?;
+    if spec.program() == Program::Xen {
+        refuse("--source", args.source.is_some(), &spec)?;
+        refuse("--jobs", args.jobs.is_some(), &spec)?;
+    }
     Ok(Order {
-        spec: spec(name)?,
+        spec,
         source: args.source,
         freshness: if args.refresh {
             Freshness::Refresh
@@ -154,11 +162,30 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
     })
 }
 
+/// An option that only kernels have a use for.
+fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
+    match given {
+        false => Ok(()),
+        true => Err(Failure::BadInput(format!(
+            "{option}: does not apply to {spec}, a fix of Xen, which is built from Debian's source"
+        ))),
+    }
+}
+
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = order(&args.name, args.build)?;
     let began = Instant::now();
-    let built = in_lab(verbosity, |here| build(&order, here))?;
-    let document = built_document(&order, &built, began.elapsed());
+    let document = match order.spec.program() {
+        Program::Linux => {
+            let built = in_lab(verbosity, |here| build(&order, here))?;
+            built_document(&order, &built, began.elapsed())
+        }
+        Program::Xen => {
+            let (spec, freshness) = (&order.spec, order.freshness);
+            let built = in_lab(verbosity, |here| hypervisor::build(spec, freshness, here))?;
+            xen_document(spec, &built)
+        }
+    };
     output::print(&text::document(&document, terminal::width()))?;
     Ok(Outcome::Success)
 }
@@ -199,6 +226,22 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     }
 }
 
+fn xen_document(spec: &Spec, built: &XenImage) -> Document {
+    let mut facts = vec![
+        Fact::new("image", built.elf.display().to_string()),
+        Fact::new(
+            "to bill it",
+            format!("pagetoll bill unmap --xen {PREFIX}{spec}"),
+        ),
+    ];
+    let packages = built.packages.iter();
+    facts.extend(packages.map(|package| Fact::new(&package.name, &package.version)));
+    Document {
+        title: format!("{PREFIX}{spec}: Xen {}", spec.series.version),
+        sections: vec![Section::facts("", facts)],
+    }
+}
+
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
@@ -207,6 +250,10 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
         keep_logs: args.keep_logs,
     };
     named(&order.build.spec)?;
+    let own_xen = order.xen != (XenSource::Debian { suite: None });
+    if order.build.spec.program() == Program::Xen {
+        refuse("--xen", own_xen, &order.build.spec)?;
+    }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
     print_list(
         proven(&order.build.spec, &proof),

@@ -17,7 +17,7 @@ use pagetoll_units::Pages;
 use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::kernels::KernelBuilder;
+use crate::kernels::Builder;
 use crate::native::check_tools;
 use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
@@ -48,7 +48,7 @@ fn timeout(pages: Pages) -> Duration {
 /// As [`Request::new`].
 pub(crate) fn request(
     spec: &Spec,
-    builder: Option<&'static dyn KernelBuilder>,
+    builder: Option<&'static dyn Builder>,
 ) -> Result<Request, BackendError> {
     Request::new(spec, &TERMS, timeout, builder)
 }

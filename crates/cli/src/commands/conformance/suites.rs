@@ -4,6 +4,7 @@ use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::Pin;
 use pagetoll_conformance as xen;
 use pagetoll_conformance::{kvm, vfio};
+use pagetoll_fix::Fixes;
 use pagetoll_lab::conformance as xen_lab;
 use pagetoll_lab::routes::pin::conformance as vfio_lab;
 use pagetoll_live::conformance::{self as live, Outcome, Ran};
@@ -27,7 +28,7 @@ pub(super) const XEN: Suite<xen::Case> = Suite {
     wrong_by: |_| Vec::new(),
     real_name: ConformanceSystems::Lab,
     real: |cases, args, verbosity| {
-        let request = xen_lab::Request::new(&args.lab())?;
+        let request = xen_lab::Request::new(&args.lab(), Some(&Fixes))?;
         let ran = in_lab(verbosity, |lab| xen_lab::run(&request, cases, lab))?;
         let pairs = cases.iter().zip(&ran.answered);
         Ok(Answers {

@@ -1,0 +1,61 @@
+//! What the lab boots and this crate builds: `--kernel fix:NAME`, `--xen fix:NAME`.
+
+use pagetoll_backend::Error;
+use pagetoll_bill::spec::Wanted;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelImage;
+use pagetoll_images::xen::XenImage;
+use pagetoll_images::{Surroundings, host};
+use pagetoll_lab::Builder;
+
+use crate::FixError;
+use crate::build::{Order, build};
+use crate::hypervisor;
+use crate::spec::{PREFIX, Spec};
+
+/// Builds kernels and hypervisors with fixes for the lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixes;
+
+impl Builder for Fixes {
+    fn check_kernel(&self, name: &str) -> Result<(), Error> {
+        kernel(name).map(drop).map_err(Error::from)
+    }
+
+    fn kernel(
+        &self,
+        name: &str,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<KernelImage, Error> {
+        let order = Order {
+            spec: kernel(name)?,
+            source: None,
+            freshness: Freshness::from(refresh),
+            jobs: host::cpus(),
+        };
+        Ok(build(&order, surroundings)?.kernel)
+    }
+
+    fn check_xen(&self, name: &str) -> Result<(), Error> {
+        xen(name).map(drop).map_err(Error::from)
+    }
+
+    fn xen(
+        &self,
+        name: &str,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<XenImage, Error> {
+        let freshness = Freshness::from(refresh);
+        Ok(hypervisor::build(&xen(name)?, freshness, surroundings)?)
+    }
+}
+
+fn kernel(name: &str) -> Result<Spec, FixError> {
+    Spec::of_linux(name.strip_prefix(PREFIX).unwrap_or(name))
+}
+
+fn xen(name: &str) -> Result<Spec, FixError> {
+    Spec::of_xen(name.strip_prefix(PREFIX).unwrap_or(name))
+}

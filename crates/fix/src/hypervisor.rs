@@ -1,0 +1,67 @@
+//! Builds a Xen with a fix, or in the same way without one: Debian's source, patched.
+
+use std::path::Path;
+
+use pagetoll_bill::Package;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::cache::Entry;
+use pagetoll_images::xen::XenImage;
+use pagetoll_images::xen::build::{self, Recipe};
+use pagetoll_images::{Error, Surroundings};
+
+use crate::catalogue::Patch;
+use crate::error::FixError;
+use crate::spec::Spec;
+use crate::tree::{self, Changes};
+
+/// Builds a Xen unless it is in the cache.
+///
+/// # Errors
+/// Those of [`build::build`]; a suite with another series of Xen; a patch that does not apply.
+pub fn build(
+    spec: &Spec,
+    freshness: Freshness,
+    surroundings: &Surroundings<'_>,
+) -> Result<XenImage, FixError> {
+    broken(spec, None, freshness, surroundings)
+}
+
+/// The same Xen, with one more patch that breaks it.
+pub(crate) fn broken(
+    spec: &Spec,
+    variant: Option<Patch>,
+    freshness: Freshness,
+    surroundings: &Surroundings<'_>,
+) -> Result<XenImage, FixError> {
+    let of_fix = spec.fix.map(|fix| fix.stack(spec.series));
+    let patches: Vec<_> = of_fix.into_iter().flatten().chain(variant).collect();
+    let texts: String = patches.iter().map(|patch| patch.text).collect();
+    let recipe = Recipe {
+        name: spec.name(),
+        config: "",
+        changes: &texts,
+    };
+    let change = |tree: &Path, package: &Package| patch(tree, package, spec, &patches);
+    let built = build::build(recipe, spec.suite(), change, freshness, *surroundings)?;
+    Ok(built)
+}
+
+fn patch(tree: &Path, package: &Package, spec: &Spec, patches: &[Patch]) -> Result<(), Error> {
+    let series = &spec.series.version;
+    let refused = |problem| Error::BadInput {
+        what: "fix",
+        value: spec.to_string(),
+        problem,
+        expected: format!("a suite with Xen {series}, after an @"),
+    };
+    let name = format!("{} {}", package.name, package.version);
+    if !package.version.starts_with(&format!("{series}.")) {
+        return Err(refused(format!(
+            "has patches for Xen {series}, not for {name}"
+        )));
+    }
+    let entry = Entry::of_user(tree);
+    let changes = tree::changes(&entry, &name, &Changes::new(), patches)
+        .map_err(|error| refused(error.to_string()))?;
+    tree::write(tree, &changes)
+}
