@@ -50,6 +50,24 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     assert_refused(&output, code, words);
 }
 
+#[test]
+fn what_is_of_the_other_program_is_refused() {
+    let xen = "xen-mmu-update-batch";
+    for option in [["--source", "/"], ["--jobs", "2"]] {
+        let words = [option[0], "does not apply", "a fix of Xen"];
+        refused(&["build", xen, option[0], option[1]], 2, &words);
+    }
+    refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: does not"]);
+    for (option, name, words) in [
+        ("--kernel", xen, "is a fix of Xen; expected a fix of Linux"),
+        ("--xen", FIX, "is a fix of Linux; expected a fix of Xen"),
+    ] {
+        let mut bill = Command::cargo_bin("pagetoll").unwrap();
+        bill.args(["bill", "irq", option, &format!("fix:{name}")]);
+        assert_refused(&bill.output().unwrap(), 2, &[name, words]);
+    }
+}
+
 /// A tree of Linux as far as its version goes, and one file.
 fn tree(version: &str, file: (&str, &str)) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
