@@ -17,7 +17,9 @@ pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;
-pub(crate) use fix::{BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs};
+pub(crate) use fix::{
+    BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
+};
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.

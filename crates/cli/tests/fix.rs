@@ -51,6 +51,22 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
+fn a_series_is_exported_with_its_letter_into_an_empty_folder_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("outgoing");
+    let export = || {
+        let mut command = fix(&["export", FIX], folder.path());
+        command.arg(&place).output().unwrap()
+    };
+    assert!(export().status.success());
+    let letter = fs::read_to_string(place.join("0000-cover-letter.patch")).unwrap();
+    assert!(letter.contains("Subject: [PATCH 0/4] "), "{letter}");
+    assert!(!letter.contains("Signed-off-by:"), "{letter}");
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 5);
+    assert_refused(&export(), 2, &["outgoing: holds files", "an empty folder"]);
+}
+
+#[test]
 fn what_is_of_the_other_program_is_refused() {
     let xen = "xen-mmu-update-batch";
     for option in [["--source", "/"], ["--jobs", "2"]] {

@@ -15,6 +15,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll fix show xen-pv-get-and-clear
       What it is for, why it is safe, and how to send it upstream
+  pagetoll fix export xen-pv-get-and-clear@7.3 outgoing
+      The series for Linux 7.3, with a cover letter: git am outgoing/000[1-9]*
   pagetoll fix build xen-pv-get-and-clear
       Builds the patched kernel into the cache: five minutes on two CPUs, nothing when it is there
   pagetoll fix build xen-pv-get-and-clear@6.1 --source ~/linux
@@ -37,6 +39,8 @@ pub(crate) enum FixCommand {
     List(ListArgs),
     /// Prints what a fix is for, or its patches
     Show(FixShowArgs),
+    /// Writes a series into a folder, with a cover letter, as `git am` and b4 take it
+    Export(FixExportArgs),
     /// Builds a kernel or a Xen with a fix, or a kernel without any (none), into the cache
     Build(FixBuildArgs),
     /// Proves a fix: its checks pass on it, and fail on its broken variants
@@ -51,6 +55,15 @@ pub(crate) struct FixShowArgs {
     /// Prints the patches, as `git am` takes them
     #[arg(long)]
     pub(crate) patches: bool,
+}
+
+/// Arguments of `fix export`.
+#[derive(Debug, Args)]
+pub(crate) struct FixExportArgs {
+    /// The fix: NAME or NAME@SERIES
+    pub(crate) name: String,
+    /// A folder that is empty or not there
+    pub(crate) folder: PathBuf,
 }
 
 /// Arguments of `fix build`.

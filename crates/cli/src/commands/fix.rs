@@ -1,5 +1,7 @@
 //! `pagetoll fix`: the kernel patches that pagetoll carries, listed, shown, built and checked.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -8,8 +10,8 @@ use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, Proof, check};
-use pagetoll_fix::hypervisor;
 use pagetoll_fix::spec::{PREFIX, Spec};
+use pagetoll_fix::{cover, hypervisor};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
 use pagetoll_images::xen::{XenImage, XenSource};
@@ -18,7 +20,8 @@ use serde::Serialize;
 use super::print_list;
 use super::watched::in_lab;
 use crate::args::{
-    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixShowArgs, ListArgs, Verbosity,
+    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs, ListArgs,
+    Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
@@ -31,6 +34,7 @@ pub(crate) fn run(command: FixCommand, verbosity: Verbosity) -> Result<Outcome> 
     match command {
         FixCommand::List(args) => list(&args),
         FixCommand::Show(args) => show(&args),
+        FixCommand::Export(args) => export(&args),
         FixCommand::Build(args) => build_one(args, verbosity),
         FixCommand::Check(args) => check_one(args, verbosity),
     }
@@ -129,6 +133,36 @@ fn show(args: &FixShowArgs) -> Result<Outcome> {
     } else {
         fix.readme.to_owned()
     })?;
+    Ok(Outcome::Success)
+}
+
+/// Writes the cover letter and the fix's own patches.
+fn export(args: &FixExportArgs) -> Result<Outcome> {
+    let spec = spec(&args.name)?;
+    let fix = named(&spec)?;
+    let folder = &args.folder;
+    let refused = |problem: &str| {
+        let folder = folder.display();
+        Failure::BadInput(format!(
+            "{folder}: {problem}; expected an empty folder, or none"
+        ))
+    };
+    let failed = |error: std::io::Error| refused(&error.to_string());
+    fs::create_dir_all(folder).map_err(failed)?;
+    if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+        return Err(refused("holds files").into());
+    }
+    let patches = fix.patches(spec.series);
+    for patch in &patches {
+        let name = Path::new(patch.file).file_name().unwrap_or_default();
+        fs::write(folder.join(name), patch.text).map_err(failed)?;
+    }
+    let letter = cover::letter(fix, spec.series);
+    fs::write(folder.join("0000-cover-letter.patch"), letter).map_err(failed)?;
+    let (count, folder) = (patches.len(), folder.display());
+    output::print(&format!(
+        "{folder}: {count} patches and a cover letter, none signed off\nto apply them: git am {folder}/000[1-9]*\n"
+    ))?;
     Ok(Outcome::Success)
 }
 
