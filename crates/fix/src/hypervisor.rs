@@ -23,18 +23,18 @@ pub fn build(
     freshness: Freshness,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
-    broken(spec, None, freshness, surroundings)
+    patched(spec, None, freshness, surroundings)
 }
 
-/// The same Xen, with one more patch that breaks it.
-pub(crate) fn broken(
+/// The same, with one more patch where that is to break it.
+pub(crate) fn patched(
     spec: &Spec,
-    variant: Option<Patch>,
+    breaking: Option<Patch>,
     freshness: Freshness,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
     let of_fix = spec.fix.map(|fix| fix.stack(spec.series));
-    let patches: Vec<_> = of_fix.into_iter().flatten().chain(variant).collect();
+    let patches: Vec<_> = of_fix.into_iter().flatten().chain(breaking).collect();
     let texts: String = patches.iter().map(|patch| patch.text).collect();
     let recipe = Recipe {
         name: spec.name(),
