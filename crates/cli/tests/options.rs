@@ -103,6 +103,7 @@ fn help_texts_are_as_committed() {
         "fix",
         "fix list",
         "fix show",
+        "fix export",
         "fix build",
         "fix check",
         "cache",

@@ -199,7 +199,8 @@ impl<'a> Maker<'a> {
                 kernel,
                 surroundings,
             } => {
-                let built = hypervisor::patched(&build.spec, broken, build.freshness, surroundings)?;
+                let built =
+                    hypervisor::patched(&build.spec, broken, build.freshness, surroundings)?;
                 Ok(Stack {
                     kernel: kernel.clone(),
                     xen: XenSource::Built(Box::new(built)),
