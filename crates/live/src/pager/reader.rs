@@ -1,11 +1,13 @@
 //! A thread that reads faults from a userfaultfd and populates their pages.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::error::PagerError;
 use super::handler::{Counts, FaultHandler};
@@ -21,25 +23,30 @@ pub enum Waiting {
     Epoll,
 }
 
-/// Ends readers: an eventfd that stays readable once it was written.
+/// Ends readers: a pipe that hangs up. A close cannot fail as a write can, after which readers would wait forever.
 #[derive(Debug)]
-pub struct EndOfReading(std::os::fd::OwnedFd);
+pub struct EndOfReading {
+    watched: OwnedFd,
+    open: Mutex<Option<OwnedFd>>,
+}
 
 impl EndOfReading {
     /// Not yet requested.
     ///
     /// # Errors
-    /// The errno of eventfd(2).
+    /// The errno of pipe2(2).
     pub fn new() -> Result<Self, PagerError> {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map(Self)
-            .map_err(PagerError::system("eventfd"))
+        let (watched, open) = pipe_with(PipeFlags::CLOEXEC).map_err(PagerError::system("pipe2"))?;
+        Ok(Self {
+            watched,
+            open: Mutex::new(Some(open)),
+        })
     }
 
     /// Asks all readers to end.
     pub fn request(&self) {
-        // The counter cannot be full: it is written once.
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(open.take());
     }
 }
 
@@ -53,7 +60,7 @@ pub(super) fn serve<S: PageSource>(
     end: &EndOfReading,
     waiting: Waiting,
 ) -> Result<Counts, PagerError> {
-    let wait = Wait::new([userfaultfd.as_fd(), end.0.as_fd()], waiting)?;
+    let wait = Wait::new([userfaultfd.as_fd(), end.watched.as_fd()], waiting)?;
     while wait.has_fault()? {
         while let Some(address) = read_fault(userfaultfd)? {
             handler.serve(address)?;
@@ -71,7 +78,7 @@ fn read_fault(userfaultfd: &Userfaultfd) -> Result<Option<u64>, PagerError> {
 /// Waits for the first of two descriptors; the second ends it.
 enum Wait<'a> {
     Poll([BorrowedFd<'a>; 2]),
-    Epoll(std::os::fd::OwnedFd),
+    Epoll(OwnedFd),
 }
 
 const FAULT: u64 = 0;
