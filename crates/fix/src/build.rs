@@ -84,15 +84,12 @@ impl<'a> Plan<'a> {
         let mut phase = surroundings.progress.begin("source", 2);
         phase.step("unpack");
         let spec = &order.spec;
-        let patches = spec
-            .fix
-            .map(|fix| fix.stack(spec.series))
-            .unwrap_or_default();
+        let patches = spec.patches();
         let own = own_source(order, &patches, surroundings.stop)?;
         let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
         Ok(Self {
-            changes: tree::changes(&source.tree, &source.name(), &Changes::new(), &patches)?,
+            changes: tree::changes(&source, &Changes::new(), &patches)?,
             compiler: compiler(surroundings.stop)?,
             order,
             surroundings,
@@ -107,12 +104,7 @@ impl<'a> Plan<'a> {
 
     /// The same kernel, broken by one more patch.
     pub(crate) fn variant(&self, broken: Patch) -> Result<Built, FixError> {
-        let changes = tree::changes(
-            &self.source.tree,
-            &self.source.name(),
-            &self.changes,
-            &[broken],
-        )?;
+        let changes = tree::changes(&self.source, &self.changes, &[broken])?;
         self.kernel(&changes)
     }
 
@@ -312,7 +304,7 @@ fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<So
         return Ok(None);
     };
     let own = source::of_user(folder, &order.spec, stop)?;
-    tree::changes(&own.tree, &own.name(), &Changes::new(), patches)?;
+    tree::changes(&own, &Changes::new(), patches)?;
     Ok(Some(own))
 }
 

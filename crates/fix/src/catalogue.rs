@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use include_dir::{Dir, File, include_dir};
-use pagetoll_images::Error;
 use serde::Deserialize;
 
-use crate::error::FixError;
+use crate::error::{FixError, refused};
 
 /// A fix, as its `fix.toml` describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -191,17 +190,12 @@ fn patch(file: &'static File<'static>) -> Option<Patch> {
 /// The fix of this name.
 ///
 /// # Errors
-/// [`Error::BadInput`] with the names that there are.
+/// [`BadInput`](pagetoll_images::Error::BadInput) with the names that there are.
 pub fn find(name: &str) -> Result<&'static Fix, FixError> {
     all().iter().find(|fix| fix.name == name).ok_or_else(|| {
         let names: Vec<_> = all().iter().map(|fix| fix.name.as_str()).collect();
-        let error = Error::BadInput {
-            what: "fix",
-            value: name.to_owned(),
-            problem: "there is no such fix".into(),
-            expected: format!("one of: {}", names.join(", ")),
-        };
-        error.into()
+        let expected = format!("one of: {}", names.join(", "));
+        refused(name, "there is no such fix".into(), expected).into()
     })
 }
 

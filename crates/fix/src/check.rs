@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use pagetoll_backend::Stopped;
 use pagetoll_bill::{self as bill, Verdict};
+use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
-use pagetoll_images::{Error, Surroundings};
 use pagetoll_lab::LabError;
 use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
@@ -19,7 +19,7 @@ use pagetoll_lab::vm::cores::Cores;
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
-use crate::error::FixError;
+use crate::error::{FixError, refused};
 use crate::hypervisor;
 use crate::spec::Spec;
 
@@ -103,11 +103,9 @@ enum Made {
 /// error ends everything.
 pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proof, FixError> {
     let spec = &order.build.spec;
-    let fix = spec.fix.ok_or_else(|| Error::BadInput {
-        what: "fix",
-        value: spec.to_string(),
-        problem: "there is nothing to check".into(),
-        expected: "the name of a fix".into(),
+    let fix = spec.fix.ok_or_else(|| {
+        let problem = "there is nothing to check";
+        refused(spec, problem.into(), "the name of a fix".into())
     })?;
     let stop = surroundings.stop.for_part();
     let surroundings = Surroundings {

@@ -1,18 +1,18 @@
 //! Why a fix could not be built or checked.
 
 use pagetoll_backend::{Class, Classified, Stopped};
+use pagetoll_images::Error;
 use pagetoll_images::make::Failed;
 use pagetoll_lab::LabError;
-use thiserror::Error;
 
 use crate::patch::PatchError;
 
 /// Why a fix could not be built or checked.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum FixError {
     /// The source could not be had, what the caller gave cannot be used, or a file, a child or the machine failed.
     #[error(transparent)]
-    Images(#[from] pagetoll_images::Error),
+    Images(#[from] Error),
 
     /// A guest that runs the checks failed.
     #[error(transparent)]
@@ -70,6 +70,16 @@ impl FixError {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.class() == Class::Stopped
+    }
+}
+
+/// What was named as a fix cannot be taken.
+pub(crate) fn refused(named: impl ToString, problem: String, expected: String) -> Error {
+    Error::BadInput {
+        what: "fix",
+        value: named.to_string(),
+        problem,
+        expected,
     }
 }
 

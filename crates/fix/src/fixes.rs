@@ -8,10 +8,9 @@ use pagetoll_images::xen::XenImage;
 use pagetoll_images::{Surroundings, host};
 use pagetoll_lab::Builder;
 
-use crate::FixError;
 use crate::build::{Order, build};
 use crate::hypervisor;
-use crate::spec::{PREFIX, Spec};
+use crate::spec::Spec;
 
 /// Builds kernels and hypervisors with fixes for the lab.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,7 @@ pub struct Fixes;
 
 impl Builder for Fixes {
     fn check_kernel(&self, name: &str) -> Result<(), Error> {
-        kernel(name).map(drop).map_err(Error::from)
+        Spec::of_linux(name).map(drop).map_err(Error::from)
     }
 
     fn kernel(
@@ -29,7 +28,7 @@ impl Builder for Fixes {
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error> {
         let order = Order {
-            spec: kernel(name)?,
+            spec: Spec::of_linux(name)?,
             source: None,
             freshness: Freshness::from(refresh),
             jobs: host::cpus(),
@@ -38,7 +37,7 @@ impl Builder for Fixes {
     }
 
     fn check_xen(&self, name: &str) -> Result<(), Error> {
-        xen(name).map(drop).map_err(Error::from)
+        Spec::of_xen(name).map(drop).map_err(Error::from)
     }
 
     fn xen(
@@ -48,14 +47,10 @@ impl Builder for Fixes {
         surroundings: &Surroundings<'_>,
     ) -> Result<XenImage, Error> {
         let freshness = Freshness::from(refresh);
-        Ok(hypervisor::build(&xen(name)?, freshness, surroundings)?)
+        Ok(hypervisor::build(
+            &Spec::of_xen(name)?,
+            freshness,
+            surroundings,
+        )?)
     }
-}
-
-fn kernel(name: &str) -> Result<Spec, FixError> {
-    Spec::of_linux(name.strip_prefix(PREFIX).unwrap_or(name))
-}
-
-fn xen(name: &str) -> Result<Spec, FixError> {
-    Spec::of_xen(name.strip_prefix(PREFIX).unwrap_or(name))
 }

@@ -10,7 +10,7 @@ use pagetoll_images::xen::build::{self, Recipe};
 use pagetoll_images::{Error, Surroundings};
 
 use crate::catalogue::Patch;
-use crate::error::FixError;
+use crate::error::{FixError, refused};
 use crate::spec::Spec;
 use crate::tree::{self, Changes};
 
@@ -33,8 +33,7 @@ pub(crate) fn patched(
     freshness: Freshness,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
-    let of_fix = spec.fix.map(|fix| fix.stack(spec.series));
-    let patches: Vec<_> = of_fix.into_iter().flatten().chain(breaking).collect();
+    let patches: Vec<_> = spec.patches().into_iter().chain(breaking).collect();
     let texts: String = patches.iter().map(|patch| patch.text).collect();
     let recipe = Recipe {
         name: spec.name(),
@@ -48,20 +47,18 @@ pub(crate) fn patched(
 
 fn patch(tree: &Path, package: &Package, spec: &Spec, patches: &[Patch]) -> Result<(), Error> {
     let series = &spec.series.version;
-    let refused = |problem| Error::BadInput {
-        what: "fix",
-        value: spec.to_string(),
-        problem,
-        expected: format!("a suite with Xen {series}, after an @"),
+    let misfit = |problem| {
+        let expected = format!("a suite with Xen {series}, after an @");
+        refused(spec, problem, expected)
     };
     let name = format!("{} {}", package.name, package.version);
     if !package.version.starts_with(&format!("{series}.")) {
-        return Err(refused(format!(
+        return Err(misfit(format!(
             "has patches for Xen {series}, not for {name}"
         )));
     }
     let entry = Entry::of_user(tree);
-    let changes = tree::changes(&entry, &name, &Changes::new(), patches)
-        .map_err(|error| refused(error.to_string()))?;
+    let changes = tree::patched(&entry, &name, &Changes::new(), patches)
+        .map_err(|error| misfit(error.to_string()))?;
     tree::write(tree, &changes)
 }

@@ -17,7 +17,7 @@ use pagetoll_images::digest::{sha256_of, sha256_of_file};
 use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
 
-use crate::error::FixError;
+use crate::error::{FixError, refused};
 use crate::spec::Spec;
 
 /// Limit of unpacking. Assumed: 15 s on an idle machine.
@@ -63,13 +63,6 @@ pub(crate) struct Source {
     pub(crate) packages: Vec<Package>,
 }
 
-impl Source {
-    /// As errors name it.
-    pub(crate) fn name(&self) -> String {
-        format!("Linux {} in {}", self.version, self.tree.path().display())
-    }
-}
-
 /// The user's own source, where there is one, with Debian's configuration; else all of it is Debian's.
 pub(crate) fn obtain(
     spec: &Spec,
@@ -82,11 +75,10 @@ pub(crate) fn obtain(
     let packages = archive
         .index()
         .source(&spec.series.version)
-        .map_err(|problem| Error::BadInput {
-            what: "fix",
-            value: spec.to_string(),
-            problem: format!("{}: {problem}", archive.suite()),
-            expected: "a suite with the source of that series, after an @".into(),
+        .map_err(|problem| {
+            let problem = format!("{}: {problem}", archive.suite());
+            let expected = "a suite with the source of that series, after an @";
+            refused(spec, problem, expected.into())
         })?;
     let config = config(&archive, &packages, cache, stop)?;
     let mut source = match own {

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pagetoll_images::Error;
-
-use crate::catalogue::{self, Fix, Program, Series};
-use crate::error::FixError;
+use crate::catalogue::{self, Fix, Patch, Program, Series};
+use crate::error::{FixError, refused};
 
 /// What `--kernel` puts before the name of a fix.
 pub const PREFIX: &str = "fix:";
@@ -30,7 +28,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// What `--xen` names; `none` is Debian's Xen, built in the same way.
+    /// What `--xen` names, with `fix:` or without; `none` is Debian's Xen, built in the same way.
     ///
     /// # Errors
     /// As [`Spec::from_str`]; a fix of Linux.
@@ -38,7 +36,7 @@ impl Spec {
         Self::of(Program::Xen, text)
     }
 
-    /// What `--kernel` names.
+    /// What `--kernel` names, with `fix:` or without.
     ///
     /// # Errors
     /// As [`Spec::from_str`]; a fix of Xen.
@@ -47,15 +45,12 @@ impl Spec {
     }
 
     fn of(program: Program, text: &str) -> Result<Self, FixError> {
-        let spec = Self::parse(text, program)?;
-        match spec.program() {
-            found if found == program => Ok(spec),
-            other => Err(refused(
-                text,
-                format!("is a fix of {other}"),
-                format!("a fix of {program}"),
-            )),
+        let spec = Self::parse(text.strip_prefix(PREFIX).unwrap_or(text), program)?;
+        if spec.program == program {
+            return Ok(spec);
         }
+        let problem = format!("is a fix of {}", spec.program);
+        Err(refused(spec, problem, format!("a fix of {program}")).into())
     }
 
     fn parse(text: &str, of_none: Program) -> Result<Self, FixError> {
@@ -87,6 +82,12 @@ impl Spec {
     #[must_use]
     pub const fn program(&self) -> Program {
         self.program
+    }
+
+    /// All that is applied to the source, in order: [`Fix::stack`]; nothing for `none`.
+    pub(crate) fn patches(&self) -> Vec<Patch> {
+        let stack = self.fix.map(|fix| fix.stack(self.series));
+        stack.unwrap_or_default()
     }
 
     /// The suite of Debian that the source comes from; `None` is the one that this system runs.
@@ -144,17 +145,8 @@ fn series(
             ),
             format!("{EXPECTED}, where SERIES is one of {}", known.join(", ")),
         )
+        .into()
     })
-}
-
-fn refused(text: &str, problem: String, expected: String) -> FixError {
-    let error = Error::BadInput {
-        what: "fix",
-        value: text.to_owned(),
-        problem,
-        expected,
-    };
-    error.into()
 }
 
 #[cfg(test)]

@@ -18,11 +18,25 @@ use crate::source::{self, Source};
 /// The files that patches change or make, with their new text.
 pub(crate) type Changes = BTreeMap<String, String>;
 
-/// What patches, one after the other, make of a tree, which errors call `name`; `base` is what earlier patches made of it.
+/// What patches, one after the other, make of a source; `base` is what earlier patches made of it.
 ///
 /// # Errors
 /// [`FixError::Patch`] for the first hunk that does not apply.
 pub(crate) fn changes(
+    source: &Source,
+    base: &Changes,
+    patches: &[Patch],
+) -> Result<Changes, FixError> {
+    let place = source.tree.path().display();
+    let name = format!("Linux {} in {place}", source.version);
+    patched(&source.tree, &name, base, patches)
+}
+
+/// The same of any tree, which errors call `name`.
+///
+/// # Errors
+/// As [`changes`].
+pub(crate) fn patched(
     tree: &Entry,
     name: &str,
     base: &Changes,
@@ -102,8 +116,9 @@ pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use pagetoll_backend::{Class, Classified};
+
+    use super::*;
 
     const PATCH: Patch = Patch {
         file: "x/0001.patch",
@@ -130,7 +145,7 @@ mod tests {
         let source = source(&folder.path().join("source"));
         let place = folder.path().join("tree");
         let read = |root: &Path, file: &str| fs::read_to_string(root.join(file)).unwrap();
-        let changes = changes(&source.tree, &source.name(), &Changes::new(), &[PATCH]).unwrap();
+        let changes = changes(&source, &Changes::new(), &[PATCH]).unwrap();
         mirror(&source, &place).unwrap();
         write(&place, &changes).unwrap();
         assert_eq!(read(&place, "mm/a.c"), "new\n");
@@ -148,7 +163,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = source(folder.path());
         fs::write(folder.path().join("mm/a.c"), "other\n").unwrap();
-        let error = changes(&source.tree, &source.name(), &Changes::new(), &[PATCH]).unwrap_err();
+        let error = changes(&source, &Changes::new(), &[PATCH]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -168,13 +183,7 @@ mod tests {
             file: "x/0002.patch",
             text: "--- a/mm/a.c\n+++ b/mm/a.c\n@@ -1 +1,2 @@\n new\n+newer\n",
         };
-        let changes = changes(
-            &source.tree,
-            &source.name(),
-            &Changes::new(),
-            &[PATCH, second],
-        )
-        .unwrap();
+        let changes = changes(&source, &Changes::new(), &[PATCH, second]).unwrap();
         assert_eq!(changes["mm/a.c"], "new\nnewer\n");
     }
 }

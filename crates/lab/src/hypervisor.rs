@@ -5,7 +5,7 @@ use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_images::Surroundings;
 use pagetoll_images::xen::XenSource;
 
-use crate::kernels::{BUILT, Builder};
+use crate::kernels::{BUILT, Builder, required};
 
 /// A Xen by the name that the order has for it.
 #[derive(Clone)]
@@ -24,15 +24,15 @@ impl Hypervisor {
     /// The hypervisor of an order; nothing is built.
     ///
     /// # Errors
-    /// The name is none.
+    /// The name is none; nothing builds it.
     pub(crate) fn of(lab: &LabSpec, builder: Option<&'static dyn Builder>) -> Result<Self, Error> {
         let name = lab.xen.as_deref().unwrap_or("debian");
-        let origin = match builder.filter(|_| name.starts_with(BUILT)) {
-            None => Origin::Images(name.parse()?),
-            Some(builder) => {
-                builder.check_xen(name)?;
-                Origin::Built(builder)
-            }
+        let origin = if name.starts_with(BUILT) {
+            let builder = required("--xen", name, builder)?;
+            builder.check_xen(name)?;
+            Origin::Built(builder)
+        } else {
+            Origin::Images(name.parse()?)
         };
         Ok(Self {
             name: name.to_owned(),
@@ -56,5 +56,27 @@ impl Hypervisor {
                 Ok(XenSource::Built(Box::new(built)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fix_is_never_taken_for_a_path() {
+        let of = |xen: &str| {
+            let lab = LabSpec {
+                xen: Some(xen.to_owned()),
+                ..LabSpec::default()
+            };
+            Hypervisor::of(&lab, None).map(drop)
+        };
+        let refused = of("fix:none").unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--xen fix:none: there is nothing to build it with"),
+            "{refused}"
+        );
+        assert!(of("debian").is_ok());
     }
 }

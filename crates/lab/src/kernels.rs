@@ -182,15 +182,26 @@ fn built(
             )));
         }
     }
-    let none = || {
-        let expected = "expected one of Debian or a file";
-        Error::bad_input(format!(
-            "--kernel {name}: there is nothing to build it with; {expected}"
-        ))
-    };
-    let builder = builder.ok_or_else(none)?;
+    let builder = required("--kernel", name, builder)?;
     builder.check_kernel(name)?;
     Ok(builder)
+}
+
+/// What builds the kernel or the Xen of this name.
+///
+/// # Errors
+/// There is nothing that does.
+pub(crate) fn required(
+    option: &str,
+    name: &str,
+    builder: Option<&'static dyn Builder>,
+) -> Result<&'static dyn Builder, Error> {
+    builder.ok_or_else(|| {
+        let expected = "expected one of Debian or a file";
+        Error::bad_input(format!(
+            "{option} {name}: there is nothing to build it with; {expected}"
+        ))
+    })
 }
 
 fn source(name: &str, lab: &LabSpec) -> Result<KernelSource, Error> {

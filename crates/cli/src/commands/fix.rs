@@ -1,4 +1,4 @@
-//! `pagetoll fix`: the kernel patches that pagetoll carries, listed, shown, built and checked.
+//! `pagetoll fix`: the patches that pagetoll carries, listed, shown, exported, built and checked.
 
 use std::fs;
 use std::path::Path;
@@ -155,10 +155,10 @@ fn export(args: &FixExportArgs) -> Result<Outcome> {
     let patches = fix.patches(spec.series);
     for patch in &patches {
         let name = Path::new(patch.file).file_name().unwrap_or_default();
-        fs::write(folder.join(name), patch.text).map_err(failed)?;
+        output::write(patch.text, Some(&folder.join(name)))?;
     }
     let letter = cover::letter(fix, spec.series);
-    fs::write(folder.join("0000-cover-letter.patch"), letter).map_err(failed)?;
+    output::write(&letter, Some(&folder.join("0000-cover-letter.patch")))?;
     let (count, folder) = (patches.len(), folder.display());
     output::print(&format!(
         "{folder}: {count} patches and a cover letter, none signed off\nto apply them: git am {folder}/000[1-9]*\n"
