@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         seed: number("SEED", 1),
     };
     let found = [
-        attempts("kills", "KILLS", FEW_KILLS).make(&runs.all, &runs, kills::kill),
+        kills::kill(&attempts("kills", "KILLS", FEW_KILLS), &runs),
         faults::fail_each(&attempts("faults", "FAULTS", FEW_FAULTS), &runs),
     ];
     let failed = found.iter().filter(|found| !found.is_empty()).count();

@@ -1,4 +1,6 @@
-//! Attempts at runs that a seed chooses, and what came of them.
+//! Attempts at runs, and what came of them.
+
+use std::collections::BTreeMap;
 
 use crate::run::{Run, Runs};
 use crate::surroundings::{State, Violations, strays};
@@ -7,6 +9,9 @@ use crate::surroundings::{State, Violations, strays};
 const PERIOD: u64 = 250;
 /// A kind of run that was not hit in so many attempts shows nothing.
 const FEWEST: u32 = 8;
+
+/// Progress is printed after so many.
+const PROGRESS: u64 = 25;
 
 /// How often a harm is done, and in which order.
 pub(crate) struct Attempts {
@@ -24,48 +29,47 @@ pub(crate) struct Attempt {
 }
 
 impl Attempts {
-    /// Makes them at some of the runs, and looks at what is left of all of them.
-    pub(crate) fn make<'a>(
+    /// Makes as many as are wanted and planned, and looks after each at what is left of its run, and now and then at
+    /// the next runs.
+    pub(crate) fn make<'a, H>(
         &self,
-        some: impl IntoIterator<Item = &'a Run>,
+        planned: impl IntoIterator<Item = (&'a Run, H)>,
         runs: &Runs,
-        mut attempt: impl FnMut(&Run, &mut fastrand::Rng) -> Attempt,
+        mut attempt: impl FnMut(&Run, H) -> Attempt,
     ) -> Violations {
-        let some: Vec<_> = some.into_iter().collect();
         let mut violations = Violations::default();
-        let mut random = fastrand::Rng::with_seed(self.seed);
-        let mut counts = vec![Count::default(); some.len()];
-        for number in 1..=self.times {
-            let chosen = random.usize(..some.len());
-            let run = some[chosen];
+        let mut counts: BTreeMap<_, Count> = BTreeMap::new();
+        let mut since = Vec::new();
+        for (number, (run, harm)) in (1..=self.times).zip(planned) {
             let state = State::of(run);
-            let attempt = attempt(run, &mut random);
-            counts[chosen].count(attempt.hit);
+            let attempt = attempt(run, harm);
+            counts.entry(run.name).or_default().count(attempt.hit);
             violations.add(number, run.name, attempt.wrong);
             violations.add(number, run.name, strays());
             violations.add(number, run.name, state.violated());
-            if number % PERIOD == 0 || number == self.times {
-                for run in &some {
-                    violations.add(number, run.name, run.differs());
-                }
-                violations.add(number, "cache", runs.leftovers());
+            if number % PROGRESS == 0 {
                 println!("{number} {}: {} violations", self.name, violations.len());
             }
-        }
-        for (run, count) in some.iter().zip(&counts) {
-            if count.hit == 0 && count.missed > FEWEST {
-                let wrong = "was never hit at work".to_owned();
-                violations.add(self.times, run.name, [wrong]);
+            since.push(run);
+            if number % PERIOD == 0 {
+                violations.add_next_runs(number, since.drain(..), runs);
             }
         }
-        self.report(&some, &counts);
+        violations.add_next_runs(self.times, since, runs);
+        for (run, count) in &counts {
+            if count.hit == 0 && count.missed > FEWEST {
+                let wrong = "was never hit at work".to_owned();
+                violations.add(self.times, run, [wrong]);
+            }
+        }
+        self.report(&counts);
         violations
     }
 
-    fn report(&self, some: &[&Run], counts: &[Count]) {
+    fn report(&self, counts: &BTreeMap<&str, Count>) {
         println!("{}, seed {}:", self.name, self.seed);
-        for (run, Count { hit, missed }) in some.iter().zip(counts) {
-            println!("  {:<6} {hit:>4} hit at work, {missed:>3} not", run.name);
+        for (run, Count { hit, missed }) in counts {
+            println!("  {run:<6} {hit:>4} hit at work, {missed:>3} not");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! System calls that fail at a random point, as on a disk that is full or broken or in a process without descriptors: a
-//! run that cannot go on says so and ends with one of its exit codes; one that can gives the same figures.
+//! System calls that fail, as on a disk that is full or broken or in a process without descriptors: a run that cannot go
+//! on says so and ends with one of its exit codes; one that can gives the same figures.
 //!
-//! strace(1) makes them fail, in pagetoll and in all that it starts.
+//! strace(1) makes them fail, in pagetoll and in all that it starts: the first, the second, the third of a name in every
+//! thread that gets that far.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+use std::{fs, iter};
 
 use pagetoll_test_support::skipped_test;
 
 use crate::attempts::{Attempt, Attempts};
-use crate::run::{Run, Runs};
+use crate::run::{Ended, Run, Runs, bounded};
 use crate::surroundings::Violations;
 
 /// A call, and how it fails on a machine that is at fault.
@@ -41,10 +41,12 @@ const FAULTS: [(&str, &[&str]); 19] = [
 /// What pagetoll exits with: docs/ci.md. A program that cannot be loaded is not pagetoll yet.
 const EXIT_CODES: [i32; 6] = [0, 1, 2, 3, 4, LOADER];
 const LOADER: i32 = 127;
-/// How long a run may take beside strace. Assumed: ten times a boot's time.
-const LIMIT: Duration = Duration::from_secs(300);
+/// What takes no longer is quick.
+const QUICK: Duration = Duration::from_secs(1);
+/// Each of so many calls of one name fails; after those, each that comes twice as late as the last one that did.
+const EACH: u64 = 32;
 
-/// Lets a call of each run fail; without strace, of none.
+/// Lets calls of the runs fail, in an order that the seed chooses, those of quick runs first; without strace, none.
 pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
     if Command::new("strace").arg("-V").output().is_err() {
         skipped_test(attempts.name, "strace is not installed");
@@ -53,64 +55,110 @@ pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
     if attempts.times == 0 {
         return Violations::default();
     }
-    let ending = || runs.all.iter().filter(|run| run.ends());
-    let calls: HashMap<_, _> = ending().map(|run| (run.name, Calls::of(run))).collect();
-    attempts.make(ending(), runs, |run, random| {
-        let (call, errors) = FAULTS[random.usize(..FAULTS.len())];
-        let error = errors[random.usize(..errors.len())];
-        let when = random.u64(1..=calls[run.name].most(call));
-        fail(run, call, &format!("{call}:error={error}:when={when}"))
-    })
+    let mut planned: Vec<(&Run, Fault)> = Vec::new();
+    for run in runs.all.iter().filter(|run| run.ends()) {
+        let calls = Calls::of(run);
+        let before = planned.len();
+        planned.extend(calls.faults().map(|fault| (run, fault)));
+        println!(
+            "{:<6} {} calls, {} faults",
+            run.name,
+            calls.total,
+            planned.len() - before
+        );
+    }
+    fastrand::Rng::with_seed(attempts.seed).shuffle(&mut planned);
+    planned.sort_by_key(|(run, _)| run.length > QUICK);
+    attempts.make(planned, runs, fail)
+}
+
+/// An error of a system call.
+struct Fault {
+    call: &'static str,
+    error: &'static str,
+    /// Of the calls of one name in a thread, the first is 1.
+    when: u64,
 }
 
 /// How often a run makes each call.
-struct Calls(String);
+struct Calls {
+    /// In the thread that makes the most.
+    most: HashMap<String, u64>,
+    /// Of all names in all threads.
+    total: usize,
+}
 
 impl Calls {
     fn of(run: &Run) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
         let names: Vec<_> = FAULTS.iter().map(|(call, _)| *call).collect();
-        let options = ["-c", "-e", &format!("trace={}", names.join(","))];
-        let ended = traced(run, log.path(), &options);
+        let ended = traced(
+            run,
+            log.path(),
+            &["-e", &format!("trace={}", names.join(","))],
+        );
         assert!(
-            ended.is_some_and(|(status, _)| status.success()),
+            ended.is_some_and(|ended| ended.status.success()),
             "{}",
             run.name
         );
-        Self(fs::read_to_string(log.path()).unwrap())
+        Self::in_log(&fs::read_to_string(log.path()).unwrap())
     }
 
-    /// The column `calls` of strace's table; at least one.
-    fn most(&self, call: &str) -> u64 {
-        let mut lines = self
-            .0
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let line = lines.find(|words| words.last() == Some(&call));
-        line.and_then(|words| words.get(3)?.parse().ok())
-            .unwrap_or(1)
+    /// Of `THREAD CALL(ARGUMENTS) = RESULT`; signals and the second halves of interrupted lines name no call.
+    fn in_log(log: &str) -> Self {
+        let mut of_thread: HashMap<(&str, &str), u64> = HashMap::new();
+        let call = |line| {
+            let (thread, rest): (&str, &str) = str::split_once(line, ' ')?;
+            let (name, _) = rest.trim_start().split_once('(')?;
+            let known = FAULTS.iter().any(|(call, _)| *call == name);
+            known.then_some((thread, name))
+        };
+        for call in log.lines().filter_map(call) {
+            *of_thread.entry(call).or_default() += 1;
+        }
+        let mut calls = Self {
+            most: HashMap::new(),
+            total: 0,
+        };
+        for ((_, name), count) in of_thread {
+            let most = calls.most.entry(name.to_owned()).or_default();
+            *most = count.max(*most);
+            calls.total += usize::try_from(count).unwrap();
+        }
+        calls
+    }
+
+    fn faults(&self) -> impl Iterator<Item = Fault> {
+        FAULTS.iter().flat_map(|(call, errors)| {
+            let most = self.most.get(*call).copied().unwrap_or_default();
+            let later = iter::successors(Some(2 * EACH), |when| Some(when * 2));
+            let whens = (1..=EACH)
+                .chain(later)
+                .take_while(move |when| *when <= most);
+            whens.flat_map(move |when| errors.iter().map(move |error| Fault { call, error, when }))
+        })
     }
 }
 
-fn fail(run: &Run, call: &str, fault: &str) -> Attempt {
+fn fail(run: &Run, fault: Fault) -> Attempt {
+    let Fault { call, error, when } = fault;
+    let injected = format!("{call}:error={error}:when={when}");
     let log = tempfile::NamedTempFile::new().unwrap();
     let options = [
         "-e",
         &format!("trace={call}"),
         "-e",
-        &format!("inject={fault}"),
+        &format!("inject={injected}"),
     ];
-    let ended = traced(run, log.path(), &options);
-    let hit = fs::read_to_string(log.path())
-        .unwrap()
-        .contains("(INJECTED)");
-    let wrong = match ended {
+    let wrong = match traced(run, log.path(), &options) {
         None => Some("is not at its end".to_owned()),
-        Some((status, said)) => wrong(run, status, &said),
+        Some(Ended { status, said }) => wrong(run, status, &said),
     };
+    let log = fs::read_to_string(log.path()).unwrap();
     Attempt {
-        hit,
-        wrong: wrong.map(|wrong| format!("{fault}: {wrong}")),
+        hit: log.contains("(INJECTED)"),
+        wrong: wrong.map(|wrong| format!("{injected}: {wrong}")),
     }
 }
 
@@ -125,28 +173,11 @@ fn wrong(run: &Run, status: ExitStatus, said: &str) -> Option<String> {
     }
 }
 
-/// Runs it below strace; `None` if it had to be killed. Also what it said.
-fn traced(run: &Run, log: &Path, options: &[&str]) -> Option<(ExitStatus, String)> {
-    let said = tempfile::NamedTempFile::new().unwrap();
-    let mut command = run.below("strace", |strace| {
+fn traced(run: &Run, log: &Path, options: &[&str]) -> Option<Ended> {
+    bounded(run.below("strace", |strace| {
         strace
             .args(["-f", "-qq", "--seccomp-bpf", "-o"])
             .arg(log)
             .args(options);
-    });
-    let stderr = Stdio::from(File::create(said.path()).unwrap());
-    let mut child = command.stderr(stderr).spawn().unwrap();
-    let began = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break Some(status),
-            None if began.elapsed() > LIMIT => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                break None;
-            }
-            None => thread::sleep(Duration::from_millis(20)),
-        }
-    };
-    Some((status?, fs::read_to_string(said.path()).unwrap()))
+    }))
 }

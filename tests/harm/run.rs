@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
+/// How long a run may take, also below strace. Assumed: ten times a boot's time.
+const LIMIT: Duration = Duration::from_secs(300);
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
 
@@ -120,6 +123,32 @@ impl Runs {
     }
 }
 
+/// How a command ended, and what it wrote to stderr.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
+}
+
+/// Runs it; `None` when it had to be killed. What it started is left to [`strays`](crate::surroundings::strays).
+pub(crate) fn bounded(mut command: Command) -> Option<Ended> {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut child = command.stderr(said.reopen().unwrap()).spawn().unwrap();
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if began.elapsed() > LIMIT => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                return None;
+            }
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let said = fs::read_to_string(said.path()).unwrap();
+    Some(Ended { status, said })
+}
+
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
@@ -157,12 +186,10 @@ impl Run {
 
     /// Runs to the end.
     fn finish(&self) -> Result<(), String> {
-        let output = self.command().output().map_err(|error| error.to_string())?;
-        match output.status.success() {
+        let ended = bounded(self.command()).ok_or("it did not come to its end")?;
+        match ended.status.success() {
             true => Ok(()),
-            false => Err(String::from_utf8_lossy(&output.stderr)
-                .trim()
-                .replace('\n', " ")),
+            false => Err(ended.said.trim().replace('\n', " ")),
         }
     }
 

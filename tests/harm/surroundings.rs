@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::Value;
 
-use crate::run::{Run, entries};
+use crate::run::{Run, Runs, entries};
 
 /// How long killed processes may take to disappear on a busy machine.
 const VANISH: Duration = Duration::from_secs(5);
@@ -25,6 +26,20 @@ impl Violations {
                 .into_iter()
                 .map(|text| format!("{number}, {run}: {text}")),
         );
+    }
+
+    /// What the next runs of those that were harmed, and all their caches, show.
+    pub(crate) fn add_next_runs<'a>(
+        &mut self,
+        number: u64,
+        harmed: impl IntoIterator<Item = &'a Run>,
+        runs: &Runs,
+    ) {
+        let by_name: BTreeMap<_, _> = harmed.into_iter().map(|run| (run.name, run)).collect();
+        for run in by_name.values() {
+            self.add(number, run.name, run.differs());
+        }
+        self.add(number, "cache", runs.leftovers());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -46,17 +61,23 @@ pub(crate) fn become_subreaper() {
     rustix::process::set_child_subreaper(Some(own)).unwrap();
 }
 
-/// Processes that outlived the run that was killed.
+/// Processes that outlived the run that was killed; they are ended, so that they hold no lock that the next one needs.
 pub(crate) fn strays() -> Vec<String> {
-    let began = Instant::now();
+    let mut found = Vec::new();
+    let mut began = Instant::now();
     loop {
         reap();
         let left = children();
-        if left.is_empty() || began.elapsed() > VANISH {
-            return left
-                .into_iter()
-                .map(|name| format!("process {name} is left"))
-                .collect();
+        if left.is_empty() {
+            return found;
+        }
+        if began.elapsed() > VANISH {
+            // Their children are next.
+            for (process, name) in left {
+                found.push(format!("process {process} {name} is left"));
+                let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+            }
+            began = Instant::now();
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -66,17 +87,19 @@ fn reap() {
     while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
 }
 
-fn children() -> Vec<String> {
-    let own = std::process::id();
-    let stat = |path: PathBuf| fs::read_to_string(path.join("stat")).ok();
-    let of_ours = |stat: &String| {
-        let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' '));
-        fields.and_then(|mut fields| fields.nth(1)?.parse().ok()) == Some(own)
+/// The processes whose parent this one is, and their names.
+fn children() -> Vec<(Pid, String)> {
+    let own = std::process::id().to_string();
+    let child = |path: PathBuf| {
+        let stat = fs::read_to_string(path.join("stat")).ok()?;
+        let (process, rest) = stat.split_once(" (")?;
+        let (name, fields) = rest.rsplit_once(") ")?;
+        let parent = fields.split(' ').nth(1)?;
+        let process = Pid::from_raw(process.parse().ok()?)?;
+        (parent == own).then(|| (process, name.to_owned()))
     };
-    let all = entries(Path::new("/proc")).into_iter().filter_map(stat);
-    all.filter(of_ours)
-        .map(|stat| stat.split(' ').take(2).collect::<Vec<_>>().join(" "))
-        .collect()
+    let all = entries(Path::new("/proc"));
+    all.into_iter().filter_map(child).collect()
 }
 
 /// What must be the same afterwards.

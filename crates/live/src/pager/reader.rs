@@ -130,3 +130,43 @@ fn interrupted<T>(waited: rustix::io::Result<T>, call: &'static str) -> Result<(
         Err(errno) => Err(PagerError::system(call)(errno)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const WAITINGS: [Waiting; 2] = [Waiting::Poll, Waiting::Epoll];
+
+    fn quiet_pipe() -> (OwnedFd, OwnedFd) {
+        pipe_with(PipeFlags::CLOEXEC).unwrap()
+    }
+
+    #[test]
+    fn a_request_ends_every_reader_that_sleeps_or_comes_later() {
+        for waiting in WAITINGS {
+            let (faults, _writer) = quiet_pipe();
+            let end = EndOfReading::new().unwrap();
+            let wait = || Wait::new([faults.as_fd(), end.watched.as_fd()], waiting).unwrap();
+            thread::scope(|scope| {
+                let readers = [(); 2].map(|()| scope.spawn(|| wait().has_fault().unwrap()));
+                end.request();
+                end.request();
+                assert_eq!(readers.map(|reader| reader.join().unwrap()), [false; 2]);
+            });
+            assert!(!wait().has_fault().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_fault_wakes_a_reader() {
+        for waiting in WAITINGS {
+            let (faults, writer) = quiet_pipe();
+            let end = EndOfReading::new().unwrap();
+            let wait = Wait::new([faults.as_fd(), end.watched.as_fd()], waiting).unwrap();
+            rustix::io::write(writer, b"fault").unwrap();
+            assert!(wait.has_fault().unwrap());
+        }
+    }
+}
