@@ -10,21 +10,22 @@
 #include "exercise.h"
 #include "steps.h"
 
-void step_bill(const char *name, uint32_t pages, uint32_t repeats)
+void step_bill(const char *name, uint32_t batch, uint32_t pages, uint32_t repeats)
 {
 	const struct mechanism *mechanism = mechanism_find(name);
 
 	if (mechanism_is_unavailable(mechanism))
 		return;
-	exercise(mechanism, pages);
+	exercise(mechanism, batch, pages);
 	while (repeats--) {
-		struct counts counts = exercise(mechanism, pages);
+		struct counts counts = exercise(mechanism, batch, pages);
 
-		report("{\"kind\":\"demand\",\"mechanism\":\"%s\",\"pages\":%lu,\"instructions\":%lu,\"exits\":%lu,"
-		       "\"entries\":%lu,\"missing\":%lu,\"faults\":%lu,\"copying\":%lu,\"switches\":%lu,"
-		       "\"misnamed\":%lu,\"wrong\":%lu}",
-		       name, counts.pages, counts.instructions, counts.exits, counts.entries, counts.missing,
-		       counts.faults, counts.copying, counts.switches, counts.misnamed, counts.wrong);
+		report("{\"kind\":\"demand\",\"mechanism\":\"%s\",\"batch\":%u,\"pages\":%lu,\"instructions\":%lu,"
+		       "\"exits\":%lu,\"entries\":%lu,\"missing\":%lu,\"faults\":%lu,\"copying\":%lu,"
+		       "\"prefaulting\":%lu,\"switches\":%lu,\"misnamed\":%lu,\"wrong\":%lu}",
+		       name, batch, counts.pages, counts.instructions, counts.exits, counts.entries, counts.missing,
+		       counts.faults, counts.copying, counts.prefaulting, counts.switches, counts.misnamed,
+		       counts.wrong);
 	}
 }
 
@@ -53,7 +54,7 @@ static uint64_t copy(uint64_t pages)
 	struct pager pager;
 	uint64_t start, taken;
 
-	pager_open(&pager, pages);
+	pager_open(&pager, 1, pages);
 	start = ticks();
 	pager_populate(&pager);
 	taken = ticks() - start;

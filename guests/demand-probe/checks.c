@@ -43,7 +43,7 @@ static void bench_open(struct bench *bench, uint32_t pages)
 	int error;
 
 	bench->machine = machine_open();
-	pager_open(&bench->pager, pages);
+	pager_open(&bench->pager, 1, pages);
 	pager_start_reader(&bench->pager);
 	error = machine_attach(&bench->machine, bench->pager.area, pages, ABI_MEM_EXIT_ON_MISSING);
 	if (error)
@@ -75,14 +75,14 @@ static enum stop start(struct bench *bench, enum program program, uint64_t page)
 /* Tried: each page, and the sum that the guest read. */
 static struct finding check_contents(uint32_t pages)
 {
-	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), 1, pages);
 
 	return (struct finding){ pages + 1, counts.wrong };
 }
 
 static struct finding check_never_sleeps(uint32_t pages)
 {
-	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), 1, pages);
 
 	return (struct finding){ pages, counts.faults };
 }
@@ -90,7 +90,7 @@ static struct finding check_never_sleeps(uint32_t pages)
 /* Tried: each exit, and their number. */
 static struct finding check_exit_address(uint32_t pages)
 {
-	struct counts counts = exercise(mechanism_find("exit-on-missing"), pages);
+	struct counts counts = exercise(mechanism_find("exit-on-missing"), 1, pages);
 
 	return (struct finding){ pages + 1, counts.misnamed + (counts.missing != pages) };
 }
@@ -98,7 +98,7 @@ static struct finding check_exit_address(uint32_t pages)
 /* Tried: each page, and that all of them went through the userfaultfd. */
 static struct finding check_flag_absent(uint32_t pages)
 {
-	struct counts counts = exercise(mechanism_find("uffd"), pages);
+	struct counts counts = exercise(mechanism_find("uffd"), 1, pages);
 
 	return (struct finding){ pages + 1, counts.missing + (counts.wrong || counts.faults != pages) };
 }

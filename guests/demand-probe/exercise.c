@@ -13,9 +13,10 @@
 #include "kvm_abi.h"
 
 static const struct mechanism mechanisms[] = {
-	{ "populated", 0, true },
-	{ "uffd", 0, false },
-	{ "exit-on-missing", ABI_MEM_EXIT_ON_MISSING, false },
+	{ "populated", .is_populated = true },
+	{ "uffd" },
+	{ "exit-on-missing", ABI_MEM_EXIT_ON_MISSING },
+	{ "exit-prefault", ABI_MEM_EXIT_ON_MISSING, .prefaults = true },
 };
 
 const struct mechanism *mechanism_find(const char *name)
@@ -89,12 +90,12 @@ static void populate(struct pager *pager, uint64_t page)
 }
 
 /*
- * Populates the page that an exit named. The guest touches one page after the other, so the next is expected; if another
- * was named, the guest's registers decide which it is at.
+ * Populates from the page on that an exit named. The guest touches one page after the other, so the next batch is
+ * expected; if another was named, the guest's registers decide which page it is at.
  */
 static void resolve(const struct machine *machine, struct pager *pager, struct counts *counts)
 {
-	uint64_t page = missing_page(machine), expected = counts->missing++, start = ticks();
+	uint64_t page = missing_page(machine), expected = counts->missing++ * pager->batch, start = ticks();
 
 	populate(pager, page);
 	counts->copying += ticks() - start;
@@ -105,7 +106,18 @@ static void resolve(const struct machine *machine, struct pager *pager, struct c
 	populate(pager, expected);
 }
 
-static void run_to_end(struct machine *machine, struct pager *pager, struct counts *counts)
+/* Maps what was populated for the last exit. */
+static void prefault(struct machine *machine, struct pager *pager, struct counts *counts)
+{
+	uint64_t page = missing_page(machine), start = ticks();
+
+	if (page < pager->pages)
+		machine_prefault(machine, page, pager_batch_at(pager, page));
+	counts->prefaulting += ticks() - start;
+}
+
+static void run_to_end(const struct mechanism *mechanism, struct machine *machine, struct pager *pager,
+		       struct counts *counts)
 {
 	for (;;) {
 		switch (machine_run(machine)) {
@@ -120,6 +132,8 @@ static void run_to_end(struct machine *machine, struct pager *pager, struct coun
 				return;
 			}
 			resolve(machine, pager, counts);
+			if (mechanism->prefaults)
+				prefault(machine, pager, counts);
 			break;
 		default:
 			fail("run the guest");
@@ -127,13 +141,14 @@ static void run_to_end(struct machine *machine, struct pager *pager, struct coun
 	}
 }
 
-static void measure(struct machine *machine, struct pager *pager, struct counts *counts)
+static void measure(const struct mechanism *mechanism, struct machine *machine, struct pager *pager,
+		    struct counts *counts)
 {
 	uint64_t switched = switches(), exits = machine_exits(machine), start;
 
 	machine_load(machine, PROGRAM_TOUCH, AREA_GPA, pager->pages);
 	start = ticks();
-	run_to_end(machine, pager, counts);
+	run_to_end(mechanism, machine, pager, counts);
 	counts->instructions = ticks() - start;
 	counts->exits = machine_exits(machine) - exits;
 	counts->switches = switches() - switched;
@@ -141,21 +156,21 @@ static void measure(struct machine *machine, struct pager *pager, struct counts 
 	counts->faults = pager->faults;
 }
 
-struct counts exercise(const struct mechanism *mechanism, uint32_t pages)
+struct counts exercise(const struct mechanism *mechanism, uint32_t batch, uint32_t pages)
 {
 	struct counts counts = { .pages = pages };
 	struct machine machine = machine_open();
 	struct pager pager;
 	int error;
 
-	pager_open(&pager, pages);
+	pager_open(&pager, batch, pages);
 	if (mechanism->is_populated)
 		pager_populate(&pager);
 	pager_start_reader(&pager);
 	error = machine_attach(&machine, pager.area, pages, mechanism->flags);
 	if (error)
 		fail_with("set the memslot of the area", error);
-	measure(&machine, &pager, &counts);
+	measure(mechanism, &machine, &pager, &counts);
 	counts.wrong += wrong_pages(&pager) + (machine_sum(&machine) != expected_sum(pages));
 	machine_close(&machine);
 	pager_close(&pager);

@@ -14,6 +14,8 @@ struct mechanism {
 	uint32_t flags;
 	/* The pages are present before the guest touches them. */
 	bool is_populated;
+	/* What was populated is mapped before the guest goes on. */
+	bool prefaults;
 };
 
 struct counts {
@@ -24,6 +26,8 @@ struct counts {
 	uint64_t missing, faults;
 	/* Instructions of all UFFDIO_COPY by the vCPU's own thread. */
 	uint64_t copying;
+	/* Instructions of all KVM_PRE_FAULT_MEMORY. */
+	uint64_t prefaulting;
 	/* Switches between the threads of this process. */
 	uint64_t switches;
 	/* Exits that named a page other than the missing one, and pages whose contents were wrong. */
@@ -36,8 +40,8 @@ const struct mechanism *mechanism_find(const char *name);
 /* Whether this kernel lacks the mechanism; if so, reports it. */
 bool mechanism_is_unavailable(const struct mechanism *mechanism);
 
-/* A guest touches `pages` pages. */
-struct counts exercise(const struct mechanism *mechanism, uint32_t pages);
+/* A guest touches `pages` pages, and `batch` of them are populated at a time. */
+struct counts exercise(const struct mechanism *mechanism, uint32_t batch, uint32_t pages);
 
 /* The page that the last KVM_EXIT_MEMORY_FAULT named. */
 uint64_t missing_page(const struct machine *machine);

@@ -39,6 +39,12 @@ struct abi_create_memfd {
 	uint64_t size, flags, reserved[6];
 };
 
+/* struct kvm_pre_fault_memory: gpa and size are what is left to do when the call returns */
+struct abi_pre_fault {
+	uint64_t gpa, size, flags, padding[5];
+};
+
+#define ABI_PRE_FAULT_MEMORY _IOWR(KVMIO, 0xd5, struct abi_pre_fault)
 #define ABI_SET_USER_MEMORY_REGION2 _IOW(KVMIO, 0x49, struct abi_region)
 #define ABI_CREATE_GUEST_MEMFD _IOWR(KVMIO, 0xd4, struct abi_create_memfd)
 

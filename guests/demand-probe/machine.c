@@ -202,6 +202,16 @@ enum stop machine_run(struct machine *machine)
 	return machine->run->io.port == PORT_END ? STOP_END : STOP_PORT;
 }
 
+void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages)
+{
+	struct abi_pre_fault range = { .gpa = AREA_GPA + page * PAGE, .size = pages * PAGE };
+
+	/* A signal ends it early, and it says what is left. */
+	while (range.size > 0)
+		if (ioctl(machine->vcpu, ABI_PRE_FAULT_MEMORY, &range) < 0 && errno != EINTR && errno != EAGAIN)
+			fail("KVM_PRE_FAULT_MEMORY");
+}
+
 uint64_t machine_touching(const struct machine *machine)
 {
 	struct kvm_regs regs;

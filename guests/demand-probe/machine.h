@@ -63,6 +63,9 @@ void machine_load(struct machine *machine, enum program program, uint32_t gpa, u
 
 enum stop machine_run(struct machine *machine);
 
+/* Maps pages of the area for the guest, as far as they are present. */
+void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages);
+
 /* The page that PROGRAM_TOUCH is at. */
 uint64_t machine_touching(const struct machine *machine);
 

@@ -2,7 +2,7 @@
 /*
  * Measures the demand route: a guest of this guest touches memory that is missing. Runs the order in a file, a step a line:
  *
- *   bill MECHANISM PAGES REPEATS
+ *   bill MECHANISM BATCH PAGES REPEATS
  *   parts COUNT
  *   check NAME PAGES
  */
@@ -15,11 +15,11 @@
 
 static void run_step(const char *line)
 {
-	unsigned int pages, count;
+	unsigned int batch, pages, count;
 	char word[64];
 
-	if (sscanf(line, "bill %63s %u %u", word, &pages, &count) == 3)
-		step_bill(word, pages, count);
+	if (sscanf(line, "bill %63s %u %u %u", word, &batch, &pages, &count) == 4)
+		step_bill(word, batch, pages, count);
 	else if (sscanf(line, "parts %u", &count) == 1)
 		step_parts(count);
 	else if (sscanf(line, "check %63s %u", word, &pages) == 2)

@@ -15,8 +15,15 @@
 #include "../lib/linux/page.h"
 #include "../lib/linux/process.h"
 
-/* The source of all pages, which differ in the first word only. One for each thread that copies. */
-static __thread uint32_t source[PAGE / sizeof(uint32_t)] __attribute__((aligned(4096)));
+#define PAGE_WORDS (PAGE / sizeof(uint32_t))
+/* A page table's worth. */
+#define MOST_BATCH 512
+
+/*
+ * The source of a batch; pages differ in the first word only. One for each thread that copies, as long as the process:
+ * a thread that is cancelled leaves its own behind.
+ */
+static __thread uint32_t (*source)[PAGE_WORDS];
 
 uint32_t pager_first_word(uint64_t page)
 {
@@ -37,11 +44,13 @@ static void register_area(struct pager *pager)
 		fail("UFFDIO_REGISTER");
 }
 
-void pager_open(struct pager *pager, uint64_t pages)
+void pager_open(struct pager *pager, uint64_t batch, uint64_t pages)
 {
 	size_t size = pages * PAGE;
 
-	*pager = (struct pager){ .pages = pages };
+	if (batch < 1 || batch > MOST_BATCH)
+		fail_with("the size of a batch", EINVAL);
+	*pager = (struct pager){ .pages = pages, .batch = batch };
 	pager->area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pager->area == MAP_FAILED || madvise(pager->area, size, MADV_NOHUGEPAGE) < 0)
 		fail("map the area");
@@ -96,28 +105,45 @@ void pager_start_reader(struct pager *pager)
 	pager->is_reading = true;
 }
 
-static void fill_source(void)
+static void make_source(void)
 {
-	for (size_t i = 0; i < PAGE / sizeof(source[0]); i++)
-		source[i] = PAGER_FILL;
+	source = mmap(NULL, MOST_BATCH * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (source == MAP_FAILED)
+		fail("map the source of pages");
+	for (size_t page = 0; page < MOST_BATCH; page++)
+		for (size_t word = 0; word < PAGE_WORDS; word++)
+			source[page][word] = PAGER_FILL;
+}
+
+uint64_t pager_batch_at(const struct pager *pager, uint64_t page)
+{
+	uint64_t left = pager->pages - page;
+
+	return pager->batch < left ? pager->batch : left;
 }
 
 int pager_copy(struct pager *pager, uint64_t page, enum wake wake)
 {
+	uint64_t batch = pager_batch_at(pager, page);
 	struct uffdio_copy copy = {
-		.dst = (uintptr_t)pager->area + page * PAGE, .src = (uintptr_t)source, .len = PAGE,
+		.dst = (uintptr_t)pager->area + page * PAGE, .len = batch * PAGE,
 		.mode = wake == WAKE ? 0 : UFFDIO_COPY_MODE_DONTWAKE,
 	};
 
-	if (source[1] != PAGER_FILL)
-		fill_source();
-	source[0] = pager_first_word(page);
-	return ioctl(pager->uffd, UFFDIO_COPY, &copy) < 0 ? errno : 0;
+	if (!source)
+		make_source();
+	for (uint64_t i = 0; i < batch; i++)
+		source[i][0] = pager_first_word(page + i);
+	copy.src = (uintptr_t)source;
+	if (ioctl(pager->uffd, UFFDIO_COPY, &copy) == 0)
+		return 0;
+	/* Some were populated: EAGAIN, and so many bytes. */
+	return copy.copy > 0 ? 0 : errno;
 }
 
 void pager_populate(struct pager *pager)
 {
-	for (uint64_t page = 0; page < pager->pages; page++) {
+	for (uint64_t page = 0; page < pager->pages; page += pager->batch) {
 		int error = pager_copy(pager, page, DONT_WAKE);
 
 		if (error)

@@ -12,7 +12,8 @@
 
 struct pager {
 	char *area;
-	uint64_t pages;
+	/* Of the area, and at most as many are populated at a time. */
+	uint64_t pages, batch;
 	int uffd;
 	pthread_t reader;
 	bool is_reading;
@@ -25,13 +26,19 @@ struct pager {
 enum wake { WAKE, DONT_WAKE };
 
 /* Maps an area without pages. `pager` must not move while a reader runs. */
-void pager_open(struct pager *pager, uint64_t pages);
+void pager_open(struct pager *pager, uint64_t batch, uint64_t pages);
 void pager_close(struct pager *pager);
 
 /* Starts the reader, which resolves faults in order. */
 void pager_start_reader(struct pager *pager);
 
-/* Populates one page by UFFDIO_COPY; 0 or an errno, EEXIST if it is present. */
+/* Pages that are populated together with `page`, which comes first: a batch, and fewer at the area's end. */
+uint64_t pager_batch_at(const struct pager *pager, uint64_t page);
+
+/*
+ * Populates a batch by UFFDIO_COPY; 0 or an errno, EEXIST if its first page is present. A batch that meets a page which
+ * is present ends before it.
+ */
 int pager_copy(struct pager *pager, uint64_t page, enum wake wake);
 
 /* Populates all pages. */

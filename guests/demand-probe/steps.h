@@ -5,8 +5,11 @@
 
 #include <stdint.h>
 
-/* bill MECHANISM PAGES REPEATS: a guest touches each page once, REPEATS times after one to warm up. */
-void step_bill(const char *mechanism, uint32_t pages, uint32_t repeats);
+/*
+ * bill MECHANISM BATCH PAGES REPEATS: a guest touches each page once, and BATCH of them are populated at a time; REPEATS
+ * times after one to warm up.
+ */
+void step_bill(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t repeats);
 
 /* parts COUNT: what an exit, a return to user space, a copy and a switch cost alone. */
 void step_parts(uint32_t count);

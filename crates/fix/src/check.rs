@@ -23,8 +23,10 @@ use crate::error::{FixError, refused};
 use crate::hypervisor;
 use crate::spec::Spec;
 
-/// CPU time of a guest's QEMU for one check. Assumed: six times what the longest race took.
-const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// CPU time of a guest's QEMU for one check that races. Assumed: six times what the longest took.
+const RACE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The same for one that does not: a broken kernel may loop until then.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// CPUs of the guests that prove a fix, a boot each.
 const CPUS: [usize; 3] = [1, 2, 4];
 /// CPUs of a broken kernel's guest where its check races: the fewest.
@@ -284,16 +286,22 @@ impl Bench<'_> {
         stack: &Stack,
         name: String,
         cpus: usize,
-        steps: Vec<Step>,
+        planned: &[(&Check, Purpose)],
     ) -> Result<Ran, LabError> {
+        let step = |(check, purpose): &(&Check, Purpose)| Step {
+            name: check.name.clone(),
+            pages: check.pages,
+            purpose: *purpose,
+        };
+        let races = planned.iter().any(|(check, _)| check.races);
         let request = Request {
             name,
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,
-            steps,
+            steps: planned.iter().map(step).collect(),
             keep_logs: self.order.keep_logs.clone(),
-            timeout: TIMEOUT,
+            timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
         };
         let run = match self.fix.bench {
             catalogue::Bench::XenDom0 => checks::run,
@@ -305,11 +313,12 @@ impl Bench<'_> {
     /// All checks that prove something on so many CPUs.
     fn fixed(&self, stack: &Stack, cpus: usize) -> Result<Made, FixError> {
         let checks = self.fix.checks.iter();
-        let steps = checks
+        let planned: Vec<_> = checks
             .filter(|check| cpus > 1 || !check.races)
-            .map(|check| step(check, Purpose::Prove));
+            .map(|check| (check, Purpose::Prove))
+            .collect();
         let name = format!("{}-{cpus}", self.fix.name);
-        let ran = self.run(stack, name, cpus, steps.collect())?;
+        let ran = self.run(stack, name, cpus, &planned)?;
         Ok(Made::Fixed(cpus, ran))
     }
 
@@ -317,8 +326,7 @@ impl Bench<'_> {
     fn control(&self, stack: &Stack, check: &'static Check) -> Result<Made, FixError> {
         let cpus = if check.races { PAIR } else { 1 };
         let name = format!("{}-{}", check.control, check.name);
-        let steps = vec![step(check, Purpose::Catch)];
-        let found = match self.run(stack, name, cpus, steps) {
+        let found = match self.run(stack, name, cpus, &[(check, Purpose::Catch)]) {
             Ok(ran) => control(&ran),
             Err(LabError::Guest { problem, .. }) => Control {
                 failed: 1,
@@ -327,14 +335,6 @@ impl Bench<'_> {
             Err(error) => return Err(error.into()),
         };
         Ok(Made::Broken(check, found))
-    }
-}
-
-fn step(check: &Check, purpose: Purpose) -> Step {
-    Step {
-        name: check.name.clone(),
-        pages: check.pages,
-        purpose,
     }
 }
 

@@ -131,7 +131,7 @@ impl Opt {
         }
         match self {
             Self::Pages | Self::Mechanism => true,
-            Self::Batch => takes_batches(route, backend),
+            Self::Batch => route.mechanisms_on(backend).any(Mechanism::is_batched),
             Self::Runs => backend != Sim,
             Self::Vcpus | Self::Readers | Self::Pin => route == Route::Demand && backend != Lab,
             Self::Wait
@@ -169,12 +169,6 @@ impl Opt {
         all.filter(|backend| self.applies(route, *backend))
             .collect()
     }
-}
-
-/// The lab's `demand` populates single pages: its guests have too little memory for batches to make a difference.
-fn takes_batches(route: Route, backend: Backend) -> bool {
-    let batched = route.mechanisms_on(backend).any(Mechanism::is_batched);
-    batched && !(route == Route::Demand && backend == Backend::Lab)
 }
 
 /// Whether the lab boots Xen for the route.

@@ -15,6 +15,8 @@ mechanisms! {
         Exit = "exit" { After, batched, safe, [KvmGuest], [Live, Sim] }
         /// the vCPU leaves with KVM_EXIT_MEMORY_FAULT where its memslot asks for it (fix:kvm-exit-on-missing)
         ExitOnMissing = "exit-on-missing" { After, batched, safe, [KvmGuest], [Lab, Sim] }
+        /// as exit-on-missing, and its thread maps what it populated (KVM_PRE_FAULT_MEMORY) before it goes back
+        ExitPrefault = "exit-prefault" { After, batched, safe, [KvmGuest], [Lab] }
         /// the vCPU leaves a memslot of a closed guest_memfd with the address; the slot is swapped
         ExitGmem = "exit-gmem" { Alternative, batched, safe, [KvmGuest], [Live] }
     }

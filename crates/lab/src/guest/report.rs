@@ -277,6 +277,8 @@ pub(crate) struct PinCase {
 pub(crate) struct Demand {
     #[serde(deserialize_with = "mechanism")]
     pub(crate) mechanism: route::Demand,
+    /// Pages that were populated at once.
+    pub(crate) batch: u32,
     pub(crate) pages: u64,
     pub(crate) instructions: u64,
     /// Of the vCPU, for whatever reason.
@@ -289,12 +291,24 @@ pub(crate) struct Demand {
     pub(crate) faults: u64,
     /// Instructions of all UFFDIO_COPY of the vCPU's thread.
     pub(crate) copying: u64,
+    /// Instructions of all KVM_PRE_FAULT_MEMORY.
+    pub(crate) prefaulting: u64,
     /// Switches between threads.
     pub(crate) switches: u64,
     /// Exits that named another page than the missing one.
     pub(crate) misnamed: u64,
     /// Pages that held, or gave the guest, something else.
     pub(crate) wrong: u64,
+}
+
+impl Demand {
+    /// Calls of KVM_PRE_FAULT_MEMORY: one after each exit, by the mechanism that makes them.
+    pub(crate) fn prefaults(&self) -> u64 {
+        match self.mechanism {
+            route::Demand::ExitPrefault => self.missing,
+            _ => 0,
+        }
+    }
 }
 
 /// What parts of paging cost by themselves, in instructions for `count` of each.

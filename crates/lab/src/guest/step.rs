@@ -185,6 +185,7 @@ pub(crate) enum DemandStep {
     /// Times a mechanism.
     Bill {
         mechanism: Demand,
+        batch: u32,
         pages: Pages,
         repeats: u32,
     },
@@ -198,11 +199,12 @@ impl Display for DemandStep {
             Self::Parts { repeats } => write!(f, "parts {repeats}"),
             Self::Bill {
                 mechanism,
+                batch,
                 pages,
                 repeats,
             } => {
                 let mechanism = Method::from(*mechanism);
-                write!(f, "bill {mechanism} {} {repeats}", pages.get())
+                write!(f, "bill {mechanism} {batch} {} {repeats}", pages.get())
             }
             Self::Check { name, pages } => write!(f, "check {name} {pages}"),
         }
@@ -322,6 +324,7 @@ mod tests {
             DemandStep::Parts { repeats: 1 },
             DemandStep::Bill {
                 mechanism: Demand::Uffd,
+                batch: 1,
                 pages,
                 repeats: 1,
             },

@@ -27,11 +27,13 @@ use pagetoll_images::host;
 pub use check::check;
 use guest::{Found, Materials};
 
-/// At most 1 GiB of pages, and more runs than are of use. By default 16 MiB, of which each page costs tens of thousands
-/// of instructions several times.
+/// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
+/// 16 MiB, of which each page costs tens of thousands of instructions several times.
 const TERMS: Terms = Terms {
     pages: Pages(4096),
     most_pages: Pages(1 << 18),
+    batches: &[1, 16],
+    most_batch: 512,
     most_runs: 100,
     ..Terms::SINGLE
 };
@@ -54,10 +56,11 @@ pub(crate) fn request(
 }
 
 /// What a reader should know of every bill of this route.
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 6] = [
     "crossings: exits of the vCPU for whatever reason, by KVM's own statistics; thread switches and messages beside them",
     "uffd: one reader, which does nothing but read, copy and wake; the vCPU's thread and the reader share the one CPU",
     "exit-on-missing: a reader stands by for what KVM and system calls touch; the vCPU's thread copies and wakes nobody",
+    "batch: the missing page and those that follow it are populated at once; the guest touches one after the other",
     "tolls of an exit, a return to user space, a copy, and sleeping and waking are counted by themselves in the same boot",
     "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does",
 ];

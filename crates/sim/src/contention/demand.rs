@@ -53,7 +53,7 @@ impl Mechanism {
             Demand::Uffd => Some(Self::Uffd),
             Demand::Exit => Some(Self::Exit),
             Demand::ExitOnMissing => Some(Self::ExitOnMissing),
-            Demand::ExitGmem => None,
+            Demand::ExitPrefault | Demand::ExitGmem => None,
         }
     }
 

@@ -79,10 +79,14 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
     let ordered = order.of::<Mechanism>();
     let is_checked = ordered.contains(&CHECKED);
     let others = ordered.into_iter().filter(|one| *one != BASELINE);
-    let bill = |mechanism| DemandStep::Bill {
-        mechanism,
-        pages: order.pages,
-        repeats: REPEATS,
+    let bills = |mechanism| {
+        let batches = order.batches_of(mechanism).iter();
+        batches.map(move |&batch| DemandStep::Bill {
+            mechanism,
+            batch,
+            pages: order.pages,
+            repeats: REPEATS,
+        })
     };
     let checks = CHECKS.iter().filter(|_| is_checked);
     let check = |name: &&str| DemandStep::Check {
@@ -91,7 +95,7 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
     };
     [DemandStep::Parts { repeats: PARTS }]
         .into_iter()
-        .chain([BASELINE].into_iter().chain(others).map(bill))
+        .chain([BASELINE].into_iter().chain(others).flat_map(bills))
         .chain(checks.map(check))
         .collect()
 }
@@ -163,13 +167,13 @@ mod tests {
     fn the_baseline_is_billed_whatever_was_ordered() {
         let order = Order {
             pages: Pages(8),
-            batches: vec![1],
+            batches: vec![1, 16],
             mechanisms: vec![Mechanism::Uffd.into()],
             runs: 1,
         };
         assert_eq!(
             step::order(&steps_of_probe(&order)),
-            "parts 1000\nbill populated 8 3\nbill uffd 8 3\n"
+            "parts 1000\nbill populated 1 8 3\nbill uffd 1 8 3\nbill uffd 16 8 3\n"
         );
     }
 

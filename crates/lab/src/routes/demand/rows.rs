@@ -14,19 +14,38 @@ use crate::guest::report::{Demand, DemandParts};
 
 /// One row for each mechanism of the order.
 pub(super) fn rows(order: &Order, found: &[Found]) -> Vec<Row> {
-    let row = |mechanism| {
-        let figures = figures(mechanism, found);
+    let row = |line: Line| {
+        let figures = figures(line, found);
         let checks = match figures {
-            Ok(_) => checks(mechanism, found),
+            Ok(_) => checks(line, found),
             Err(_) => Vec::new(),
         };
-        Row::new(key(mechanism), order.pages, figures).with_checks(checks)
+        Row::new(key(line), order.pages, figures).with_checks(checks)
     };
-    order.of().into_iter().map(row).collect()
+    let lines = |mechanism| {
+        let batches = order.batches_of(mechanism).iter();
+        batches.map(move |&batch| Line { mechanism, batch })
+    };
+    order.of().into_iter().flat_map(lines).map(row).collect()
 }
 
-fn key(mechanism: Mechanism) -> RowKey {
+/// What a row is about.
+#[derive(Clone, Copy)]
+struct Line {
+    mechanism: Mechanism,
+    batch: u32,
+}
+
+impl Line {
+    const BASELINE: Self = Self {
+        mechanism: BASELINE,
+        batch: 1,
+    };
+}
+
+fn key(Line { mechanism, batch }: Line) -> RowKey {
     RowKey {
+        batch,
         vcpus: Some(1),
         readers: (mechanism == Mechanism::Uffd).then_some(1),
         ring: Some(0),
@@ -34,11 +53,11 @@ fn key(mechanism: Mechanism) -> RowKey {
     }
 }
 
-fn figures(mechanism: Mechanism, found: &[Found]) -> Result<Figures, Unavailable> {
-    let medians = found.iter().filter_map(|run| median(run, mechanism));
+fn figures(line: Line, found: &[Found]) -> Result<Figures, Unavailable> {
+    let medians = found.iter().filter_map(|run| median(run, line));
     let medians: Vec<_> = medians.collect();
     let (Some(run), Some(first)) = (found.first(), medians.first()) else {
-        return Err(Unavailable(why_not(mechanism, found)));
+        return Err(Unavailable(why_not(line.mechanism, found)));
     };
     let figures = Figures::of_runs(medians.iter().map(|demand| cost(demand)).collect())?;
     Ok(Figures {
@@ -52,6 +71,7 @@ fn crossings(demand: &Demand) -> Crossings {
     let kinds = [
         ("vm-exit", demand.exits),
         ("kvm-run", demand.entries),
+        ("kvm-pre-fault-memory", demand.prefaults()),
         ("exit-reported", demand.missing),
         ("uffd-message", demand.faults),
         ("thread-switch", demand.switches),
@@ -80,13 +100,14 @@ fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
     )
 }
 
-fn of(found: &Found, mechanism: Mechanism) -> impl Iterator<Item = &Demand> {
-    let of = move |demand: &&Demand| demand.mechanism == mechanism;
+fn of(found: &Found, line: Line) -> impl Iterator<Item = &Demand> {
+    let Line { mechanism, batch } = line;
+    let of = move |demand: &&Demand| demand.mechanism == mechanism && demand.batch == batch;
     found.demands.iter().filter(of)
 }
 
-fn median(found: &Found, mechanism: Mechanism) -> Option<&Demand> {
-    let mut repeats: Vec<_> = of(found, mechanism).collect();
+fn median(found: &Found, line: Line) -> Option<&Demand> {
+    let mut repeats: Vec<_> = of(found, line).collect();
     repeats.sort_by_key(|demand| demand.instructions);
     repeats.get(repeats.len() / 2).copied()
 }
@@ -124,16 +145,22 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
     let prices = Prices::of(&found.parts);
     let exits = per(demand.exits, demand.pages);
     let mut tolls = vec![Toll::new("vm-exit", exits, prices.exit)];
-    let rest = if demand.mechanism == BASELINE {
-        "stage-2-map"
-    } else {
-        tolls.extend(mapping(found, prices.exit));
-        if demand.missing > 0 {
+    let rest = match demand.mechanism {
+        BASELINE => "stage-2-map",
+        Mechanism::ExitPrefault => {
             tolls.extend(of_exits(demand, &prices));
+            tolls.push(prefaults(demand));
             "look-up-in-vain"
-        } else {
-            tolls.extend(of_userfaultfd(demand, &prices));
-            "userfaultfd"
+        }
+        _ => {
+            tolls.extend(mapping(found, prices.exit));
+            if demand.missing > 0 {
+                tolls.extend(of_exits(demand, &prices));
+                "look-up-in-vain"
+            } else {
+                tolls.extend(of_userfaultfd(demand, &prices));
+                "userfaultfd"
+            }
         }
     };
     let priced = Toll::sum(&tolls);
@@ -143,7 +170,7 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
 
 /// What the baseline pays beyond its exits: the page that is there is looked up and mapped.
 fn mapping(found: &Found, exit: f64) -> Option<Toll> {
-    let baseline = median(found, BASELINE)?;
+    let baseline = median(found, Line::BASELINE)?;
     let exits = per(baseline.exits, baseline.pages) * exit;
     Some(Toll::once("stage-2-map", cost(baseline) - exits))
 }
@@ -161,6 +188,16 @@ fn of_exits(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     ]
 }
 
+/// Counted where they were made; they map the pages, which no other exit does.
+fn prefaults(demand: &Demand) -> Toll {
+    let count = demand.prefaults();
+    Toll::new(
+        "kvm-pre-fault-memory",
+        per(count, demand.pages),
+        per(demand.prefaulting, count),
+    )
+}
+
 fn of_userfaultfd(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     let switches = per(demand.switches, demand.pages);
     [
@@ -170,19 +207,24 @@ fn of_userfaultfd(demand: &Demand, prices: &Prices) -> [Toll; 2] {
 }
 
 /// Every repeat's: what pages hold, and that faults came the way that the mechanism says.
-fn checks(mechanism: Mechanism, found: &[Found]) -> Vec<Check> {
-    let demands = || found.iter().flat_map(|found| of(found, mechanism));
+fn checks(line: Line, found: &[Found]) -> Vec<Check> {
+    let mechanism = line.mechanism;
+    let demands = || found.iter().flat_map(|found| of(found, line));
     let sum = |of: fn(&Demand) -> u64| demands().map(of).sum::<u64>();
     let pages = sum(|demand| demand.pages);
+    let batches = sum(|demand| demand.pages.div_ceil(demand.batch.into()));
     let (messages, exits) = match mechanism {
-        Mechanism::Uffd => (pages, 0),
-        Mechanism::ExitOnMissing | Mechanism::Exit | Mechanism::ExitGmem => (0, pages),
+        Mechanism::Uffd => (batches, 0),
+        Mechanism::ExitOnMissing
+        | Mechanism::ExitPrefault
+        | Mechanism::Exit
+        | Mechanism::ExitGmem => (0, batches),
         Mechanism::Populated | Mechanism::Kernel => (0, 0),
     };
     let against = Check::against_known;
     let further = found.iter().flat_map(|found| &found.checks);
     let further = further
-        .filter(|_| mechanism == CHECKED)
+        .filter(|_| mechanism == CHECKED && line.batch == 1)
         .map(|check| against(&check.name, check.tried, check.failed));
     let mut checks = vec![
         against("content", pages, sum(|demand| demand.wrong)),
@@ -209,6 +251,7 @@ mod tests {
     fn demand(mechanism: Mechanism, instructions: u64) -> Demand {
         Demand {
             mechanism,
+            batch: 1,
             pages: 10,
             instructions,
             exits: 10,
@@ -216,6 +259,7 @@ mod tests {
             missing: 0,
             faults: 0,
             copying: 0,
+            prefaulting: 0,
             switches: 0,
             misnamed: 0,
             wrong: 0,
@@ -245,6 +289,15 @@ mod tests {
                     missing: 10,
                     copying: 4500,
                     ..demand(Mechanism::ExitOnMissing, 12_000)
+                },
+                Demand {
+                    batch: 5,
+                    exits: 2,
+                    entries: 3,
+                    missing: 2,
+                    copying: 4000,
+                    prefaulting: 2200,
+                    ..demand(Mechanism::ExitPrefault, 7000)
                 },
             ],
             ..Found::default()
@@ -286,6 +339,32 @@ mod tests {
         assert_eq!(last(&rows[2]), Some(("look-up-in-vain".into(), 317.0)));
         assert_eq!(rows[2].crossings().map(|all| all.per_page), Some(2.0));
         assert_eq!(rows[1].key.readers, Some(1));
+    }
+
+    #[test]
+    fn a_batch_that_is_mapped_ahead_has_an_exit_and_no_fault_of_its_pages() {
+        let order = Order {
+            batches: vec![5],
+            ..order(&[Mechanism::ExitPrefault])
+        };
+        let rows = rows(&order, &[found()]);
+        let row = &rows[0];
+        let tolls: Vec<_> = row
+            .tolls()
+            .iter()
+            .map(|toll| (toll.name.as_str(), toll.count_per_page, toll.cost_each))
+            .collect();
+        let expected = [
+            ("vm-exit", 0.2, 100.0),
+            ("kvm-run", 0.3, 30.0),
+            ("uffdio-copy", 0.2, 2000.0),
+            ("kvm-pre-fault-memory", 0.2, 1100.0),
+            ("look-up-in-vain", 1.0, 51.0),
+        ];
+        assert_eq!(tolls, expected);
+        assert_eq!((row.key.batch, row.cost()), (5, Some(700.0)));
+        let passed = |check: &Check| check.verdict == Verdict::Pass;
+        assert!(row.checks.iter().all(passed), "{:?}", row.checks);
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Setup<'_> {
                 let entries = vcpus.iter().map(|_| Entry::Plain).collect();
                 self.with_readers(&pager, |sound| crew.run(vcpus, entries, sound))
             }
-            Demand::ExitOnMissing => Err(LiveError::environment(
+            Demand::ExitOnMissing | Demand::ExitPrefault => Err(LiveError::environment(
                 "exit-on-missing: no merged kernel has KVM_MEM_EXIT_ON_MISSING",
                 "use --on lab, which builds one",
             )),

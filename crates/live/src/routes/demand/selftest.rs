@@ -97,7 +97,11 @@ pub(super) fn lines(request: &Request) -> Vec<Line> {
 const fn has(mechanism: Demand) -> bool {
     match mechanism {
         Demand::Kernel | Demand::Uffd => true,
-        Demand::Populated | Demand::Exit | Demand::ExitOnMissing | Demand::ExitGmem => false,
+        Demand::Populated
+        | Demand::Exit
+        | Demand::ExitOnMissing
+        | Demand::ExitPrefault
+        | Demand::ExitGmem => false,
     }
 }
 
