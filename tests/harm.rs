@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use attempts::Attempts;
 use run::Runs;
-use surroundings::{Violations, become_subreaper};
+use surroundings::become_subreaper;
 
 /// What `make test` does: a minute of kills, and no faults, before which the calls of each run are counted for minutes.
 const FEW_KILLS: u64 = 12;
@@ -46,9 +46,6 @@ fn main() -> ExitCode {
         faults::fail_each(&attempts("faults", "FAULTS", FEW_FAULTS), &runs),
     ];
     let failed = found.iter().filter(|found| !found.is_empty()).count();
-    for violation in found.iter().flat_map(Violations::iter) {
-        println!("violation: {violation}");
-    }
     let ended = if failed == 0 { "ok" } else { "FAILED" };
     let passed = found.len() - failed;
     println!(

@@ -21,11 +21,11 @@ pub(crate) struct Violations(Vec<String>);
 
 impl Violations {
     pub(crate) fn add(&mut self, number: u64, run: &str, found: impl IntoIterator<Item = String>) {
-        self.0.extend(
-            found
-                .into_iter()
-                .map(|text| format!("{number}, {run}: {text}")),
-        );
+        for text in found {
+            let violation = format!("{number}, {run}: {text}");
+            println!("violation: {violation}");
+            self.0.push(violation);
+        }
     }
 
     /// What the next runs of those that were harmed, and all their caches, show.
@@ -48,10 +48,6 @@ impl Violations {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &String> {
-        self.0.iter()
     }
 }
 
