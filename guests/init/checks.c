@@ -43,7 +43,7 @@ void step_check(const char *name, uint32_t pages)
 /* Lines of WARN(), BUG(), lockup detectors and the checks of mm/ begin like this. */
 static const char *const alarms[] = {
 	"WARNING:", "BUG:", "Call Trace:", "Bad rss-counter", "Bad page", "bad pte", "rcu: INFO:", "Oops", "UBSAN",
-	"MC result",
+	"MC result", "INFO: trying to register non-static key",
 };
 
 static bool is_alarm(const char *line)

@@ -18,7 +18,7 @@ use pagetoll_images::make::compiler;
 use pagetoll_images::tools;
 
 use crate::catalogue::{Compile, Patch};
-use crate::config::{self, WANTED};
+use crate::config::{self, Flavour};
 use crate::error::FixError;
 use crate::make::Make;
 use crate::source::{self, Source};
@@ -43,6 +43,8 @@ pub struct Order {
     pub freshness: Freshness,
     /// Compilers that run at the same time.
     pub jobs: usize,
+    /// How the kernel is configured.
+    pub flavour: Flavour,
 }
 
 /// A kernel that is in the cache.
@@ -132,9 +134,14 @@ impl<'a> Plan<'a> {
         self.surroundings.cache
     }
 
+    /// What kbuild is given.
+    fn config(&self) -> String {
+        config::trimmed(&self.source.config, &self.order.flavour.wanted())
+    }
+
     /// Everything that makes two kernels differ.
     fn key(&self, changes: &Changes) -> String {
-        let config = config::trimmed(&self.source.config, WANTED);
+        let config = self.config();
         let inputs = [&self.source.content, &config, self.compiler, RECIPE];
         sha256_of(format!("{inputs:?} {changes:?}").as_bytes())
     }
@@ -225,8 +232,8 @@ impl<'a> Plan<'a> {
         tree::mirror(&self.source, &tree)?;
         tree::write(&tree, &self.changes)?;
         let make = self.make(work);
-        make.configure(&config::trimmed(&self.source.config, WANTED))?;
-        self.require(&make, WANTED)?;
+        make.configure(&self.config())?;
+        self.require(&make, &self.order.flavour.wanted())?;
         let consistent = work.join(CONSISTENT);
         fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
         Ok(())

@@ -19,6 +19,7 @@ use pagetoll_lab::vm::cores::Cores;
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
+use crate::config::Flavour;
 use crate::error::{FixError, refused};
 use crate::hypervisor;
 use crate::spec::Spec;
@@ -50,10 +51,8 @@ pub struct Proved {
     pub check: bill::Check,
     /// CPUs of the guest.
     pub cpus: usize,
-    /// Name of the broken variant.
-    pub control: String,
-    /// How that was caught, or that it was not.
-    pub control_found: String,
+    /// What became of the broken variant; a debug kernel has none.
+    pub control: Option<Control>,
 }
 
 /// The result of all checks.
@@ -84,9 +83,12 @@ impl Proof {
 
 /// What a check found on its broken variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Control {
+pub struct Control {
+    /// Name of the variant.
+    pub name: String,
+    /// How it was caught, or that it was not.
+    pub found: String,
     failed: u64,
-    how: String,
 }
 
 /// A boot's purpose and its result.
@@ -98,7 +100,8 @@ enum Made {
 }
 
 /// Builds the kernel, compiles the fix in its other configurations, builds the broken variants, and runs the checks on
-/// all: as many guests at a time as this machine has CPUs for, while the next variant is built.
+/// all: as many guests at a time as this machine has CPUs for, while the next variant is built. A debug kernel is not
+/// broken: that its checks can fail is shown on the plain one.
 ///
 /// # Errors
 /// Those of [`build`](crate::build::build); a guest with the *fixed* kernel that does not come to its end. The first
@@ -125,7 +128,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let made = settled(bench.all(&maker, &fixed))?;
     maker.clear()?;
-    proof(fix, &made).ok_or_else(|| Stopped.into())
+    proof(fix, order.build.flavour, &made).ok_or_else(|| Stopped.into())
 }
 
 /// What a guest boots.
@@ -249,7 +252,7 @@ impl Bench<'_> {
         thread::scope(|scope| {
             let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(fixed, cpus)));
             let mut boots: Vec<_> = CPUS.map(fixed).into();
-            for variant in self.fix.variants(self.series) {
+            for variant in self.variants() {
                 match self.or_end(self.build(maker, variant)) {
                     Ok(stack) => boots.extend(self.must_catch(variant.name).map(|check| {
                         let stack = stack.clone();
@@ -268,6 +271,13 @@ impl Bench<'_> {
     /// An error ends all that is still under way.
     fn or_end<T>(&self, result: Result<T, FixError>) -> Result<T, FixError> {
         result.inspect_err(|_| self.surroundings.stop.request())
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        match self.order.build.flavour {
+            Flavour::Lab => self.fix.variants(self.series).collect(),
+            Flavour::Debug => Vec::new(),
+        }
     }
 
     fn must_catch(&self, variant: &'static str) -> impl Iterator<Item = &'static Check> {
@@ -327,10 +337,11 @@ impl Bench<'_> {
         let cpus = if check.races { PAIR } else { 1 };
         let name = format!("{}-{}", check.control, check.name);
         let found = match self.run(stack, name, cpus, &[(check, Purpose::Catch)]) {
-            Ok(ran) => control(&ran),
+            Ok(ran) => control(check, &ran),
             Err(LabError::Guest { problem, .. }) => Control {
+                name: check.control.clone(),
+                found: format!("the guest failed: {problem}"),
                 failed: 1,
-                how: format!("the guest failed: {problem}"),
             },
             Err(error) => return Err(error.into()),
         };
@@ -358,27 +369,28 @@ fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> 
     stopped.map_or(Ok(made), Err)
 }
 
-fn control(ran: &Ran) -> Control {
+fn control(check: &Check, ran: &Ran) -> Control {
     let failed: u64 = ran.findings.iter().map(|finding| finding.failed).sum();
     let tried: u64 = ran.findings.iter().map(|finding| finding.tried).sum();
     Control {
-        failed,
-        how: match failed {
+        name: check.control.clone(),
+        found: match failed {
             0 => format!("survived {tried}"),
             failed => format!("{failed} of {tried}"),
         },
+        failed,
     }
 }
 
 /// `None` without a boot of the fixed kernel.
-fn proof(fix: &'static Fix, made: &[Made]) -> Option<Proof> {
+fn proof(fix: &'static Fix, flavour: Flavour, made: &[Made]) -> Option<Proof> {
     let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
     let of_check = |check: &'static Check| {
-        let control = control_of(check, made);
+        let control = (flavour == Flavour::Lab).then(|| control_of(check, made));
         let proved = move |(cpus, ran): &(usize, &Ran)| {
             let mut findings = ran.findings.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
-            Some(proved(check, *cpus, finding, &control))
+            Some(proved(*cpus, finding, control.clone()))
         };
         fixed.iter().filter_map(proved).collect::<Vec<_>>()
     };
@@ -410,22 +422,26 @@ fn control_of(check: &Check, made: &[Made]) -> Control {
         _ => None,
     });
     controls.next().unwrap_or_else(|| Control {
+        name: check.control.clone(),
+        found: "this series has no such variant".to_owned(),
         failed: 0,
-        how: "this series has no such variant".to_owned(),
     })
 }
 
-fn proved(check: &Check, cpus: usize, finding: &Finding, control: &Control) -> Proved {
+fn proved(cpus: usize, finding: &Finding, control: Option<Control>) -> Proved {
+    let Finding {
+        name,
+        tried,
+        failed,
+    } = finding;
+    let check = match &control {
+        Some(control) => bill::Check::against_control(name, *tried, *failed, control.failed),
+        None => bill::Check::against_known(name, *tried, *failed),
+    };
     Proved {
-        check: bill::Check::against_control(
-            &check.name,
-            finding.tried,
-            finding.failed,
-            control.failed,
-        ),
+        check,
         cpus,
-        control: check.control.clone(),
-        control_found: control.how.clone(),
+        control,
     }
 }
 
@@ -457,14 +473,18 @@ mod tests {
     }
 
     fn proof_of(failed: u64, caught: u64, warnings: u64) -> Proof {
-        let found = control(&ran(caught, 0));
+        let found = ran(caught, 0);
         let controls = fix().checks.iter();
         let mut made: Vec<_> = controls
-            .map(|check| Made::Broken(check, found.clone()))
+            .map(|check| Made::Broken(check, control(check, &found)))
             .collect();
         made.push(Made::Fixed(1, ran(0, 0)));
         made.push(Made::Fixed(2, ran(failed, warnings)));
-        proof(fix(), &made).unwrap()
+        proof(fix(), Flavour::Lab, &made).unwrap()
+    }
+
+    fn found(proved: &Proved) -> &str {
+        &proved.control.as_ref().unwrap().found
     }
 
     fn verdicts(proof: &Proof) -> Vec<Verdict> {
@@ -481,7 +501,15 @@ mod tests {
         let survived = proof_of(0, 0, 0);
         let inconclusive = |v: &Verdict| *v == Verdict::Inconclusive;
         assert!(verdicts(&survived).iter().all(inconclusive));
-        assert!(survived.proved[0].control_found.starts_with("survived"));
+        assert!(found(&survived.proved[0]).starts_with("survived"));
+    }
+
+    #[test]
+    fn a_debug_kernel_passes_without_controls() {
+        let made = [Made::Fixed(1, ran(0, 0)), Made::Fixed(2, ran(0, 0))];
+        let proof = proof(fix(), Flavour::Debug, &made).unwrap();
+        assert!(verdicts(&proof).iter().all(|v| *v == Verdict::Pass));
+        assert!(proof.proved.iter().all(|proved| proved.control.is_none()));
     }
 
     #[test]
@@ -493,17 +521,14 @@ mod tests {
     #[test]
     fn a_series_without_a_variant_leaves_its_check_inconclusive() {
         let first = &fix().checks[0];
-        let control = control(&ran(3, 0));
+        let control = control(first, &ran(3, 0));
         let made = [Made::Broken(first, control), Made::Fixed(1, ran(0, 0))];
-        let proof = proof(fix(), &made).unwrap();
+        let proof = proof(fix(), Flavour::Lab, &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
             [Verdict::Pass, Verdict::Inconclusive]
         );
-        assert_eq!(
-            proof.proved[1].control_found,
-            "this series has no such variant"
-        );
+        assert_eq!(found(&proof.proved[1]), "this series has no such variant");
     }
 
     #[test]

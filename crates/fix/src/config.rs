@@ -1,12 +1,32 @@
-//! The configuration that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
-//! asks for.
+//! The configurations that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
+//! asks for, a debug kernel also what `fixes/debug.config` does.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
-/// What is asked for, over Debian's configuration.
-pub(crate) const WANTED: &str = include_str!("../../../fixes/kernel.config");
+const LAB: &str = include_str!("../../../fixes/kernel.config");
+const DEBUG: &str = include_str!("../../../fixes/debug.config");
 
-/// One line of [`WANTED`].
+/// What is asked for, over Debian's configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flavour {
+    /// As Debian's kernel works.
+    #[default]
+    Lab,
+    /// With the kernel's own checks of page tables, pages and locks.
+    Debug,
+}
+
+impl Flavour {
+    /// Lines of a `.config`.
+    pub(crate) fn wanted(self) -> String {
+        match self {
+            Self::Lab => LAB.to_owned(),
+            Self::Debug => [LAB, DEBUG].concat(),
+        }
+    }
+}
+
+/// One line of what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting<'a> {
     option: &'a str,
@@ -102,7 +122,8 @@ mod tests {
 
     #[test]
     fn no_wish_is_made_twice() {
-        let mut options: Vec<_> = settings(WANTED).map(|setting| setting.option).collect();
+        let wanted = Flavour::Debug.wanted();
+        let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
         let all = options.len();
         options.sort_unstable();
         options.dedup();

@@ -9,6 +9,7 @@ use pagetoll_images::{Surroundings, host};
 use pagetoll_lab::Builder;
 
 use crate::build::{Order, build};
+use crate::config::Flavour;
 use crate::hypervisor;
 use crate::spec::Spec;
 
@@ -32,6 +33,7 @@ impl Builder for Fixes {
             source: None,
             freshness: Freshness::from(refresh),
             jobs: host::cpus(),
+            flavour: Flavour::Lab,
         };
         Ok(build(&order, surroundings)?.kernel)
     }

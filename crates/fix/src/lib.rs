@@ -6,7 +6,7 @@
 pub mod build;
 pub mod catalogue;
 pub mod check;
-mod config;
+pub mod config;
 pub mod cover;
 mod error;
 mod fixes;

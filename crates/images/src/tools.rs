@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -170,22 +170,35 @@ impl Library {
         let Some(gcc) = path.find(OsStr::new(Tool::Gcc.program())) else {
             return Ok(None);
         };
-        let asked = Command::new(&gcc)
-            .arg(format!("-print-file-name={}", self.file))
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output();
-        let asked = asked.map_err(Error::io("run", &gcc))?;
-        if !asked.status.success() {
-            let problem = io::Error::other(asked.status.to_string());
-            return Err(Error::io(format!("look for {} by", self.file), gcc)(
-                problem,
-            ));
-        }
-        let answer = String::from_utf8_lossy(&asked.stdout).into_owned();
+        let answer = self.asked_of(&gcc)?;
         // gcc repeats the bare name of what it cannot find.
         let found = PathBuf::from(answer.trim());
         Ok((found.is_absolute() && found.exists()).then_some(found))
+    }
+
+    /// Not by [`Command::output`], which panics where the answer cannot be read.
+    fn asked_of(self, gcc: &Path) -> Result<String, Error> {
+        let mut asked = Command::new(gcc)
+            .arg(format!("-print-file-name={}", self.file))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(Error::io("run", gcc))?;
+        let mut answer = String::new();
+        // Without its pipe it ends, whether it was read to the end or not.
+        let read = asked
+            .stdout
+            .take()
+            .map_or(Ok(0), |mut pipe| pipe.read_to_string(&mut answer));
+        let status = asked.wait().map_err(Error::io("wait for", gcc))?;
+        read.map_err(Error::io("read the answer of", gcc))?;
+        if status.success() {
+            return Ok(answer);
+        }
+        let problem = io::Error::other(status.to_string());
+        let what = format!("look for {} by", self.file);
+        Err(Error::io(what, gcc)(problem))
     }
 }
 

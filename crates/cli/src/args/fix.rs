@@ -97,6 +97,9 @@ pub(crate) struct FixCheckArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
+    /// Checks a debug kernel, with the kernel's own checks of page tables, pages and locks, and no broken ones
+    #[arg(long)]
+    pub(crate) debug_kernel: bool,
     /// The hypervisor of a fix of Linux: debian, debian:SUITE, or the path of a Xen image
     #[arg(long, value_name = "SRC", default_value = "debian")]
     pub(crate) xen: String,

@@ -9,7 +9,8 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
-use pagetoll_fix::check::{CheckOrder, Proof, check};
+use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, check};
+use pagetoll_fix::config::Flavour;
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{cover, hypervisor};
 use pagetoll_images::apt::Freshness;
@@ -193,6 +194,7 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
             Freshness::Cached
         },
         jobs: args.jobs.unwrap_or_else(host::cpus),
+        flavour: Flavour::Lab,
     })
 }
 
@@ -279,7 +281,13 @@ fn xen_document(spec: &Spec, built: &XenImage) -> Document {
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
-        build: order(&args.name, args.build)?,
+        build: Order {
+            flavour: match args.debug_kernel {
+                true => Flavour::Debug,
+                false => Flavour::Lab,
+            },
+            ..order(&args.name, args.build)?
+        },
         xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
         keep_logs: args.keep_logs,
     };
@@ -290,8 +298,8 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
     print_list(
-        proven(&order.build.spec, &proof),
-        &ProofJson::new(&order.build.spec, &proof),
+        proven(&order.build, &proof),
+        &ProofJson::new(&order.build, &proof),
         args.format,
     )?;
     Ok(deliver(&proof))
@@ -324,7 +332,7 @@ fn deliver(proof: &Proof) -> Outcome {
     }
 }
 
-fn proven(spec: &Spec, proof: &Proof) -> Document {
+fn proven(build: &Order, proof: &Proof) -> Document {
     let mut table = Table::new([
         Column::left("check"),
         Column::right("CPUs"),
@@ -341,8 +349,8 @@ fn proven(spec: &Spec, proof: &Proof) -> Document {
             proved.check.verdict.to_string(),
             proved.check.failed.to_string(),
             proved.check.tried.to_string(),
-            proved.control.clone(),
-            proved.control_found.clone(),
+            of_control(proved, |control| &control.name).to_owned(),
+            of_control(proved, |control| &control.found).to_owned(),
         ]);
     }
     let log = |(cpus, count, _): &(usize, u64, String)| {
@@ -355,15 +363,27 @@ fn proven(spec: &Spec, proof: &Proof) -> Document {
     let mut facts = vec![Fact::new("stack", format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
-        title: format!("{PREFIX}{spec}: checks, each beside a kernel broken so that it must fail"),
+        title: format!("{PREFIX}{}: {}", build.spec, how(build.flavour)),
         sections: vec![Section::facts("", facts), Section::table("Checks", table)],
     }
+}
+
+const fn how(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::Lab => "checks, each beside a kernel broken so that it must fail",
+        Flavour::Debug => "checks on a debug kernel",
+    }
+}
+
+fn of_control(proved: &Proved, text: fn(&Control) -> &String) -> &str {
+    proved.control.as_ref().map_or("", |control| text(control))
 }
 
 /// A proof as programs read it.
 #[derive(Serialize)]
 struct ProofJson<'a> {
     fix: String,
+    debug_kernel: bool,
     linux: &'a str,
     xen: &'a str,
     checks: Vec<ProvedJson<'a>>,
@@ -375,20 +395,23 @@ struct ProvedJson<'a> {
     #[serde(flatten)]
     check: &'a pagetoll_bill::Check,
     cpus: usize,
-    control: &'a str,
-    control_found: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control_found: Option<&'a str>,
 }
 
 impl<'a> ProofJson<'a> {
-    fn new(spec: &Spec, proof: &'a Proof) -> Self {
+    fn new(build: &Order, proof: &'a Proof) -> Self {
         let proved = proof.proved.iter().map(|proved| ProvedJson {
             check: &proved.check,
             cpus: proved.cpus,
-            control: &proved.control,
-            control_found: &proved.control_found,
+            control: proved.control.as_ref().map(|control| &*control.name),
+            control_found: proved.control.as_ref().map(|control| &*control.found),
         });
         Self {
-            fix: spec.to_string(),
+            fix: build.spec.to_string(),
+            debug_kernel: build.flavour == Flavour::Debug,
             linux: &proof.linux,
             xen: &proof.xen,
             checks: proved.collect(),

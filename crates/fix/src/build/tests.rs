@@ -56,6 +56,7 @@ impl Fixture {
                 source: None,
                 freshness: Freshness::Cached,
                 jobs: 1,
+                flavour: Flavour::Lab,
             },
         }
     }
