@@ -74,6 +74,7 @@ fn what_is_of_the_other_program_is_refused() {
         refused(&["build", xen, option[0], option[1]], 2, &words);
     }
     refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: does not"]);
+    refused(&["check", xen, "--bisect"], 2, &["--bisect: does not"]);
     for (option, name, words) in [
         ("--kernel", xen, "is a fix of Xen; expected a fix of Linux"),
         ("--xen", FIX, "is a fix of Linux; expected a fix of Xen"),

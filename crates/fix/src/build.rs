@@ -17,7 +17,7 @@ use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::make::compiler;
 use pagetoll_images::tools;
 
-use crate::catalogue::{Compile, Patch};
+use crate::catalogue::{Compile, Fix, Patch};
 use crate::config::{self, Flavour};
 use crate::error::FixError;
 use crate::make::Make;
@@ -110,6 +110,32 @@ impl<'a> Plan<'a> {
         self.kernel(&changes)
     }
 
+    /// Compiles the patched tree in the fix's other configurations.
+    pub(crate) fn elsewhere(&self, fix: &Fix) -> Result<(), FixError> {
+        self.everywhere(fix, &self.changes)
+    }
+
+    /// Builds each kernel that has the first of the patches and not the others, as git-bisect(1) meets them.
+    pub(crate) fn bisect(&self, fix: &Fix) -> Result<(), FixError> {
+        let patches = self.order.spec.patches();
+        for count in 1..patches.len() {
+            let applied = &patches[..count];
+            let changes = tree::changes(&self.source, &Changes::new(), applied)?;
+            let built = self.kernel(&changes).map(drop);
+            let both = built.and_then(|()| self.everywhere(fix, &changes));
+            both.map_err(|error| FixError::Bisect {
+                patch: patches[count - 1].file.to_owned(),
+                source: Box::new(error),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn everywhere(&self, fix: &Fix, changes: &Changes) -> Result<(), FixError> {
+        let mut all = fix.compiles.iter();
+        all.try_for_each(|other| self.compile_elsewhere(changes, other))
+    }
+
     fn kernel(&self, changes: &Changes) -> Result<Built, FixError> {
         let name = format!("fix/kernels/{}", self.key(changes));
         if let Some(kernel) = self.cache().known(&name)? {
@@ -168,52 +194,49 @@ impl<'a> Plan<'a> {
 
     /// Compiles a kernel and publishes it.
     fn compile(&self, changes: &Changes, name: &str) -> Result<Entry, FixError> {
-        let work = self.work();
-        self.ensure_tree(&work)?;
-        let consistent = work.join(CONSISTENT);
+        self.in_tree(changes, |make| {
+            make.kernel(self.order.spec.series.build_lines)?;
+            self.publish(make, name)
+        })
+    }
+
+    /// Compiles objects of a patched tree in another configuration, and keeps nothing of it but the log.
+    fn compile_elsewhere(&self, changes: &Changes, other: &Compile) -> Result<(), FixError> {
+        let _working = self.lock_work()?;
+        self.in_tree(changes, |usual| {
+            let make = Make {
+                arch: &other.arch,
+                output: self.work().join(&other.name),
+                log: usual.log.with_extension(format!("{}.log", other.name)),
+                ..usual.clone()
+            };
+            let wanted = other.config.join("\n");
+            let known = other.where_known.join("\n");
+            make.configure_only(&format!("{wanted}\n{known}\n"))?;
+            self.require(&make, &wanted)?;
+            make.objects(&other.objects)?;
+            Ok(remove(&make.output)?)
+        })
+    }
+
+    /// Works in the tree while it has these changes; where that fails, the tree is not used again.
+    fn in_tree<T>(
+        &self,
+        changes: &Changes,
+        work: impl FnOnce(&Make<'_>) -> Result<T, FixError>,
+    ) -> Result<T, FixError> {
+        let place = self.work();
+        self.ensure_tree(&place)?;
+        let consistent = place.join(CONSISTENT);
         // A process that is killed from here on leaves a folder that is not used again.
         let _absent = fs::remove_file(&consistent);
-        let tree = work.join("tree");
-        let differing = differing(changes, &self.changes);
-        tree::write(&tree, &differing)?;
-        let make = self.make(&work);
-        make.kernel(self.order.spec.series.build_lines)?;
-        let kernel = self.publish(&make, name)?;
-        tree::restore(&self.source, &tree, &differing)?;
-        tree::write(&tree, &self.changes_of(&differing))?;
+        let tree = place.join("tree");
+        tree::switch(&self.source, &tree, &self.changes, changes)?;
+        let made = work(&self.make(&place))?;
+        tree::switch(&self.source, &tree, changes, &self.changes)?;
         self.cache().sync()?;
         fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
-        Ok(kernel)
-    }
-
-    /// Compiles objects of the patched tree in another configuration, and keeps nothing of it but the log.
-    pub(crate) fn compile_elsewhere(&self, other: &Compile) -> Result<(), FixError> {
-        let _working = self.lock_work()?;
-        let work = self.work();
-        self.ensure_tree(&work)?;
-        let usual = self.make(&work);
-        let make = Make {
-            arch: &other.arch,
-            output: work.join(&other.name),
-            log: usual.log.with_extension(format!("{}.log", other.name)),
-            ..usual
-        };
-        let wanted = other.config.join("\n");
-        let known = other.where_known.join("\n");
-        make.configure_only(&format!("{wanted}\n{known}\n"))?;
-        self.require(&make, &wanted)?;
-        make.objects(&other.objects)?;
-        Ok(remove(&make.output)?)
-    }
-
-    fn changes_of(&self, files: &Changes) -> Changes {
-        let of_base = self
-            .changes
-            .iter()
-            .filter(|(file, _)| files.contains_key(*file));
-        of_base
-            .map(|(file, text)| (file.clone(), text.clone()))
-            .collect()
+        Ok(made)
     }
 
     fn ensure_tree(&self, work: &Path) -> Result<(), FixError> {
@@ -313,16 +336,6 @@ fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<So
     let own = source::of_user(folder, &order.spec, stop)?;
     tree::changes(&own, &Changes::new(), patches)?;
     Ok(Some(own))
-}
-
-/// The changes that are not the same in `base`.
-fn differing(changes: &Changes, base: &Changes) -> Changes {
-    let other = changes
-        .iter()
-        .filter(|(file, text)| base.get(*file) != Some(text));
-    other
-        .map(|(file, text)| (file.clone(), text.clone()))
-        .collect()
 }
 
 fn remove(folder: &Path) -> Result<(), Error> {

@@ -40,6 +40,8 @@ pub struct CheckOrder {
     pub build: Order,
     /// The hypervisor; a fix of Xen and one of [`Bench::KvmHost`](catalogue::Bench) have no use for it.
     pub xen: XenSource,
+    /// Whether every kernel that has only the first of the patches must build; of no use to a fix of Xen.
+    pub bisect: bool,
     /// Where consoles are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
 }
@@ -118,7 +120,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         ..*surroundings
     };
     let maker = Maker::new(order, fix, surroundings)?;
-    let fixed = maker.fixed()?;
+    let fixed = maker.fixed(order.bisect)?;
     let bench = Bench {
         order,
         fix,
@@ -173,12 +175,13 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// With the fix, which must also compile in its other configurations.
-    fn fixed(&self) -> Result<Stack, FixError> {
+    /// With the fix, which must also compile in its other configurations, and patch by patch where that is wanted.
+    fn fixed(&self, bisects: bool) -> Result<Stack, FixError> {
         let stack = self.stack(None)?;
         if let Self::Linux { fix, plan, .. } = self {
-            for other in &fix.compiles {
-                plan.compile_elsewhere(other)?;
+            plan.elsewhere(fix)?;
+            if bisects {
+                plan.bisect(fix)?;
             }
         }
         Ok(stack)

@@ -38,6 +38,15 @@ pub enum FixError {
         lacking: Vec<String>,
     },
 
+    /// The kernel does not build with the first patches alone.
+    #[error("with the patches up to {patch}: {source}")]
+    Bisect {
+        /// The last patch that was applied.
+        patch: String,
+        /// Why it does not build.
+        source: Box<FixError>,
+    },
+
     /// The kernel does not build.
     #[error("Linux {release} does not build; {failed}")]
     Build {
@@ -59,6 +68,7 @@ impl Classified for FixError {
         match self {
             Self::Images(error) => error.class(),
             Self::Lab(error) => error.class(),
+            Self::Bisect { source, .. } => source.class(),
             Self::Patch { .. } => Class::BadInput,
             Self::Config { .. } | Self::Build { .. } => Class::Environment,
         }

@@ -20,6 +20,7 @@ const REPRODUCIBLE: [&str; 5] = [
 ];
 
 /// kbuild over a source tree, with an output folder and a log of its own.
+#[derive(Clone)]
 pub(crate) struct Make<'a> {
     pub(crate) tree: PathBuf,
     pub(crate) output: PathBuf,

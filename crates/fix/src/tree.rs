@@ -101,9 +101,14 @@ pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes changed files away again: links to the source's, or nothing.
-pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Result<(), Error> {
-    for file in changes.keys() {
+/// Turns a tree with some changes into one with others; files that are the same in both keep their times.
+pub(crate) fn switch(
+    source: &Source,
+    place: &Path,
+    from: &Changes,
+    to: &Changes,
+) -> Result<(), Error> {
+    for file in from.keys().filter(|file| !to.contains_key(*file)) {
         let path = place.join(file);
         let original = source.tree.path().join(file);
         let _absent = fs::remove_file(&path);
@@ -111,7 +116,11 @@ pub(crate) fn restore(source: &Source, place: &Path, changes: &Changes) -> Resul
             symlink(original, &path).map_err(Error::io("write", &path))?;
         }
     }
-    Ok(())
+    let differing = to
+        .iter()
+        .filter(|(file, text)| from.get(*file) != Some(text));
+    let differing = differing.map(|(file, text)| (file.clone(), text.clone()));
+    write(place, &differing.collect())
 }
 
 #[cfg(test)]
@@ -153,9 +162,14 @@ mod tests {
         assert_eq!(read(&place, "mm/same.c"), "same\n");
         assert_eq!(read(source.tree.path(), "mm/a.c"), "old\n");
         assert!(!source.tree.path().join("mm/sub").exists());
-        restore(&source, &place, &changes).unwrap();
+        let other = Changes::from([("mm/same.c".into(), "other\n".into())]);
+        switch(&source, &place, &changes, &other).unwrap();
         assert_eq!(read(&place, "mm/a.c"), "old\n");
+        assert_eq!(read(&place, "mm/same.c"), "other\n");
         assert!(!place.join("mm/sub/b.c").exists());
+        switch(&source, &place, &other, &changes).unwrap();
+        assert_eq!(read(&place, "mm/same.c"), "same\n");
+        assert_eq!(read(&place, "mm/sub/b.c"), "made\n");
     }
 
     #[test]

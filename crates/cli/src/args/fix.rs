@@ -97,6 +97,9 @@ pub(crate) struct FixCheckArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
+    /// Also builds each kernel that has only the first of the patches, as git bisect meets them
+    #[arg(long)]
+    pub(crate) bisect: bool,
     /// Checks a debug kernel, with the kernel's own checks of page tables, pages and locks, and no broken ones
     #[arg(long)]
     pub(crate) debug_kernel: bool,

@@ -289,12 +289,14 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
             ..order(&args.name, args.build)?
         },
         xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
+        bisect: args.bisect,
         keep_logs: args.keep_logs,
     };
     named(&order.build.spec)?;
     let own_xen = order.xen != (XenSource::Debian { suite: None });
     if order.build.spec.program() == Program::Xen {
         refuse("--xen", own_xen, &order.build.spec)?;
+        refuse("--bisect", order.bisect, &order.build.spec)?;
     }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
     print_list(

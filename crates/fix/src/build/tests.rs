@@ -98,17 +98,6 @@ fn image(built: &Built) -> String {
 }
 
 #[test]
-fn a_variant_differs_in_what_its_patch_changes() {
-    let base = changes(&[("a", "1"), ("b", "1")]);
-    let variant = changes(&[("a", "1"), ("b", "2"), ("c", "1")]);
-    assert_eq!(
-        differing(&variant, &base),
-        changes(&[("b", "2"), ("c", "1")])
-    );
-    assert!(differing(&base, &base).is_empty());
-}
-
-#[test]
 fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
     if let Err(missing) = tools::check(&[Tool::Make]) {
         skip!("{missing}");
