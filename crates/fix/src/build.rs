@@ -302,14 +302,7 @@ impl<'a> Plan<'a> {
         copy("arch/x86/boot/bzImage", "bzImage")?;
         copy(".config", "config")?;
         copy("include/config/kernel.release", "release")?;
-        let drivers = folder.join("modules.builtin");
-        let privcmd = config::is_built_in(&make.config()?, "CONFIG_XEN_PRIVCMD");
-        let list = if privcmd {
-            "kernel/drivers/xen/xen-privcmd.ko\n"
-        } else {
-            ""
-        };
-        fs::write(&drivers, list).map_err(Error::io("write", &drivers))?;
+        copy("modules.builtin", "modules.builtin")?;
         Ok(self.cache().publish(folder, name)?)
     }
 

@@ -90,11 +90,6 @@ pub(crate) fn lacking(config: &str, wanted: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a finished configuration has an option built in.
-pub(crate) fn is_built_in(config: &str, option: &str) -> bool {
-    settings(config).any(|setting| setting.option == option && setting.value == "y")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +112,6 @@ mod tests {
             lacking(DEBIAN, wanted),
             ["CONFIG_C=n", "CONFIG_S=\"y\"", "CONFIG_E=y"]
         );
-        assert!(is_built_in(DEBIAN, "CONFIG_A") && !is_built_in(DEBIAN, "CONFIG_B"));
     }
 
     #[test]

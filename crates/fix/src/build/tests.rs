@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::Quiet;
+use pagetoll_images::kernel::modules::ModuleTree;
 use pagetoll_images::make::Failed;
 use pagetoll_images::tools::Tool;
 use pagetoll_test_support::skip;
@@ -29,6 +30,7 @@ bzImage:
 \tesac
 \t@echo 6.1.1-test > $(O)/include/config/kernel.release
 \t@cp mm/a.c $(O)/arch/x86/boot/bzImage
+\t@echo kernel/arch/x86/kvm/kvm-amd.ko > $(O)/modules.builtin
 \t@date +%N >> $(O)/builds
 ";
 
@@ -107,6 +109,8 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
     let built = plan.base().unwrap();
     assert_eq!((built.cached, image(&built).as_str()), (false, "fixed\n"));
     assert_eq!(built.kernel.release, "6.1.1-test");
+    let modules = ModuleTree::open(built.kernel.modules.as_ref().unwrap()).unwrap();
+    assert!(modules.provides("kvm_amd"));
     assert!(plan.base().unwrap().cached);
     let variant = plan
         .kernel(&changes(&[("mm/a.c", "broken"), ("mm/b.c", "new")]))
