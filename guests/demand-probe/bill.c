@@ -48,13 +48,13 @@ static uint64_t leave(enum program program, uint32_t count)
 	return taken;
 }
 
-/* Instructions of `pages` copies that wake no thread. */
-static uint64_t copy(uint64_t pages)
+/* Instructions of copying `pages` pages, which wakes no thread. */
+static uint64_t copy(uint32_t batch, uint64_t pages)
 {
 	struct pager pager;
 	uint64_t start, taken;
 
-	pager_open(&pager, 1, pages);
+	pager_open(&pager, batch, pages);
 	start = ticks();
 	pager_populate(&pager);
 	taken = ticks() - start;
@@ -120,12 +120,13 @@ static uint64_t wake_none(uint32_t count)
 	return taken;
 }
 
-void step_parts(uint32_t count)
+void step_parts(uint32_t batch, uint32_t count)
 {
 	/* Warm up. */
-	leave(PROGRAM_CPUID, 1);
-	copy(1);
-	report("{\"kind\":\"demand-parts\",\"count\":%u,\"cpuid\":%lu,\"out\":%lu,\"copy\":%lu,\"calls\":%lu,\"wakes\":%lu}",
-	       count, leave(PROGRAM_CPUID, count), leave(PROGRAM_OUT, count), copy(count), wake_none(count),
-	       wake_each_other(count));
+	leave(PROGRAM_OUT_ANSWERED, 1);
+	copy(batch, batch);
+	report("{\"kind\":\"demand-parts\",\"batch\":%u,\"count\":%u,\"answered\":%lu,\"out\":%lu,\"copy\":%lu,\"calls\":%lu,"
+	       "\"wakes\":%lu}",
+	       batch, count, leave(PROGRAM_OUT_ANSWERED, count), leave(PROGRAM_OUT, count), copy(batch, count),
+	       wake_none(count), wake_each_other(count));
 }

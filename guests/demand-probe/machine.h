@@ -21,8 +21,8 @@ enum program {
 	PROGRAM_JUMP,
 	/* OUTS one byte of the area, which KVM reads. */
 	PROGRAM_OUTS,
-	/* CPUID `count` times: exits that KVM handles. */
-	PROGRAM_CPUID,
+	/* OUT `count` times to a port that KVM answers by itself: an eventfd is signalled that nothing waits for. */
+	PROGRAM_OUT_ANSWERED,
 	/* OUT `count` times: exits to user space. */
 	PROGRAM_OUT,
 };
@@ -39,7 +39,7 @@ enum stop {
 };
 
 struct machine {
-	int kvm, vm, vcpu, stats;
+	int kvm, vm, vcpu, stats, answered;
 	struct kvm_run *run;
 	/* Offset of "exits" in the vCPU's statistics. */
 	uint64_t exits_offset;

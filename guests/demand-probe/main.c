@@ -3,7 +3,7 @@
  * Measures the demand route: a guest of this guest touches memory that is missing. Runs the order in a file, a step a line:
  *
  *   bill MECHANISM BATCH PAGES REPEATS
- *   parts COUNT
+ *   parts BATCH COUNT
  *   check NAME PAGES
  */
 #include <errno.h>
@@ -20,8 +20,8 @@ static void run_step(const char *line)
 
 	if (sscanf(line, "bill %63s %u %u %u", word, &batch, &pages, &count) == 4)
 		step_bill(word, batch, pages, count);
-	else if (sscanf(line, "parts %u", &count) == 1)
-		step_parts(count);
+	else if (sscanf(line, "parts %u %u", &batch, &count) == 2)
+		step_parts(batch, count);
 	else if (sscanf(line, "check %63s %u", word, &pages) == 2)
 		step_check(word, pages);
 	else

@@ -19,11 +19,23 @@
 /* A page table's worth. */
 #define MOST_BATCH 512
 
-/*
- * The source of a batch; pages differ in the first word only. One for each thread that copies, as long as the process:
- * a thread that is cancelled leaves its own behind.
- */
-static __thread uint32_t (*source)[PAGE_WORDS];
+/* The source of a batch; pages differ in the first word only. */
+typedef uint32_t (*source_t)[PAGE_WORDS];
+
+/* One for each thread that copies. */
+static __thread source_t source;
+
+static source_t make_source(void)
+{
+	source_t made = mmap(NULL, MOST_BATCH * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (made == MAP_FAILED)
+		fail("map the source of pages");
+	for (size_t page = 0; page < MOST_BATCH; page++)
+		for (size_t word = 0; word < PAGE_WORDS; word++)
+			made[page][word] = PAGER_FILL;
+	return made;
+}
 
 uint32_t pager_first_word(uint64_t page)
 {
@@ -55,6 +67,8 @@ void pager_open(struct pager *pager, uint64_t batch, uint64_t pages)
 	if (pager->area == MAP_FAILED || madvise(pager->area, size, MADV_NOHUGEPAGE) < 0)
 		fail("map the area");
 	register_area(pager);
+	if (!source)
+		source = make_source();
 }
 
 void pager_close(struct pager *pager)
@@ -62,6 +76,7 @@ void pager_close(struct pager *pager)
 	if (pager->is_reading) {
 		pthread_cancel(pager->reader);
 		pthread_join(pager->reader, NULL);
+		munmap(pager->source_of_reader, MOST_BATCH * PAGE);
 	}
 	close(pager->uffd);
 	munmap(pager->area, pager->pages * PAGE);
@@ -86,6 +101,7 @@ static void *read_faults(void *argument)
 	struct uffd_msg message;
 	int error;
 
+	source = pager->source_of_reader;
 	for (;;) {
 		if (read(pager->uffd, &message, sizeof(message)) != sizeof(message))
 			fail("read the userfaultfd");
@@ -101,18 +117,9 @@ static void *read_faults(void *argument)
 
 void pager_start_reader(struct pager *pager)
 {
+	pager->source_of_reader = make_source();
 	pager->reader = start_thread(read_faults, pager);
 	pager->is_reading = true;
-}
-
-static void make_source(void)
-{
-	source = mmap(NULL, MOST_BATCH * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (source == MAP_FAILED)
-		fail("map the source of pages");
-	for (size_t page = 0; page < MOST_BATCH; page++)
-		for (size_t word = 0; word < PAGE_WORDS; word++)
-			source[page][word] = PAGER_FILL;
 }
 
 uint64_t pager_batch_at(const struct pager *pager, uint64_t page)
@@ -131,7 +138,7 @@ int pager_copy(struct pager *pager, uint64_t page, enum wake wake)
 	};
 
 	if (!source)
-		make_source();
+		source = make_source();
 	for (uint64_t i = 0; i < batch; i++)
 		source[i][0] = pager_first_word(page + i);
 	copy.src = (uintptr_t)source;

@@ -17,6 +17,8 @@ struct pager {
 	int uffd;
 	pthread_t reader;
 	bool is_reading;
+	/* Made before it reads, so that it is not billed. */
+	void *source_of_reader;
 	/* Faults read from the userfaultfd, and the page of the last; written by the reader. */
 	uint64_t faults;
 	uint64_t last;

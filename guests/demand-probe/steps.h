@@ -11,8 +11,8 @@
  */
 void step_bill(const char *mechanism, uint32_t batch, uint32_t pages, uint32_t repeats);
 
-/* parts COUNT: what an exit, a return to user space, a copy and a switch cost alone. */
-void step_parts(uint32_t count);
+/* parts BATCH COUNT: what an exit, a return to user space, a page of a copied batch and a switch cost alone. */
+void step_parts(uint32_t batch, uint32_t count);
 
 /* check NAME PAGES: see checks.c. A kernel without exits on missing pages reports that instead. */
 void step_check(const char *name, uint32_t pages);

@@ -314,12 +314,14 @@ impl Demand {
 /// What parts of paging cost by themselves, in instructions for `count` of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct DemandParts {
+    /// Pages that were copied at once.
+    pub(crate) batch: u32,
     pub(crate) count: u64,
-    /// Exits that KVM answers.
-    pub(crate) cpuid: u64,
+    /// Exits by an instruction for a port, which KVM answers.
+    pub(crate) answered: u64,
     /// Exits that user space answers.
     pub(crate) out: u64,
-    /// UFFDIO_COPY that wakes nobody.
+    /// Pages copied by UFFDIO_COPY that wakes nobody.
     pub(crate) copy: u64,
     /// Two writes and two reads of eventfds.
     pub(crate) calls: u64,

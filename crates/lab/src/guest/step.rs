@@ -181,7 +181,7 @@ impl Display for PinStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DemandStep {
     /// Times the parts of a fault by themselves.
-    Parts { repeats: u32 },
+    Parts { batch: u32, repeats: u32 },
     /// Times a mechanism.
     Bill {
         mechanism: Demand,
@@ -196,7 +196,7 @@ pub(crate) enum DemandStep {
 impl Display for DemandStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Parts { repeats } => write!(f, "parts {repeats}"),
+            Self::Parts { batch, repeats } => write!(f, "parts {batch} {repeats}"),
             Self::Bill {
                 mechanism,
                 batch,
@@ -321,7 +321,10 @@ mod tests {
         ];
         assert_eq!(known_to("pin-probe/main.c"), verbs(&pin));
         let demand = [
-            DemandStep::Parts { repeats: 1 },
+            DemandStep::Parts {
+                batch: 1,
+                repeats: 1,
+            },
             DemandStep::Bill {
                 mechanism: Demand::Uffd,
                 batch: 1,

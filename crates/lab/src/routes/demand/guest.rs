@@ -1,5 +1,7 @@
 //! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
+use std::collections::BTreeSet;
+
 use pagetoll_bill::Order;
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_images::Error;
@@ -68,7 +70,8 @@ impl Materials {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) hello: Hello,
-    pub(super) parts: DemandParts,
+    /// For each batch of the order, and for single pages.
+    pub(super) parts: Vec<DemandParts>,
     pub(super) demands: Vec<Demand>,
     pub(super) unavailable: Vec<DemandUnavailable>,
     pub(super) checks: Vec<CheckRun>,
@@ -93,8 +96,12 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
         name: (*name).to_owned(),
         pages: CHECK_PAGES,
     };
-    [DemandStep::Parts { repeats: PARTS }]
-        .into_iter()
+    let batches: BTreeSet<u32> = [1].into_iter().chain(order.batches.clone()).collect();
+    let parts = batches.into_iter().map(|batch| DemandStep::Parts {
+        batch,
+        repeats: PARTS,
+    });
+    parts
         .chain([BASELINE].into_iter().chain(others).flat_map(bills))
         .chain(checks.map(check))
         .collect()
@@ -139,22 +146,19 @@ pub(super) fn run(
 
 fn understood(reports: Vec<Report>) -> Option<Found> {
     let mut found = Found::default();
-    let (mut hello, mut parts) = (None, None);
+    let mut hello = None;
     for report in reports {
         match report {
             Report::Hello(report) => hello = Some(report),
-            Report::DemandParts(report) => parts = Some(report),
+            Report::DemandParts(report) => found.parts.push(report),
             Report::Demand(report) => found.demands.push(report),
             Report::DemandUnavailable(report) => found.unavailable.push(report),
             Report::Check(report) => found.checks.push(report),
             _ => {}
         }
     }
-    Some(Found {
-        hello: hello?,
-        parts: parts?,
-        ..found
-    })
+    let hello = hello.filter(|_| !found.parts.is_empty())?;
+    Some(Found { hello, ..found })
 }
 
 #[cfg(test)]
@@ -173,7 +177,7 @@ mod tests {
         };
         assert_eq!(
             step::order(&steps_of_probe(&order)),
-            "parts 1000\nbill populated 1 8 3\nbill uffd 1 8 3\nbill uffd 16 8 3\n"
+            "parts 1 1000\nparts 16 1000\nbill populated 1 8 3\nbill uffd 1 8 3\nbill uffd 16 8 3\n"
         );
     }
 

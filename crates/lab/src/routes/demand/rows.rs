@@ -118,23 +118,32 @@ fn cost(demand: &Demand) -> f64 {
 
 /// What the parts cost each time, in instructions.
 struct Prices {
-    /// An exit that KVM answers by itself: CPUID.
+    /// An exit that KVM answers by itself: an instruction for a port of an eventfd.
     exit: f64,
     /// What an exit that user space answers costs beyond that.
     kvm_run: f64,
-    /// UFFDIO_COPY of a page that wakes nobody.
+    /// A batch that is copied by UFFDIO_COPY and wakes nobody.
     copy: f64,
     /// A thread that sleeps and is woken by another, beyond the system calls that they make.
     sleep_and_wake: f64,
 }
 
 impl Prices {
-    fn of(parts: &DemandParts) -> Self {
+    /// `None` where the guest did not time this batch.
+    fn of(found: &Found, batch: u32) -> Option<Self> {
+        found
+            .parts
+            .iter()
+            .find(|parts| parts.batch == batch)
+            .map(Self::each)
+    }
+
+    fn each(parts: &DemandParts) -> Self {
         let each = |total| per(total, parts.count);
         Self {
-            exit: each(parts.cpuid),
-            kvm_run: each(parts.out) - each(parts.cpuid),
-            copy: each(parts.copy),
+            exit: each(parts.answered),
+            kvm_run: each(parts.out) - each(parts.answered),
+            copy: each(parts.copy) * f64::from(parts.batch),
             sleep_and_wake: (each(parts.wakes) - each(parts.calls)) / 2.0,
         }
     }
@@ -142,7 +151,9 @@ impl Prices {
 
 /// All but the last are priced by themselves; the last is the rest, so that they sum to the cost.
 fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
-    let prices = Prices::of(&found.parts);
+    let Some(prices) = Prices::of(found, demand.batch) else {
+        return Vec::new();
+    };
     let exits = per(demand.exits, demand.pages);
     let mut tolls = vec![Toll::new("vm-exit", exits, prices.exit)];
     let rest = match demand.mechanism {
@@ -268,14 +279,17 @@ mod tests {
 
     fn found() -> Found {
         Found {
-            parts: DemandParts {
-                count: 10,
-                cpuid: 1000,
-                out: 1300,
-                copy: 4000,
-                calls: 2000,
-                wakes: 6000,
-            },
+            parts: [1, 5]
+                .map(|batch| DemandParts {
+                    batch,
+                    count: 10,
+                    answered: 1000,
+                    out: 1300,
+                    copy: 4000,
+                    calls: 2000,
+                    wakes: 6000,
+                })
+                .into(),
             demands: vec![
                 demand(Mechanism::Populated, 3000),
                 Demand {
