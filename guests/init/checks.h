@@ -34,13 +34,15 @@ unsigned int kernel_warnings(char *first, size_t size);
  * shared-files: mappings of a tmpfs file and of a disk, torn down in many ways, read back after dropping caches.
  * private-copies: they survive when a hole is punched into their file; the file's pages do not.
  * dirty-race: a thread writes to pages while another zaps them, maps over them, moves them away, or forks: no write is lost.
- * fork: parent and child see their own writes only, one after the other and concurrently.
+ * fork: parent and child see their own writes only, one after the other and concurrently; a child finds what its parent
+ * has in swap.
  * swap: pages that were swapped out, in, written, and swapped out again, and pages that were written after MADV_FREE; the
  * same with a fork before the last.
  * dontneed-swapped: MADV_DONTNEED of pages that are swapped out leaves zeroes, and no warning.
  * soft-dirty: bits after a swap, a fork and a move.
  * uffd-wp-markers: write-protection by userfaultfd outlives the entries of a shared mapping.
  * accounting: mapcounts and resident set sizes after zapping.
+ * foreign: another domain's pages, mapped across page tables, are those of that domain, and are let go.
  */
 #define EACH_CHECK(check)                                   \
 	check("shared-files", check_shared_files)           \
@@ -51,12 +53,14 @@ unsigned int kernel_warnings(char *first, size_t size);
 	check("dirty-race-fork", check_dirty_race_fork)     \
 	check("fork-contents", check_fork_contents)         \
 	check("fork-race", check_fork_race)                 \
+	check("fork-swapped", check_fork_swapped)           \
 	check("swap", check_swap)                           \
 	check("swap-after-fork", check_swap_after_fork)     \
 	check("dontneed-swapped", check_dontneed_swapped)   \
 	check("soft-dirty", check_soft_dirty)               \
 	check("uffd-wp-markers", check_uffd_wp_markers)     \
-	check("accounting", check_accounting)
+	check("accounting", check_accounting)               \
+	check("foreign", check_foreign)
 
 #define DECLARE(name, function) struct finding function(uint32_t pages);
 EACH_CHECK(DECLARE)
@@ -69,6 +73,7 @@ void drop_caches(void);
 uint64_t pagemap_entry(const volatile void *addr);
 void use_swap(void);
 void page_out(void *addr, size_t size);
+uint64_t count_swapped(volatile char *area, uint32_t pages);
 /* A child that exits at once. */
 void fork_once(void);
 

@@ -63,6 +63,31 @@ struct finding check_fork_contents(uint32_t pages)
 	return finding;
 }
 
+static uint64_t count_wrong_words(volatile char *area, uint32_t pages)
+{
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != 1000 + page)
+			wrong++;
+	return wrong;
+}
+
+struct finding check_fork_swapped(uint32_t pages)
+{
+	struct finding finding = { 0 };
+	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+
+	use_swap();
+	write_all_pages(area, pages, 1000);
+	page_out((void *)area, pages * PAGE);
+	/* Pages that were not swapped out prove nothing. */
+	finding.tried = count_swapped(area, pages);
+	finding.failed = in_child(count_wrong_words, area, pages) + count_wrong_words(area, pages);
+	munmap((void *)area, pages * PAGE);
+	return finding;
+}
+
 struct writing {
 	volatile char *area;
 	uint64_t written[RACE_PAGES];
@@ -73,7 +98,7 @@ static void *keep_writing(void *argument)
 {
 	struct writing *writing = argument;
 
-	for (uint64_t value = 1; !atomic_load(&writing->end); value++)
+	for (uint64_t value = 2; !atomic_load(&writing->end); value++)
 		for (size_t page = 0; page < RACE_PAGES; page++) {
 			*word(writing->area, page) = value;
 			writing->written[page] = value;
@@ -81,7 +106,7 @@ static void *keep_writing(void *argument)
 	return NULL;
 }
 
-/* What the child sees must not change, although its parent keeps writing. */
+/* What the child sees is what its parent wrote, and does not change although its parent keeps writing. */
 static uint64_t watch(volatile char *area, uint32_t pages)
 {
 	static uint64_t seen[RACE_PAGES];
@@ -91,7 +116,7 @@ static uint64_t watch(volatile char *area, uint32_t pages)
 		seen[page] = *word(area, page);
 	usleep(2000);
 	for (size_t page = 0; page < pages; page++)
-		if (*word(area, page) != seen[page])
+		if (!seen[page] || *word(area, page) != seen[page])
 			wrong++;
 	return wrong;
 }
@@ -104,6 +129,8 @@ struct finding check_fork_race(uint32_t pages)
 
 	memset(&writing, 0, sizeof(writing));
 	writing.area = map_or_fail(-1, RACE_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
+	for (size_t page = 0; page < RACE_PAGES; page++)
+		*word(writing.area, page) = writing.written[page] = 1;
 	thread = start_thread(keep_writing, &writing);
 	while (needs_round(&finding, pages)) {
 		finding.failed += in_child(watch, writing.area, RACE_PAGES);

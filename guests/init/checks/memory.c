@@ -89,6 +89,16 @@ void page_out(void *addr, size_t size)
 			fail("madvise PAGEOUT");
 }
 
+uint64_t count_swapped(volatile char *area, uint32_t pages)
+{
+	uint64_t swapped = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		if (pagemap_entry(area + page * PAGE) & PAGEMAP_SWAPPED)
+			swapped++;
+	return swapped;
+}
+
 void fork_once(void)
 {
 	pid_t child = fork_or_fail();

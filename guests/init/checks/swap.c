@@ -24,16 +24,6 @@ static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
 	return wrong;
 }
 
-static uint64_t count_swapped(volatile char *area, uint32_t pages)
-{
-	uint64_t swapped = 0;
-
-	for (size_t page = 0; page < pages; page++)
-		if (pagemap_entry(area + page * PAGE) & PAGEMAP_SWAPPED)
-			swapped++;
-	return swapped;
-}
-
 /* Written, swapped out, in, written, and swapped out again. */
 static void swap_twice(struct finding *finding, uint32_t pages, bool forking)
 {
