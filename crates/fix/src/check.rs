@@ -40,10 +40,37 @@ pub struct CheckOrder {
     pub build: Order,
     /// The hypervisor; a fix of Xen and one of [`Bench::KvmHost`](catalogue::Bench) have no use for it.
     pub xen: XenSource,
-    /// Whether every kernel that has only the first of the patches must build; of no use to a fix of Xen.
-    pub bisect: bool,
+    /// What is checked.
+    pub subject: Subject,
     /// Where consoles are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
+}
+
+/// What the checks run on.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// What is built with the fix, beside what is built with it and broken.
+    Fixed {
+        /// Whether every kernel that has only the first of the patches must build; of no use to a fix of Xen.
+        bisect: bool,
+    },
+    /// A kernel of another flavour with the fix. Nothing is broken: that the checks can fail is shown on the first.
+    Debug,
+    /// A kernel that is built already, with the fix or without; of no use to a fix of Xen.
+    Given(KernelSource),
+}
+
+impl Subject {
+    const fn flavour(&self) -> Flavour {
+        match self {
+            Self::Debug => Flavour::Debug,
+            Self::Fixed { .. } | Self::Given(_) => Flavour::Lab,
+        }
+    }
+
+    const fn has_controls(&self) -> bool {
+        matches!(self, Self::Fixed { .. })
+    }
 }
 
 /// A check on the fixed kernel, beside its negative control.
@@ -53,7 +80,7 @@ pub struct Proved {
     pub check: bill::Check,
     /// CPUs of the guest.
     pub cpus: usize,
-    /// What became of the broken variant; a debug kernel has none.
+    /// What became of the broken variant, where one was built.
     pub control: Option<Control>,
 }
 
@@ -102,8 +129,8 @@ enum Made {
 }
 
 /// Builds the kernel, compiles the fix in its other configurations, builds the broken variants, and runs the checks on
-/// all: as many guests at a time as this machine has CPUs for, while the next variant is built. A debug kernel is not
-/// broken: that its checks can fail is shown on the plain one.
+/// all, or on what else is the [`Subject`]: as many guests at a time as this machine has CPUs for, while the next variant
+/// is built.
 ///
 /// # Errors
 /// Those of [`build`](crate::build::build); a guest with the *fixed* kernel that does not come to its end. The first
@@ -119,8 +146,12 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         stop: &stop,
         ..*surroundings
     };
-    let maker = Maker::new(order, fix, surroundings)?;
-    let fixed = maker.fixed(order.bisect)?;
+    let build = Order {
+        flavour: order.subject.flavour(),
+        ..order.build.clone()
+    };
+    let maker = Maker::new(order, &build, fix, surroundings)?;
+    let fixed = maker.fixed(&order.subject)?;
     let bench = Bench {
         order,
         fix,
@@ -130,7 +161,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let made = settled(bench.all(&maker, &fixed))?;
     maker.clear()?;
-    proof(fix, order.build.flavour, &made).ok_or_else(|| Stopped.into())
+    proof(fix, order.subject.has_controls(), &made).ok_or_else(|| Stopped.into())
 }
 
 /// What a guest boots.
@@ -142,6 +173,7 @@ struct Stack {
 
 /// Where the stacks come from: what the fix changes is built, with it and broken, and the rest is the same in all.
 enum Maker<'a> {
+    Given(Stack),
     Linux {
         fix: &'static Fix,
         plan: Box<Plan<'a>>,
@@ -157,10 +189,16 @@ enum Maker<'a> {
 impl<'a> Maker<'a> {
     fn new(
         order: &'a CheckOrder,
+        build: &'a Order,
         fix: &'static Fix,
         surroundings: Surroundings<'a>,
     ) -> Result<Self, FixError> {
-        let build = &order.build;
+        if let Subject::Given(kernel) = &order.subject {
+            return Ok(Self::Given(Stack {
+                kernel: kernel.clone(),
+                xen: order.xen.clone(),
+            }));
+        }
         Ok(match fix.program {
             Program::Linux => Self::Linux {
                 fix,
@@ -176,11 +214,11 @@ impl<'a> Maker<'a> {
     }
 
     /// With the fix, which must also compile in its other configurations, and patch by patch where that is wanted.
-    fn fixed(&self, bisects: bool) -> Result<Stack, FixError> {
+    fn fixed(&self, subject: &Subject) -> Result<Stack, FixError> {
         let stack = self.stack(None)?;
-        if let Self::Linux { fix, plan, .. } = self {
+        if let (Self::Linux { fix, plan, .. }, Subject::Fixed { bisect }) = (self, subject) {
             plan.elsewhere(fix)?;
-            if bisects {
+            if *bisect {
                 plan.bisect(fix)?;
             }
         }
@@ -190,6 +228,7 @@ impl<'a> Maker<'a> {
     /// With the fix, and broken by this patch.
     fn stack(&self, broken: Option<Patch>) -> Result<Stack, FixError> {
         match self {
+            Self::Given(stack) => Ok(stack.clone()),
             Self::Linux { plan, xen, .. } => {
                 let built = match broken {
                     Some(patch) => plan.variant(patch)?,
@@ -218,7 +257,7 @@ impl<'a> Maker<'a> {
     fn clear(&self) -> Result<(), FixError> {
         match self {
             Self::Linux { plan, .. } => plan.clear_work(),
-            Self::Xen { .. } => Ok(()),
+            Self::Xen { .. } | Self::Given(_) => Ok(()),
         }
     }
 }
@@ -277,9 +316,9 @@ impl Bench<'_> {
     }
 
     fn variants(&self) -> Vec<Variant> {
-        match self.order.build.flavour {
-            Flavour::Lab => self.fix.variants(self.series).collect(),
-            Flavour::Debug => Vec::new(),
+        match self.order.subject.has_controls() {
+            true => self.fix.variants(self.series).collect(),
+            false => Vec::new(),
         }
     }
 
@@ -386,10 +425,10 @@ fn control(check: &Check, ran: &Ran) -> Control {
 }
 
 /// `None` without a boot of the fixed kernel.
-fn proof(fix: &'static Fix, flavour: Flavour, made: &[Made]) -> Option<Proof> {
+fn proof(fix: &'static Fix, controlled: bool, made: &[Made]) -> Option<Proof> {
     let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
     let of_check = |check: &'static Check| {
-        let control = (flavour == Flavour::Lab).then(|| control_of(check, made));
+        let control = controlled.then(|| control_of(check, made));
         let proved = move |(cpus, ran): &(usize, &Ran)| {
             let mut findings = ran.findings.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
@@ -483,7 +522,7 @@ mod tests {
             .collect();
         made.push(Made::Fixed(1, ran(0, 0)));
         made.push(Made::Fixed(2, ran(failed, warnings)));
-        proof(fix(), Flavour::Lab, &made).unwrap()
+        proof(fix(), true, &made).unwrap()
     }
 
     fn found(proved: &Proved) -> &str {
@@ -508,9 +547,9 @@ mod tests {
     }
 
     #[test]
-    fn a_debug_kernel_passes_without_controls() {
+    fn what_has_no_broken_variants_passes_without_them() {
         let made = [Made::Fixed(1, ran(0, 0)), Made::Fixed(2, ran(0, 0))];
-        let proof = proof(fix(), Flavour::Debug, &made).unwrap();
+        let proof = proof(fix(), false, &made).unwrap();
         assert!(verdicts(&proof).iter().all(|v| *v == Verdict::Pass));
         assert!(proof.proved.iter().all(|proved| proved.control.is_none()));
     }
@@ -526,7 +565,7 @@ mod tests {
         let first = &fix().checks[0];
         let control = control(first, &ran(3, 0));
         let made = [Made::Broken(first, control), Made::Fixed(1, ran(0, 0))];
-        let proof = proof(fix(), Flavour::Lab, &made).unwrap();
+        let proof = proof(fix(), true, &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
             [Verdict::Pass, Verdict::Inconclusive]

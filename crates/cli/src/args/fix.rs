@@ -101,8 +101,12 @@ pub(crate) struct FixCheckArgs {
     #[arg(long)]
     pub(crate) bisect: bool,
     /// Checks a debug kernel, with the kernel's own checks of page tables, pages and locks, and no broken ones
-    #[arg(long)]
+    #[arg(long, conflicts_with = "bisect")]
     pub(crate) debug_kernel: bool,
+    /// Checks a kernel that is built already, of your own or of `fix build none`, and no broken ones; it needs brd and
+    /// kvm_amd built in where a check uses them
+    #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "source", "jobs"])]
+    pub(crate) kernel: Option<String>,
     /// The hypervisor of a fix of Linux: debian, debian:SUITE, or the path of a Xen image
     #[arg(long, value_name = "SRC", default_value = "debian")]
     pub(crate) xen: String,

@@ -9,12 +9,13 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
-use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, check};
+use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
 use pagetoll_fix::config::Flavour;
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{cover, hypervisor};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
+use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::{XenImage, XenSource};
 use serde::Serialize;
 
@@ -281,30 +282,36 @@ fn xen_document(spec: &Spec, built: &XenImage) -> Document {
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
-        build: Order {
-            flavour: match args.debug_kernel {
-                true => Flavour::Debug,
-                false => Flavour::Lab,
-            },
-            ..order(&args.name, args.build)?
-        },
+        subject: subject(&args)?,
+        build: order(&args.name, args.build)?,
         xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
-        bisect: args.bisect,
         keep_logs: args.keep_logs,
     };
     named(&order.build.spec)?;
     let own_xen = order.xen != (XenSource::Debian { suite: None });
     if order.build.spec.program() == Program::Xen {
         refuse("--xen", own_xen, &order.build.spec)?;
-        refuse("--bisect", order.bisect, &order.build.spec)?;
+        refuse("--bisect", args.bisect, &order.build.spec)?;
+        refuse("--kernel", args.kernel.is_some(), &order.build.spec)?;
     }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
     print_list(
-        proven(&order.build, &proof),
-        &ProofJson::new(&order.build, &proof),
+        proven(&order, &proof),
+        &ProofJson::new(&order, &proof),
         args.format,
     )?;
     Ok(deliver(&proof))
+}
+
+fn subject(args: &FixCheckArgs) -> Result<Subject> {
+    let kernel = args.kernel.as_deref().map(str::parse::<KernelSource>);
+    Ok(match kernel.transpose().map_err(Error::from)? {
+        Some(kernel) => Subject::Given(kernel),
+        None if args.debug_kernel => Subject::Debug,
+        None => Subject::Fixed {
+            bisect: args.bisect,
+        },
+    })
 }
 
 /// Reports failed and inconclusive checks on stderr.
@@ -334,7 +341,7 @@ fn deliver(proof: &Proof) -> Outcome {
     }
 }
 
-fn proven(build: &Order, proof: &Proof) -> Document {
+fn proven(order: &CheckOrder, proof: &Proof) -> Document {
     let mut table = Table::new([
         Column::left("check"),
         Column::right("CPUs"),
@@ -365,15 +372,16 @@ fn proven(build: &Order, proof: &Proof) -> Document {
     let mut facts = vec![Fact::new("stack", format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
-        title: format!("{PREFIX}{}: {}", build.spec, how(build.flavour)),
+        title: format!("{PREFIX}{}: {}", order.build.spec, how(&order.subject)),
         sections: vec![Section::facts("", facts), Section::table("Checks", table)],
     }
 }
 
-const fn how(flavour: Flavour) -> &'static str {
-    match flavour {
-        Flavour::Lab => "checks, each beside a kernel broken so that it must fail",
-        Flavour::Debug => "checks on a debug kernel",
+const fn how(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Fixed { .. } => "checks, each beside a kernel broken so that it must fail",
+        Subject::Debug => "checks on a debug kernel",
+        Subject::Given(_) => "its checks on a kernel that was built elsewhere",
     }
 }
 
@@ -385,7 +393,7 @@ fn of_control(proved: &Proved, text: fn(&Control) -> &String) -> &str {
 #[derive(Serialize)]
 struct ProofJson<'a> {
     fix: String,
-    debug_kernel: bool,
+    subject: &'static str,
     linux: &'a str,
     xen: &'a str,
     checks: Vec<ProvedJson<'a>>,
@@ -404,7 +412,7 @@ struct ProvedJson<'a> {
 }
 
 impl<'a> ProofJson<'a> {
-    fn new(build: &Order, proof: &'a Proof) -> Self {
+    fn new(order: &CheckOrder, proof: &'a Proof) -> Self {
         let proved = proof.proved.iter().map(|proved| ProvedJson {
             check: &proved.check,
             cpus: proved.cpus,
@@ -412,8 +420,12 @@ impl<'a> ProofJson<'a> {
             control_found: proved.control.as_ref().map(|control| &*control.found),
         });
         Self {
-            fix: build.spec.to_string(),
-            debug_kernel: build.flavour == Flavour::Debug,
+            fix: order.build.spec.to_string(),
+            subject: match order.subject {
+                Subject::Fixed { .. } => "fixed",
+                Subject::Debug => "debug-kernel",
+                Subject::Given(_) => "given",
+            },
             linux: &proof.linux,
             xen: &proof.xen,
             checks: proved.collect(),
