@@ -75,6 +75,8 @@ fn what_is_of_the_other_program_is_refused() {
     }
     refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: does not"]);
     refused(&["check", xen, "--bisect"], 2, &["--bisect: does not"]);
+    let unknown = ["check", xen, "--check", "swap,foreign"];
+    refused(&unknown, 2, &["has no check 'swap'", "accounting"]);
     let own = ["check", xen, "--kernel", "debian"];
     refused(&own, 2, &["--kernel: does not"]);
     for (option, name, words) in [

@@ -42,6 +42,8 @@ pub struct CheckOrder {
     pub xen: XenSource,
     /// What is checked.
     pub subject: Subject,
+    /// Names of the fix's checks; all where this is empty.
+    pub only: Vec<String>,
     /// Where consoles are kept; `None` keeps them only when something fails.
     pub keep_logs: Option<PathBuf>,
 }
@@ -58,6 +60,24 @@ pub enum Subject {
     Debug,
     /// A kernel that is built already, with the fix or without; of no use to a fix of Xen.
     Given(KernelSource),
+}
+
+impl CheckOrder {
+    /// The checks that are wanted of a fix.
+    ///
+    /// # Errors
+    /// [`BadInput`](pagetoll_images::Error::BadInput) for a name that is none of them.
+    pub fn checks(&self, fix: &'static Fix) -> Result<Vec<&'static Check>, FixError> {
+        let is_of_fix = |name: &&String| fix.checks.iter().any(|check| check.name == **name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_of_fix(name)) {
+            let names: Vec<_> = fix.checks.iter().map(|check| &*check.name).collect();
+            let problem = format!("has no check '{unknown}'");
+            let expected = format!("some of: {}", names.join(", "));
+            return Err(refused(&self.build.spec, problem, expected).into());
+        }
+        let wanted = |check: &&Check| self.only.is_empty() || self.only.contains(&check.name);
+        Ok(fix.checks.iter().filter(wanted).collect())
+    }
 }
 
 impl Subject {
@@ -141,6 +161,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         let problem = "there is nothing to check";
         refused(spec, problem.into(), "the name of a fix".into())
     })?;
+    let checks = order.checks(fix)?;
     let stop = surroundings.stop.for_part();
     let surroundings = Surroundings {
         stop: &stop,
@@ -156,12 +177,13 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         order,
         fix,
         series: spec.series,
+        checks: &checks,
         cores: Cores::new(host::cpus()),
         surroundings,
     };
     let made = settled(bench.all(&maker, &fixed))?;
     maker.clear()?;
-    proof(fix, order.subject.has_controls(), &made).ok_or_else(|| Stopped.into())
+    proof(&checks, order.subject.has_controls(), &made).ok_or_else(|| Stopped.into())
 }
 
 /// What a guest boots.
@@ -284,6 +306,7 @@ struct Bench<'a> {
     order: &'a CheckOrder,
     fix: &'static Fix,
     series: &'static Series,
+    checks: &'a [&'static Check],
     cores: Cores,
     surroundings: Surroundings<'a>,
 }
@@ -293,7 +316,10 @@ impl Bench<'_> {
     fn all(&self, maker: &Maker<'_>, fixed: &Stack) -> Vec<Result<Made, FixError>> {
         thread::scope(|scope| {
             let fixed = |cpus| scope.spawn(move || self.or_end(self.fixed(fixed, cpus)));
-            let mut boots: Vec<_> = CPUS.map(fixed).into();
+            let with_checks = CPUS
+                .into_iter()
+                .filter(|cpus| self.on(*cpus).next().is_some());
+            let mut boots: Vec<_> = with_checks.map(fixed).collect();
             for variant in self.variants() {
                 match self.or_end(self.build(maker, variant)) {
                     Ok(stack) => boots.extend(self.must_catch(variant.name).map(|check| {
@@ -317,13 +343,23 @@ impl Bench<'_> {
 
     fn variants(&self) -> Vec<Variant> {
         match self.order.subject.has_controls() {
-            true => self.fix.variants(self.series).collect(),
+            true => {
+                let variants = self.fix.variants(self.series);
+                let needed = |variant: &Variant| self.must_catch(variant.name).next().is_some();
+                variants.filter(needed).collect()
+            }
             false => Vec::new(),
         }
     }
 
+    /// The checks that prove something on so many CPUs.
+    fn on(&self, cpus: usize) -> impl Iterator<Item = &'static Check> {
+        let checks = self.checks.iter().copied();
+        checks.filter(move |check| cpus > 1 || !check.races)
+    }
+
     fn must_catch(&self, variant: &'static str) -> impl Iterator<Item = &'static Check> {
-        let checks = self.fix.checks.iter();
+        let checks = self.checks.iter().copied();
         checks.filter(move |check| check.control == variant)
     }
 
@@ -364,11 +400,7 @@ impl Bench<'_> {
 
     /// All checks that prove something on so many CPUs.
     fn fixed(&self, stack: &Stack, cpus: usize) -> Result<Made, FixError> {
-        let checks = self.fix.checks.iter();
-        let planned: Vec<_> = checks
-            .filter(|check| cpus > 1 || !check.races)
-            .map(|check| (check, Purpose::Prove))
-            .collect();
+        let planned: Vec<_> = self.on(cpus).map(|check| (check, Purpose::Prove)).collect();
         let name = format!("{}-{cpus}", self.fix.name);
         let ran = self.run(stack, name, cpus, &planned)?;
         Ok(Made::Fixed(cpus, ran))
@@ -425,7 +457,7 @@ fn control(check: &Check, ran: &Ran) -> Control {
 }
 
 /// `None` without a boot of the fixed kernel.
-fn proof(fix: &'static Fix, controlled: bool, made: &[Made]) -> Option<Proof> {
+fn proof(checks: &[&'static Check], controlled: bool, made: &[Made]) -> Option<Proof> {
     let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
     let of_check = |check: &'static Check| {
         let control = controlled.then(|| control_of(check, made));
@@ -440,7 +472,7 @@ fn proof(fix: &'static Fix, controlled: bool, made: &[Made]) -> Option<Proof> {
     Some(Proof {
         linux: first.linux.clone(),
         xen: first.xen.clone(),
-        proved: fix.checks.iter().flat_map(of_check).collect(),
+        proved: checks.iter().copied().flat_map(of_check).collect(),
         warnings: fixed
             .iter()
             .map(|(cpus, ran)| (*cpus, ran.warnings, ran.first_warning.clone()))
@@ -499,6 +531,10 @@ mod tests {
         catalogue::find("xen-pv-get-and-clear").unwrap()
     }
 
+    fn all() -> Vec<&'static Check> {
+        fix().checks.iter().collect()
+    }
+
     fn ran(failed: u64, warnings: u64) -> Ran {
         let finding = |check: &Check| Finding {
             name: check.name.clone(),
@@ -522,7 +558,7 @@ mod tests {
             .collect();
         made.push(Made::Fixed(1, ran(0, 0)));
         made.push(Made::Fixed(2, ran(failed, warnings)));
-        proof(fix(), true, &made).unwrap()
+        proof(&all(), true, &made).unwrap()
     }
 
     fn found(proved: &Proved) -> &str {
@@ -549,7 +585,7 @@ mod tests {
     #[test]
     fn what_has_no_broken_variants_passes_without_them() {
         let made = [Made::Fixed(1, ran(0, 0)), Made::Fixed(2, ran(0, 0))];
-        let proof = proof(fix(), false, &made).unwrap();
+        let proof = proof(&all(), false, &made).unwrap();
         assert!(verdicts(&proof).iter().all(|v| *v == Verdict::Pass));
         assert!(proof.proved.iter().all(|proved| proved.control.is_none()));
     }
@@ -565,7 +601,7 @@ mod tests {
         let first = &fix().checks[0];
         let control = control(first, &ran(3, 0));
         let made = [Made::Broken(first, control), Made::Fixed(1, ran(0, 0))];
-        let proof = proof(fix(), true, &made).unwrap();
+        let proof = proof(&all(), true, &made).unwrap();
         assert_eq!(
             verdicts(&proof)[..2],
             [Verdict::Pass, Verdict::Inconclusive]

@@ -97,6 +97,9 @@ pub(crate) struct FixCheckArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
+    /// Only these checks, and the broken kernels that they must catch [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) check: Vec<String>,
     /// Also builds each kernel that has only the first of the patches, as git bisect meets them
     #[arg(long)]
     pub(crate) bisect: bool,

@@ -283,11 +283,12 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
         subject: subject(&args)?,
+        only: args.check,
         build: order(&args.name, args.build)?,
         xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
         keep_logs: args.keep_logs,
     };
-    named(&order.build.spec)?;
+    order.checks(named(&order.build.spec)?)?;
     let own_xen = order.xen != (XenSource::Debian { suite: None });
     if order.build.spec.program() == Program::Xen {
         refuse("--xen", own_xen, &order.build.spec)?;
