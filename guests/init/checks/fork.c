@@ -14,21 +14,42 @@
 /* Pages that a thread keeps writing to while its process forks. */
 #define RACE_PAGES 1024
 
-/* Runs `body` in a child, which returns its count through shared memory. */
-static uint64_t in_child(uint64_t (*body)(volatile char *area, uint32_t pages), volatile char *area, uint32_t pages)
+/* Of a child and its parent. */
+struct shared {
+	atomic_bool go;
+	volatile uint64_t found;
+};
+
+/*
+ * Runs `body` in a child, after its parent has done `before`, if there is any; the child returns its count through shared
+ * memory.
+ */
+static uint64_t in_child(uint64_t (*body)(volatile char *area, uint32_t pages),
+			 void (*before)(volatile char *area, uint32_t pages), volatile char *area, uint32_t pages)
 {
-	volatile uint64_t *answer = map_or_fail(-1, PAGE, MAP_SHARED | MAP_ANONYMOUS);
+	struct shared *shared = map_or_fail(-1, PAGE, MAP_SHARED | MAP_ANONYMOUS);
 	uint64_t found;
 	pid_t child = fork_or_fail();
 
 	if (child == 0) {
-		*answer = body(area, pages);
+		while (before && !atomic_load(&shared->go))
+			usleep(100);
+		shared->found = body(area, pages);
 		_exit(0);
 	}
+	if (before)
+		before(area, pages);
+	atomic_store(&shared->go, true);
 	/* A child that was killed found every page wrong. */
-	found = wait_for(child) ? pages : *answer;
-	munmap((void *)answer, PAGE);
+	found = wait_for(child) ? pages : shared->found;
+	munmap(shared, PAGE);
 	return found;
+}
+
+static void write_odd(volatile char *area, uint32_t pages)
+{
+	for (size_t page = 1; page < pages; page += 2)
+		*word(area, page) = 3;
 }
 
 /* The child finds 1 on every page, and writes 2 to the even ones. */
@@ -55,9 +76,9 @@ struct finding check_fork_contents(uint32_t pages)
 
 	for (size_t page = 0; page < pages; page++)
 		*word(area, page) = 1;
-	finding.failed = in_child(write_even, area, pages);
+	finding.failed = in_child(write_even, write_odd, area, pages);
 	for (size_t page = 0; page < pages; page++)
-		if (*word(area, page) != 1)
+		if (*word(area, page) != (page % 2 == 0 ? 1 : 3))
 			finding.failed++;
 	munmap((void *)area, pages * PAGE);
 	return finding;
@@ -83,7 +104,7 @@ struct finding check_fork_swapped(uint32_t pages)
 	page_out((void *)area, pages * PAGE);
 	/* Pages that were not swapped out prove nothing. */
 	finding.tried = count_swapped(area, pages);
-	finding.failed = in_child(count_wrong_words, area, pages) + count_wrong_words(area, pages);
+	finding.failed = in_child(count_wrong_words, NULL, area, pages) + count_wrong_words(area, pages);
 	munmap((void *)area, pages * PAGE);
 	return finding;
 }
@@ -133,7 +154,7 @@ struct finding check_fork_race(uint32_t pages)
 		*word(writing.area, page) = writing.written[page] = 1;
 	thread = start_thread(keep_writing, &writing);
 	while (needs_round(&finding, pages)) {
-		finding.failed += in_child(watch, writing.area, RACE_PAGES);
+		finding.failed += in_child(watch, NULL, writing.area, RACE_PAGES);
 		finding.tried += RACE_PAGES;
 	}
 	atomic_store(&writing.end, true);

@@ -288,7 +288,9 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
         xen: args.xen.parse::<XenSource>().map_err(Error::from)?,
         keep_logs: args.keep_logs,
     };
-    order.checks(named(&order.build.spec)?)?;
+    order
+        .checks(named(&order.build.spec)?)
+        .map_err(Error::from)?;
     let own_xen = order.xen != (XenSource::Debian { suite: None });
     if order.build.spec.program() == Program::Xen {
         refuse("--xen", own_xen, &order.build.spec)?;
