@@ -247,13 +247,22 @@ impl Machine {
         )
     }
 
+    /// Several vCPUs go by the host's time, in which a busy host stalls them; a guest that makes no progress is given up
+    /// by the CPU time of its QEMU.
+    const fn watchdogs(self) -> &'static str {
+        match self.mode {
+            Mode::Counting => "",
+            Mode::Race { .. } => " rcupdate.rcu_cpu_stall_suppress=1 nosoftlockup",
+        }
+    }
+
     fn linux_command_line(self) -> String {
         let console = match self.firmware {
             Firmware::Xen => "hvc0",
             Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => "ttyS0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
-        let common = format!("console={console} panic=-1 loglevel=4");
+        let common = format!("console={console} panic=-1 loglevel=4{}", self.watchdogs());
         match self.firmware {
             Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, _) => format!(
