@@ -6,7 +6,7 @@
 pub mod build;
 pub mod catalogue;
 pub mod check;
-pub mod config;
+mod config;
 pub mod cover;
 mod error;
 mod fixes;
@@ -19,3 +19,5 @@ mod tree;
 
 pub use error::FixError;
 pub use fixes::Fixes;
+
+pub use config::Flavour;
