@@ -37,6 +37,12 @@ static source_t make_source(void)
 	return made;
 }
 
+static void ensure_source(void)
+{
+	if (!source)
+		source = make_source();
+}
+
 uint32_t pager_first_word(uint64_t page)
 {
 	return 0x10000000u + (uint32_t)page * 3;
@@ -67,8 +73,7 @@ void pager_open(struct pager *pager, uint64_t batch, uint64_t pages)
 	if (pager->area == MAP_FAILED || madvise(pager->area, size, MADV_NOHUGEPAGE) < 0)
 		fail("map the area");
 	register_area(pager);
-	if (!source)
-		source = make_source();
+	ensure_source();
 }
 
 void pager_close(struct pager *pager)
@@ -137,8 +142,7 @@ int pager_copy(struct pager *pager, uint64_t page, enum wake wake)
 		.mode = wake == WAKE ? 0 : UFFDIO_COPY_MODE_DONTWAKE,
 	};
 
-	if (!source)
-		source = make_source();
+	ensure_source();
 	for (uint64_t i = 0; i < batch; i++)
 		source[i][0] = pager_first_word(page + i);
 	copy.src = (uintptr_t)source;

@@ -80,5 +80,7 @@ void fork_once(void);
 /* The word at the beginning of a page, and those of all pages: page i holds `value` + i. */
 volatile uint64_t *word(volatile char *area, size_t page);
 void write_all_pages(volatile char *area, uint32_t pages, uint64_t value);
+/* Pages that hold another word than that. */
+uint64_t count_wrong_words(volatile char *area, uint32_t pages, uint64_t value);
 
 #endif

@@ -7,10 +7,9 @@ const LAB: &str = include_str!("../../../fixes/kernel.config");
 const DEBUG: &str = include_str!("../../../fixes/debug.config");
 
 /// What is asked for, over Debian's configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// As Debian's kernel works.
-    #[default]
     Lab,
     /// With the kernel's own checks of page tables, pages and locks.
     Debug,

@@ -17,7 +17,6 @@ mod source;
 pub mod spec;
 mod tree;
 
+pub use config::Flavour;
 pub use error::FixError;
 pub use fixes::Fixes;
-
-pub use config::Flavour;

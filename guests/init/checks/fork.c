@@ -84,14 +84,12 @@ struct finding check_fork_contents(uint32_t pages)
 	return finding;
 }
 
-static uint64_t count_wrong_words(volatile char *area, uint32_t pages)
-{
-	uint64_t wrong = 0;
+/* What the parent of a child has in swap. */
+#define SWAPPED_WORD 1000
 
-	for (size_t page = 0; page < pages; page++)
-		if (*word(area, page) != 1000 + page)
-			wrong++;
-	return wrong;
+static uint64_t count_not_swapped_in(volatile char *area, uint32_t pages)
+{
+	return count_wrong_words(area, pages, SWAPPED_WORD);
 }
 
 struct finding check_fork_swapped(uint32_t pages)
@@ -100,11 +98,11 @@ struct finding check_fork_swapped(uint32_t pages)
 	volatile char *area = map_or_fail(-1, pages * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
 
 	use_swap();
-	write_all_pages(area, pages, 1000);
+	write_all_pages(area, pages, SWAPPED_WORD);
 	page_out((void *)area, pages * PAGE);
 	/* Pages that were not swapped out prove nothing. */
 	finding.tried = count_swapped(area, pages);
-	finding.failed = in_child(count_wrong_words, NULL, area, pages) + count_wrong_words(area, pages);
+	finding.failed = in_child(count_not_swapped_in, NULL, area, pages) + count_not_swapped_in(area, pages);
 	munmap((void *)area, pages * PAGE);
 	return finding;
 }

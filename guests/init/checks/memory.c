@@ -118,3 +118,13 @@ void write_all_pages(volatile char *area, uint32_t pages, uint64_t value)
 	for (size_t page = 0; page < pages; page++)
 		*word(area, page) = value + page;
 }
+
+uint64_t count_wrong_words(volatile char *area, uint32_t pages, uint64_t value)
+{
+	uint64_t wrong = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		if (*word(area, page) != value + page)
+			wrong++;
+	return wrong;
+}

@@ -14,16 +14,6 @@
 #include "../../lib/linux/file.h"
 #include "../checks.h"
 
-static uint64_t count_wrong(volatile char *area, uint32_t pages, uint64_t value)
-{
-	uint64_t wrong = 0;
-
-	for (size_t page = 0; page < pages; page++)
-		if (*word(area, page) != value + page)
-			wrong++;
-	return wrong;
-}
-
 /* Written, swapped out, in, written, and swapped out again. */
 static void swap_twice(struct finding *finding, uint32_t pages, bool forking)
 {
@@ -33,14 +23,14 @@ static void swap_twice(struct finding *finding, uint32_t pages, bool forking)
 	page_out((void *)area, pages * PAGE);
 	/* Not by faults: on a fast disk a fault frees the slot and takes the page for dirty. */
 	madvise((void *)area, pages * PAGE, MADV_WILLNEED);
-	finding->failed += count_wrong(area, pages, 1000);
+	finding->failed += count_wrong_words(area, pages, 1000);
 	write_all_pages(area, pages, 5000000);
 	if (forking)
 		fork_once();
 	page_out((void *)area, pages * PAGE);
 	/* Pages that were not swapped out prove nothing. */
 	finding->tried += count_swapped(area, pages);
-	finding->failed += count_wrong(area, pages, 5000000);
+	finding->failed += count_wrong_words(area, pages, 5000000);
 	munmap((void *)area, pages * PAGE);
 }
 
@@ -57,7 +47,7 @@ static void write_after_free(struct finding *finding, uint32_t pages, bool forki
 		fork_once();
 	page_out((void *)area, pages * PAGE);
 	finding->tried += pages;
-	finding->failed += count_wrong(area, pages, 5000000);
+	finding->failed += count_wrong_words(area, pages, 5000000);
 	munmap((void *)area, pages * PAGE);
 }
 

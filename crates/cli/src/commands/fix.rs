@@ -10,7 +10,6 @@ use pagetoll_bill::Verdict;
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
-
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{Flavour, cover, hypervisor};
 use pagetoll_images::apt::Freshness;

@@ -321,7 +321,7 @@ pub(crate) struct DemandParts {
     pub(crate) answered: u64,
     /// Exits that user space answers.
     pub(crate) out: u64,
-    /// Pages copied by UFFDIO_COPY that wakes nobody.
+    /// `count` pages populated by `UFFDIO_COPY` with `DONTWAKE`.
     pub(crate) copy: u64,
     /// Two writes and two reads of eventfds.
     pub(crate) calls: u64,

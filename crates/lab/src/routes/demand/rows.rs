@@ -122,7 +122,7 @@ struct Prices {
     exit: f64,
     /// What an exit that user space answers costs beyond that.
     kvm_run: f64,
-    /// A batch that is copied by UFFDIO_COPY and wakes nobody.
+    /// A batch populated by `UFFDIO_COPY` with `DONTWAKE`.
     copy: f64,
     /// A thread that sleeps and is woken by another, beyond the system calls that they make.
     sleep_and_wake: f64,
