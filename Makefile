@@ -3,8 +3,8 @@
 # make test-docs    runs the long commands of README.md and docs/ as written: hours
 # make check-fixes  builds the patched kernels and proves each fix: two hours on two CPUs
 # make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
-# make faults       lets system calls of 1000 runs fail (N=1000 SEED=1)
-# make kills        kills 1000 runs at random moments (N=1000 SEED=1)
+# make faults       lets system calls of 1000 runs fail (N=1000 SEED=1 RUNS=lab,live)
+# make kills        kills 1000 runs at random moments (N=1000 SEED=1 RUNS=lab,live)
 # make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make conformance  compares the simulated Xen with the real one
 #

@@ -6,8 +6,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_test_support::skipped_test;
 use serde_json::Value;
 
+const NAMES: [&str; 6] = ["sim", "read", "trace", "lab", "live", "fix"];
 const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
 /// How long a run may take, also below strace. Assumed: ten times a boot's time.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -42,9 +44,8 @@ pub(crate) struct Run {
 /// All runs that this machine can do.
 pub(crate) struct Runs {
     pub(crate) all: Vec<Run>,
-    /// Why the others cannot be done.
-    pub(crate) skipped: Vec<String>,
     folder: tempfile::TempDir,
+    wanted: Vec<&'static str>,
 }
 
 impl Runs {
@@ -52,8 +53,8 @@ impl Runs {
         let folder = tempfile::tempdir().unwrap();
         let mut runs = Self {
             all: Vec::new(),
-            skipped: Vec::new(),
             folder,
+            wanted: wanted(std::env::var("RUNS").ok()),
         };
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bill.json");
         let trace = concat!(
@@ -83,6 +84,9 @@ impl Runs {
 
     /// Runs it once; one that cannot be done here is skipped.
     fn add(&mut self, name: &'static str, arguments: &str, ending: Ending) {
+        if !self.wanted.contains(&name) {
+            return;
+        }
         let [cache, temporary] = ["cache", "tmp"].map(|folder| self.folder.path().join(folder));
         fs::create_dir_all(&temporary).unwrap();
         let shared = std::env::var_os("PAGETOLL_CACHE").map(PathBuf::from);
@@ -107,7 +111,7 @@ impl Runs {
                     run.length = began.elapsed().min(LONGEST);
                     run.figures = run.last_figures();
                 }
-                Err(reason) => return self.skipped.push(format!("{name}: {reason}")),
+                Err(reason) => return skipped_test(&format!("harm to {name}"), &reason),
             }
         }
         self.all.push(run);
@@ -121,6 +125,18 @@ impl Runs {
         left.map(|path| format!("{} is left behind", path.display()))
             .collect()
     }
+}
+
+/// Those of a list with commas; all without one.
+fn wanted(list: Option<String>) -> Vec<&'static str> {
+    let known = |name: &str| {
+        let found = NAMES.into_iter().find(|known| *known == name);
+        found.unwrap_or_else(|| panic!("RUNS={name}: expected some of {NAMES:?}"))
+    };
+    list.map_or_else(
+        || NAMES.to_vec(),
+        |list| list.split(',').map(known).collect(),
+    )
 }
 
 /// How a command ended, and what it wrote to stderr.

@@ -17,7 +17,7 @@ use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::make::compiler;
 use pagetoll_images::tools;
 
-use crate::catalogue::{Compile, Fix, Patch};
+use crate::catalogue::{self, Compile, Fix, Patch};
 use crate::config::{self, Flavour};
 use crate::error::FixError;
 use crate::make::Make;
@@ -45,6 +45,18 @@ pub struct Order {
     pub jobs: usize,
     /// How the kernel is configured.
     pub flavour: Flavour,
+}
+
+impl Order {
+    /// All that is applied to the source: first what a flavour needs, which is to be sent by itself.
+    fn patches(&self) -> Vec<Patch> {
+        let mut patches = match self.flavour {
+            Flavour::Lab => Vec::new(),
+            Flavour::Debug => catalogue::debug_patches(self.spec.series),
+        };
+        patches.extend(self.spec.patches());
+        patches
+    }
 }
 
 /// A kernel that is in the cache.
@@ -86,7 +98,7 @@ impl<'a> Plan<'a> {
         let mut phase = surroundings.progress.begin("source", 2);
         phase.step("unpack");
         let spec = &order.spec;
-        let patches = spec.patches();
+        let patches = order.patches();
         let own = own_source(order, &patches, surroundings.stop)?;
         let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
@@ -117,7 +129,7 @@ impl<'a> Plan<'a> {
 
     /// Builds each kernel that has the first of the patches and not the others, as git-bisect(1) meets them.
     pub(crate) fn bisect(&self, fix: &Fix) -> Result<(), FixError> {
-        let patches = self.order.spec.patches();
+        let patches = self.order.patches();
         for count in 1..patches.len() {
             let applied = &patches[..count];
             let changes = tree::changes(&self.source, &Changes::new(), applied)?;

@@ -1,5 +1,6 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
-//! in the order of their file names, and a folder `broken/` of variants that the checks must catch.
+//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. What lets a debug
+//! kernel of a series pass its own checks, with a fix or without, is in `fixes/debug/`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -141,6 +142,9 @@ pub struct Variant {
 /// The folder itself, in this program.
 static FIXES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../fixes");
 
+/// The one folder that is not a fix.
+const DEBUG: &str = "debug";
+
 /// All fixes: those of Linux first, by the version of their first series, then by name. What is called `none` has the
 /// first series of its program.
 #[must_use]
@@ -174,6 +178,11 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
     let mut patches: Vec<Patch> = files.filter_map(patch).collect();
     patches.sort_unstable_by_key(|patch| patch.file);
     patches
+}
+
+/// What lets a debug kernel of a series pass its own checks.
+pub(crate) fn debug_patches(series: &Series) -> Vec<Patch> {
+    patches_in(&Path::new(DEBUG).join(&series.version))
 }
 
 fn patch(file: &'static File<'static>) -> Option<Patch> {
@@ -248,7 +257,10 @@ mod tests {
     fn every_folder_is_a_fix_of_its_name() {
         let folders = FIXES.dirs().map(|folder| folder.path().to_str().unwrap());
         let names = all().iter().map(|fix| fix.name.as_str());
-        assert_eq!(folders.collect::<BTreeSet<_>>(), names.collect());
+        assert_eq!(
+            folders.collect::<BTreeSet<_>>(),
+            names.chain([DEBUG]).collect()
+        );
         assert!(all().iter().all(|fix| fix.readme.starts_with("# ")));
     }
 
@@ -290,8 +302,15 @@ mod tests {
     /// Only a person can certify the origin of a patch, and sign it off.
     #[test]
     fn no_patch_is_signed_off_and_each_says_what_assisted() {
-        let series = |fix: &'static Fix| fix.series.iter().map(move |series| fix.patches(series));
-        for patch in all().iter().flat_map(series).flatten() {
+        let of_series = |fix: &'static Fix, series: &'static Series| {
+            let own = fix.patches(series).into_iter();
+            own.chain(debug_patches(series))
+        };
+        let of_fix = |fix: &'static Fix| {
+            let all = fix.series.iter();
+            all.flat_map(move |series| of_series(fix, series))
+        };
+        for patch in all().iter().flat_map(of_fix) {
             let message = patch.text.split("\n---\n").next().unwrap();
             let trailer = |name: &str| message.lines().any(|line| line.starts_with(name));
             assert!(!trailer("Signed-off-by:"), "{}", patch.file);
@@ -303,7 +322,8 @@ mod tests {
     fn every_patch_can_be_read_and_new_files_say_their_licence() {
         let carried = |fix: &'static Fix, series: &'static Series| {
             let variants = fix.variants(series).map(|variant| variant.patch);
-            fix.patches(series).into_iter().chain(variants)
+            let own = fix.patches(series).into_iter();
+            own.chain(variants).chain(debug_patches(series))
         };
         let series = all()
             .iter()

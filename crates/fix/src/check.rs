@@ -51,13 +51,12 @@ pub struct CheckOrder {
 /// What the checks run on.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// What is built with the fix, beside what is built with it and broken.
+    /// What is built with the fix. What is built with it and broken is run beside the lab's flavour alone: that the
+    /// checks can fail is shown there.
     Fixed {
         /// Whether every kernel that has only the first of the patches must build; of no use to a fix of Xen.
         bisect: bool,
     },
-    /// A kernel of another flavour with the fix. Nothing is broken: that the checks can fail is shown on the first.
-    Debug,
     /// A kernel that is built already, with the fix or without; of no use to a fix of Xen.
     Given(KernelSource),
 }
@@ -78,18 +77,9 @@ impl CheckOrder {
         let wanted = |check: &&Check| self.only.is_empty() || self.only.contains(&check.name);
         Ok(fix.checks.iter().filter(wanted).collect())
     }
-}
 
-impl Subject {
-    const fn flavour(&self) -> Flavour {
-        match self {
-            Self::Debug => Flavour::Debug,
-            Self::Fixed { .. } | Self::Given(_) => Flavour::Lab,
-        }
-    }
-
-    const fn has_controls(&self) -> bool {
-        matches!(self, Self::Fixed { .. })
+    fn has_controls(&self) -> bool {
+        matches!(self.subject, Subject::Fixed { .. }) && self.build.flavour == Flavour::Lab
     }
 }
 
@@ -167,12 +157,11 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         stop: &stop,
         ..*surroundings
     };
-    let build = Order {
-        flavour: order.subject.flavour(),
-        ..order.build.clone()
+    let maker = Maker::new(order, fix, surroundings)?;
+    let fixed = maker.stack(None)?;
+    if order.has_controls() {
+        maker.elsewhere(&order.subject)?;
     };
-    let maker = Maker::new(order, &build, fix, surroundings)?;
-    let fixed = maker.fixed(&order.subject)?;
     let bench = Bench {
         order,
         fix,
@@ -183,7 +172,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     };
     let made = settled(bench.all(&maker, &fixed))?;
     maker.clear()?;
-    proof(&checks, order.subject.has_controls(), &made).ok_or_else(|| Stopped.into())
+    proof(&checks, order.has_controls(), &made).ok_or_else(|| Stopped.into())
 }
 
 /// What a guest boots.
@@ -211,7 +200,6 @@ enum Maker<'a> {
 impl<'a> Maker<'a> {
     fn new(
         order: &'a CheckOrder,
-        build: &'a Order,
         fix: &'static Fix,
         surroundings: Surroundings<'a>,
     ) -> Result<Self, FixError> {
@@ -221,6 +209,7 @@ impl<'a> Maker<'a> {
                 xen: order.xen.clone(),
             }));
         }
+        let build = &order.build;
         Ok(match fix.program {
             Program::Linux => Self::Linux {
                 fix,
@@ -235,16 +224,15 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// With the fix, which must also compile in its other configurations, and patch by patch where that is wanted.
-    fn fixed(&self, subject: &Subject) -> Result<Stack, FixError> {
-        let stack = self.stack(None)?;
+    /// Compiles the fix in its other configurations, and builds it patch by patch where that is wanted.
+    fn elsewhere(&self, subject: &Subject) -> Result<(), FixError> {
         if let (Self::Linux { fix, plan, .. }, Subject::Fixed { bisect }) = (self, subject) {
             plan.elsewhere(fix)?;
             if *bisect {
                 plan.bisect(fix)?;
             }
         }
-        Ok(stack)
+        Ok(())
     }
 
     /// With the fix, and broken by this patch.
@@ -342,7 +330,7 @@ impl Bench<'_> {
     }
 
     fn variants(&self) -> Vec<Variant> {
-        match self.order.subject.has_controls() {
+        match self.order.has_controls() {
             true => {
                 let variants = self.fix.variants(self.series);
                 let needed = |variant: &Variant| self.must_catch(variant.name).next().is_some();

@@ -1,10 +1,10 @@
 //! The configurations that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
-//! asks for, a debug kernel also what `fixes/debug.config` does.
+//! asks for, a debug kernel also what `fixes/debug/kernel.config` does.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
 const LAB: &str = include_str!("../../../fixes/kernel.config");
-const DEBUG: &str = include_str!("../../../fixes/debug.config");
+const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
 
 /// What is asked for, over Debian's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,6 +88,9 @@ pub(crate) struct BuildArgs {
     /// Asks the package mirror what it offers today instead of using what was recorded
     #[arg(long)]
     pub(crate) refresh: bool,
+    /// With the kernel's own checks of page tables, pages and locks; `fix check` then runs no broken kernels beside it
+    #[arg(long)]
+    pub(crate) debug_kernel: bool,
 }
 
 /// Arguments of `fix check`.
@@ -101,11 +104,8 @@ pub(crate) struct FixCheckArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) check: Vec<String>,
     /// Also builds each kernel that has only the first of the patches, as git bisect meets them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "debug_kernel")]
     pub(crate) bisect: bool,
-    /// Checks a debug kernel, with the kernel's own checks of page tables, pages and locks, and no broken ones
-    #[arg(long, conflicts_with = "bisect")]
-    pub(crate) debug_kernel: bool,
     /// Checks a kernel that is built already, of your own or of `fix build none`, and no broken ones; it needs brd and
     /// kvm_amd built in where a check uses them
     #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "source", "jobs"])]

@@ -194,7 +194,11 @@ fn order(name: &str, args: BuildArgs) -> Result<Order> {
             Freshness::Cached
         },
         jobs: args.jobs.unwrap_or_else(host::cpus),
-        flavour: Flavour::Lab,
+        flavour: if args.debug_kernel {
+            Flavour::Debug
+        } else {
+            Flavour::Lab
+        },
     })
 }
 
@@ -210,6 +214,13 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = order(&args.name, args.build)?;
+    if order.spec.program() == Program::Xen {
+        refuse(
+            "--debug-kernel",
+            order.flavour == Flavour::Debug,
+            &order.spec,
+        )?;
+    }
     let began = Instant::now();
     let document = match order.spec.program() {
         Program::Linux => {
@@ -242,10 +253,10 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     };
     let packages = built.kernel.packages.iter();
     let route = billed_by(order.spec.fix);
-    // With --kernel fix:NAME, a bill builds from Debian's source.
-    let kernel = match order.source {
-        Some(_) => built.kernel.image.display().to_string(),
-        None => format!("{PREFIX}{}", order.spec),
+    // With --kernel fix:NAME, a bill builds the lab's flavour from Debian's source.
+    let kernel = match (&order.source, order.flavour) {
+        (None, Flavour::Lab) => format!("{PREFIX}{}", order.spec),
+        _ => built.kernel.image.display().to_string(),
     };
     let mut facts = vec![
         Fact::new("image", built.kernel.image.display().to_string()),
@@ -309,7 +320,6 @@ fn subject(args: &FixCheckArgs) -> Result<Subject> {
     let kernel = args.kernel.as_deref().map(str::parse::<KernelSource>);
     Ok(match kernel.transpose().map_err(Error::from)? {
         Some(kernel) => Subject::Given(kernel),
-        None if args.debug_kernel => Subject::Debug,
         None => Subject::Fixed {
             bisect: args.bisect,
         },
@@ -374,16 +384,20 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
     let mut facts = vec![Fact::new("stack", format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
-        title: format!("{PREFIX}{}: {}", order.build.spec, how(&order.subject)),
+        title: format!("{PREFIX}{}: {}", order.build.spec, how(order).1),
         sections: vec![Section::facts("", facts), Section::table("Checks", table)],
     }
 }
 
-const fn how(subject: &Subject) -> &'static str {
-    match subject {
-        Subject::Fixed { .. } => "checks, each beside a kernel broken so that it must fail",
-        Subject::Debug => "checks on a debug kernel",
-        Subject::Given(_) => "its checks on a kernel that was built elsewhere",
+/// What was checked, for programs and in words.
+const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
+    match (&order.subject, order.build.flavour) {
+        (Subject::Given(_), _) => ("given", "its checks on a kernel that was built elsewhere"),
+        (Subject::Fixed { .. }, Flavour::Debug) => ("debug-kernel", "checks on a debug kernel"),
+        (Subject::Fixed { .. }, Flavour::Lab) => (
+            "fixed",
+            "checks, each beside a kernel broken so that it must fail",
+        ),
     }
 }
 
@@ -423,11 +437,7 @@ impl<'a> ProofJson<'a> {
         });
         Self {
             fix: order.build.spec.to_string(),
-            subject: match order.subject {
-                Subject::Fixed { .. } => "fixed",
-                Subject::Debug => "debug-kernel",
-                Subject::Given(_) => "given",
-            },
+            subject: how(order).0,
             linux: &proof.linux,
             xen: &proof.xen,
             checks: proved.collect(),
