@@ -101,7 +101,8 @@ pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns a tree with some changes into one with others; files that are the same in both keep their times.
+/// Turns a tree with some changes into one with others; files that are the same in both keep their times, and all others
+/// are new to make(1), also those that are as in the source again: objects of what they were are newer than the source.
 pub(crate) fn switch(
     source: &Source,
     place: &Path,
@@ -113,7 +114,7 @@ pub(crate) fn switch(
         let original = source.tree.path().join(file);
         let _absent = fs::remove_file(&path);
         if original.exists() {
-            symlink(original, &path).map_err(Error::io("write", &path))?;
+            fs::copy(original, &path).map_err(Error::io("write", &path))?;
         }
     }
     let differing = to
@@ -165,6 +166,8 @@ mod tests {
         let other = Changes::from([("mm/same.c".into(), "other\n".into())]);
         switch(&source, &place, &changes, &other).unwrap();
         assert_eq!(read(&place, "mm/a.c"), "old\n");
+        let written = |root: &Path| fs::metadata(root.join("mm/a.c")).unwrap().modified();
+        assert!(written(&place).unwrap() > written(source.tree.path()).unwrap());
         assert_eq!(read(&place, "mm/same.c"), "other\n");
         assert!(!place.join("mm/sub/b.c").exists());
         switch(&source, &place, &other, &changes).unwrap();
