@@ -154,7 +154,7 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
     let version = version(&Entry::of_user(&tree))?;
     let linux = &spec.series.version;
-    if series_of(&version) != *linux {
+    if spec.fix.is_some() && series_of(&version) != *linux {
         let problem = format!("is Linux {version}, but {spec} has patches for Linux {linux}");
         return Err(unusable(folder, problem));
     }
@@ -326,8 +326,9 @@ mod tests {
 
     #[test]
     fn unusable_trees_are_refused_with_the_reason() {
+        let fixed: Spec = "xen-unpinned-set-pte@6.1".parse().unwrap();
         let refused = |folder: &Path| {
-            of_user(folder, &spec(), &Stop::new())
+            of_user(folder, &fixed, &Stop::new())
                 .unwrap_err()
                 .to_string()
         };
@@ -341,13 +342,24 @@ mod tests {
         .unwrap();
         let text = refused(folder.path());
         assert!(
-            text.contains("is Linux 5.1.192, but none@6.1 has patches for Linux 6.1"),
+            text.contains(
+                "is Linux 5.1.192, but xen-unpinned-set-pte@6.1 has patches for Linux 6.1"
+            ),
             "{text}"
         );
         assert!(
             refused(Path::new("/no-such-folder"))
                 .contains("--source /no-such-folder: No such file")
         );
+    }
+
+    #[test]
+    fn a_kernel_without_a_fix_is_of_any_version() {
+        let folder = tree();
+        let older = MAKEFILE.replace("= 6", "= 5");
+        fs::write(folder.path().join("Makefile"), older).unwrap();
+        let source = of_user(folder.path(), &spec(), &Stop::new()).unwrap();
+        assert_eq!(source.version, "5.1.192");
     }
 
     #[test]
