@@ -151,25 +151,31 @@ fn fail(run: &Run, fault: Fault) -> Attempt {
         "-e",
         &format!("inject={injected}"),
     ];
-    let wrong = match traced(run, log.path(), &options) {
-        None => Some("is not at its end".to_owned()),
-        Some(Ended { status, said }) => wrong(run, status, &said),
-    };
+    let ended = traced(run, log.path(), &options);
     let log = fs::read_to_string(log.path()).unwrap();
+    let failed = || log.lines().filter(|line| line.ends_with("(INJECTED)"));
+    // What is written to stderr gets lost where that is what fails.
+    let heard = !failed().any(|line| line.contains(" write(2, "));
+    let wrong = match ended {
+        None => Some("is not at its end".to_owned()),
+        Some(Ended { status, said }) => wrong(run, status, heard.then_some(&said)),
+    };
     Attempt {
-        hit: log.contains("(INJECTED)"),
+        hit: failed().next().is_some(),
         wrong: wrong.map(|wrong| format!("{injected}: {wrong}")),
     }
 }
 
-fn wrong(run: &Run, status: ExitStatus, said: &str) -> Option<String> {
+/// What is wrong with an end, where what the run said was heard or not.
+fn wrong(run: &Run, status: ExitStatus, said: Option<&String>) -> Option<String> {
     match status.code() {
         Some(0) => run.other_figures(),
         Some(LOADER) => None,
-        Some(code) if !EXIT_CODES.contains(&code) => Some(format!("exit code {code}: {said}")),
-        Some(code) if said.is_empty() => Some(format!("exit code {code} without a word")),
-        Some(_) => None,
-        None => Some(format!("{status}: {said}")),
+        Some(code) if EXIT_CODES.contains(&code) => {
+            let silent = said.is_some_and(String::is_empty);
+            silent.then(|| format!("exit code {code} without a word"))
+        }
+        _ => Some(format!("{status}: {}", said.map_or("", |said| said))),
     }
 }
 

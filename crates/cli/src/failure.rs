@@ -100,15 +100,11 @@ pub(crate) fn failed_check(text: &str) {
 }
 
 fn say(label: &str, style: Style, lines: &[String]) {
-    let mut stderr = anstream::stderr().lock();
-    for (index, line) in lines.iter().enumerate() {
-        let line = harmless(line);
-        // Without stderr there is no place left to report to.
-        let _ = match index {
-            0 => writeln!(stderr, "pagetoll: {style}{label}{style:#}: {line}"),
-            _ => writeln!(stderr, "  {line}"),
-        };
-    }
+    let lines: Vec<_> = lines.iter().map(|line| harmless(line)).collect();
+    let text = lines.join("\n  ");
+    let text = format!("pagetoll: {style}{label}{style:#}: {text}\n");
+    // Without stderr there is no place left to report to.
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
 /// A message may have several lines, and may already quote its cause.
