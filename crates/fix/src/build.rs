@@ -1,8 +1,8 @@
 //! Builds kernels: configured, compiled, and kept by the content of everything that went into them.
 //!
-//! A kernel appears in the cache by a rename, whole. What is compiled from lies in a work folder under a name of its
-//! own, because kbuild writes paths into what it makes; it is used again only when the last build in it succeeded, and
-//! is removed once no variant is left to build.
+//! A kernel appears in the cache by a rename, whole. All kernels of one source and configuration are compiled in one work
+//! folder, so that the next one compiles what differs; its name is made of these, because kbuild writes paths into what it
+//! makes. It is used again only when the last build in it succeeded, and `fix check` removes it at its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,9 @@ use crate::tree::{self, Changes};
 const BUILD_ROOM: u64 = 1 << 30;
 /// Raised when the same inputs are built in another way.
 const RECIPE: &str = "1";
-/// A file in a work folder: its tree and objects agree with each other.
-const CONSISTENT: &str = "consistent";
+/// A file in a work folder, which is there while its tree and objects agree with each other: the files that differ from
+/// the source, a line each.
+const CHANGED: &str = "changed";
 
 /// What `fix build` needs: a fix, the source to apply it to, and how to build it.
 #[derive(Clone, Debug)]
@@ -83,12 +84,7 @@ pub(crate) struct Plan<'a> {
 /// [`Error::MissingTools`] before anything is fetched; a source that cannot be had or does not fit;
 /// [`FixError::Build`]; [`Error::NoSpace`]; [`Error::Stopped`]. Nothing that is half built is ever used.
 pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
-    let plan = Plan::new(order, *surroundings)?;
-    let built = plan.base()?;
-    if order.spec.fix.is_none() {
-        plan.clear_work()?;
-    }
-    Ok(built)
+    Plan::new(order, *surroundings)?.base()
 }
 
 impl<'a> Plan<'a> {
@@ -184,13 +180,13 @@ impl<'a> Plan<'a> {
         sha256_of(format!("{inputs:?} {changes:?}").as_bytes())
     }
 
-    /// Where it is compiled: one place for a kernel and its variants, which differ in few files.
+    /// Where it is compiled: one place for all kernels of a source, which differ in few files.
     fn work(&self) -> PathBuf {
         self.cache().path(&self.work_name())
     }
 
     fn work_name(&self) -> String {
-        format!("fix/work/{}", self.key(&self.changes))
+        format!("fix/work/{}", self.key(&Changes::new()))
     }
 
     fn lock_work(&self) -> Result<Lock, Error> {
@@ -224,6 +220,7 @@ impl<'a> Plan<'a> {
             };
             let wanted = other.config.join("\n");
             let known = other.where_known.join("\n");
+            make.begin_log()?;
             make.configure_only(&format!("{wanted}\n{known}\n"))?;
             self.require(&make, &wanted)?;
             make.objects(&other.objects)?;
@@ -231,47 +228,50 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Works in the tree while it has these changes; where that fails, the tree is not used again.
+    /// Works in the tree, configured and with these changes; where that fails, the tree is not used again.
     fn in_tree<T>(
         &self,
         changes: &Changes,
         work: impl FnOnce(&Make<'_>) -> Result<T, FixError>,
     ) -> Result<T, FixError> {
         let place = self.work();
-        self.ensure_tree(&place)?;
-        let consistent = place.join(CONSISTENT);
+        let list = place.join(CHANGED);
+        let known = self.changed_before(&list)?;
         // A process that is killed from here on leaves a folder that is not used again.
-        let _absent = fs::remove_file(&consistent);
-        let tree = place.join("tree");
-        tree::switch(&self.source, &tree, &self.changes, changes)?;
-        let made = work(&self.make(&place))?;
-        tree::switch(&self.source, &tree, changes, &self.changes)?;
+        let _absent = fs::remove_file(&list);
+        if known.is_none() {
+            self.prepare(&place)?;
+        }
+        let make = self.make(&place);
+        make.begin_log()?;
+        let before = known.as_deref().unwrap_or_default();
+        let differ = tree::switch(&self.source, &make.tree, before, changes)?;
+        if known.is_none() || differ.iter().any(|file| file.contains("Kconfig")) {
+            make.configure(&self.config())?;
+            self.require(&make, &self.order.flavour.wanted())?;
+        }
+        let made = work(&make)?;
         self.cache().sync()?;
-        fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
+        let changed: String = changes.keys().map(|file| format!("{file}\n")).collect();
+        fs::write(&list, changed).map_err(Error::io("write", &list))?;
         Ok(made)
     }
 
-    fn ensure_tree(&self, work: &Path) -> Result<(), FixError> {
-        if self.cache().is_private(&self.work_name())? && work.join(CONSISTENT).exists() {
-            return Ok(());
+    /// The files that differ from the source in a tree that can be used again.
+    fn changed_before(&self, list: &Path) -> Result<Option<Vec<String>>, Error> {
+        if !self.cache().is_private(&self.work_name())? {
+            return Ok(None);
         }
-        self.prepare(work)
+        let text = fs::read_to_string(list).ok();
+        Ok(text.map(|text| text.lines().map(str::to_owned).collect()))
     }
 
-    /// A fresh tree, patched and configured.
+    /// A fresh tree, as the source is.
     fn prepare(&self, work: &Path) -> Result<(), FixError> {
         remove(work)?;
         self.cache().folder(&self.work_name())?;
         require_room(work, BUILD_ROOM, "build a kernel")?;
-        let tree = work.join("tree");
-        tree::mirror(&self.source, &tree)?;
-        tree::write(&tree, &self.changes)?;
-        let make = self.make(work);
-        make.configure(&self.config())?;
-        self.require(&make, &self.order.flavour.wanted())?;
-        let consistent = work.join(CONSISTENT);
-        fs::write(&consistent, "").map_err(Error::io("write", &consistent))?;
-        Ok(())
+        Ok(tree::mirror(&self.source, &work.join("tree"))?)
     }
 
     /// kbuild drops what another setting rules out.

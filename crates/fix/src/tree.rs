@@ -86,42 +86,50 @@ pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
 
 /// Puts changed files in the place of their links.
 pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
-    for (file, text) in changes {
-        let path = place.join(file);
-        let mode = fs::metadata(&path).map_or(0o644, |meta| meta.permissions().mode());
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-        }
-        // The link goes: writing through it would change the source.
-        let _absent = fs::remove_file(&path);
-        fs::write(&path, text).map_err(Error::io("write", &path))?;
-        let mode = fs::Permissions::from_mode(mode);
-        fs::set_permissions(&path, mode).map_err(Error::io("write", &path))?;
-    }
-    Ok(())
+    let mut all = changes.iter();
+    all.try_for_each(|(file, text)| write_file(&place.join(file), text))
 }
 
-/// Turns a tree with some changes into one with others; files that are the same in both keep their times, and all others
-/// are new to make(1), also those that are as in the source again: objects of what they were are newer than the source.
+fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    let mode = fs::metadata(path).map_or(0o644, |meta| meta.permissions().mode());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    }
+    // The link goes: writing through it would change the source.
+    let _absent = fs::remove_file(path);
+    fs::write(path, text).map_err(Error::io("write", path))?;
+    let mode = fs::Permissions::from_mode(mode);
+    fs::set_permissions(path, mode).map_err(Error::io("write", path))
+}
+
+/// Turns a tree in which these files were changed into one with these changes, and returns the files that differ now.
+/// Those are new to make(1), also where they are as in the source again: objects of what they were are newer than the
+/// source.
 pub(crate) fn switch(
     source: &Source,
     place: &Path,
-    from: &Changes,
+    changed: &[String],
     to: &Changes,
-) -> Result<(), Error> {
-    for file in from.keys().filter(|file| !to.contains_key(*file)) {
+) -> Result<Vec<String>, Error> {
+    let mut differ = Vec::new();
+    for file in changed.iter().filter(|file| !to.contains_key(*file)) {
         let path = place.join(file);
         let original = source.tree.path().join(file);
         let _absent = fs::remove_file(&path);
         if original.exists() {
             fs::copy(original, &path).map_err(Error::io("write", &path))?;
         }
+        differ.push(file.clone());
     }
-    let differing = to
-        .iter()
-        .filter(|(file, text)| from.get(*file) != Some(text));
-    let differing = differing.map(|(file, text)| (file.clone(), text.clone()));
-    write(place, &differing.collect())
+    for (file, text) in to {
+        let path = place.join(file);
+        if fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
+            continue;
+        }
+        write_file(&path, text)?;
+        differ.push(file.clone());
+    }
+    Ok(differ)
 }
 
 #[cfg(test)]
@@ -164,15 +172,19 @@ mod tests {
         assert_eq!(read(source.tree.path(), "mm/a.c"), "old\n");
         assert!(!source.tree.path().join("mm/sub").exists());
         let other = Changes::from([("mm/same.c".into(), "other\n".into())]);
-        switch(&source, &place, &changes, &other).unwrap();
+        let names = |changes: &Changes| changes.keys().cloned().collect::<Vec<_>>();
+        let differ = switch(&source, &place, &names(&changes), &other).unwrap();
+        assert_eq!(differ, ["mm/a.c", "mm/sub/b.c", "mm/same.c"]);
         assert_eq!(read(&place, "mm/a.c"), "old\n");
         let written = |root: &Path| fs::metadata(root.join("mm/a.c")).unwrap().modified();
         assert!(written(&place).unwrap() > written(source.tree.path()).unwrap());
         assert_eq!(read(&place, "mm/same.c"), "other\n");
         assert!(!place.join("mm/sub/b.c").exists());
-        switch(&source, &place, &other, &changes).unwrap();
+        switch(&source, &place, &names(&other), &changes).unwrap();
         assert_eq!(read(&place, "mm/same.c"), "same\n");
         assert_eq!(read(&place, "mm/sub/b.c"), "made\n");
+        let again = switch(&source, &place, &names(&changes), &changes).unwrap();
+        assert!(again.is_empty(), "{again:?}");
     }
 
     #[test]

@@ -116,11 +116,13 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
         .kernel(&changes(&[("mm/a.c", "broken"), ("mm/b.c", "new")]))
         .unwrap();
     assert_eq!(image(&variant), "broken\n");
+    let other = fixture.plan("other");
+    assert_eq!(image(&other.base().unwrap()), "other\n");
     let tree = plan.work().join("tree");
-    assert_eq!(fs::read_to_string(tree.join("mm/a.c")).unwrap(), "fixed\n");
+    assert_eq!(fs::read_to_string(tree.join("mm/a.c")).unwrap(), "other\n");
     assert!(!tree.join("mm/b.c").exists());
     let builds = fs::read_to_string(plan.work().join("objects/builds")).unwrap();
-    assert_eq!(builds.lines().count(), 2, "the objects were thrown away");
+    assert_eq!(builds.lines().count(), 3, "the objects were thrown away");
     plan.clear_work().unwrap();
     assert!(!plan.work().exists());
 }
@@ -143,7 +145,7 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
     assert!(lines[0].contains("mm/a.c:1:1: error: wrong"), "{lines:?}");
     assert!(fs::read_to_string(log).unwrap().contains("CC      mm/a.o"));
     assert_eq!((error.class(), fixture.kernels()), (Class::Environment, 0));
-    assert!(!plan.work().join(CONSISTENT).exists());
+    assert!(!plan.work().join(CHANGED).exists());
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn what_an_interrupted_build_left_is_never_used() {
     assert!(!Path::new("/proc").join(pid).exists(), "it goes on");
     assert_eq!(fixture.kernels(), 0);
     let half = plan.work().join("objects/arch/x86/boot/bzImage");
-    assert!(half.exists() && !plan.work().join(CONSISTENT).exists());
+    assert!(half.exists() && !plan.work().join(CHANGED).exists());
 
     // The next build begins anew, though the place is the same.
     let stop = Stop::new();
