@@ -2,8 +2,8 @@
 //! system calls fail. No process is left, no file is lost, no cache entry is changed or half made, and the next runs
 //! give the same figures.
 //!
-//! `make kills N=1000 SEED=7` and `make faults RUNS=lab,live` choose how many and which; `make test` kills a few. A seed repeats the
-//! choice of runs and delays; where in a run a delay ends is up to the machine.
+//! `make kills N=1000 SEED=7` and `make faults RUNS=lab,live` choose how many and which; `make test` kills a few. A seed
+//! repeats the choice of runs and delays; where in a run a delay ends is up to the machine.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 

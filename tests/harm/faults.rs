@@ -158,7 +158,7 @@ fn fail(run: &Run, fault: Fault) -> Attempt {
     let heard = !failed().any(|line| line.contains(" write(2, "));
     let wrong = match ended {
         None => Some("is not at its end".to_owned()),
-        Some(Ended { status, said }) => wrong(run, status, heard.then_some(&said)),
+        Some(Ended { status, said }) => wrong(run, status, heard.then_some(said.as_str())),
     };
     Attempt {
         hit: failed().next().is_some(),
@@ -167,15 +167,15 @@ fn fail(run: &Run, fault: Fault) -> Attempt {
 }
 
 /// What is wrong with an end, where what the run said was heard or not.
-fn wrong(run: &Run, status: ExitStatus, said: Option<&String>) -> Option<String> {
+fn wrong(run: &Run, status: ExitStatus, said: Option<&str>) -> Option<String> {
     match status.code() {
         Some(0) => run.other_figures(),
         Some(LOADER) => None,
         Some(code) if EXIT_CODES.contains(&code) => {
-            let silent = said.is_some_and(String::is_empty);
+            let silent = said.is_some_and(str::is_empty);
             silent.then(|| format!("exit code {code} without a word"))
         }
-        _ => Some(format!("{status}: {}", said.map_or("", |said| said))),
+        _ => Some(format!("{status}: {}", said.unwrap_or_default())),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The runs that harm is done to: each a command that writes a bill over an older one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -9,7 +10,6 @@ use std::time::{Duration, Instant};
 use pagetoll_test_support::skipped_test;
 use serde_json::Value;
 
-const NAMES: [&str; 6] = ["sim", "read", "trace", "lab", "live", "fix"];
 const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
 /// How long a run may take, also below strace. Assumed: ten times a boot's time.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -45,7 +45,8 @@ pub(crate) struct Run {
 pub(crate) struct Runs {
     pub(crate) all: Vec<Run>,
     folder: tempfile::TempDir,
-    wanted: Vec<&'static str>,
+    /// The names in RUNS that no run had so far; `None` wants all.
+    wanted: Option<BTreeSet<String>>,
 }
 
 impl Runs {
@@ -54,7 +55,7 @@ impl Runs {
         let mut runs = Self {
             all: Vec::new(),
             folder,
-            wanted: wanted(std::env::var("RUNS").ok()),
+            wanted: std::env::var("RUNS").ok().map(names),
         };
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bill.json");
         let trace = concat!(
@@ -79,12 +80,18 @@ impl Runs {
             Ending::Varies,
         );
         runs.add("fix", "fix build xen-pv-get-and-clear", Ending::TooFar);
+        let unknown = runs.wanted.iter().flatten().next();
+        assert_eq!(unknown, None, "RUNS: no run has this name");
         runs
     }
 
     /// Runs it once; one that cannot be done here is skipped.
     fn add(&mut self, name: &'static str, arguments: &str, ending: Ending) {
-        if !self.wanted.contains(&name) {
+        if self
+            .wanted
+            .as_mut()
+            .is_some_and(|names| !names.remove(name))
+        {
             return;
         }
         let [cache, temporary] = ["cache", "tmp"].map(|folder| self.folder.path().join(folder));
@@ -127,16 +134,8 @@ impl Runs {
     }
 }
 
-/// Those of a list with commas; all without one.
-fn wanted(list: Option<String>) -> Vec<&'static str> {
-    let known = |name: &str| {
-        let found = NAMES.into_iter().find(|known| *known == name);
-        found.unwrap_or_else(|| panic!("RUNS={name}: expected some of {NAMES:?}"))
-    };
-    list.map_or_else(
-        || NAMES.to_vec(),
-        |list| list.split(',').map(known).collect(),
-    )
+fn names(list: String) -> BTreeSet<String> {
+    list.split(',').map(str::to_owned).collect()
 }
 
 /// How a command ended, and what it wrote to stderr.

@@ -220,7 +220,6 @@ impl<'a> Plan<'a> {
             };
             let wanted = other.config.join("\n");
             let known = other.where_known.join("\n");
-            make.begin_log()?;
             make.configure_only(&format!("{wanted}\n{known}\n"))?;
             self.require(&make, &wanted)?;
             make.objects(&other.objects)?;
@@ -243,7 +242,6 @@ impl<'a> Plan<'a> {
             self.prepare(&place)?;
         }
         let make = self.make(&place);
-        make.begin_log()?;
         let before = known.as_deref().unwrap_or_default();
         let differ = tree::switch(&self.source, &make.tree, before, changes)?;
         if known.is_none() || differ.iter().any(|file| file.contains("Kconfig")) {

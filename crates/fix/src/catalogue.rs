@@ -1,6 +1,6 @@
 //! The fixes that this program carries: `fixes/NAME/`, with `fix.toml`, and for each series of Linux a folder of patches
-//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. What lets a debug
-//! kernel of a series pass its own checks, with a fix or without, is in `fixes/debug/`.
+//! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` holds
+//! the patches that every debug kernel gets.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ fn patches_in(folder: &Path) -> Vec<Patch> {
     patches
 }
 
-/// What lets a debug kernel of a series pass its own checks.
+/// The patches without which a debug kernel of a series fails the kernel's own checks, with a fix or not.
 pub(crate) fn debug_patches(series: &Series) -> Vec<Patch> {
     patches_in(&Path::new(DEBUG).join(&series.version))
 }
@@ -299,18 +299,19 @@ mod tests {
         }
     }
 
+    fn every_series() -> impl Iterator<Item = (&'static Fix, &'static Series)> {
+        let of_fix = |fix: &'static Fix| fix.series.iter().map(move |series| (fix, series));
+        all().iter().flat_map(of_fix)
+    }
+
     /// Only a person can certify the origin of a patch, and sign it off.
     #[test]
     fn no_patch_is_signed_off_and_each_says_what_assisted() {
-        let of_series = |fix: &'static Fix, series: &'static Series| {
+        let sent = |(fix, series): (&'static Fix, &'static Series)| {
             let own = fix.patches(series).into_iter();
             own.chain(debug_patches(series))
         };
-        let of_fix = |fix: &'static Fix| {
-            let all = fix.series.iter();
-            all.flat_map(move |series| of_series(fix, series))
-        };
-        for patch in all().iter().flat_map(of_fix) {
+        for patch in every_series().flat_map(sent) {
             let message = patch.text.split("\n---\n").next().unwrap();
             let trailer = |name: &str| message.lines().any(|line| line.starts_with(name));
             assert!(!trailer("Signed-off-by:"), "{}", patch.file);
@@ -320,15 +321,12 @@ mod tests {
 
     #[test]
     fn every_patch_can_be_read_and_new_files_say_their_licence() {
-        let carried = |fix: &'static Fix, series: &'static Series| {
+        let carried = |(fix, series): (&'static Fix, &'static Series)| {
             let variants = fix.variants(series).map(|variant| variant.patch);
             let own = fix.patches(series).into_iter();
             own.chain(variants).chain(debug_patches(series))
         };
-        let series = all()
-            .iter()
-            .flat_map(|fix| fix.series.iter().map(move |series| (fix, series)));
-        for file in series.flat_map(|(fix, series)| carried(fix, series)) {
+        for file in every_series().flat_map(carried) {
             let patches = patch::parse(file.text).unwrap();
             assert!(!patches.is_empty(), "{}", file.file);
             for patch in patches.iter().filter(|patch| patch.creates) {

@@ -161,7 +161,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
     let fixed = maker.stack(None)?;
     if order.has_controls() {
         maker.elsewhere(&order.subject)?;
-    };
+    }
     let bench = Bench {
         order,
         fix,

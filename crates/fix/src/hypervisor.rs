@@ -60,5 +60,5 @@ fn patch(tree: &Path, package: &Package, spec: &Spec, patches: &[Patch]) -> Resu
     let entry = Entry::of_user(tree);
     let changes = tree::patched(&entry, &name, &Changes::new(), patches)
         .map_err(|error| misfit(error.to_string()))?;
-    tree::write(tree, &changes)
+    tree::write(tree, &changes).map(drop)
 }

@@ -26,7 +26,7 @@ pub(crate) struct Make<'a> {
     pub(crate) output: PathBuf,
     /// The architecture, as kbuild's `ARCH`.
     pub(crate) arch: &'a str,
-    /// All output of make.
+    /// All output of make; truncated when it is configured.
     pub(crate) log: PathBuf,
     /// The source's version, for errors.
     pub(crate) release: String,
@@ -37,27 +37,23 @@ pub(crate) struct Make<'a> {
 impl Make<'_> {
     /// Writes the configuration and runs `make olddefconfig`.
     pub(crate) fn configure(&self, config: &str) -> Result<(), FixError> {
-        self.write(".config", config)?;
+        self.begin(".config", config)?;
         self.run(["olddefconfig"], "configure", 10)
     }
 
     /// Sets nothing but this, and what it needs: `make allnoconfig`.
     pub(crate) fn configure_only(&self, config: &str) -> Result<(), FixError> {
         const FRAGMENT: &str = "wanted.config";
-        self.write(FRAGMENT, config)?;
+        self.begin(FRAGMENT, config)?;
         let wanted = format!("KCONFIG_ALLCONFIG={FRAGMENT}");
         self.run([&wanted, "allnoconfig"], "configure", 10)
     }
 
-    fn write(&self, file: &str, config: &str) -> Result<(), FixError> {
+    fn begin(&self, file: &str, config: &str) -> Result<(), FixError> {
         fs::create_dir_all(&self.output).map_err(Error::io("create", &self.output))?;
         let path = self.output.join(file);
-        Ok(fs::write(&path, config).map_err(Error::io("write", &path))?)
-    }
-
-    /// Empties the log.
-    pub(crate) fn begin_log(&self) -> Result<(), Error> {
-        make::begin_log(&self.log)
+        fs::write(&path, config).map_err(Error::io("write", &path))?;
+        Ok(make::begin_log(&self.log)?)
     }
 
     /// Compiles and links the boot image. `lines` is how many lines that makes, as far as is known.

@@ -84,22 +84,27 @@ pub(crate) fn mirror(source: &Source, place: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts changed files in the place of their links.
-pub(crate) fn write(place: &Path, changes: &Changes) -> Result<(), Error> {
-    let mut all = changes.iter();
-    all.try_for_each(|(file, text)| write_file(&place.join(file), text))
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), Error> {
-    let mode = fs::metadata(path).map_or(0o644, |meta| meta.permissions().mode());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+/// Puts changed files in the place of their links, and returns those that were others before. Files that are the same
+/// keep their times.
+pub(crate) fn write(place: &Path, changes: &Changes) -> Result<Vec<String>, Error> {
+    let mut written = Vec::new();
+    for (file, text) in changes {
+        let path = place.join(file);
+        if fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
+            continue;
+        }
+        let mode = fs::metadata(&path).map_or(0o644, |meta| meta.permissions().mode());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        // The link goes: writing through it would change the source.
+        let _absent = fs::remove_file(&path);
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&path, mode).map_err(Error::io("write", &path))?;
+        written.push(file.clone());
     }
-    // The link goes: writing through it would change the source.
-    let _absent = fs::remove_file(path);
-    fs::write(path, text).map_err(Error::io("write", path))?;
-    let mode = fs::Permissions::from_mode(mode);
-    fs::set_permissions(path, mode).map_err(Error::io("write", path))
+    Ok(written)
 }
 
 /// Turns a tree in which these files were changed into one with these changes, and returns the files that differ now.
@@ -121,14 +126,7 @@ pub(crate) fn switch(
         }
         differ.push(file.clone());
     }
-    for (file, text) in to {
-        let path = place.join(file);
-        if fs::read(&path).is_ok_and(|now| now == text.as_bytes()) {
-            continue;
-        }
-        write_file(&path, text)?;
-        differ.push(file.clone());
-    }
+    differ.extend(write(place, to)?);
     Ok(differ)
 }
 

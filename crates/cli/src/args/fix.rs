@@ -88,7 +88,7 @@ pub(crate) struct BuildArgs {
     /// Asks the package mirror what it offers today instead of using what was recorded
     #[arg(long)]
     pub(crate) refresh: bool,
-    /// With the kernel's own checks of page tables, pages and locks; `fix check` then runs no broken kernels beside it
+    /// A debug kernel, which checks its own page tables, pages and locks; `fix check` then runs no broken kernels beside it
     #[arg(long)]
     pub(crate) debug_kernel: bool,
 }
