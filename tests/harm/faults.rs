@@ -158,12 +158,19 @@ fn fail(run: &Run, fault: Fault) -> Attempt {
     let heard = !failed().any(|line| line.contains(" write(2, "));
     let wrong = match ended {
         None => Some("is not at its end".to_owned()),
+        Some(Ended { status, .. }) if status.success() && failed().any(is_of_an_eventfd) => None,
         Some(Ended { status, said }) => wrong(run, status, heard.then_some(said.as_str())),
     };
     Attempt {
         hit: failed().next().is_some(),
         wrong: wrong.map(|wrong| format!("{injected}: {wrong}")),
     }
+}
+
+/// An eventfd(2) has no such error: a machine on which QEMU's threads lose what they tell each other, so that a timer
+/// fires at another instruction, is none that there is.
+fn is_of_an_eventfd(line: &str) -> bool {
+    line.contains(r#" write("#) && line.contains(r#""\1\0\0\0\0\0\0\0", 8)"#)
 }
 
 /// What is wrong with an end, where what the run said was heard or not.

@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagetoll_render::Format;
+use rustix::io::Errno;
 
 use crate::args::OutputArgs;
 use crate::failure::Failure;
@@ -152,9 +154,28 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn to_stdout(text: &str) -> io::Result<()> {
+    if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(Errno::BADF.into());
+    }
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+/// Whether the program was started without a standard output (`>&-`). Before main, Rust's runtime opens /dev/null in its
+/// place, to which a report would go without an error.
+static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// The C runtime calls what is in this section before main.
+#[used]
+#[allow(unsafe_code, reason = "a section is named")]
+// SAFETY: the section is an array of pointers to functions of this type; the function needs nothing of the runtime.
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+
+extern "C" fn look_at_stdout() {
+    let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()) == Err(Errno::BADF);
+    STDOUT_IS_CLOSED.store(closed, Ordering::Relaxed);
 }
 
 #[cfg(test)]

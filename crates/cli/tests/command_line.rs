@@ -145,10 +145,20 @@ fn what_cannot_be_billed_yet_is_refused_with_what_can() {
         ],
     );
     refused(
-        &["bill", "unmap", "--on", "live"],
+        &["bill", "flush", "--on", "live"],
         2,
-        &["--on live: cannot bill route unmap", "lab, sim"],
+        &["--on live: cannot bill route flush", "lab, sim"],
     );
+}
+
+#[test]
+fn a_host_that_is_no_guest_of_xen_is_not_billed_as_one() {
+    if Path::new("/sys/hypervisor/type").exists() {
+        pagetoll_test_support::skip!("this host is a guest of a hypervisor that says so");
+    }
+    let words = ["this host is not a guest of Xen", "--on lab"];
+    refused(&["bill", "unmap", "--on", "live"], 3, &words);
+    refused(&["bill", "unmap", "--on", "live", "--dry-run"], 3, &words);
 }
 
 #[test]
@@ -483,6 +493,17 @@ fn a_full_output_is_an_error() {
         .and_then(std::process::Child::wait_with_output)
         .unwrap();
     assert_refused(&output, &["routes"], 3, &["cannot write standard output"]);
+}
+
+#[test]
+fn no_standard_output_is_an_error() {
+    let output = Process::new("sh")
+        .args(["-c", "exec \"$0\" routes >&-"])
+        .arg(assert_cmd::cargo::cargo_bin!("pagetoll"))
+        .output()
+        .unwrap();
+    let words = ["cannot write standard output", "Bad file descriptor"];
+    assert_refused(&output, &["routes"], 3, &words);
 }
 
 /// A title for the terminal, a cleared screen, reversed text, a formula, a mention, a link and an entity.

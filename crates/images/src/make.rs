@@ -103,7 +103,9 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
     let (name, lines) = build.phase;
     let mut phase = surroundings.progress.begin(name, lines);
     let mut log = Tail::at_end_of(build.log);
-    let mut child = build.make.clone().log(build.log).start()?;
+    let scratch = surroundings.cache.scratch();
+    let make = build.make.clone().temporary(scratch.create_dir()?);
+    let mut child = make.log(build.log).start()?;
     let status = follow(&mut child, &mut log, phase.as_mut(), surroundings.stop)?;
     if status.success() {
         return Ok(Ok(()));

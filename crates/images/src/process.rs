@@ -110,6 +110,12 @@ impl Run {
         self
     }
 
+    /// Gives its temporary files a folder: after a SIGKILL, what lies in the common one is left for ever.
+    #[must_use]
+    pub fn temporary(self, folder: &Path) -> Self {
+        self.env("TMPDIR", folder)
+    }
+
     /// Starts it through these words, such as `setpriv --no-new-privs --`. Errors name the program alone.
     #[must_use]
     pub fn behind(mut self, words: Vec<OsString>) -> Self {

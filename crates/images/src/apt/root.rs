@@ -13,7 +13,7 @@ use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 use crate::cache::{Cache, require_room};
 use crate::error::Error;
 use crate::error::ProcessError;
-use crate::process::{Run, run_to_end};
+use crate::process::{Output, Run, run_to_end};
 use crate::tools::{Installer, SearchPath, Tool};
 use pagetoll_backend::Stop;
 
@@ -83,7 +83,7 @@ impl<'a> PrivateRoot<'a> {
         self.write(lines)?;
         require_room(&self.folder, UPDATE_ROOM, "fetch package lists")?;
         let run = self.apt_get().arg("update");
-        run_to_end(&run, UPDATE_LIMIT, stop)
+        self.run(run, UPDATE_LIMIT, stop)
             .map_err(|error| self.explain(error, "the package lists"))?;
         self.cache.sync()?;
         self.write_file(UPDATED, "")
@@ -95,7 +95,7 @@ impl<'a> PrivateRoot<'a> {
             .arg("-c")
             .arg(self.folder.join(SETTINGS))
             .args(["showsrc", "--only-source", name]);
-        let text = run_to_end(&show, QUERY_LIMIT, stop)?.text();
+        let text = self.run(show, QUERY_LIMIT, stop)?.text();
         let versions = text
             .lines()
             .filter_map(|line| line.strip_prefix("Version: "));
@@ -116,7 +116,7 @@ impl<'a> PrivateRoot<'a> {
             .args(["source", "--download-only", "--only-source"])
             .arg(&what)
             .current_dir(into);
-        run_to_end(&run, DOWNLOAD_LIMIT, stop)
+        self.run(run, DOWNLOAD_LIMIT, stop)
             .map_err(|error| self.explain(error, &what))
             .map(drop)
     }
@@ -137,7 +137,7 @@ impl<'a> PrivateRoot<'a> {
             .map(|listed| listed.package.name.as_str())
             .collect::<Vec<_>>()
             .join(", ");
-        run_to_end(&run, DOWNLOAD_LIMIT, stop)
+        self.run(run, DOWNLOAD_LIMIT, stop)
             .map_err(|error| self.explain(error, &what))
             .map(drop)
     }
@@ -149,7 +149,7 @@ impl<'a> PrivateRoot<'a> {
             "$(RELEASE)|$(FILENAME)",
             "Created-By: Packages",
         ]);
-        let targets = run_to_end(&run, QUERY_LIMIT, stop)?.text();
+        let targets = self.run(run, QUERY_LIMIT, stop)?.text();
         let mut listed = Vec::new();
         for (release, file) in targets.lines().filter_map(|line| line.split_once('|')) {
             if lines.iter().any(|line| line.release == release) {
@@ -213,6 +213,11 @@ impl<'a> PrivateRoot<'a> {
              Acquire::Retries \"2\";\n\
              {sandbox}"
         )
+    }
+
+    fn run(&self, run: Run, limit: Duration, stop: &Stop) -> Result<Output, Error> {
+        let scratch = self.cache.scratch();
+        run_to_end(&run.temporary(scratch.create_dir()?), limit, stop)
     }
 
     fn apt_get(&self) -> Run {

@@ -46,6 +46,7 @@ impl Headers {
         let make = Run::new(Tool::Make.program())
             .env("MAKEFLAGS", "")
             .env("MAKELEVEL", "0")
+            .temporary(folder)
             .arg("-C")
             .arg(self.build_dir.whole()?);
         Ok(make.args(&self.make_arguments).arg(module).arg("modules"))

@@ -22,6 +22,8 @@ use crate::tools::SearchPath;
 
 /// The variable that marks all processes of one child.
 const MARK: &str = "PAGETOLL_CHILD";
+/// Runs `"$@"` unless the parent is no longer the process of the number `$0`.
+const UNLESS_ORPHAN: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 /// Runs `"$@"` and ends as it did, by `128 + n` where signal `n` ended it, without a message about that.
 const FIRST_PROCESS: &str = r#"exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?"#;
 /// As far as it goes for the superuser, and for others.
@@ -46,10 +48,10 @@ impl Containment {
     }
 
     pub(super) fn namespace() -> Option<Self> {
-        let [setpriv, unshare, shell] = ["setpriv", "unshare", "sh"].map(find);
-        let (setpriv, unshare, shell) = (setpriv?, unshare?, shell?);
+        let (unshare, shell) = (find("unshare")?, find("sh")?);
+        let dying = dying_with(std::process::id())?;
         let wrapper = |namespaces: &[&str]| {
-            let mut words = with_death_signal(setpriv.clone());
+            let mut words = dying.clone();
             words.push(unshare.clone());
             words.extend(namespaces.iter().map(OsString::from));
             words.extend(["--fork", "--kill-child", "--"].map(OsString::from));
@@ -66,7 +68,7 @@ impl Containment {
 
     /// `setpriv` knows `--pdeathsig` in util-linux since 2.33, in busybox never.
     pub(super) fn marked() -> Self {
-        let wrapper = find("setpriv").map(with_death_signal).filter(works);
+        let wrapper = dying_with(std::process::id()).filter(works);
         Self::Marked(wrapper.unwrap_or_default())
     }
 
@@ -148,10 +150,14 @@ fn find(program: &str) -> Option<OsString> {
         .map(Into::into)
 }
 
-fn with_death_signal(setpriv: OsString) -> Vec<OsString> {
-    let mut words = vec![setpriv];
+/// Words before a program that is killed when the process of this number, which starts it, dies, also when it dies
+/// before the kernel knows that.
+fn dying_with(parent: u32) -> Option<Vec<OsString>> {
+    let mut words = vec![find("setpriv")?];
     words.extend(["--pdeathsig", "KILL", "--"].map(OsString::from));
-    words
+    words.push(find("sh")?);
+    words.extend(["-c".into(), UNLESS_ORPHAN.into(), parent.to_string().into()]);
+    Some(words)
 }
 
 /// Whether `true` succeeds behind these words.
@@ -167,4 +173,20 @@ fn works(wrapper: &Vec<OsString>) -> bool {
         .stderr(Stdio::null())
         .status();
     tried.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// pagetoll may be killed between the start of a child and the child's own request for a signal.
+    #[test]
+    fn a_child_whose_parent_died_too_early_starts_nothing() {
+        let own = std::process::id();
+        let Some(words) = dying_with(own) else {
+            pagetoll_test_support::skip!("setpriv is not installed");
+        };
+        assert!(works(&words));
+        assert!(!works(&dying_with(own + 1).unwrap()));
+    }
 }
