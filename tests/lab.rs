@@ -15,6 +15,8 @@ mod bills;
 mod confined;
 #[path = "lab/demands.rs"]
 mod demands;
+#[path = "lab/inside.rs"]
+mod inside;
 #[path = "lab/pins.rs"]
 mod pins;
 #[path = "lab/routes.rs"]
@@ -31,7 +33,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 28] = [
+const TESTS: [(&str, Test); 30] = [
     (
         "two_bills_agree_and_their_races_prove_something",
         bills::two_agree,
@@ -49,6 +51,8 @@ const TESTS: [(&str, Test); 28] = [
     ("too_little_memory_is_reported", pins::too_little_memory),
     ("memory_is_paged_in_by_a_guests_guest", demands::bill),
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
+    ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
+    ("a_dom0_bills_itself_on_two_cpus", inside::raced),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_reported", bad_guests::crashes),
     (

@@ -13,8 +13,8 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
-#include "probe.h"
-#include "steps.h"
+#include "../steps/probe.h"
+#include "conformance.h"
 
 /* The case that is being read. */
 static struct xen_probe_case c;

@@ -155,5 +155,5 @@ void report(const char *format, ...)
 void fail_with(const char *what, int error)
 {
 	report("{\"kind\":\"error\",\"what\":\"%s\",\"errno\":%d}", what, error);
-	power_off();
+	end_guest();
 }

@@ -22,8 +22,8 @@ void report_end(void);
 /* Reports that `what` failed with an errno and ends the guest. */
 void fail_with(const char *what, int error) __attribute__((noreturn));
 
-/* Defined by each kind of guest. */
+/* Defined by each kind of guest. What ends one that has a user beside us is no more than its process. */
 void console_write(const char *text, size_t size);
-void power_off(void) __attribute__((noreturn));
+void end_guest(void) __attribute__((noreturn));
 
 #endif

@@ -5,6 +5,7 @@
 #include "shared_memory.h"
 
 #define SYSCTL_TBUF_OP 2
+#define SYSCTL_PHYSINFO 3
 #define TBUFOP_GET_INFO 0
 #define TBUFOP_SET_EVT_MASK 2
 #define TBUFOP_SET_SIZE 3
@@ -17,7 +18,10 @@
 #define PAGE_SIZE 4096u
 /* Of the buffer, and of the part that says where it is: twice what an order asks for. */
 #define MOST_FRAMES 2048u
+/* Xen's own NR_CPUS is 256 or less in distributions. */
+#define MOST_CPUS 256u
 #define EACCES 13
+#define EBUSY 16
 #define ENOSPC 28
 
 struct t_info {
@@ -33,8 +37,9 @@ struct t_buf {
 
 static const struct xentrace_access *xen;
 static struct xen_sysctl call;
-static struct t_buf *buffer;
-static uint32_t data_size;
+static uint64_t frames[MOST_FRAMES];
+static struct t_buf *buffers[MOST_CPUS];
+static uint32_t cpus, data_size, mask_before;
 
 static long tbuf_op(uint32_t command)
 {
@@ -70,12 +75,31 @@ static void require_room(uint32_t count)
 		fail_with("map the trace buffer", ENOSPC);
 }
 
-static void map_buffer(void)
+static struct t_buf *map_buffer(const uint32_t *list, uint32_t count)
 {
-	static uint64_t frames[MOST_FRAMES];
+	for (uint32_t i = 0; i < count; i++)
+		frames[i] = list[i];
+	return xen->map(frames, count, true);
+}
+
+static uint32_t count_cpus(void)
+{
+	long ret;
+
+	call.cmd = SYSCTL_PHYSINFO;
+	ret = xen->sysctl(&call);
+	if (ret)
+		fail_with("count the CPUs of this Xen", -ret);
+	if (call.physinfo.nr_cpus > MOST_CPUS)
+		fail_with("trace so many CPUs", ENOSPC);
+	return call.physinfo.nr_cpus;
+}
+
+/* Offsets beyond those of the CPUs are not set. */
+static void map_buffers(void)
+{
 	uint32_t info_pages = (call.tbuf.size + PAGE_SIZE - 1) / PAGE_SIZE;
 	const struct t_info *info;
-	const uint32_t *list;
 
 	require_room(info_pages);
 	for (uint32_t i = 0; i < info_pages; i++)
@@ -83,32 +107,62 @@ static void map_buffer(void)
 	/* Xen shares this part read-only. */
 	info = xen->map(frames, info_pages, false);
 	require_room(info->tbuf_size);
-	list = (const uint32_t *)info + info->mfn_offset[0];
-	for (uint32_t i = 0; i < info->tbuf_size; i++)
-		frames[i] = list[i];
-	buffer = xen->map(frames, info->tbuf_size, true);
-	data_size = info->tbuf_size * PAGE_SIZE - sizeof(*buffer);
+	cpus = count_cpus();
+	for (uint32_t cpu = 0; cpu < cpus; cpu++)
+		buffers[cpu] = map_buffer((const uint32_t *)info + info->mfn_offset[cpu], info->tbuf_size);
+	data_size = info->tbuf_size * PAGE_SIZE - sizeof(*buffers[0]);
+}
+
+static uint32_t recorded(void)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t cpu = 0; cpu < cpus; cpu++)
+		sum += buffers[cpu]->prod;
+	return sum;
+}
+
+/* Xen does not say whether it traces: what is recorded does. */
+static void require_idle(void)
+{
+	uint32_t before = recorded();
+
+	if (!xen->pause)
+		return;
+	xen->pause();
+	if (recorded() != before)
+		fail_with("trace: somebody traces this Xen already", EBUSY);
 }
 
 void xentrace_begin(const struct xentrace_access *access, uint32_t pages)
 {
+	bool fresh;
+
 	xen = access;
 	find_interface_version();
-	call.tbuf.size = pages;
-	must(TBUFOP_SET_SIZE, "set the size of the trace buffers");
-	must(TBUFOP_GET_INFO, "find the trace buffers");
-	map_buffer();
+	mask_before = call.tbuf.evt_mask;
+	/* Once there, buffers keep their size. That they were not there shows that nobody traces; making them starts it. */
+	fresh = !call.tbuf.size;
+	if (fresh) {
+		call.tbuf.size = pages;
+		must(TBUFOP_SET_SIZE, "set the size of the trace buffers");
+		must(TBUFOP_GET_INFO, "find the trace buffers");
+	}
+	map_buffers();
+	if (!fresh)
+		require_idle();
 	call.tbuf.evt_mask = TRC_PV;
 	must(TBUFOP_SET_EVT_MASK, "choose the trace events");
 	must(TBUFOP_ENABLE, "start tracing");
 }
 
 /* cons and prod run from 0 to twice the data's size, so that a full buffer differs from an empty one. */
-void xentrace_drain(void)
+static void drain(uint32_t cpu)
 {
+	struct t_buf *buffer = buffers[cpu];
 	uint32_t prod = buffer->prod, cons = buffer->cons;
 	uint32_t window = prod >= cons ? prod - cons : prod + 2 * data_size - cons;
-	uint32_t header[3] = { CPU_CHANGE_HEADER, 0, window };
+	uint32_t header[3] = { CPU_CHANGE_HEADER, cpu, window };
 	uint32_t offset = cons % data_size;
 	uint32_t first = window < data_size - offset ? window : data_size - offset;
 
@@ -122,9 +176,17 @@ void xentrace_drain(void)
 	buffer->cons = prod;
 }
 
+void xentrace_drain(void)
+{
+	for (uint32_t cpu = 0; cpu < cpus; cpu++)
+		drain(cpu);
+}
+
 void xentrace_end(void)
 {
 	must(TBUFOP_DISABLE, "stop tracing");
+	call.tbuf.evt_mask = mask_before;
+	must(TBUFOP_SET_EVT_MASK, "restore the trace events");
 	xentrace_drain();
 	shared_report("xentrace");
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Captures the trace buffer of Xen's first CPU, the only one of a machine that counts, in the file format of Xen's own
- * xentrace, which is bound to the sysctl version of its release: this one asks the running Xen for its version, and so
+ * Captures the trace buffers of Xen's CPUs in the file format of Xen's own xentrace, which is bound to the sysctl version of its release: this one asks the running Xen for its version, and so
  * works under any.
  *
- * Structures and rules: Xen's public/sysctl.h (tbuf_op) and public/trace.h (t_info, t_buf).
+ * Structures and rules: Xen's public/sysctl.h (tbuf_op, physinfo) and public/trace.h (t_info, t_buf).
  */
 #ifndef PAGETOLL_XENTRACE_H
 #define PAGETOLL_XENTRACE_H
@@ -21,17 +20,24 @@ typedef uint64_t xen_uint64 __attribute__((aligned(8)));
 struct xen_sysctl {
 	uint32_t cmd;
 	uint32_t interface_version;
-	struct {
-		uint32_t cmd;
+	union {
 		struct {
-			xen_uint64 bitmap;
-			uint32_t nr_bits;
-		} cpu_mask;
-		uint32_t evt_mask;
-		xen_uint64 buffer_mfn;
-		uint32_t size;
-	} tbuf;
-	uint8_t pad[128];
+			uint32_t cmd;
+			struct {
+				xen_uint64 bitmap;
+				uint32_t nr_bits;
+			} cpu_mask;
+			uint32_t evt_mask;
+			xen_uint64 buffer_mfn;
+			uint32_t size;
+		} tbuf;
+		struct {
+			uint32_t threads_per_core;
+			uint32_t cores_per_socket;
+			uint32_t nr_cpus;
+		} physinfo;
+		uint8_t pad[128];
+	};
 };
 
 /* How this guest reaches Xen. */
@@ -40,15 +46,20 @@ struct xentrace_access {
 	long (*sysctl)(struct xen_sysctl *call);
 	/* Maps frames of Xen one after the other; ends the guest when one cannot be mapped. */
 	void *(*map)(const uint64_t *frames, unsigned int count, bool writable);
+	/* Waits long enough to see another's trace go on; NULL where there is no other. */
+	void (*pause)(void);
 };
 
-/* Starts tracing the PV event class into a buffer of so many pages. Once in the life of a guest. */
+/*
+ * Starts tracing the PV event class into buffers of so many pages, or of as many as they have. Ends the guest where
+ * somebody traces already.
+ */
 void xentrace_begin(const struct xentrace_access *access, uint32_t pages);
 
-/* Moves what the buffer holds to the shared memory. */
+/* Moves what the buffers hold to the shared memory. */
 void xentrace_drain(void);
 
-/* Stops tracing and reports the capture. */
+/* Stops tracing, restores the choice of events, and reports the capture. */
 void xentrace_end(void);
 
 #endif

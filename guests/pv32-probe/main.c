@@ -119,5 +119,5 @@ void pv32_main(const struct start_info *info)
 	hello();
 	run_order((const char *)info->mod_start, info->mod_len);
 	report("{\"kind\":\"done\"}");
-	power_off();
+	end_guest();
 }

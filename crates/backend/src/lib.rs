@@ -83,6 +83,14 @@ pub trait Backend {
     /// [`Class::BadInput`]: a number out of range, an unknown mechanism, a file that cannot be used.
     fn check(&self, spec: &Spec) -> Result<(), Error>;
 
+    /// What [`bill`](Self::bill) would do to this machine, a sentence each, for backends that do anything to it.
+    ///
+    /// # Errors
+    /// As [`bill`](Self::bill), as far as that is known before anything is done.
+    fn intentions(&self, _spec: &Spec) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Bills the order. All options of `spec` apply to the route on this backend
     /// ([`options::check`](pagetoll_bill::options::check)).
     ///

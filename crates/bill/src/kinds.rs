@@ -53,6 +53,8 @@ names! {
     pub enum System as "system" {
         /// Linux as the PV control domain of Xen.
         XenPvDom0,
+        /// Linux as a PV guest of Xen without control.
+        XenPvDomU = "xen-pv-domu",
         /// A 32-bit PV control domain of Xen with PAE: pagetoll's own kernel, without user space.
         XenPv32Dom0,
         /// The same kernel without a hypervisor.

@@ -106,6 +106,21 @@ pub(crate) enum Command {
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
+    /// Runs the order of a session in this guest
+    #[command(hide = true)]
+    Session(SessionArgs),
+    /// Undoes what a run has changed on this host, when standard input ends
+    #[command(hide = true)]
+    Guard,
+}
+
+/// Arguments of `session`.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// The steps, a line each
+    pub(crate) order: PathBuf,
+    /// Where bulk data goes
+    pub(crate) bulk: PathBuf,
 }
 
 /// Which route is billed.
@@ -301,7 +316,7 @@ mod tests {
     fn every_option_of_an_order_is_an_argument_and_is_given_when_it_is_said() {
         for &option in Opt::ALL {
             let value = match option {
-                Opt::Sensitivity | Opt::Refresh | Opt::Trace => "",
+                Opt::Sensitivity | Opt::Refresh | Opt::Trace | Opt::DryRun => "",
                 Opt::Wait => "=poll",
                 Opt::Userfaultfds => "=one",
                 Opt::Faults => "=missing",

@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_billed_is_refused_with_what_can() {
-        let refused = chosen(Route::Unmap, Some(Kind::Live)).map(|chosen| chosen.kind);
+        let refused = chosen(Route::Flush, Some(Kind::Live)).map(|chosen| chosen.kind);
         let text = refused.unwrap_err().to_string();
         assert!(
-            text.starts_with("--on live: cannot bill route unmap: "),
+            text.starts_with("--on live: cannot bill route flush: "),
             "{text}"
         );
         assert!(text.ends_with("expected one of: lab, sim"), "{text}");

@@ -5,18 +5,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::dom0::materials::{Materials, Sources};
+use crate::dom0::boot::Dom0;
+use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::guest::initramfs::Initramfs;
-use crate::guest::report::Report;
-use crate::guest::step;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::initramfs::Initramfs;
+use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use pagetoll_guest::report::Report;
+use pagetoll_guest::step;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
@@ -108,40 +106,19 @@ pub fn run(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
-    let sources = Sources {
+    let dom0 = Dom0 {
+        name: &request.name,
         kernel: &request.kernel,
         xen: &request.xen,
-        freshness: Freshness::Cached,
-    };
-    sources.check_tools()?;
-    let machine = machine(request.cpus);
-    let materials = sources.obtain(*surroundings)?;
-    let initramfs = initramfs(request, &materials)?;
-    let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-    host::require_memory(machine.memory_mib(), "the checks")?;
-    let steps = u64::try_from(request.steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&request.name, steps + 2);
-    let boot = Boot {
-        name: &request.name,
-        machine,
-        xen: Some(&materials.xen.elf),
-        counter: None,
-        linux: &materials.vmlinux,
-        initramfs: &initramfs,
+        cpus: request.cpus,
+        pages_mib: PAGES_MIB,
+        purpose: "the checks",
+        reports: request.steps.len() + 2,
         timeout: request.timeout,
         keep_logs: request.keep_logs.as_deref(),
     };
-    let harvest = boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())?;
-    understand(request, &harvest)
-}
-
-fn machine(cpus: usize) -> Machine {
-    Machine {
-        mode: Mode::of(cpus),
-        firmware: Firmware::Xen,
-        pages_mib: PAGES_MIB,
-        xen: XenOptions::Default,
-    }
+    let furnish = |materials: &_| initramfs(request, materials);
+    understand(request, &dom0.run(furnish, cores, surroundings)?)
 }
 
 fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error> {

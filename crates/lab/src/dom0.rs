@@ -1,10 +1,6 @@
-//! What the routes of a PV dom0 share: boots, orders, findings, rows.
+//! The routes of a PV dom0 in the lab: what they boot, and what is made of it.
 
 pub(crate) mod bill;
+pub(crate) mod boot;
 pub(crate) mod collect;
-pub(crate) mod findings;
 pub(crate) mod materials;
-pub(crate) mod plan;
-pub(crate) mod pv32;
-pub(crate) mod repeated;
-pub(crate) mod rows;

@@ -13,11 +13,11 @@ use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::tools::{self, Images};
 
 use crate::error::LabError;
-use crate::guest::build;
-use crate::guest::initramfs::Initramfs;
-use crate::guest::step::{self, Step};
+use crate::initramfs::Initramfs;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::Machine;
+use pagetoll_guest::build;
+use pagetoll_guest::step::{self, Step};
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {

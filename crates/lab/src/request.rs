@@ -6,6 +6,8 @@ use std::time::Duration;
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
+use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_guest::routes::TERMS;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
@@ -15,22 +17,10 @@ use pagetoll_units::Pages;
 use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder, Kernel, check_folder};
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use crate::vm::machine::{Firmware, Machine, Mode};
 
 /// CPU time without a report after which a guest with that many pages is given up.
 pub(crate) type Timeout = fn(Pages) -> Duration;
-
-/// The terms of routes on a dom0. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more
-/// runs than are of use. By default 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries
-/// apart.
-const ON_DOM0: Terms = Terms {
-    pages: Pages(16_384),
-    most_pages: Pages(1 << 18),
-    batches: &[1, 8, 32, 128, 512],
-    most_batch: 512,
-    runs: 1,
-    most_runs: 100,
-};
 
 /// A minute for what does not depend on the pages, and half a millisecond for each, at least four times what the
 /// longest step takes.
@@ -62,7 +52,7 @@ impl Request {
         spec: &Spec,
         builder: Option<&'static dyn Builder>,
     ) -> Result<Self, Error> {
-        Self::new(spec, &ON_DOM0, timeout, builder)
+        Self::new(spec, &TERMS, timeout, builder)
     }
 
     /// Resolves an order.
@@ -137,7 +127,7 @@ impl Bench<'_> {
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]
 pub fn default_memory_mib() -> u64 {
-    let pages_mib = pages_mib(ON_DOM0.pages);
+    let pages_mib = pages_mib(TERMS.pages);
     let of = |firmware| {
         Machine {
             mode: Mode::Counting,

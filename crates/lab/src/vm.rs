@@ -17,7 +17,7 @@ pub fn read_console(bytes: &[u8]) -> usize {
     let events = console::Console::new("console".into()).take(bytes);
     let results = events.into_iter().filter_map(|event| match event {
         console::Event::Result(json) => {
-            serde_json::from_str::<crate::guest::report::Report>(&json).ok()
+            serde_json::from_str::<pagetoll_guest::report::Report>(&json).ok()
         }
         console::Event::Trouble(_) | console::Event::Flood => None,
     });

@@ -4,7 +4,7 @@ use pagetoll_backend::{Backend, Billed, Context, Error};
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
 use crate::host;
-use crate::routes::{demand, pin};
+use crate::routes::{demand, pin, pv};
 
 /// The backend of this host's own kernel.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,7 @@ pub struct Live;
 enum Request {
     Demand(demand::Request),
     Pin(pin::Request),
+    Pv(pv::Request),
 }
 
 impl Request {
@@ -20,7 +21,10 @@ impl Request {
         match spec.route {
             Route::Demand => Ok(Self::Demand(demand::Request::new(spec)?)),
             Route::Pin => Ok(Self::Pin(pin::Request::new(spec)?)),
-            Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
+            Route::Unmap | Route::Fault | Route::Switch | Route::Irq => {
+                Ok(Self::Pv(pv::Request::new(spec)?))
+            }
+            Route::Flush => {
                 let lacking = Live.lacks(spec.route);
                 Err(Error::bad_input(format!("--on live: {lacking}")))
             }
@@ -34,7 +38,7 @@ impl Backend for Live {
     }
 
     fn lacks(&self, _: Route) -> &'static str {
-        "host kernel is not a Xen PV guest"
+        "which mechanism Xen uses is chosen when it boots"
     }
 
     fn support_here(&self, route: Route) -> Support {
@@ -43,7 +47,12 @@ impl Backend for Live {
                 |lacking| Support::No(lacking.to_string()),
                 |()| Support::Yes,
             ),
-            _ => self.support(route),
+            Route::Unmap | Route::Fault | Route::Switch | Route::Irq => {
+                let here = pv::Surroundings::of_this_host();
+                here.billable()
+                    .map_or_else(|lacking| Support::No(lacking.to_string()), |_| Support::Yes)
+            }
+            Route::Pin | Route::Flush => self.support(route),
         }
     }
 
@@ -55,7 +64,15 @@ impl Backend for Live {
         Ok(match Request::new(spec)? {
             Request::Demand(request) => demand::bill(&request, context)?,
             Request::Pin(request) => pin::bill(&request, context)?,
+            Request::Pv(request) => pv::bill(&request, context)?,
         })
+    }
+
+    fn intentions(&self, spec: &Spec) -> Result<Vec<String>, Error> {
+        match Request::new(spec)? {
+            Request::Pv(request) => Ok(pv::intentions(&request)?),
+            Request::Demand(_) | Request::Pin(_) => Ok(Vec::new()),
+        }
     }
 }
 
@@ -70,21 +87,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_of_xen_pv_guests_are_refused_with_the_reason() {
-        for route in [
-            Route::Unmap,
-            Route::Fault,
-            Route::Switch,
-            Route::Irq,
-            Route::Flush,
-        ] {
-            let reason = "host kernel is not a Xen PV guest";
-            assert_eq!(Live.support_here(route), Support::No(reason.into()));
-            let error = Live.check(&Spec::new(route)).unwrap_err();
-            assert_eq!(error.class(), Class::BadInput);
-            assert!(error.to_string().ends_with(reason), "{error}");
-        }
+    fn routes_that_this_host_cannot_bill_are_refused_with_the_reason() {
+        let reason = "which mechanism Xen uses is chosen when it boots";
+        assert_eq!(Live.support_here(Route::Flush), Support::No(reason.into()));
+        let error = Live.check(&Spec::new(Route::Flush)).unwrap_err();
+        assert_eq!(error.class(), Class::BadInput);
+        assert!(error.to_string().ends_with(reason), "{error}");
         assert_eq!(Live.support_here(Route::Pin), Support::Yes);
+    }
+
+    #[test]
+    fn routes_of_pv_guests_need_one() {
+        if pv::Surroundings::of_this_host().guest().is_ok() {
+            skip!("this host is a Xen PV guest");
+        }
+        for route in [Route::Unmap, Route::Fault, Route::Switch, Route::Irq] {
+            let Support::No(reason) = Live.support_here(route) else {
+                panic!("{route}");
+            };
+            assert!(reason.contains("guest of Xen"), "{reason}");
+            let context = Context {
+                stop: &Stop::new(),
+                progress: &Quiet,
+            };
+            let error = Live.bill(&Spec::new(route), &context).unwrap_err();
+            assert_eq!(error.class(), Class::Environment);
+        }
     }
 
     #[test]

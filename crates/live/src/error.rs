@@ -56,6 +56,12 @@ pub enum LiveError {
     /// A page could not be populated.
     #[error(transparent)]
     Pager(#[from] PagerError),
+    /// Images, builds, the cache, or a process.
+    #[error(transparent)]
+    Images(#[from] pagetoll_images::Error),
+    /// A session in this guest came to no good end.
+    #[error("the session failed: {0}")]
+    Session(String),
     /// Stopped from outside, as by Ctrl-C.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -69,7 +75,9 @@ impl Classified for LiveError {
             | Self::System { .. }
             | Self::Guest { .. }
             | Self::Hung { .. }
+            | Self::Session(_)
             | Self::Pager(_) => Class::Environment,
+            Self::Images(error) => error.class(),
             Self::Stopped(_) => Class::Stopped,
         }
     }

@@ -12,9 +12,14 @@ pub mod conformance;
 mod cpu_time;
 mod error;
 pub mod host;
+mod kernel_module;
 pub mod pager;
 pub mod routes;
+mod tsc;
+mod undo;
 mod vm;
 
 pub use backend::Live;
 pub use error::LiveError;
+pub use routes::pv::run_here as run_session;
+pub use undo::guard;

@@ -2,3 +2,4 @@
 
 pub mod demand;
 pub(crate) mod pin;
+pub mod pv;

@@ -2,7 +2,6 @@
 #include "fail.h"
 
 #include <errno.h>
-#include <sys/reboot.h>
 #include <unistd.h>
 
 void fail(const char *what)
@@ -22,12 +21,4 @@ void console_write(const char *text, size_t size)
 			size -= done;
 		}
 	}
-}
-
-void power_off(void)
-{
-	sync();
-	reboot(RB_POWER_OFF);
-	for (;;)
-		pause();
 }

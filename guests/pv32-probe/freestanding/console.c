@@ -12,7 +12,7 @@ void console_write(const char *text, size_t size)
 	hypercall4(HYPERVISOR_CONSOLE_IO, CONSOLEIO_WRITE, size, (uint32_t)text, 0);
 }
 
-void power_off(void)
+void end_guest(void)
 {
 	static uint32_t reason = SHUTDOWN_POWEROFF;
 

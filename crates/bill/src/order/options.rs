@@ -70,6 +70,10 @@ names! {
         Refresh = "--refresh",
         /// Keep consoles and traces.
         KeepLogs = "--keep-logs",
+        /// A probe module that was built elsewhere.
+        Probe = "--probe",
+        /// Say what would be done to this host.
+        DryRun = "--dry-run",
         /// Give a boot up after this long without a report.
         Timeout = "--timeout",
     }
@@ -153,6 +157,7 @@ impl Opt {
                 backend == Lab
             }
             Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
+            Self::Probe | Self::DryRun => backend == Live && has_dom0(route),
         }
     }
 
@@ -171,7 +176,7 @@ impl Opt {
     }
 }
 
-/// Whether the lab boots Xen for the route.
+/// Whether a Xen PV guest is billed.
 const fn has_dom0(route: Route) -> bool {
     match route {
         Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => true,

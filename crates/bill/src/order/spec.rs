@@ -202,6 +202,15 @@ pub struct LabSpec {
     pub address_width: Option<AddressWidth>,
 }
 
+/// Options of this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveSpec {
+    /// The probe module of this host's kernel, built elsewhere; `None` builds it here.
+    pub probe: Option<PathBuf>,
+    /// Whether what would be done is said, and nothing done.
+    pub dry_run: Wanted,
+}
+
 /// An order of a bill, as it was said.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -225,6 +234,8 @@ pub struct Spec {
     pub sim: SimSpec,
     /// Options of the lab.
     pub lab: LabSpec,
+    /// Options of this host.
+    pub live: LiveSpec,
 }
 
 impl Spec {
@@ -242,6 +253,7 @@ impl Spec {
             demand: DemandSpec::default(),
             sim: SimSpec::default(),
             lab: LabSpec::default(),
+            live: LiveSpec::default(),
         }
     }
 
@@ -293,6 +305,8 @@ impl Spec {
             (Opt::Refresh, lab.refresh == Wanted::Yes),
             (Opt::KeepLogs, lab.keep_logs.is_some()),
             (Opt::Timeout, lab.timeout.is_some()),
+            (Opt::Probe, self.live.probe.is_some()),
+            (Opt::DryRun, self.live.dry_run == Wanted::Yes),
             (Opt::Trace, lab.trace == Wanted::Yes),
             (Opt::AddressWidth, lab.address_width.is_some()),
         ];

@@ -6,10 +6,10 @@ mechanisms! {
     /// A way to set a page-table entry.
     Fault {
         /// native store to the read-only page table; Xen traps and emulates it (ptwr)
-        Emulate = "emulate" { Before, single, safe, [XenPvDom0], [Lab, Sim] }
+        Emulate = "emulate" { Before, single, safe, [XenPvDom0], [Lab, Live, Sim] }
         /// 32-bit: a store to each half of the entry; two emulated instructions
         Emulate2x32 = "emulate-2x32" { Before, single, safe, [XenPv32Dom0], [Lab, Sim] }
         /// one mmu_update hypercall
-        Hypercall = "hypercall" { After, single, safe, [XenPvDom0, XenPv32Dom0], [Lab, Sim] }
+        Hypercall = "hypercall" { After, single, safe, [XenPvDom0, XenPv32Dom0], [Lab, Live, Sim] }
     }
 }

@@ -6,8 +6,8 @@ mechanisms! {
     /// A way to have Xen deliver events after they were unmasked. Kernels since 3.4 do what `if-pending` does.
     Irq {
         /// the xen_version hypercall, whose exit delivers events, whether any is pending or not
-        Always = "always" { Before, single, safe, [XenPvDom0], [Lab, Sim] }
+        Always = "always" { Before, single, safe, [XenPvDom0], [Lab, Live, Sim] }
         /// the hypercall only when an event is pending
-        IfPending = "if-pending" { After, single, safe, [XenPvDom0], [Lab, Sim] }
+        IfPending = "if-pending" { After, single, safe, [XenPvDom0], [Lab, Live, Sim] }
     }
 }

@@ -6,17 +6,17 @@ mechanisms! {
     /// A way to get and clear page-table entries.
     Unmap {
         /// native xchg on the read-only page table; Xen traps and emulates it (ptwr)
-        Emulate = "emulate" { Before, single, safe, [XenPvDom0], [Lab, Sim] }
+        Emulate = "emulate" { Before, single, safe, [XenPvDom0], [Lab, Live, Sim] }
         /// read, then the set_pte PV operation: one mmu_update hypercall each
-        SetPte = "set-pte" { Alternative, single, control, [XenPvDom0], [Lab, Sim] }
+        SetPte = "set-pte" { Alternative, single, control, [XenPvDom0], [Lab, Live, Sim] }
         /// read, then one update_va_mapping hypercall each
-        UpdateVa = "update-va" { Alternative, single, control, [XenPvDom0], [Lab, Sim] }
+        UpdateVa = "update-va" { Alternative, single, control, [XenPvDom0], [Lab, Live, Sim] }
         /// read, then set_pte in lazy MMU mode: the kernel gathers multicalls
-        Lazy = "lazy" { Alternative, batched, control, [XenPvDom0], [Lab, Sim] }
+        Lazy = "lazy" { Alternative, batched, control, [XenPvDom0], [Lab, Live, Sim] }
         /// read, then one mmu_update array of MMU_NORMAL_PT_UPDATE
-        MmuUpdate = "mmu-update" { Alternative, batched, control, [XenPvDom0], [Lab, Sim] }
+        MmuUpdate = "mmu-update" { Alternative, batched, control, [XenPvDom0], [Lab, Live, Sim] }
         /// read, one mmu_update array of MMU_PT_UPDATE_PRESERVE_AD with 0, then read A and D back
-        PreserveAd = "preserve-ad" { After, batched, safe, [XenPvDom0, XenPv32Dom0], [Lab, Sim] }
+        PreserveAd = "preserve-ad" { After, batched, safe, [XenPvDom0, XenPv32Dom0], [Lab, Live, Sim] }
         /// what if: a hypercall that exchanges an array of entries and returns the old ones
         Xchg = "xchg" { Alternative, batched, safe, [XenPvDom0], [Sim] }
         /// 32-bit: xchg of the lower half, a store to the upper; two emulated instructions

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Arg, Args, Command, Subcommand};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{
-    Access, AddressWidth, DemandSpec, Faults, LabSpec, MemoryKind, Placement, Ring, Sequence,
-    Sharing, SimSpec, Waiting, Wanted, WhatIf,
+    Access, AddressWidth, DemandSpec, Faults, LabSpec, LiveSpec, MemoryKind, Placement, Ring,
+    Sequence, Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
 use pagetoll_bill::{Backend, Opt, Route, Spec};
 use pagetoll_render::{Format, Kind};
@@ -83,6 +83,8 @@ pub(crate) struct BillArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
     #[command(flatten)]
+    live: LiveArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
@@ -123,6 +125,18 @@ struct DemandArgs {
     /// The kernel's own demand_paging_test, built; its rates are set beside, at --ring 0
     #[arg(long, value_name = "PATH")]
     compare_selftest: Option<PathBuf>,
+}
+
+/// What is done to this host.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "This host")]
+struct LiveArgs {
+    /// The probe for this host's kernel, xen-probe.ko, built elsewhere [default: built here from the kernel's headers]
+    #[arg(long, value_name = "FILE")]
+    probe: Option<PathBuf>,
+    /// Only say what would be done to this host
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// What the simulator reckons with.
@@ -218,6 +232,7 @@ impl BillArgs {
             demand: self.demand.spec(),
             sim: self.sim.spec(),
             lab: self.lab.spec(),
+            live: self.live.spec(),
             ..Spec::new(route)
         }
     }
@@ -249,6 +264,15 @@ impl SimArgs {
             what_if: self.what_if,
             timeline: self.timeline.clone(),
             sensitivity: wanted(self.sensitivity),
+        }
+    }
+}
+
+impl LiveArgs {
+    fn spec(&self) -> LiveSpec {
+        LiveSpec {
+            probe: self.probe.clone(),
+            dry_run: wanted(self.dry_run),
         }
     }
 }

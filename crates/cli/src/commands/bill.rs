@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pagetoll_backend::{Billed, Timing};
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Bill, Occasion, options};
 use pagetoll_render::harmless;
 
@@ -15,7 +16,7 @@ use crate::args::{BillCommand, Verbosity};
 use crate::backends;
 use crate::command_line::command_line;
 use crate::failure::Outcome;
-use crate::output::Destination;
+use crate::output::{self, Destination};
 
 /// Makes a bill and prints it. Nothing is started before everything that was said has been checked.
 pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome> {
@@ -26,6 +27,9 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
     let destination = Destination::new(&args.output)?;
     let backend = backends::of(chosen.kind);
     backend.check(&spec)?;
+    if spec.live.dry_run == Wanted::Yes {
+        return intend(&backend.intentions(&spec)?);
+    }
     let billed = watched(verbosity, |context| backend.bill(&spec, context));
     let Billed { draft, timings } = destination.unless_failed(billed)?;
     let bill = draft.complete(occasion(chosen.reason));
@@ -34,6 +38,13 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
         let _ = io::stderr().write_all(summary(&bill, &timings).as_bytes());
     }
     deliver(&bill, &destination)
+}
+
+/// Says what a bill would do, and does nothing.
+fn intend(intentions: &[String]) -> Result<Outcome> {
+    let lines: String = intentions.iter().map(|line| format!("{line}\n")).collect();
+    output::print(&format!("pagetoll would:\n{lines}"))?;
+    Ok(Outcome::Success)
 }
 
 fn occasion(backend_reason: String) -> Occasion {

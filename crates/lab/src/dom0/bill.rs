@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pagetoll_backend::{Billed, Stop};
-use pagetoll_bill::{Draft, Inputs};
+use pagetoll_bill::{Draft, Inputs, Order};
+use pagetoll_guest::pv::findings::Findings;
+use pagetoll_guest::pv::plan::{self, Abilities};
+use pagetoll_guest::routes::Billing;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
 use pagetoll_images::{Surroundings, host};
@@ -12,12 +15,9 @@ use pagetoll_images::{Surroundings, host};
 use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::dom0::collect::{Collect, Collected, Job};
-use crate::dom0::findings::Findings;
 use crate::dom0::materials::Materials;
-use crate::dom0::plan;
 use crate::error::LabError;
 use crate::request::Bench;
-use crate::routes::Billing;
 use crate::vm::counter;
 
 /// Bills a route on one kernel.
@@ -33,7 +33,7 @@ pub(crate) fn bill(
     let order = &bench.request.order;
     let clock = Clock::default();
     let materials = obtain(billing, bench, &clock, surroundings)?;
-    let jobs = (billing.jobs)(order, plan::abilities(&materials));
+    let jobs = jobs(billing, order, materials.abilities());
     let collect = Collect {
         bench,
         materials: &materials,
@@ -54,10 +54,15 @@ pub(crate) fn bill(
     })
 }
 
+fn jobs(billing: &Billing, order: &Order, abilities: Abilities) -> Vec<Job> {
+    let sessions = (billing.sessions)(order, abilities).into_iter();
+    sessions.map(|session| Job::new(session, order)).collect()
+}
+
 fn check_host(bench: &Bench<'_>, billing: &Billing) -> Result<(), LabError> {
     bench.sources().check_tools()?;
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
-    let jobs = (billing.jobs)(&bench.request.order, plan::Abilities::ALL);
+    let jobs = jobs(billing, &bench.request.order, Abilities::ALL);
     let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
     Ok(host::require_memory(largest.sum(), "--pages")?)
 }

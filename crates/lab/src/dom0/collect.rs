@@ -8,20 +8,20 @@ use pagetoll_bill::Order;
 use pagetoll_traces::xentrace::{Crossings, Windows};
 
 use crate::clock::Clock;
-use crate::dom0::findings::{Counted, Findings};
 use crate::dom0::materials::Materials;
-use crate::dom0::plan::{self, Abilities, Steps};
-use crate::dom0::pv32;
 use crate::error::LabError;
-use crate::guest::initramfs::Initramfs;
-use crate::guest::report::{Hello, Race, Report};
-use crate::guest::step::{self, Step};
+use crate::initramfs::Initramfs;
 use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
+use pagetoll_guest::pv::findings::{Findings, Ran};
+use pagetoll_guest::pv::session::{Kind, Session};
+use pagetoll_guest::pv::{plan, pv32};
+use pagetoll_guest::report::{Hello, Report};
+use pagetoll_guest::step;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
@@ -39,23 +39,8 @@ pub(crate) struct Collected {
 /// One boot, before it is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    pub(crate) name: String,
-    kind: Kind,
+    session: Session,
     pub(crate) machine: Machine,
-    steps: Vec<Step>,
-}
-
-/// What a boot is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Counts under Xen.
-    Dom0,
-    /// Counts without Xen.
-    Native,
-    /// Races under Xen.
-    Race,
-    /// Counts under Xen in a 32-bit guest.
-    Pv32,
 }
 
 /// What boots are made from and where.
@@ -87,105 +72,42 @@ impl Collect<'_> {
     }
 }
 
-/// The counting boots of an order: for each run a dom0 and a native kernel.
-pub(crate) fn counting_jobs(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Job> {
-    let dom0 = plan::counting(order, abilities, steps);
-    let native = plan::native(order, steps);
-    let of_run = |run| {
-        [
-            Job::new("dom0", order, run, Kind::Dom0, dom0.clone()),
-            Job::new("native", order, run, Kind::Native, native.clone()),
-        ]
-    };
-    (1..=order.runs).flat_map(of_run).collect()
-}
-
-/// A mechanism that is Xen's choice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OptionsOfXen {
-    /// The mechanism's name.
-    pub(crate) name: &'static str,
-    pub(crate) options: XenOptions,
-}
-
-/// The counting boots of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
-pub(crate) fn dom0_jobs(order: &Order, steps: &[Step], xens: &[OptionsOfXen]) -> Vec<Job> {
-    let of_run = |run| {
-        xens.iter().map(move |xen| {
-            let mut job = Job::new(xen.name, order, run, Kind::Dom0, steps.to_vec());
-            job.machine.xen = xen.options;
-            job
-        })
-    };
-    (1..=order.runs).flat_map(of_run).collect()
-}
-
-/// The counting boots of a 32-bit dom0, one for each run.
-pub(crate) fn pv32_jobs(order: &Order, steps: &[Step]) -> Vec<Job> {
-    let of_run = |run| Job::new("pv32", order, run, Kind::Pv32, steps.to_vec());
-    (1..=order.runs).map(of_run).collect()
-}
-
-/// A boot with two vCPUs that race.
-pub(crate) fn race_job(order: &Order, steps: Vec<Step>) -> Job {
-    Job {
-        name: "race".to_owned(),
-        ..Job::new("race", order, 1, Kind::Race, steps)
-    }
-}
-
 impl Job {
-    fn new(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
-        Self {
-            name: if order.runs == 1 {
-                name.to_owned()
-            } else {
-                format!("{name}-{run}")
-            },
-            kind,
-            machine: Machine {
-                mode: kind.mode(),
-                firmware: kind.firmware(),
-                pages_mib: pages_mib(order.pages),
-                xen: XenOptions::Default,
-            },
-            steps,
-        }
-    }
-}
-
-impl Kind {
-    const fn mode(self) -> Mode {
-        match self {
-            Self::Dom0 | Self::Native | Self::Pv32 => Mode::Counting,
-            Self::Race => Mode::PAIR,
-        }
-    }
-
-    /// The hypervisor, where there is one, and what it starts; or why this cannot be booted.
-    fn images(self, materials: &Materials) -> Result<(Option<&Path>, &Path), String> {
-        let xen = &materials.xen;
-        let (xen, kernel) = match (self, &materials.pv32) {
-            (Self::Native, _) => return Ok((None, &materials.kernel.image)),
-            (Self::Pv32, Some(pv32)) => (pv32.xen.as_ref().map_err(Clone::clone)?, &pv32.kernel),
-            (Self::Dom0 | Self::Race | Self::Pv32, _) => (xen, &materials.vmlinux),
+    /// The boot that a session takes.
+    pub(crate) fn new(session: Session, order: &Order) -> Self {
+        let machine = Machine {
+            mode: mode(session.kind),
+            firmware: firmware(session.kind),
+            pages_mib: pages_mib(order.pages),
+            xen: session.xen,
         };
-        Ok((Some(&xen.elf), kernel))
-    }
-
-    const fn firmware(self) -> Firmware {
-        match self {
-            Self::Dom0 | Self::Race | Self::Pv32 => Firmware::Xen,
-            Self::Native => Firmware::Linux,
-        }
+        Self { session, machine }
     }
 }
 
-/// What a boot reported.
-struct Ran {
-    hello: Hello,
-    counted: Counted,
-    races: Vec<Race>,
+const fn mode(kind: Kind) -> Mode {
+    match kind {
+        Kind::Dom0 | Kind::Native | Kind::Pv32 => Mode::Counting,
+        Kind::Race => Mode::PAIR,
+    }
+}
+
+const fn firmware(kind: Kind) -> Firmware {
+    match kind {
+        Kind::Dom0 | Kind::Race | Kind::Pv32 => Firmware::Xen,
+        Kind::Native => Firmware::Linux,
+    }
+}
+
+/// The hypervisor, where there is one, and what it starts; or why this cannot be booted.
+fn images(kind: Kind, materials: &Materials) -> Result<(Option<&Path>, &Path), String> {
+    let xen = &materials.xen;
+    let (xen, kernel) = match (kind, &materials.pv32) {
+        (Kind::Native, _) => return Ok((None, &materials.kernel.image)),
+        (Kind::Pv32, Some(pv32)) => (pv32.xen.as_ref().map_err(Clone::clone)?, &pv32.kernel),
+        (Kind::Dom0 | Kind::Race | Kind::Pv32, _) => (xen, &materials.vmlinux),
+    };
+    Ok((Some(&xen.elf), kernel))
 }
 
 /// What a boot reported, or why there is no such guest.
@@ -207,16 +129,16 @@ impl Work<'_> {
             surroundings,
             clock,
         } = self.all;
-        let (xen, linux) = match job.kind.images(materials) {
+        let (xen, linux) = match images(job.session.kind, materials) {
             Ok(images) => images,
             Err(reason) => return Ok(Err(reason)),
         };
         let initramfs = self.initramfs(job)?;
         let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
-        let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX);
-        let mut phase = surroundings.progress.begin(&job.name, steps);
+        let steps = u64::try_from(job.session.steps.len()).unwrap_or(u64::MAX);
+        let mut phase = surroundings.progress.begin(&job.session.name, steps);
         let boot = Boot {
-            name: &job.name,
+            name: &job.session.name,
             machine: job.machine,
             xen,
             linux,
@@ -226,16 +148,16 @@ impl Work<'_> {
             keep_logs: bench.keep_logs.as_deref(),
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
-        match clock.time(&format!("boot {}", job.name), work) {
+        match clock.time(&format!("boot {}", job.session.name), work) {
             Err(error) => refused(job, error),
             Ok(harvest) => self.understand(job, &harvest),
         }
     }
 
     fn initramfs(self, job: &Job) -> Result<Vec<u8>, Error> {
-        let order = step::order(&job.steps);
+        let order = step::order(&job.session.steps);
         // A 32-bit guest has no file system: its second module is its order.
-        if job.kind == Kind::Pv32 {
+        if job.session.kind == Kind::Pv32 {
             return Ok(order.into_bytes());
         }
         let materials = self.all.materials;
@@ -256,46 +178,24 @@ impl Work<'_> {
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
         let flushes = harvest.flushes()?;
-        let mut counted = Counted {
-            xen: job.machine.xen,
-            flushes: flushes.map_err(|problem| malformed(job, problem))?,
-            ..Counted::default()
-        };
-        let mut hello = None;
-        let mut races = Vec::new();
-        for report in &harvest.reports {
-            match report {
-                Report::Hello(greeting) => hello = Some(greeting.clone()),
-                Report::Clear(clear) => counted.clears.push(clear.clone()),
-                Report::Repeat(repeat) => counted.repeats.push(repeat.clone()),
-                Report::User(user) => counted.users.push(user.clone()),
-                Report::Foreign(foreign) => counted.foreign.push(foreign.clone()),
-                Report::ForeignReleased(released) => counted.released = Some(*released),
-                Report::ForeignUnavailable(reason) => counted.no_foreign = Some(*reason),
-                Report::Blob(blob) => {
-                    let bytes = harvest.blob(blob)?;
-                    self.keep_trace(job, &bytes)?;
-                    counted.crossings =
-                        crossings(&bytes).map_err(|problem| malformed(job, problem))?;
-                }
-                Report::Race(race) => races.push(race.clone()),
-                _ => {}
-            }
+        let never = || malformed(job, "it never said hello".to_owned());
+        let mut ran = Ran::of(&harvest.reports).ok_or_else(never)?;
+        ran.counted.xen = job.session.xen;
+        ran.counted.flushes = flushes.map_err(|problem| malformed(job, problem))?;
+        for blob in harvest.reports.iter().filter_map(Report::blob) {
+            let bytes = harvest.blob(blob)?;
+            self.keep_trace(job, &bytes)?;
+            ran.counted.crossings = crossings(&bytes).map_err(|problem| malformed(job, problem))?;
         }
-        let hello = hello.ok_or_else(|| malformed(job, "it never said hello".to_owned()))?;
-        check_system(job, &hello)?;
-        Ok(Ok(Ran {
-            hello,
-            counted,
-            races,
-        }))
+        check_system(job, &ran.hello)?;
+        Ok(Ok(ran))
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
         let Some(folder) = &self.all.bench.keep_logs else {
             return Ok(());
         };
-        let path = folder.join(format!("{}.xentrace", job.name));
+        let path = folder.join(format!("{}.xentrace", job.session.name));
         fs::write(&path, bytes).map_err(Error::io("write", &path))
     }
 }
@@ -319,7 +219,7 @@ fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
 
 fn malformed(job: &Job, problem: String) -> LabError {
     LabError::Malformed {
-        boot: job.name.clone(),
+        boot: job.session.name.clone(),
         problem,
     }
 }
@@ -327,7 +227,7 @@ fn malformed(job: &Job, problem: String) -> LabError {
 /// A Xen that starts no 32-bit guest is an answer; whatever else went wrong is an error.
 fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
     match &error {
-        LabError::Guest { problem, .. } if job.kind == Kind::Pv32 => {
+        LabError::Guest { problem, .. } if job.session.kind == Kind::Pv32 => {
             let reason = pv32::refusal(problem).map(str::to_owned);
             reason.map(Err).ok_or(error)
         }
@@ -349,18 +249,15 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
                 continue;
             }
         };
-        match job.kind {
-            Kind::Dom0 => {
-                hello.get_or_insert(ran.hello);
-                findings.dom0.push(ran.counted);
-            }
-            Kind::Native => findings.native.push(ran.counted),
-            Kind::Pv32 => {
-                hello_of_pv32.get_or_insert(ran.hello);
-                findings.pv32.push(ran.counted);
-            }
-            Kind::Race => findings.races.extend(ran.races),
+        let first = match job.session.kind {
+            Kind::Dom0 => Some(&mut hello),
+            Kind::Pv32 => Some(&mut hello_of_pv32),
+            Kind::Native | Kind::Race => None,
+        };
+        if let Some(first) = first {
+            first.get_or_insert_with(|| ran.hello.clone());
         }
+        findings.add(job.session.kind, ran);
     }
     let hello = hello.ok_or(Error::Stopped)?;
     Ok(Collected {

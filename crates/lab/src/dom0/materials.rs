@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::guest::build as guest;
+use pagetoll_guest::build as guest;
+use pagetoll_guest::pv::plan::{Abilities, Privcmd};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -41,6 +42,20 @@ pub(crate) struct Pv32 {
     pub(crate) kernel: PathBuf,
     /// A hypervisor that starts such a guest, or why there is none.
     pub(crate) xen: Result<XenImage, String>,
+}
+
+impl Materials {
+    /// What a dom0 that is made from these can do.
+    pub(crate) fn abilities(&self) -> Abilities {
+        Abilities {
+            probe: self.probe.is_ok(),
+            privcmd: match self.privcmd {
+                Part::BuiltIn => Privcmd::BuiltIn,
+                Part::Module(_) => Privcmd::Module,
+                Part::Missing(_) => Privcmd::None,
+            },
+        }
+    }
 }
 
 impl Sources<'_> {

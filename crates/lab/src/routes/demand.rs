@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::{Draft, Inputs, Route, Spec, Terms};
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bill::{counted, image};
@@ -20,7 +21,7 @@ use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::native::check_tools;
 use crate::request::{Bench, Request, pages_mib};
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 

@@ -18,15 +18,16 @@ use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{AddressWidth, Wanted};
 use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bill::{counted, image};
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::guest::step::Interface;
 use crate::kernels::{self, check_folder};
 use crate::native::{Kernel, check_tools};
-use crate::vm::machine::{Firmware, Machine, Mode, XenOptions};
+use crate::vm::machine::{Firmware, Machine, Mode};
+use pagetoll_guest::step::Interface;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;

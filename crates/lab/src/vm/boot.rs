@@ -11,16 +11,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::LabError;
-use crate::guest::report::{Blob, Report};
 use crate::vm::confine::Confinement;
 use crate::vm::console::{self, Console, Event};
-use crate::vm::counter::{self, Flushes};
+use crate::vm::counter;
 use crate::vm::folder::Folder;
 use crate::vm::machine::{self, Machine};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
+use pagetoll_guest::pv::findings::Flushes;
+use pagetoll_guest::report::{Blob, Report};
 use pagetoll_images::Error;
 use pagetoll_images::cache::{Cache, read_if_there};
 use pagetoll_images::process::Child;
@@ -67,14 +68,8 @@ impl Harvest {
         File::open(&path)
             .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
             .map_err(Error::io("read", &path))?;
-        let found = format!("{:08x}", crc32fast::hash(&bytes));
-        if found != blob.crc32 {
-            let problem = format!(
-                "{}: CRC-32 {found}, the guest said {}",
-                blob.name, blob.crc32
-            );
-            return Err(Error::io("read", &path)(std::io::Error::other(problem)).into());
-        }
+        let other = |problem| Error::io("read", &path)(std::io::Error::other(problem));
+        blob.check(&bytes).map_err(other)?;
         Ok(bytes)
     }
 
@@ -246,6 +241,7 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::PinTraced(traced) => format!("trace {}", traced.shape),
         Report::PinUnavailable(shape) => shape.shape.to_string(),
         Report::PinCase(case) => format!("case {}", case.index),
+        Report::Tried(tried) => format!("exit code {}", tried.code),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

@@ -8,9 +8,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use crate::error::LabError;
+use pagetoll_guest::report::{Garbled, object_in};
 use pagetoll_images::Error;
 
-const MARKER: &str = "@pagetoll ";
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
 /// A guest that writes more bytes has lost its way. A normal boot writes 30 KiB.
@@ -21,7 +21,7 @@ pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
 const AT_ONCE: u64 = 1 << 20;
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
 const LAST_WORDS: [&str; 8] = [
-    // Before the panic that follows, because they say why: see crate::dom0::pv32.
+    // Before the panic that follows, because they say why: see pagetoll_guest::pv::pv32.
     "Found 32-bit PV kernel, but CONFIG_PV32 missing",
     "Dom0 failed to switch to compat",
     "Kernel panic - not syncing",
@@ -105,21 +105,18 @@ impl Console {
 }
 
 fn event(line: &str) -> Option<Event> {
-    if let Some(at) = line.find(MARKER) {
-        return Some(result(&line[at + MARKER.len()..]).unwrap_or_else(|| {
-            Event::Trouble(format!("a garbled result line: {}", shortened(line)))
-        }));
+    match object_in(line) {
+        Some(Ok(object)) => return Some(Event::Result(object.to_owned())),
+        Some(Err(Garbled)) => {
+            let words = format!("a garbled result line: {}", shortened(line));
+            return Some(Event::Trouble(words));
+        }
+        None => {}
     }
     LAST_WORDS
         .iter()
         .any(|words| line.contains(words))
         .then(|| Event::Trouble(shortened(line)))
-}
-
-fn result(rest: &str) -> Option<Event> {
-    let (checksum, json) = rest.split_once(' ')?;
-    let expected = u32::from_str_radix(checksum, 16).ok()?;
-    (crc32fast::hash(json.as_bytes()) == expected).then(|| Event::Result(json.to_owned()))
 }
 
 fn shortened(line: &str) -> String {

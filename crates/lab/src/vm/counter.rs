@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::vm::machine::{COUNTER, FLUSHES};
 use pagetoll_backend::Stop;
+use pagetoll_guest::pv::findings::Flushes;
 use pagetoll_images::Error;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::digest::sha256_of;
@@ -20,17 +21,6 @@ use pagetoll_images::tools::Tool;
 const SOURCE: &str = include_str!("../../counter/control_registers.c");
 /// How long a compiler, or a QEMU that ends at once, may take. Assumed: both take below a second.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Instructions that flush, between the marks of one step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flushes {
-    /// Writes of CR3.
-    pub(crate) cr3: u64,
-    /// Writes of CR4.
-    pub(crate) cr4: u64,
-    pub(crate) invlpg: u64,
-    pub(crate) invpcid: u64,
-}
 
 /// Builds the plugin and lets QEMU try it; else a sentence that says why there is none.
 ///
@@ -68,6 +58,7 @@ fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let source = folder.join("control_registers.c");
     std::fs::write(&source, SOURCE).map_err(Error::io("write", &source))?;
     let compile = Run::new(Tool::Gcc.program())
+        .temporary(folder)
         .args(["-shared", "-fPIC", "-O2", "-o"])
         .arg(place)
         .arg(&source);

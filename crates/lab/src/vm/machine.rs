@@ -7,6 +7,7 @@
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
 use pagetoll_bill::spec::AddressWidth;
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_images::process::Run;
 use pagetoll_images::tools::Tool;
 
@@ -73,26 +74,12 @@ pub(crate) struct HugePages {
     pub(crate) one_gib: u64,
 }
 
-/// Options of Xen beyond those of every boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum XenOptions {
-    /// Nothing.
-    #[default]
-    Default,
-    /// Page tables are not isolated, guests' pages may be global.
-    GlobalPages,
-    /// Page tables are not isolated, guests' pages are not global.
-    NoGlobalPages,
-}
-
-impl XenOptions {
-    /// Words on the command line: Xen's docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Default => "",
-            Self::GlobalPages => " xpti=off global-pages=1",
-            Self::NoGlobalPages => " xpti=off global-pages=0",
-        }
+/// Words on Xen's command line: docs/misc/xen-command-line.pandoc. With XPTI no page is global in any case.
+const fn words(options: XenOptions) -> &'static str {
+    match options {
+        XenOptions::Default => "",
+        XenOptions::GlobalPages => " xpti=off global-pages=1",
+        XenOptions::NoGlobalPages => " xpti=off global-pages=0",
     }
 }
 
@@ -242,7 +229,7 @@ impl Machine {
         format!(
             "console=com1 com1=115200 loglvl=all noreboot=0 dom0_max_vcpus={} dom0_vcpus_pin dom0_mem={mib}M,max:{mib}M{options}",
             self.mode.cpus(),
-            options = self.xen.words(),
+            options = words(self.xen),
             mib = self.guest_mib(),
         )
     }

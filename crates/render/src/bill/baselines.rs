@@ -29,6 +29,8 @@ fn name(row: &Row) -> String {
     let (method, system) = (row.key.method, row.key.system);
     match system {
         System::XenPv32Dom0 => format!("{method} ({system})"),
-        System::XenPvDom0 | System::Native | System::KvmGuest => method.to_string(),
+        System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => {
+            method.to_string()
+        }
     }
 }

@@ -44,7 +44,9 @@ impl Shared {
         let Self { operation, system } = self;
         match system {
             System::XenPv32Dom0 => format!("{operation}, by a 32-bit guest ({system})"),
-            System::XenPvDom0 | System::Native | System::KvmGuest => operation.to_string(),
+            System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => {
+                operation.to_string()
+            }
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn crossings(diff: &Diff) -> Table {
 
 fn sums(change: &Change) -> Vec<PerPage> {
     match change.key.system {
-        System::XenPvDom0 | System::XenPv32Dom0 | System::Native => {
+        System::XenPvDom0 | System::XenPvDomU | System::XenPv32Dom0 | System::Native => {
             vec![
                 sum("traps", change, is_trap),
                 sum("hypercalls", change, is_hypercall),

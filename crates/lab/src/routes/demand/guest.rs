@@ -11,11 +11,11 @@ use pagetoll_images::kernel::KernelSource;
 
 use super::machine;
 use crate::error::LabError;
-use crate::guest::build;
-use crate::guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use crate::guest::step::{self, DemandStep};
 use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::request::Bench;
+use pagetoll_guest::build;
+use pagetoll_guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use pagetoll_guest::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: u32 = 3;

@@ -9,8 +9,8 @@ use pagetoll_bill::{
 };
 
 use super::guest::{BASELINE, CHECKED, Found};
-use crate::dom0::rows::per;
-use crate::guest::report::{Demand, DemandParts};
+use pagetoll_guest::pv::rows::per;
+use pagetoll_guest::report::{Demand, DemandParts};
 
 /// One row for each mechanism of the order.
 pub(super) fn rows(order: &Order, found: &[Found]) -> Vec<Row> {
@@ -257,7 +257,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::guest::report::{CheckRun, DemandUnavailable};
+    use pagetoll_guest::report::{CheckRun, DemandUnavailable};
 
     fn demand(mechanism: Mechanism, instructions: u64) -> Demand {
         Demand {

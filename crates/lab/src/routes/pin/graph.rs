@@ -154,8 +154,8 @@ fn corrected(shares: &[Share], total: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::report::PinTraced;
-    use crate::guest::step::Interface;
+    use pagetoll_guest::report::PinTraced;
+    use pagetoll_guest::step::Interface;
 
     fn found() -> Found {
         let trace = "# shape: 2M

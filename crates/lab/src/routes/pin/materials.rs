@@ -5,8 +5,8 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
-use crate::guest::build;
 use crate::native::{Kernel, Modules, Probe, Programs};
+use pagetoll_guest::build;
 
 const PROBE: Probe = Probe {
     name: "pin-probe",

@@ -3,8 +3,8 @@
 use pagetoll_bill::row::Folio;
 use pagetoll_units::Pages;
 
-use crate::guest::step::{Interface, PinStep};
 use crate::vm::machine::{DMA_DEVICE, HugePages};
+use pagetoll_guest::step::{Interface, PinStep};
 
 /// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
 /// less is all that differs.

@@ -6,9 +6,9 @@ use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, System, Toll, Unavai
 use super::collect::{Found, OfKernel};
 use super::graph::{self, Direction, Shares};
 use super::{Request, interface, plan};
-use crate::dom0::rows::per;
-use crate::guest::report::Pin;
-use crate::guest::step::Interface;
+use pagetoll_guest::pv::rows::per;
+use pagetoll_guest::report::Pin;
+use pagetoll_guest::step::Interface;
 
 /// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
 const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
@@ -149,7 +149,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::guest::report::PinUnavailable;
+    use pagetoll_guest::report::PinUnavailable;
 
     fn pin(shape: Folio) -> Pin {
         Pin {
@@ -182,7 +182,7 @@ mod tests {
             ..Spec::new(Route::Pin)
         });
         let of = OfKernel {
-            hello: crate::guest::report::Hello::default(),
+            hello: pagetoll_guest::report::Hello::default(),
             runs: vec![found],
             traced: None,
         };

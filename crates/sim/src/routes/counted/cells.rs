@@ -14,7 +14,7 @@ use crate::routes::{fault, irq, switch, unmap};
 const fn width(system: System) -> Width {
     match system {
         System::XenPv32Dom0 => Width::Pae32,
-        System::XenPvDom0 | System::Native | System::KvmGuest => Width::Bits64,
+        System::XenPvDom0 | System::XenPvDomU | System::Native | System::KvmGuest => Width::Bits64,
     }
 }
 

@@ -1,0 +1,105 @@
+//! Sessions: what one guest does from its start to its end.
+
+use pagetoll_bill::Order;
+
+use crate::pv::plan::{self, Abilities, Steps};
+use crate::step::Step;
+
+/// What one guest does for a bill.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its name among those of the order.
+    pub name: String,
+    /// In which kind of guest.
+    pub kind: Kind,
+    /// Under which options of Xen.
+    pub xen: XenOptions,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Counts under Xen.
+    Dom0,
+    /// Counts without Xen.
+    Native,
+    /// Races under Xen, on two vCPUs.
+    Race,
+    /// Counts under Xen in a 32-bit guest.
+    Pv32,
+}
+
+/// Options of Xen that a mechanism takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XenOptions {
+    /// Nothing.
+    #[default]
+    Default,
+    /// Page tables are not isolated, guests' pages may be global.
+    GlobalPages,
+    /// Page tables are not isolated, guests' pages are not global.
+    NoGlobalPages,
+}
+
+/// A mechanism that is Xen's choice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionsOfXen {
+    /// The mechanism's name.
+    pub(crate) name: &'static str,
+    pub(crate) options: XenOptions,
+}
+
+impl Session {
+    fn new(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
+        Self {
+            name: if order.runs == 1 {
+                name.to_owned()
+            } else {
+                format!("{name}-{run}")
+            },
+            kind,
+            xen: XenOptions::Default,
+            steps,
+        }
+    }
+}
+
+/// The counting sessions of an order: for each run a dom0 and a native kernel.
+pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Session> {
+    let dom0 = plan::counting(order, abilities, steps);
+    let native = plan::native(order, steps);
+    let of_run = |run| {
+        [
+            Session::new("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Session::new("native", order, run, Kind::Native, native.clone()),
+        ]
+    };
+    (1..=order.runs).flat_map(of_run).collect()
+}
+
+/// The counting sessions of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
+pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec<Session> {
+    let of_run = |run| {
+        xens.iter().map(move |xen| Session {
+            xen: xen.options,
+            ..Session::new(xen.name, order, run, Kind::Dom0, steps.to_vec())
+        })
+    };
+    (1..=order.runs).flat_map(of_run).collect()
+}
+
+/// The counting sessions of a 32-bit dom0, one for each run.
+pub(crate) fn pv32(order: &Order, steps: &[Step]) -> Vec<Session> {
+    let of_run = |run| Session::new("pv32", order, run, Kind::Pv32, steps.to_vec());
+    (1..=order.runs).map(of_run).collect()
+}
+
+/// A session on two vCPUs that race.
+pub(crate) fn race(order: &Order, steps: Vec<Step>) -> Session {
+    Session {
+        name: "race".to_owned(),
+        ..Session::new("race", order, 1, Kind::Race, steps)
+    }
+}

@@ -1,0 +1,32 @@
+//! The unmap route on a real Xen and a real Linux.
+//!
+//! Three kinds of boot: dom0 under Xen, counting; the same kernel without Xen, counting; dom0 with two vCPUs, racing.
+//! Each run of an order is a boot of its own of the first two.
+
+mod plan;
+mod rows;
+
+use pagetoll_bill::Order;
+
+use crate::pv::plan::Abilities;
+use crate::pv::session::{self, Session};
+use crate::routes::Billing;
+
+/// How the route is billed.
+pub(crate) const BILLING: Billing = Billing {
+    sessions,
+    rows: rows::rows,
+    notes: &[],
+    counts_flushes: false,
+};
+
+fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
+    let mut all = session::counting(order, abilities, &plan::steps(order));
+    if abilities.probe {
+        all.push(session::race(order, plan::race(order)));
+    }
+    if order.needs_pv32() {
+        all.extend(session::pv32(order, &plan::pv32(order)));
+    }
+    all
+}

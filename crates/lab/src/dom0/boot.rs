@@ -1,0 +1,76 @@
+//! A boot of a dom0 for other things than bills: a system, and what its init is to do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_images::xen::XenSource;
+use pagetoll_images::{Error, Surroundings, host};
+
+use crate::dom0::materials::{Materials, Sources};
+use crate::error::LabError;
+use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::cores::Cores;
+use crate::vm::machine::{Firmware, Machine, Mode};
+
+/// What is booted, and within which limits.
+pub(crate) struct Dom0<'a> {
+    /// For progress and logs.
+    pub(crate) name: &'a str,
+    pub(crate) kernel: &'a KernelSource,
+    pub(crate) xen: &'a XenSource,
+    pub(crate) cpus: usize,
+    /// Memory for what it does.
+    pub(crate) pages_mib: u64,
+    /// What that is, for an error of too little memory.
+    pub(crate) purpose: &'a str,
+    /// Reports that it makes.
+    pub(crate) reports: usize,
+    pub(crate) timeout: Duration,
+    pub(crate) keep_logs: Option<&'a Path>,
+}
+
+impl Dom0<'_> {
+    /// Boots it, with the archive that `furnish` makes, when as many of the host's CPUs are free as it has.
+    ///
+    /// # Errors
+    /// A machine that lacks something; a guest that does not come to the end.
+    pub(crate) fn run(
+        &self,
+        furnish: impl FnOnce(&Materials) -> Result<Vec<u8>, Error>,
+        cores: &Cores,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Harvest, LabError> {
+        let sources = Sources {
+            kernel: self.kernel,
+            xen: self.xen,
+            freshness: Freshness::Cached,
+        };
+        sources.check_tools()?;
+        let machine = Machine {
+            mode: Mode::of(self.cpus),
+            firmware: Firmware::Xen,
+            pages_mib: self.pages_mib,
+            xen: XenOptions::Default,
+        };
+        let materials = sources.obtain(*surroundings)?;
+        let initramfs = furnish(&materials)?;
+        let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
+        host::require_memory(machine.memory_mib(), self.purpose)?;
+        let reports = u64::try_from(self.reports).unwrap_or(u64::MAX);
+        let mut phase = surroundings.progress.begin(self.name, reports);
+        let boot = Boot {
+            name: self.name,
+            machine,
+            xen: Some(&materials.xen.elf),
+            counter: None,
+            linux: &materials.vmlinux,
+            initramfs: &initramfs,
+            timeout: self.timeout,
+            keep_logs: self.keep_logs,
+        };
+        boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
+    }
+}

@@ -1,0 +1,15 @@
+//! The routes of a Xen PV guest, billed in the guest that this host is: a dom0, or another domain.
+//!
+//! What the lab boots for a session, a process of this host's does: the same steps, by the same probe, timed by the same
+//! counter. Nothing that was here before is changed; the probe is loaded for the run and unloaded whatever happens.
+
+mod bill;
+mod module;
+mod request;
+mod session;
+mod surroundings;
+
+pub(crate) use bill::{bill, intentions};
+pub(crate) use request::Request;
+pub use session::run_here;
+pub(crate) use surroundings::{Guest, Surroundings};

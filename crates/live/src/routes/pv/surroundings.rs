@@ -1,0 +1,191 @@
+//! What kind of machine this host is, and what it lets its superuser do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::LiveError;
+
+const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// A Xen PV guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guest {
+    /// The control domain.
+    Dom0,
+    /// Any other.
+    DomU,
+}
+
+/// The files in which a kernel says what it is, below a root of their own in tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    root: PathBuf,
+}
+
+impl Surroundings {
+    pub(crate) fn of_this_host() -> Self {
+        Self { root: "/".into() }
+    }
+
+    /// Which PV guest this is, where one can be billed.
+    ///
+    /// # Errors
+    /// No PV guest, or one that loads no module for this user.
+    pub(crate) fn billable(&self) -> Result<Guest, LiveError> {
+        let guest = self.guest()?;
+        self.require_modules()?;
+        Ok(guest)
+    }
+
+    /// Which PV guest this is.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub(crate) fn guest(&self) -> Result<Guest, LiveError> {
+        let remedy = "run it in a Xen PV guest, or use --on lab";
+        let instead = |what: &str| Err(LiveError::environment(what, remedy));
+        match self.line("sys/hypervisor/type").as_str() {
+            "xen" => {}
+            "" => return instead("this host is not a guest of Xen"),
+            other => {
+                return instead(&format!(
+                    "this host is not a guest of Xen, but of hypervisor {other}"
+                ));
+            }
+        }
+        match self.line("sys/hypervisor/guest_type").as_str() {
+            // Linux has the file since 4.13.
+            "PV" | "" => Ok(self.domain()),
+            other => instead(&format!(
+                "this host is a {other} guest of Xen, whose page tables Xen does not see"
+            )),
+        }
+    }
+
+    fn domain(&self) -> Guest {
+        // The first file is there where xenfs is mounted; Xen gives dom0 no UUID.
+        let is_control = self.line("proc/xen/capabilities").contains("control_d");
+        match is_control || self.line("sys/hypervisor/uuid") == NO_UUID {
+            true => Guest::Dom0,
+            false => Guest::DomU,
+        }
+    }
+
+    /// Checks that modules can be loaded.
+    ///
+    /// # Errors
+    /// Not the superuser, or modules are closed to it.
+    fn require_modules(&self) -> Result<(), LiveError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(LiveError::environment(
+                "this user cannot load the probe, a kernel module",
+                "be root",
+            ));
+        }
+        if self.line("proc/sys/kernel/modules_disabled") == "1" {
+            return Err(LiveError::environment(
+                "this kernel loads no modules any more: kernel.modules_disabled is 1",
+                "boot it again without that setting",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The lockdown that is in force, where there is one (`kernel_lockdown(7)`).
+    pub(crate) fn lockdown(&self) -> Option<String> {
+        let line = self.line("sys/kernel/security/lockdown");
+        let chosen = line.split(['[', ']']).nth(1)?;
+        (chosen != "none").then(|| chosen.to_owned())
+    }
+
+    /// Whether the TSC ticks at one rate, whatever the CPU does.
+    pub(crate) fn tsc_is_invariant(&self) -> bool {
+        let cpuinfo = fs::read_to_string(self.path("proc/cpuinfo")).unwrap_or_default();
+        let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+        let has = |flag| flags.is_some_and(|line| line.split(' ').any(|word| word == flag));
+        has("constant_tsc") && has("nonstop_tsc")
+    }
+
+    /// Xen's version, as its guests see it.
+    pub(crate) fn xen_version(&self) -> String {
+        let part = |name| self.line(&format!("sys/hypervisor/version/{name}"));
+        format!("{}.{}{}", part("major"), part("minor"), part("extra"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn line(&self, name: &str) -> String {
+        first_line(&self.path(name))
+    }
+}
+
+/// The first line of a file; nothing where it cannot be read.
+fn first_line(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Surroundings) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = folder.path().to_owned();
+        (folder, Surroundings { root })
+    }
+
+    const XEN: (&str, &str) = ("sys/hypervisor/type", "xen\n");
+
+    fn guest(files: &[(&str, &str)]) -> Result<Guest, String> {
+        host(files).1.guest().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_pv_guest_is_told_from_what_is_none() {
+        let control = ("proc/xen/capabilities", "control_d\n");
+        let kind = |kind| ("sys/hypervisor/guest_type", kind);
+        assert_eq!(guest(&[XEN, control, kind("PV\n")]), Ok(Guest::Dom0));
+        assert_eq!(guest(&[XEN, control]), Ok(Guest::Dom0));
+        let uuid = |uuid| ("sys/hypervisor/uuid", uuid);
+        assert_eq!(guest(&[XEN, uuid(NO_UUID)]), Ok(Guest::Dom0));
+        let own = uuid("0a1b2c3d-0000-0000-0000-000000000001\n");
+        assert_eq!(guest(&[XEN, own, kind("PV\n")]), Ok(Guest::DomU));
+        assert_eq!(guest(&[XEN, kind("PV\n")]), Ok(Guest::DomU));
+        for kind_of in ["HVM", "PVH"] {
+            let refused = guest(&[XEN, kind(kind_of)]).unwrap_err();
+            assert!(refused.contains(&format!("is a {kind_of} guest of Xen")));
+        }
+        let refused = guest(&[]).unwrap_err();
+        assert!(refused.starts_with("this host is not a guest of Xen; "));
+    }
+
+    #[test]
+    fn what_closes_modules_is_found() {
+        let lockdown = (
+            "sys/kernel/security/lockdown",
+            "none [integrity] confidentiality\n",
+        );
+        assert_eq!(host(&[lockdown]).1.lockdown().unwrap(), "integrity");
+        let open = ("sys/kernel/security/lockdown", "[none] integrity\n");
+        assert_eq!(host(&[open]).1.lockdown(), None);
+        let disabled = ("proc/sys/kernel/modules_disabled", "1\n");
+        assert!(host(&[disabled]).1.require_modules().is_err());
+    }
+
+    #[test]
+    fn an_invariant_tsc_has_both_flags() {
+        let flags = |flags| host(&[("proc/cpuinfo", flags)]).1.tsc_is_invariant();
+        assert!(flags(
+            "processor : 0\nflags : fpu constant_tsc nonstop_tsc\n"
+        ));
+        assert!(!flags("flags : fpu constant_tsc\n"));
+    }
+}

@@ -1,0 +1,51 @@
+//! The time stamp counter, and how long a tick of it is.
+
+#![allow(unsafe_code, reason = "the counter is read by an instruction")]
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    ticks: u64,
+    nanoseconds: i128,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::MonotonicRaw);
+        Self {
+            // SAFETY: every CPU that this is built for has it, and user space may execute it unless CR4.TSD is set.
+            ticks: unsafe { core::arch::x86_64::_rdtsc() },
+            nanoseconds: i128::from(tv_sec) * 1_000_000_000 + i128::from(tv_nsec),
+        }
+    }
+
+    /// Nanoseconds of a tick, from this moment to a later one; 0 where no time has passed.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio of some hours is exact enough"
+    )]
+    pub(crate) fn nanoseconds_per_tick(self, later: Self) -> f64 {
+        let ticks = later.ticks.saturating_sub(self.ticks);
+        let nanoseconds = later.nanoseconds - self.nanoseconds;
+        if ticks == 0 {
+            0.0
+        } else {
+            nanoseconds as f64 / ticks as f64
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_lasts_between_a_tenth_and_ten_nanoseconds() {
+        let before = Moment::now();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let tick = before.nanoseconds_per_tick(Moment::now());
+        assert!((0.1..10.0).contains(&tick), "{tick}");
+    }
+}

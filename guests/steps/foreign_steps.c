@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * What a privileged domain pays per page of another domain's memory: mapped in batches, and unmapped, as the sender of a
+ * migration does.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../lib/clock.h"
+#include "../lib/linux/check.h"
+#include "../lib/linux/fail.h"
+#include "../lib/linux/named.h"
+#include "../lib/linux/page.h"
+#include "domain.h"
+#include "privcmd.h"
+#include "steps.h"
+
+/* Of the first page of the other domain; page i holds it plus i. */
+#define FIRST_WORD 0x70616765746f6c6cull
+/* Mappings of so many pages begin anywhere in a page table, and most go on in the next. */
+#define ODD_BATCH 509
+/* How long Xen may take to free what is left of a domain. */
+#define VANISH_MS 10000
+
+static struct domain other;
+
+struct mappings {
+	void **addresses;
+	uint32_t batch;
+	uint32_t pages;
+};
+
+static uint32_t pages_at(struct mappings mappings, uint32_t first)
+{
+	uint32_t left = mappings.pages - first;
+
+	return left < mappings.batch ? left : mappings.batch;
+}
+
+static void map_all(struct mappings mappings)
+{
+	for (uint32_t first = 0; first < mappings.pages; first += mappings.batch)
+		mappings.addresses[first / mappings.batch] =
+			privcmd_map(other.id, other.frames + first, pages_at(mappings, first), PROT_READ);
+}
+
+static void unmap_all(struct mappings mappings)
+{
+	for (uint32_t first = 0; first < mappings.pages; first += mappings.batch)
+		if (munmap(mappings.addresses[first / mappings.batch], pages_at(mappings, first) * PAGE) < 0)
+			fail("munmap");
+}
+
+static void nothing(struct mappings mappings)
+{
+	(void)mappings;
+}
+
+static const struct operation {
+	const char *name;
+	void (*prepare)(struct mappings mappings);
+	void (*timed)(struct mappings mappings);
+	void (*finish)(struct mappings mappings);
+} operations[] = {
+	{ "map-foreign", nothing, map_all, unmap_all },
+	{ "munmap-foreign", map_all, unmap_all, nothing },
+};
+
+/* Writes the word of each page, or returns how many pages hold another. */
+static uint32_t each_word_of(uint32_t first, uint32_t pages, bool write)
+{
+	uint64_t *words = privcmd_map(other.id, other.frames + first, pages, PROT_READ | PROT_WRITE);
+	uint32_t wrong = 0;
+
+	for (uint32_t i = 0; i < pages; i++) {
+		uint64_t *word = words + i * (PAGE / sizeof(*words));
+
+		if (write)
+			*word = FIRST_WORD + first + i;
+		else if (*word != FIRST_WORD + first + i)
+			wrong++;
+	}
+	munmap(words, pages * PAGE);
+	return wrong;
+}
+
+static uint32_t each_word(uint32_t pages, bool write)
+{
+	return each_word_of(0, pages, write);
+}
+
+/* The other domain, with memory; false where this Xen makes none, which is reported. */
+static bool prepare_domain(uint32_t pages)
+{
+	static long error = 1;
+
+	if (error > 0) {
+		privcmd_open();
+		error = domain_make(&other);
+		if (error)
+			report("{\"kind\":\"foreign-unavailable\",\"errno\":%ld}", -error);
+	}
+	if (error)
+		return false;
+	if (other.pages < pages) {
+		domain_populate(&other, pages);
+		each_word(pages, true);
+	}
+	return true;
+}
+
+void step_foreign(const char *name, uint32_t batch, uint32_t pages, uint32_t mark)
+{
+	const struct operation *operation = find_named(operations, name);
+	struct mappings mappings = { .batch = batch, .pages = pages };
+	uint64_t start, taken;
+
+	if (!prepare_domain(pages))
+		return;
+	mappings.addresses = calloc(pages / batch + 1, sizeof(*mappings.addresses));
+	if (!mappings.addresses)
+		fail("allocate a list of mappings");
+	operation->prepare(mappings);
+	await_tick();
+	mark_begin(mark);
+	start = ticks();
+	operation->timed(mappings);
+	taken = ticks() - start;
+	mark_end(mark);
+	operation->finish(mappings);
+	free(mappings.addresses);
+	report("{\"kind\":\"foreign\",\"operation\":\"%s\",\"batch\":%u,\"pages\":%u,\"mark\":%d,\"instructions\":%llu,"
+	       "\"wrong\":%u}",
+	       name, batch, pages, (int)mark, (unsigned long long)taken, each_word(pages, false));
+}
+
+static bool vanishes(const struct domain *domain)
+{
+	for (int ms = 0; ms < VANISH_MS && domain_exists(domain); ms++)
+		usleep(1000);
+	return !domain_exists(domain);
+}
+
+/* A domain of which a page is mapped must outlive its end; one of which none is must not. */
+void step_foreign_release(void)
+{
+	struct domain control;
+	void *page;
+	bool kept;
+
+	if (!other.pages)
+		return;
+	if (domain_make(&control))
+		fail("make another domain");
+	domain_populate(&control, 1);
+	page = privcmd_map(control.id, control.frames, 1, PROT_READ);
+	domain_destroy(&control);
+	kept = domain_exists(&control);
+	munmap(page, PAGE);
+	if (!vanishes(&control))
+		fail_with("free a domain of which nothing is mapped", EBUSY);
+	domain_destroy(&other);
+	report("{\"kind\":\"foreign-released\",\"left\":%u,\"control_left\":%u}", !vanishes(&other), kept);
+}
+
+struct finding check_foreign(uint32_t pages)
+{
+	struct finding finding = { .tried = pages + 1 };
+
+	if (!prepare_domain(pages))
+		fail_with("make another domain", EACCES);
+	for (uint32_t first = 0; first < pages; first += ODD_BATCH)
+		finding.failed += each_word_of(first, pages - first < ODD_BATCH ? pages - first : ODD_BATCH, false);
+	domain_destroy(&other);
+	finding.failed += !vanishes(&other);
+	return finding;
+}

@@ -1,0 +1,174 @@
+//! pagetoll inside a dom0 of the lab: `--on live` on the machine that it is for.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use pagetoll_backend::{Quiet, Stop};
+use pagetoll_bill::{Bill, Check, Method, Row, System};
+use pagetoll_images::Surroundings;
+use pagetoll_images::cache::Cache;
+use pagetoll_lab::inside::{self, Command, Ran, Request};
+use pagetoll_lab::vm::cores::Cores;
+
+use crate::bench::{Bench, ensure};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
+const PAGE: &str = include_str!("../../docs/xen-host.md");
+/// As a shell says it.
+const SIGKILLED: i32 = 128 + 9;
+/// Both bills have the same order, but for the runs.
+const ORDER: [&str; 4] = ["--pages", "4096", "--batch", "1,32"];
+
+/// This program as a static one, without what only a debugger reads.
+fn static_program() -> Result<PathBuf, Failed> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("static");
+    let status = process::Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "pagetoll",
+            "--target",
+            TARGET,
+        ])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env(
+            "RUSTFLAGS",
+            "-C target-feature=+crt-static -C relocation-model=static",
+        )
+        // What is timed is C.
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+        .env("CARGO_PROFILE_DEV_DEBUG", "false")
+        .env("CARGO_PROFILE_DEV_STRIP", "true")
+        .status()?;
+    ensure(status.success(), "no static program")?;
+    Ok(folder.join(TARGET).join("debug/pagetoll"))
+}
+
+/// The guest has no search path.
+fn words(command: &str) -> Command {
+    let command = command.replacen("pagetoll", "/pagetoll", 1);
+    Command {
+        words: command.split(' ').map(str::to_owned).collect(),
+        killed_after: None,
+    }
+}
+
+fn killed(command: &str, after: Duration) -> Command {
+    Command {
+        killed_after: Some(after),
+        ..words(command)
+    }
+}
+
+/// The commands of the page on such hosts, as they are written.
+fn documented() -> Vec<String> {
+    let blocks = PAGE.split("```sh guest\n").skip(1);
+    let bodies = blocks.filter_map(|rest| rest.split("```").next());
+    bodies.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+/// Runs commands in a dom0, and hands out what was written to /bill.json.
+fn in_dom0(bench: &Bench, name: &str, cpus: usize, commands: Vec<Command>) -> Result<Ran, Failed> {
+    let stop = Stop::new();
+    let cache = Cache::open_at(&bench.cache, &stop)?;
+    let surroundings = Surroundings {
+        cache: &cache,
+        stop: &stop,
+        progress: &Quiet,
+    };
+    let request = Request {
+        name: name.to_owned(),
+        kernel: "debian".parse()?,
+        xen: "debian".parse()?,
+        cpus,
+        memory_mib: 384,
+        program: static_program()?,
+        commands,
+        wanted: Some("/bill.json".to_owned()),
+        keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
+        timeout: Duration::from_secs(600),
+    };
+    Ok(inside::run(&request, &Cores::new(2), &surroundings)?)
+}
+
+fn order(runs: u32) -> String {
+    format!("{} --runs {runs}", ORDER.join(" "))
+}
+
+/// The figures of the probe's rows and of user space, by key.
+fn costs(bill: &Bill) -> Vec<(String, f64)> {
+    let of = |row: &Row| Some((row.key.to_string(), row.cost()?));
+    let in_dom0 = |row: &&Row| row.key.system == System::XenPvDom0;
+    bill.rows.iter().filter(in_dom0).filter_map(of).collect()
+}
+
+/// A fork copies the page tables of the whole process, and pagetoll's is larger than that of the lab's init.
+fn tolerance(key: &str) -> f64 {
+    if key.starts_with("fork ") { 0.06 } else { 0.01 }
+}
+
+/// Under `-icount`, where a nanosecond is an instruction, the times of this host are the lab's counts.
+pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
+    let command = format!("{BILL} {} --output /bill.json", order(1));
+    // The next bill is refused where the probe is still loaded.
+    let halfway = killed(&format!("{BILL} {}", order(10)), Duration::from_secs(2));
+    let ran = in_dom0(bench, "inside-1", 1, vec![halfway, words(&command)])?;
+    ensure(
+        ran.codes == [SIGKILLED, 0],
+        format!("exit codes {:?}", ran.codes),
+    )?;
+    let inside: Bill = serde_json::from_slice(&ran.wanted)?;
+    let path = bench.folder.path().join("lab.json");
+    let mut lab = bench.pagetoll(&["bill", "unmap", "--on", "lab", "--output"]);
+    ensure(
+        lab.arg(&path).args(ORDER).status()?.success(),
+        "no bill of the lab",
+    )?;
+    let lab: Bill = serde_json::from_slice(&fs::read(&path)?)?;
+    let lab = costs(&lab);
+    for (key, cost) in costs(&inside) {
+        let Some((_, counted)) = lab.iter().find(|(other, _)| *other == key) else {
+            return Err(format!("the lab has no row {key}").into());
+        };
+        let off = (cost / counted - 1.0).abs();
+        ensure(
+            off <= tolerance(&key),
+            format!("{key}: {cost} ns, {counted} instructions"),
+        )?;
+    }
+    Ok(())
+}
+
+/// On two CPUs the races prove what is safe and catch what is not.
+pub(crate) fn raced(bench: &Bench) -> Result<(), Failed> {
+    let commands: Vec<_> = documented().iter().map(|command| words(command)).collect();
+    let expected = vec![0; commands.len()];
+    let ran = in_dom0(bench, "inside-2", 2, commands)?;
+    let all_well = ran.codes == expected;
+    ensure(all_well, format!("exit codes {:?}", ran.codes))?;
+    let bill: Bill = serde_json::from_slice(&ran.wanted)?;
+    let mut raced = [0, 0];
+    for row in &bill.rows {
+        let Method::Mechanism(mechanism) = row.key.method else {
+            continue;
+        };
+        let of_race = |check: &&Check| check.name == "smp-lost-dirty";
+        let Some(check) = row.checks.iter().find(of_race) else {
+            continue;
+        };
+        let is_safe = mechanism.is_smp_safe();
+        let key = &row.key;
+        ensure(is_safe == (check.failed == 0), format!("{key}: {check:?}"))?;
+        raced[usize::from(is_safe)] += 1;
+    }
+    ensure(
+        raced.iter().all(|rows| *rows > 0),
+        format!("{raced:?} races"),
+    )
+}
