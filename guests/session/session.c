@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Runs an order in a PV guest that is not ours: pagetoll links this in, and starts itself again for it. Nothing here
- * mounts, loads a module or ends more than this process.
+ * session ORDER BULK: runs the order in one file, with bulk data to another, in a PV guest that is not ours. pagetoll
+ * carries this program. Nothing here mounts, loads a module or ends more than this process. A step that fails ends it
+ * after an error report.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include "../lib/linux/file.h"
 #include "../steps/steps.h"
 #include "bulk.h"
-#include "session.h"
 
 /* How it ended, the last report says. */
 void end_guest(void)
@@ -47,13 +47,15 @@ static void run_line(const char *line)
 	line_end();
 }
 
-int pagetoll_session(const char *order, const char *bulk)
+int main(int argc, char **argv)
 {
+	if (argc != 3)
+		fail_with("session ORDER BULK", EINVAL);
 	die_with_parent();
-	bulk_open(bulk);
+	bulk_open(argv[2]);
 	report_hello();
 	stay_on_this_cpu();
-	for_each_line(order, run_line);
+	for_each_line(argv[1], run_line);
 	report("{\"kind\":\"done\"}");
 	return 0;
 }

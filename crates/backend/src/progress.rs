@@ -6,6 +6,11 @@
 pub trait Progress: Sync {
     /// A phase of `steps` steps begins. It ends when the returned guard is dropped. Phases may overlap.
     fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_>;
+
+    /// As [`Progress::begin`], of steps that are timed on this host: nothing is drawn while one of them runs.
+    fn begin_timed(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
+        self.begin(phase, steps)
+    }
 }
 
 /// A phase in work.

@@ -106,21 +106,9 @@ pub(crate) enum Command {
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
-    /// Runs the order of a session in this guest
-    #[command(hide = true)]
-    Session(SessionArgs),
     /// Undoes what a run has changed on this host, when standard input ends
     #[command(hide = true)]
     Guard,
-}
-
-/// Arguments of `session`.
-#[derive(Debug, Args)]
-pub(crate) struct SessionArgs {
-    /// The steps, a line each
-    pub(crate) order: PathBuf,
-    /// Where bulk data goes
-    pub(crate) bulk: PathBuf,
 }
 
 /// Which route is billed.

@@ -46,16 +46,10 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Calibrate(args) => calibrate::run(&args, verbosity),
         Command::Validate(args) => validate::run(&args, verbosity),
         Command::Generate(args) => generate::run(&args),
-        Command::Session(args) => Ok(done(pagetoll_live::run_session(&args.order, &args.bulk))),
-        Command::Guard => Ok(done(pagetoll_live::guard(io::stdin().lock()))),
-    }
-}
-
-const fn done(well: bool) -> Outcome {
-    if well {
-        Outcome::Success
-    } else {
-        Outcome::Lacking
+        Command::Guard => Ok(match pagetoll_live::guard(io::stdin().lock()) {
+            true => Outcome::Success,
+            false => Outcome::Lacking,
+        }),
     }
 }
 

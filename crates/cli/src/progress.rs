@@ -26,8 +26,8 @@ pub(crate) fn on_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
 #[derive(Debug, Default)]
 struct Bars(MultiProgress);
 
-impl Progress for Bars {
-    fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
+impl Bars {
+    fn bar(&self, phase: &str, steps: u64) -> ProgressBar {
         // The template is a constant that a test parses.
         let style = ProgressStyle::with_template(TEMPLATE)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -35,8 +35,19 @@ impl Progress for Bars {
         let bar = ProgressBar::new(steps).with_style(style);
         let bar = self.0.add(bar);
         bar.set_prefix(harmless(phase));
+        bar
+    }
+}
+
+impl Progress for Bars {
+    fn begin(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
+        let bar = self.bar(phase, steps);
         bar.enable_steady_tick(TICK);
         Box::new(Bar(bar))
+    }
+
+    fn begin_timed(&self, phase: &str, steps: u64) -> Box<dyn Phase + '_> {
+        Box::new(Bar(self.bar(phase, steps)))
     }
 }
 

@@ -69,7 +69,7 @@ const PV32_PROBE: Program = Program {
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],
     arguments: PV32_KERNEL,
 };
-/// The sources of `pagetoll session`, beside `steps` and `lib`: crates/live links them in.
+/// What crates/live builds, beside `steps` and `lib`.
 #[cfg(test)]
 const SESSION: &str = "session";
 /// The folders of the module; of `lib` it takes headers only.

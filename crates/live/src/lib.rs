@@ -21,5 +21,4 @@ mod vm;
 
 pub use backend::Live;
 pub use error::LiveError;
-pub use routes::pv::run_here as run_session;
 pub use undo::guard;

@@ -86,7 +86,7 @@ impl Bench {
     ) -> Result<(), LiveError> {
         let runs = request.order.runs;
         let steps = u64::from(runs) * self.lines.len() as u64;
-        let mut phase = context.progress.begin(PHASE, steps);
+        let mut phase = context.progress.begin_timed(PHASE, steps);
         for _ in 0..runs {
             self.run_selftests(request, context.stop)?;
             for LineRuns { line, outcome } in &mut self.lines {

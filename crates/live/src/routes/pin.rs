@@ -44,7 +44,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let watch = Watch::begin()?;
     let mechanisms = request.order.of::<Pin>();
     let steps = mechanisms.len() * request.sizes.len();
-    let mut phase = context.progress.begin(PHASE, steps as u64);
+    let mut phase = context.progress.begin_timed(PHASE, steps as u64);
     let mut rows = Vec::new();
     for size in &request.sizes {
         // Whole folios only, at least one.

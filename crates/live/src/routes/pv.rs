@@ -11,5 +11,4 @@ mod surroundings;
 
 pub(crate) use bill::{bill, intentions};
 pub(crate) use request::Request;
-pub use session::run_here;
 pub(crate) use surroundings::{Guest, Surroundings};

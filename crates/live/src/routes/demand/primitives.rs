@@ -148,7 +148,7 @@ pub fn measure(rounds: u32, context: &Context<'_>) -> Result<Measurements, LiveE
         absent: BTreeMap::new(),
     };
     let steps = u64::from(rounds + 1) * GROUPS.len() as u64;
-    let mut phase = context.progress.begin("measuring this host", steps);
+    let mut phase = context.progress.begin_timed("measuring this host", steps);
     for number in 0..=rounds {
         let mut round = Round::new(&content, &cpus, number, context.stop);
         for group in &GROUPS {

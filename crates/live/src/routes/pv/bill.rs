@@ -77,11 +77,10 @@ fn collect(
         ..Findings::default()
     };
     let place = Place {
-        program,
         cache,
         stop: context.stop,
     };
-    let mut phase = context.progress.begin(PHASE, sessions.len() as u64);
+    let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
         findings.add(session.kind, place.run(&session)?);

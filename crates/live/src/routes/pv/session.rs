@@ -1,11 +1,11 @@
-//! A session on this host: a process of this program's own that runs an order, line by line.
+//! A session on this host: a small program of its own that runs an order, line by line.
+//!
+//! A fork copies the page tables of the whole process: one of pagetoll's own would make it dearer than in the lab.
 
-#![allow(unsafe_code, reason = "the steps are the guests', in C")]
-
-use std::ffi::{CString, c_char, c_int};
-use std::fs::{self, File};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
@@ -20,18 +20,14 @@ use pagetoll_images::process::{Run, run_to_end};
 use crate::LiveError;
 use crate::tsc::Moment;
 
-unsafe extern "C" {
-    /// `guests/session/session.h`.
-    fn pagetoll_session(order: *const c_char, bulk: *const c_char) -> c_int;
-}
+/// `guests/session`, as `build.rs` makes it.
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/session"));
 
 /// How long a session may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// What sessions run by, and where.
 pub(crate) struct Place<'a> {
-    /// This program.
-    pub(crate) program: &'a Path,
     pub(crate) cache: &'a Cache,
     pub(crate) stop: &'a Stop,
 }
@@ -48,7 +44,7 @@ impl Place<'_> {
         let lines = step::order(&session.steps);
         fs::write(&order, lines).map_err(Error::io("write", &order))?;
         File::create(&bulk).map_err(Error::io("create", &bulk))?;
-        let run = Run::new(self.program).arg("session").arg(&order).arg(&bulk);
+        let run = Run::new(program(folder)?).arg(&order).arg(&bulk);
         let began = Moment::now();
         let output = run_to_end(&run, LIMIT, self.stop);
         let tick = began.nanoseconds_per_tick(Moment::now());
@@ -56,6 +52,16 @@ impl Place<'_> {
         let ran = Ran::of(&reports).ok_or_else(|| broken("it never said what it runs on"))?;
         Ok(ran.in_units(tick))
     }
+}
+
+/// Puts the program of a session into a folder.
+fn program(folder: &Path) -> Result<PathBuf, LiveError> {
+    let path = folder.join("session");
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o700).open(&path);
+    file.and_then(|mut file| file.write_all(PROGRAM))
+        .map_err(Error::io("write", &path))?;
+    Ok(path)
 }
 
 /// All reports of a session that did what it was to do.
@@ -75,16 +81,4 @@ fn reports(text: &str) -> Result<Vec<Report>, LiveError> {
 
 fn broken(how: &str) -> LiveError {
     LiveError::Session(how.to_owned())
-}
-
-/// The session's own process: runs the order in a file, and writes its reports to standard output. Returns whether
-/// it could.
-#[must_use]
-pub fn run_here(order: &Path, bulk: &Path) -> bool {
-    let [Ok(order), Ok(bulk)] = [order, bulk].map(|path| CString::new(path.as_os_str().as_bytes()))
-    else {
-        return false;
-    };
-    // SAFETY: both are strings that end, and this process does nothing else.
-    unsafe { pagetoll_session(order.as_ptr(), bulk.as_ptr()) == 0 }
 }
