@@ -1,6 +1,5 @@
 //! pagetoll inside a dom0 of the lab: `--on live` on the machine that it is for.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use pagetoll_lab::inside::{self, Command, Ran, Request};
 use pagetoll_lab::vm::cores::Cores;
 
 use crate::bench::{Bench, ensure};
+use crate::bills;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
@@ -22,8 +22,6 @@ const PAGE: &str = include_str!("../../docs/xen-host.md");
 const SIGKILLED: i32 = 128 + 9;
 /// The lab makes a second domain, whose memory it maps.
 const OF_A_DOMAIN: &str = "-foreign";
-/// Both bills have the same order, but for the runs.
-const ORDER: [&str; 4] = ["--pages", "4096", "--batch", "1,32"];
 
 /// This program as a static one, without what only a debugger reads.
 fn static_program() -> Result<PathBuf, Failed> {
@@ -99,10 +97,6 @@ fn in_dom0(bench: &Bench, name: &str, cpus: usize, commands: Vec<Command>) -> Re
     Ok(inside::run(&request, &Cores::new(2), &surroundings)?)
 }
 
-fn order(runs: u32) -> String {
-    format!("{} --runs {runs}", ORDER.join(" "))
-}
-
 /// The figures of the probe's rows and of user space, by key.
 fn costs(bill: &Bill) -> Vec<(String, f64)> {
     let of = |row: &Row| Some((row.key.to_string(), row.cost()?));
@@ -112,22 +106,16 @@ fn costs(bill: &Bill) -> Vec<(String, f64)> {
 
 /// Under `-icount`, where a nanosecond is an instruction, the times of this host are the lab's counts.
 pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
-    let command = format!("{BILL} {} --output /bill.json", order(3));
+    let command = format!("{BILL} --runs 3 --output /bill.json");
     // The next bill is refused where the probe is still loaded.
-    let halfway = killed(&format!("{BILL} {}", order(10)), Duration::from_secs(2));
+    let halfway = killed(BILL, Duration::from_secs(2));
     let ran = in_dom0(bench, "inside-1", 1, vec![halfway, words(&command)])?;
     ensure(
         ran.codes == [SIGKILLED, 0],
         format!("exit codes {:?}", ran.codes),
     )?;
     let inside: Bill = serde_json::from_slice(&ran.wanted)?;
-    let path = bench.folder.path().join("lab.json");
-    let mut lab = bench.pagetoll(&["bill", "unmap", "--on", "lab", "--output"]);
-    ensure(
-        lab.arg(&path).args(ORDER).status()?.success(),
-        "no bill of the lab",
-    )?;
-    let lab: Bill = serde_json::from_slice(&fs::read(&path)?)?;
+    let lab: Bill = serde_json::from_slice(bills::saved(bench)?)?;
     let inside = costs(&inside);
     let unlike: Vec<String> = costs(&lab)
         .iter()
