@@ -9,6 +9,9 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
+/// Bytes that are read at a time.
+const CHUNK: usize = 128 * 1024;
+
 /// The digest of a file's contents, in lower-case hexadecimal.
 ///
 /// # Errors
@@ -21,8 +24,15 @@ pub fn sha256_of_file(path: &Path) -> Result<String, Error> {
 /// The digest of all that can be read, in lower-case hexadecimal.
 pub(crate) fn sha256_of_reader(mut reader: impl io::Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut reader, &mut hasher)?;
-    Ok(hexadecimal(&hasher.finalize()))
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match reader.read(&mut chunk) {
+            Ok(0) => return Ok(hexadecimal(&hasher.finalize())),
+            Ok(length) => hasher.update(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The digest of some bytes, in lower-case hexadecimal.

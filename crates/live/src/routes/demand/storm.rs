@@ -15,7 +15,7 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{Access, MemoryKind, Placement, Ring, Sequence};
 use pagetoll_test_support::skip;
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend};
 
 use super::request::Request;

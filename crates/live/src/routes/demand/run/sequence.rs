@@ -2,7 +2,7 @@
 
 use pagetoll_bill::spec::{Access, Sequence};
 use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::routes::demand::request::Request;
 
