@@ -27,47 +27,33 @@
 
 static struct domain other;
 
-struct mappings {
+/* What map-foreign leaves for munmap-foreign; none where batch is 0. */
+static struct {
 	void **addresses;
 	uint32_t batch;
 	uint32_t pages;
-};
+} mapped;
 
-static uint32_t pages_at(struct mappings mappings, uint32_t first)
+static uint32_t pages_at(uint32_t first)
 {
-	uint32_t left = mappings.pages - first;
+	uint32_t left = mapped.pages - first;
 
-	return left < mappings.batch ? left : mappings.batch;
+	return left < mapped.batch ? left : mapped.batch;
 }
 
-static void map_all(struct mappings mappings)
+static void map_all(void)
 {
-	for (uint32_t first = 0; first < mappings.pages; first += mappings.batch)
-		mappings.addresses[first / mappings.batch] =
-			privcmd_map(other.id, other.frames + first, pages_at(mappings, first), PROT_READ);
+	for (uint32_t first = 0; first < mapped.pages; first += mapped.batch)
+		mapped.addresses[first / mapped.batch] =
+			privcmd_map(other.id, other.frames + first, pages_at(first), PROT_READ);
 }
 
-static void unmap_all(struct mappings mappings)
+static void unmap_all(void)
 {
-	for (uint32_t first = 0; first < mappings.pages; first += mappings.batch)
-		if (munmap(mappings.addresses[first / mappings.batch], pages_at(mappings, first) * PAGE) < 0)
+	for (uint32_t first = 0; first < mapped.pages; first += mapped.batch)
+		if (munmap(mapped.addresses[first / mapped.batch], pages_at(first) * PAGE) < 0)
 			fail("munmap");
 }
-
-static void nothing(struct mappings mappings)
-{
-	(void)mappings;
-}
-
-static const struct operation {
-	const char *name;
-	void (*prepare)(struct mappings mappings);
-	void (*timed)(struct mappings mappings);
-	void (*finish)(struct mappings mappings);
-} operations[] = {
-	{ "map-foreign", nothing, map_all, unmap_all },
-	{ "munmap-foreign", map_all, unmap_all, nothing },
-};
 
 /* Writes the word of each page, or returns how many pages hold another. */
 static uint32_t each_word_of(uint32_t first, uint32_t pages, bool write)
@@ -92,6 +78,55 @@ static uint32_t each_word(uint32_t pages, bool write)
 	return each_word_of(0, pages, write);
 }
 
+static void make_list(uint32_t batch, uint32_t pages)
+{
+	if (mapped.batch)
+		fail_with("map-foreign: munmap-foreign has not followed the last", EINVAL);
+	mapped.batch = batch;
+	mapped.pages = pages;
+	mapped.addresses = calloc(pages / batch + 1, sizeof(*mapped.addresses));
+	if (!mapped.addresses)
+		fail("allocate a list of mappings");
+}
+
+static void require_list(uint32_t batch, uint32_t pages)
+{
+	if (mapped.batch != batch || mapped.pages != pages)
+		fail_with("munmap-foreign: map-foreign has mapped another batch", EINVAL);
+}
+
+/* Through the mappings themselves. */
+static uint32_t count_wrong(void)
+{
+	uint32_t wrong = 0;
+
+	for (uint32_t page = 0; page < mapped.pages; page++) {
+		const char *address = mapped.addresses[page / mapped.batch];
+		const uint64_t *word = (const uint64_t *)(address + page % mapped.batch * PAGE);
+
+		wrong += *word != FIRST_WORD + page;
+	}
+	return wrong;
+}
+
+static uint32_t forget_list(void)
+{
+	free(mapped.addresses);
+	mapped.batch = 0;
+	return each_word(mapped.pages, false);
+}
+
+static const struct operation {
+	const char *name;
+	void (*prepare)(uint32_t batch, uint32_t pages);
+	void (*timed)(void);
+	/* Returns how many pages hold another word. */
+	uint32_t (*finish)(void);
+} operations[] = {
+	{ "map-foreign", make_list, map_all, count_wrong },
+	{ "munmap-foreign", require_list, unmap_all, forget_list },
+};
+
 /* The other domain, with memory; false where this Xen makes none, which is reported. */
 static bool prepare_domain(uint32_t pages)
 {
@@ -115,26 +150,20 @@ static bool prepare_domain(uint32_t pages)
 void step_foreign(const char *name, uint32_t batch, uint32_t pages, uint32_t mark)
 {
 	const struct operation *operation = find_named(operations, name);
-	struct mappings mappings = { .batch = batch, .pages = pages };
 	uint64_t start, taken;
 
 	if (!prepare_domain(pages))
 		return;
-	mappings.addresses = calloc(pages / batch + 1, sizeof(*mappings.addresses));
-	if (!mappings.addresses)
-		fail("allocate a list of mappings");
-	operation->prepare(mappings);
+	operation->prepare(batch, pages);
 	await_tick();
 	mark_begin(mark);
 	start = ticks();
-	operation->timed(mappings);
+	operation->timed();
 	taken = ticks() - start;
 	mark_end(mark);
-	operation->finish(mappings);
-	free(mappings.addresses);
 	report("{\"kind\":\"foreign\",\"operation\":\"%s\",\"batch\":%u,\"pages\":%u,\"mark\":%d,\"instructions\":%llu,"
 	       "\"wrong\":%u}",
-	       name, batch, pages, (int)mark, (unsigned long long)taken, each_word(pages, false));
+	       name, batch, pages, (int)mark, (unsigned long long)taken, operation->finish());
 }
 
 static bool vanishes(const struct domain *domain)

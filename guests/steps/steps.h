@@ -26,7 +26,10 @@ void step_repeat(const char *operation, const char *mechanism, uint32_t count, u
 /* user OPERATION: what user space pays per page, without the probe. */
 void step_user(const char *operation, uint32_t pages, uint32_t mark);
 
-/* foreign OPERATION BATCH: what a privileged domain pays per page of another domain's memory. */
+/*
+ * foreign OPERATION BATCH: what a privileged domain pays per page of another domain's memory. munmap-foreign unmaps what
+ * map-foreign has mapped before.
+ */
 void step_foreign(const char *operation, uint32_t batch, uint32_t pages, uint32_t mark);
 
 /* foreign-release: ends the other domain, and reports whether Xen has freed it. */
