@@ -9,8 +9,8 @@
  *   catch NAME PAGES
  *   kernel-log
  *   run PROGRAM FILE                       a program with one argument, which reports its own results
- *   try MS PROGRAM ARGUMENT..              a program of somebody else's, killed after a time if that is not 0; its exit
- *                                          code is reported when all that it started has ended, too
+ *   try MS PROGRAM ARGUMENT..              any other program, killed after MS unless that is 0; its exit code is
+ *                                          reported once all of its descendants have ended
  *   publish FILE                           its bytes, after those of the files before it
  *
  * All that measures is in ../steps.

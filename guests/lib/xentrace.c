@@ -131,7 +131,7 @@ static void require_idle(void)
 		return;
 	xen->pause();
 	if (recorded() != before)
-		fail_with("trace: somebody traces this Xen already", EBUSY);
+		fail_with("trace: Xen's trace buffers are in use", EBUSY);
 }
 
 void xentrace_begin(const struct xentrace_access *access, uint32_t pages)
@@ -141,7 +141,7 @@ void xentrace_begin(const struct xentrace_access *access, uint32_t pages)
 	xen = access;
 	find_interface_version();
 	mask_before = call.tbuf.evt_mask;
-	/* Once there, buffers keep their size. That they were not there shows that nobody traces; making them starts it. */
+	/* Buffers cannot be resized. Without any, no trace is running; allocating them starts one. */
 	fresh = !call.tbuf.size;
 	if (fresh) {
 		call.tbuf.size = pages;

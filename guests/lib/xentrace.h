@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Captures the trace buffers of Xen's CPUs in the file format of Xen's own xentrace, which is bound to the sysctl version of its release: this one asks the running Xen for its version, and so
- * works under any.
+ * Captures the trace buffers of Xen's CPUs in the file format of xentrace. Xen's own tool needs the sysctl version of its
+ * release; this asks the running Xen for its version, and works with any.
  *
  * Structures and rules: Xen's public/sysctl.h (tbuf_op, physinfo) and public/trace.h (t_info, t_buf).
  */
@@ -51,8 +51,8 @@ struct xentrace_access {
 };
 
 /*
- * Starts tracing the PV event class into buffers of so many pages, or of as many as they have. Ends the guest where
- * somebody traces already.
+ * Starts tracing the PV event class into buffers of that many pages, or of their present size. Ends the guest where a
+ * trace is running.
  */
 void xentrace_begin(const struct xentrace_access *access, uint32_t pages);
 

@@ -22,7 +22,7 @@ void end_guest(void)
 	_exit(0);
 }
 
-/* A step may take minutes in the kernel: nobody waits for it any more. */
+/* A step may run for minutes; it must not outlive the run that it belongs to. */
 static void die_with_parent(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -9,6 +9,7 @@ use pagetoll_backend::{Quiet, Stop};
 use pagetoll_bill::{Bill, Check, Method, Row, System};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
+use pagetoll_lab::Guest;
 use pagetoll_lab::inside::{self, Command, Ran, Request};
 use pagetoll_lab::vm::cores::Cores;
 
@@ -82,17 +83,20 @@ fn in_dom0(bench: &Bench, name: &str, cpus: usize, commands: Vec<Command>) -> Re
         stop: &stop,
         progress: &Quiet,
     };
-    let request = Request {
+    let guest = Guest {
         name: name.to_owned(),
         kernel: "debian".parse()?,
         xen: "debian".parse()?,
         cpus,
+        keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
+        timeout: Duration::from_secs(600),
+    };
+    let request = Request {
+        guest,
         memory_mib: 384,
         program: static_program()?,
         commands,
         wanted: Some("/bill.json".to_owned()),
-        keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
-        timeout: Duration::from_secs(600),
     };
     Ok(inside::run(&request, &Cores::new(2), &surroundings)?)
 }

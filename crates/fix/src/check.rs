@@ -12,10 +12,10 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
-use pagetoll_lab::LabError;
 use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
+use pagetoll_lab::{Guest, LabError};
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
@@ -370,15 +370,16 @@ impl Bench<'_> {
             purpose: *purpose,
         };
         let races = planned.iter().any(|(check, _)| check.races);
-        let request = Request {
+        let guest = Guest {
             name,
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,
-            steps: planned.iter().map(step).collect(),
             keep_logs: self.order.keep_logs.clone(),
             timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
         };
+        let steps = planned.iter().map(step).collect();
+        let request = Request { guest, steps };
         let run = match self.fix.bench {
             catalogue::Bench::XenDom0 => checks::run,
             catalogue::Bench::KvmHost => demand::check,

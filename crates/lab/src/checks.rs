@@ -2,12 +2,10 @@
 //!
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
+use crate::guest::Guest;
 use crate::initramfs::Initramfs;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
@@ -15,8 +13,6 @@ use pagetoll_guest::report::Report;
 use pagetoll_guest::step;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_images::xen::XenSource;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
@@ -51,23 +47,13 @@ impl Step {
     }
 }
 
-/// The checks, and the system that they run on.
+/// The checks, and the guest that they run in.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The name of the boot, for progress and logs.
-    pub name: String,
-    /// The kernel of dom0.
-    pub kernel: KernelSource,
-    /// The hypervisor.
-    pub xen: XenSource,
-    /// The CPUs of the guest: on one, the run repeats to the bit; more run in parallel.
-    pub cpus: usize,
+    /// The guest.
+    pub guest: Guest,
     /// The checks, in order.
     pub steps: Vec<Step>,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    pub keep_logs: Option<PathBuf>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
 }
 
 /// What a check found.
@@ -107,15 +93,10 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
     let dom0 = Dom0 {
-        name: &request.name,
-        kernel: &request.kernel,
-        xen: &request.xen,
-        cpus: request.cpus,
+        guest: &request.guest,
         pages_mib: PAGES_MIB,
         purpose: "the checks",
         reports: request.steps.len() + 2,
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
     };
     let furnish = |materials: &_| initramfs(request, materials);
     understand(request, &dom0.run(furnish, cores, surroundings)?)
@@ -159,7 +140,7 @@ pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, La
     let asked = request.steps.iter().map(|step| &step.name);
     if asked.ne(ran.findings.iter().map(|finding| &finding.name)) {
         return Err(LabError::Malformed {
-            boot: request.name.clone(),
+            boot: request.guest.name.clone(),
             problem: "it did not answer the checks that were asked for".to_owned(),
         });
     }

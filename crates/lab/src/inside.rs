@@ -1,20 +1,18 @@
 //! Commands in a dom0 of the lab: what bills the machine that it runs on is tried there.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
 use pagetoll_guest::report::Report;
 pub use pagetoll_guest::step::Command;
 use pagetoll_guest::step::{self, Step};
-use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::kernel::dom0::Part;
-use pagetoll_images::xen::XenSource;
 use pagetoll_images::{Error, Surroundings};
 
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
+use crate::guest::Guest;
 use crate::initramfs::Initramfs;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
@@ -22,14 +20,8 @@ use crate::vm::cores::Cores;
 /// What is run in the guest, and in which.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The name of the boot, for logs.
-    pub name: String,
-    /// The kernel of dom0.
-    pub kernel: KernelSource,
-    /// The hypervisor.
-    pub xen: XenSource,
-    /// One counts: a nanosecond is an instruction. More run in parallel.
-    pub cpus: usize,
+    /// The guest. With one CPU, a nanosecond is an instruction.
+    pub guest: Guest,
     /// The guest's memory for what the commands do, in MiB.
     pub memory_mib: u64,
     /// A static program, which the guest has as `/pagetoll`.
@@ -38,10 +30,6 @@ pub struct Request {
     pub commands: Vec<Command>,
     /// A file of the guest's that is wanted afterwards.
     pub wanted: Option<String>,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    pub keep_logs: Option<PathBuf>,
-    /// The boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
 }
 
 /// What came of it.
@@ -63,15 +51,10 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
     let dom0 = Dom0 {
-        name: &request.name,
-        kernel: &request.kernel,
-        xen: &request.xen,
-        cpus: request.cpus,
+        guest: &request.guest,
         pages_mib: request.memory_mib,
         purpose: "the commands",
         reports: request.commands.len(),
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
     };
     let furnish = |materials: &_| initramfs(request, materials);
     understand(&dom0.run(furnish, cores, surroundings)?)

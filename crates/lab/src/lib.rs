@@ -10,6 +10,7 @@ mod clock;
 pub mod conformance;
 mod dom0;
 pub mod error;
+mod guest;
 mod hypervisor;
 mod initramfs;
 pub mod inside;
@@ -21,4 +22,5 @@ pub mod vm;
 
 pub use backend::Lab;
 pub use error::LabError;
+pub use guest::Guest;
 pub use kernels::Builder;

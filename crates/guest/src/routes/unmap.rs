@@ -23,7 +23,7 @@ pub(crate) const BILLING: Billing = Billing {
 fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     let mut all = session::counting(order, abilities, &plan::steps(order));
     if abilities.probe {
-        all.push(session::race(order, plan::race(order)));
+        all.push(session::race(plan::race(order)));
     }
     if order.needs_pv32() {
         all.extend(session::pv32(order, &plan::pv32(order)));

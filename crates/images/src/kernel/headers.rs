@@ -16,8 +16,8 @@ use crate::apt::Archive;
 use crate::apt::index::Listed;
 use crate::cache::{Cache, Entry};
 use crate::error::Error;
+use crate::make;
 use crate::process::Run;
-use crate::tools::Tool;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
 
@@ -42,10 +42,7 @@ impl Headers {
     pub fn module_build(&self, folder: &Path) -> Result<Run, Error> {
         let mut module = OsString::from("M=");
         module.push(folder);
-        // Options of a make that pagetoll was called from are not for this one.
-        let make = Run::new(Tool::Make.program())
-            .env("MAKEFLAGS", "")
-            .env("MAKELEVEL", "0")
+        let make = make::command(1)
             .temporary(folder)
             .arg("-C")
             .arg(self.build_dir.whole()?);
@@ -147,7 +144,7 @@ mod tests {
         };
         assert_eq!(
             headers.module_build(Path::new("/m")).unwrap().to_string(),
-            "make -C /h CC=gcc M=/m modules"
+            "make -j1 -C /h CC=gcc M=/m modules"
         );
     }
 }

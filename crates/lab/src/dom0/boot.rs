@@ -1,35 +1,25 @@
 //! A boot of a dom0 for other things than bills: a system, and what its init is to do.
 
-use std::path::Path;
-use std::time::Duration;
-
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_images::xen::XenSource;
 use pagetoll_images::{Error, Surroundings, host};
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
+use crate::guest::Guest;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Firmware, Machine, Mode};
 
-/// What is booted, and within which limits.
+/// What is booted, and for what.
 pub(crate) struct Dom0<'a> {
-    /// For progress and logs.
-    pub(crate) name: &'a str,
-    pub(crate) kernel: &'a KernelSource,
-    pub(crate) xen: &'a XenSource,
-    pub(crate) cpus: usize,
+    pub(crate) guest: &'a Guest,
     /// Memory for what it does.
     pub(crate) pages_mib: u64,
     /// What that is, for an error of too little memory.
     pub(crate) purpose: &'a str,
     /// Reports that it makes.
     pub(crate) reports: usize,
-    pub(crate) timeout: Duration,
-    pub(crate) keep_logs: Option<&'a Path>,
 }
 
 impl Dom0<'_> {
@@ -43,14 +33,15 @@ impl Dom0<'_> {
         cores: &Cores,
         surroundings: &Surroundings<'_>,
     ) -> Result<Harvest, LabError> {
+        let guest = self.guest;
         let sources = Sources {
-            kernel: self.kernel,
-            xen: self.xen,
+            kernel: &guest.kernel,
+            xen: &guest.xen,
             freshness: Freshness::Cached,
         };
         sources.check_tools()?;
         let machine = Machine {
-            mode: Mode::of(self.cpus),
+            mode: Mode::of(guest.cpus),
             firmware: Firmware::Xen,
             pages_mib: self.pages_mib,
             xen: XenOptions::Default,
@@ -60,16 +51,16 @@ impl Dom0<'_> {
         let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
         host::require_memory(machine.memory_mib(), self.purpose)?;
         let reports = u64::try_from(self.reports).unwrap_or(u64::MAX);
-        let mut phase = surroundings.progress.begin(self.name, reports);
+        let mut phase = surroundings.progress.begin(&guest.name, reports);
         let boot = Boot {
-            name: self.name,
+            name: &guest.name,
             machine,
             xen: Some(&materials.xen.elf),
             counter: None,
             linux: &materials.vmlinux,
             initramfs: &initramfs,
-            timeout: self.timeout,
-            keep_logs: self.keep_logs,
+            timeout: guest.timeout,
+            keep_logs: guest.keep_logs.as_deref(),
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
     }

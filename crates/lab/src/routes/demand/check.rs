@@ -27,31 +27,32 @@ pub fn check(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
-    check_tools(std::slice::from_ref(&request.kernel))?;
-    let materials = Materials::obtain(&request.kernel, Freshness::Cached, *surroundings)?;
+    let guest = &request.guest;
+    check_tools(std::slice::from_ref(&guest.kernel))?;
+    let materials = Materials::obtain(&guest.kernel, Freshness::Cached, *surroundings)?;
     let steps = request.steps.iter().map(|step| DemandStep::Check {
         name: step.name.clone(),
         pages: step.pages,
     });
     let steps: Vec<_> = steps.collect();
     let boot = NativeBoot {
-        name: &request.name,
+        name: &guest.name,
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: Machine {
-            mode: Mode::of(request.cpus),
+            mode: Mode::of(guest.cpus),
             ..machine(largest(request))
         },
         probe_order: step::order(&steps),
         last: &[Step::KernelLog],
         file: None,
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
+        timeout: guest.timeout,
+        keep_logs: guest.keep_logs.as_deref(),
     };
     let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(boot.machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let mut phase = surroundings.progress.begin(&request.name, steps + 3);
+    let mut phase = surroundings.progress.begin(&guest.name, steps + 3);
     let harvest = boot.run(*surroundings, phase.as_mut())?;
     understand(request, &harvest)
 }

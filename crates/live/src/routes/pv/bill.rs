@@ -11,7 +11,7 @@ use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::step::Step;
 use pagetoll_images::cache::Cache;
 
-use super::session::Place;
+use super::session::Program;
 use super::{Guest, Request, Surroundings, module};
 use crate::LiveError;
 use crate::host::{self, Watch};
@@ -32,8 +32,8 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     host::require_memory(2 * 4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
     let cache = Cache::open(context.stop)?;
-    let program = std::env::current_exe().map_err(LiveError::system("look for this program"))?;
-    let findings = collect(request, context, &cache, &program)?;
+    let pagetoll = std::env::current_exe().map_err(LiveError::system("look for this program"))?;
+    let findings = collect(request, context, &cache, &pagetoll)?;
     let load = watch.end()?;
     let mut stack = host::stack();
     stack.insert("xen".to_owned(), surroundings.xen_version());
@@ -64,11 +64,11 @@ fn collect(
     request: &Request,
     context: &Context<'_>,
     cache: &Cache,
-    program: &Path,
+    pagetoll: &Path,
 ) -> Result<Findings, LiveError> {
     let probe = module::obtain(request.probe.as_deref(), cache, context.stop)?;
     let sessions = sessions(request, probe.is_ok());
-    let mut guardian = Guardian::start(program, GUARD)?;
+    let mut guardian = Guardian::start(pagetoll, GUARD)?;
     if let Ok(file) = &probe {
         module::load(file, &mut guardian)?;
     }
@@ -76,14 +76,11 @@ fn collect(
         no_probe: probe.err(),
         ..Findings::default()
     };
-    let place = Place {
-        cache,
-        stop: context.stop,
-    };
+    let program = Program::install(cache, context.stop)?;
     let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
-        findings.add(session.kind, place.run(&session)?);
+        findings.add(session.kind, program.run(&session)?);
     }
     guardian.finish()?;
     Ok(findings)

@@ -1,11 +1,12 @@
-//! A session on this host: a small program of its own that runs an order, line by line.
+//! A session on this host: a small static program that runs an order, line by line.
 //!
-//! A fork copies the page tables of the whole process: one of pagetoll's own would make it dearer than in the lab.
+//! It is a program of its own because fork copies the page tables of the whole process: pagetoll's larger address space
+//! would add to the cost.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
@@ -14,7 +15,7 @@ use pagetoll_guest::pv::session::Session;
 use pagetoll_guest::report::{Report, object_in};
 use pagetoll_guest::step;
 use pagetoll_images::Error;
-use pagetoll_images::cache::Cache;
+use pagetoll_images::cache::{Cache, Scratch};
 use pagetoll_images::process::{Run, run_to_end};
 
 use crate::LiveError;
@@ -26,25 +27,39 @@ const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/session"));
 /// How long a session may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// What sessions run by, and where.
-pub(crate) struct Place<'a> {
-    pub(crate) cache: &'a Cache,
-    pub(crate) stop: &'a Stop,
+/// The program, written once for all sessions of a bill.
+pub(crate) struct Program<'a> {
+    scratch: Scratch,
+    stop: &'a Stop,
 }
 
-impl Place<'_> {
+impl<'a> Program<'a> {
+    /// Writes it into the cache, where it stays as long as this.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub(crate) fn install(cache: &Cache, stop: &'a Stop) -> Result<Self, LiveError> {
+        let scratch = cache.scratch();
+        scratch.create_dir()?;
+        let program = Self { scratch, stop };
+        let path = program.path();
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o700).open(&path);
+        file.and_then(|mut file| file.write_all(PROGRAM))
+            .map_err(Error::io("write", &path))?;
+        Ok(program)
+    }
+
     /// Runs a session, and gives its costs in nanoseconds.
     ///
     /// # Errors
     /// A step that fails, by its own words; a stop.
     pub(crate) fn run(&self, session: &Session) -> Result<Ran, LiveError> {
-        let scratch = self.cache.scratch();
-        let folder = scratch.create_dir()?;
-        let [order, bulk] = ["order", "bulk"].map(|name| folder.join(name));
+        let [order, bulk] = ["order", "bulk"].map(|name| self.scratch.path().join(name));
         let lines = step::order(&session.steps);
         fs::write(&order, lines).map_err(Error::io("write", &order))?;
         File::create(&bulk).map_err(Error::io("create", &bulk))?;
-        let run = Run::new(program(folder)?).arg(&order).arg(&bulk);
+        let run = Run::new(self.path()).arg(&order).arg(&bulk);
         let began = Moment::now();
         let output = run_to_end(&run, LIMIT, self.stop);
         let tick = began.nanoseconds_per_tick(Moment::now());
@@ -52,16 +67,10 @@ impl Place<'_> {
         let ran = Ran::of(&reports).ok_or_else(|| broken("it never said what it runs on"))?;
         Ok(ran.in_units(tick))
     }
-}
 
-/// Puts the program of a session into a folder.
-fn program(folder: &Path) -> Result<PathBuf, LiveError> {
-    let path = folder.join("session");
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o700).open(&path);
-    file.and_then(|mut file| file.write_all(PROGRAM))
-        .map_err(Error::io("write", &path))?;
-    Ok(path)
+    fn path(&self) -> PathBuf {
+        self.scratch.path().join("session")
+    }
 }
 
 /// All reports of a session that did what it was to do.
