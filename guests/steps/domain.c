@@ -12,16 +12,29 @@
 #define HYPERVISOR_MEMORY_OP 12
 #define HYPERVISOR_DOMCTL 36
 
+#define XENMEM_MAXIMUM_RAM_PAGE 2
 #define XENMEM_POPULATE_PHYSMAP 6
+#define XENMEM_MAXIMUM_GPFN 14
 
 #define DOMCTL_CREATEDOMAIN 1
 #define DOMCTL_DESTROYDOMAIN 2
 #define DOMCTL_GETDOMAININFO 5
 #define DOMCTL_MAX_MEM 11
+#define DOMCTL_GETPAGEFRAMEINFO3 61
 
-/* XEN_DOMCTL_INTERFACE_VERSION of 4.17, and of 4.20. What is set here has not moved in between. */
-#define OLDEST_DOMCTL 0x15
-#define NEWEST_DOMCTL 0x17
+/* XEN_DOMCTL_INTERFACE_VERSION of 4.6, and far beyond 4.21. What is read here has not moved since. */
+#define FIRST_DOMCTL 0x0b
+#define LAST_DOMCTL 0x3f
+/* That of 4.17, and of 4.20: what createdomain takes is the same in these. */
+#define OLDEST_CREATEDOMAIN 0x15
+#define NEWEST_CREATEDOMAIN 0x17
+
+#define DOMINF_DYING 1
+#define DOMINF_HVM_GUEST 2
+/* Types of frames from here on are of none that could be mapped: broken, allocate-only, not of this domain. */
+#define PFINFO_BROKEN (0xdull << 28)
+/* Frames that getpageframeinfo3 takes at once. */
+#define MOST_FRAMES 1024
 
 #define GRANT_VERSION_1 1
 #define EVENT_CHANNELS 1023
@@ -39,6 +52,20 @@ struct createdomain {
 	uint32_t grant_opts;
 };
 
+/* Its beginning. */
+struct domaininfo {
+	uint16_t domain;
+	uint16_t pad;
+	uint32_t flags;
+	uint64_t pages;
+};
+
+struct pageframeinfo {
+	uint64_t count;
+	/* Frame numbers go in, types come out. */
+	uint64_t *frames;
+};
+
 struct domctl {
 	uint32_t cmd;
 	uint32_t interface_version;
@@ -46,6 +73,8 @@ struct domctl {
 	uint16_t pad[3];
 	union {
 		struct createdomain create;
+		struct domaininfo info;
+		struct pageframeinfo types;
 		uint64_t max_memkb;
 		/* Xen copies all of it, whatever the command. */
 		uint8_t all[512];
@@ -60,8 +89,6 @@ struct memory_reservation {
 	uint16_t domain;
 };
 
-static uint32_t interface_version = OLDEST_DOMCTL;
-
 /* Memory of hypercalls must stay where it is. */
 static void lock(const void *memory, size_t size)
 {
@@ -69,28 +96,46 @@ static void lock(const void *memory, size_t size)
 		fail("lock a hypercall's memory");
 }
 
-static long domctl(struct domctl *call)
+static long versioned(struct domctl *call, uint32_t version)
 {
 	lock(call, sizeof(*call));
-	call->interface_version = interface_version;
+	call->interface_version = version;
 	return privcmd_hypercall(HYPERVISOR_DOMCTL, (uint64_t)call, 0);
+}
+
+/* Xen answers EACCES to a version that is not its own. */
+static uint32_t interface_version(void)
+{
+	static uint32_t found;
+	static struct domctl call;
+
+	for (uint32_t version = FIRST_DOMCTL; version <= LAST_DOMCTL && !found; version++) {
+		call = (struct domctl){ .cmd = DOMCTL_GETDOMAININFO };
+		if (versioned(&call, version) != -EACCES)
+			found = version;
+	}
+	return found;
+}
+
+static long domctl(struct domctl *call)
+{
+	return versioned(call, interface_version());
 }
 
 long domain_make(struct domain *domain)
 {
 	static struct domctl call;
-	long error;
+	long error = -EACCES;
 
-	do {
-		call = (struct domctl){ .cmd = DOMCTL_CREATEDOMAIN, .create = {
-			.max_vcpus = 1,
-			.max_evtchn_port = EVENT_CHANNELS,
-			.max_grant_frames = -1,
-			.max_maptrack_frames = -1,
-			.grant_opts = GRANT_VERSION_1,
-		} };
+	call = (struct domctl){ .cmd = DOMCTL_CREATEDOMAIN, .create = {
+		.max_vcpus = 1,
+		.max_evtchn_port = EVENT_CHANNELS,
+		.max_grant_frames = -1,
+		.max_maptrack_frames = -1,
+		.grant_opts = GRANT_VERSION_1,
+	} };
+	if (interface_version() >= OLDEST_CREATEDOMAIN && interface_version() <= NEWEST_CREATEDOMAIN)
 		error = domctl(&call);
-	} while (error == -EACCES && interface_version++ < NEWEST_DOMCTL);
 	*domain = (struct domain){ .id = call.domain };
 	return error;
 }
@@ -132,11 +177,73 @@ void domain_destroy(struct domain *domain)
 	domain->pages = 0;
 }
 
-bool domain_exists(const struct domain *domain)
+/* False where there is no such domain. */
+static bool domain_info(uint16_t id, struct domaininfo *info)
 {
 	static struct domctl call;
+	long error;
 
 	/* It finds this domain, or the one after it. */
-	call = (struct domctl){ .cmd = DOMCTL_GETDOMAININFO, .domain = domain->id };
-	return !domctl(&call) && call.domain == domain->id;
+	call = (struct domctl){ .cmd = DOMCTL_GETDOMAININFO, .domain = id };
+	error = domctl(&call);
+	*info = call.info;
+	return !error && call.domain == id;
+}
+
+bool domain_exists(const struct domain *domain)
+{
+	struct domaininfo info;
+
+	return domain_info(domain->id, &info);
+}
+
+/* The number after that of the last frame that the domain may have. */
+static uint64_t end_of_frames(uint16_t id, bool translated)
+{
+	static uint16_t domain;
+	long last;
+
+	domain = id;
+	lock(&domain, sizeof(domain));
+	last = translated ? privcmd_hypercall(HYPERVISOR_MEMORY_OP, XENMEM_MAXIMUM_GPFN, (uint64_t)&domain) :
+			    privcmd_hypercall(HYPERVISOR_MEMORY_OP, XENMEM_MAXIMUM_RAM_PAGE, 0);
+	if (last < 0)
+		fail_with("find the last frame of Xen", -last);
+	return last + 1;
+}
+
+/* Adds those of the frames that are memory of the domain. */
+static void find_among(struct domain *domain, uint64_t first, uint64_t count, uint32_t most)
+{
+	static struct domctl call;
+	static uint64_t types[MOST_FRAMES];
+	long error;
+
+	for (uint64_t i = 0; i < count; i++)
+		types[i] = first + i;
+	lock(types, sizeof(types));
+	call = (struct domctl){ .cmd = DOMCTL_GETPAGEFRAMEINFO3, .domain = domain->id, .types = { count, types } };
+	error = domctl(&call);
+	if (error)
+		fail_with("ask for the types of another domain's frames", -error);
+	for (uint64_t i = 0; i < count && domain->pages < most; i++)
+		if ((types[i] & (0xfull << 28)) < PFINFO_BROKEN)
+			domain->frames[domain->pages++] = first + i;
+}
+
+void domain_find(struct domain *domain, uint16_t id, uint32_t most)
+{
+	struct domaininfo info;
+	uint64_t end;
+
+	if (!domain_info(id, &info) || info.flags & DOMINF_DYING)
+		fail_with("there is no such domain", ESRCH);
+	*domain = (struct domain){ .id = id, .frames = calloc(most, sizeof(*domain->frames)) };
+	if (!domain->frames)
+		fail("allocate a list of frames");
+	end = end_of_frames(id, info.flags & DOMINF_HVM_GUEST);
+	for (uint64_t first = 0; first < end && domain->pages < most; first += MOST_FRAMES)
+		find_among(domain, first, end - first < MOST_FRAMES ? end - first : MOST_FRAMES, most);
+	if (!domain->pages)
+		fail_with("that domain has no memory", ENOMEM);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Another domain, made by hypercalls, which has memory and never runs. */
+/* Another domain: made by hypercalls, with memory and never run; or one that exists. */
 #ifndef PAGETOLL_DOMAIN_H
 #define PAGETOLL_DOMAIN_H
 
@@ -9,7 +9,7 @@
 struct domain {
 	uint16_t id;
 	uint32_t pages;
-	/* Machine frame numbers. */
+	/* As privcmd_map takes them: machine frame numbers of a PV domain, guest frame numbers of another. */
 	uint64_t *frames;
 };
 
@@ -21,6 +21,9 @@ void domain_populate(struct domain *domain, uint32_t pages);
 
 /* Ends it. Xen keeps what is left of it for as long as one of its pages is mapped anywhere. */
 void domain_destroy(struct domain *domain);
+
+/* Finds pages of an existing domain, as many as it has and `most` at most; ends the guest where there is no such domain. */
+void domain_find(struct domain *domain, uint16_t id, uint32_t most);
 
 /* Whether Xen still has it. */
 bool domain_exists(const struct domain *domain);

@@ -82,6 +82,10 @@ bool run_measuring_step(const char *line)
 		step_race(word, x, n, y);
 	else if (sscanf(line, "user %63s", word) == 1)
 		step_user(word, state.pages, mark());
+	else if (sscanf(line, "domain %u", &x) == 1)
+		step_domain(x, state.pages);
+	else if (!strcmp(line, "foreign-prepare"))
+		step_foreign_prepare(state.pages);
 	else if (!strcmp(line, "foreign-release"))
 		step_foreign_release();
 	else if (sscanf(line, "foreign %63s %u", word, &x) == 2)

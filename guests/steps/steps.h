@@ -32,6 +32,15 @@ void step_user(const char *operation, uint32_t pages, uint32_t mark);
  */
 void step_foreign(const char *operation, uint32_t batch, uint32_t pages, uint32_t mark);
 
+/*
+ * domain ID: the other domain is this one, which exists: its memory is neither written nor checked, and of
+ * `pages` as many are mapped as it has.
+ */
+void step_domain(uint32_t id, uint32_t pages);
+
+/* foreign-prepare: makes the other domain, which is made at its first use else. */
+void step_foreign_prepare(uint32_t pages);
+
 /* foreign-release: ends the other domain, and reports whether Xen has freed it. */
 void step_foreign_release(void);
 

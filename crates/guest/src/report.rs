@@ -226,7 +226,9 @@ pub struct Foreign {
     pub pages: u64,
     pub mark: i64,
     pub instructions: u64,
-    /// Pages that then held something else than was written there before.
+    /// Pages that were read to see whether they hold what was written there before.
+    pub checked: u64,
+    /// Those that held something else.
     pub wrong: u64,
 }
 

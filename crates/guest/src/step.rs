@@ -59,6 +59,10 @@ pub enum Step {
     User(Operation),
     /// Maps or unmaps another domain's pages.
     Foreign { operation: Operation, batch: u32 },
+    /// Takes an existing domain for the other one.
+    Domain(u16),
+    /// Makes the other domain, which is made at its first use else.
+    ForeignPrepare,
     /// Ends the other domain, and reports whether anything of it is left.
     ForeignRelease,
     /// Sets empty entries by a mechanism of the probe.
@@ -119,6 +123,8 @@ impl Display for Step {
             }
             Self::User(operation) => write!(f, "user {operation}"),
             Self::Foreign { operation, batch } => write!(f, "foreign {operation} {batch}"),
+            Self::Domain(id) => write!(f, "domain {id}"),
+            Self::ForeignPrepare => write!(f, "foreign-prepare"),
             Self::ForeignRelease => write!(f, "foreign-release"),
             Self::Set(method) => write!(f, "set {method}"),
             Self::Repeat(cell) => write!(f, "repeat {} {}", cell.operation, cell.mechanism),
@@ -302,6 +308,8 @@ mod tests {
                 operation: Operation::MapForeign,
                 batch: 1,
             },
+            Step::Domain(1),
+            Step::ForeignPrepare,
             Step::ForeignRelease,
             Step::Call(Operation::Getppid),
             Step::Conformance("cases"),

@@ -9,7 +9,7 @@ use crate::guest::Guest;
 use crate::initramfs::Initramfs;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
-use pagetoll_guest::report::Report;
+use pagetoll_guest::report::{CheckRun, Report};
 use pagetoll_guest::step;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -65,6 +65,16 @@ pub struct Finding {
     pub tried: u64,
     /// Those that came out wrong.
     pub failed: u64,
+}
+
+impl Finding {
+    pub(crate) fn of(check: &CheckRun) -> Self {
+        Self {
+            name: check.name.clone(),
+            tried: check.tried,
+            failed: check.failed,
+        }
+    }
 }
 
 /// What a boot brought.
@@ -125,11 +135,7 @@ pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, La
                 ran.xen.clone_from(&hello.xen);
                 ran.linux.clone_from(&hello.release);
             }
-            Report::Check(check) => ran.findings.push(Finding {
-                name: check.name.clone(),
-                tried: check.tried,
-                failed: check.failed,
-            }),
+            Report::Check(check) => ran.findings.push(Finding::of(check)),
             Report::KernelLog(log) => {
                 ran.warnings = log.warnings;
                 ran.first_warning.clone_from(&log.first);

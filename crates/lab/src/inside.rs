@@ -8,7 +8,9 @@ pub use pagetoll_guest::step::Command;
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::{Error, Surroundings};
+use pagetoll_units::Pages;
 
+use crate::checks::Finding;
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
@@ -26,6 +28,8 @@ pub struct Request {
     pub memory_mib: u64,
     /// A static program, which the guest has as `/pagetoll`.
     pub program: PathBuf,
+    /// Pages of a domain that exists while the commands run, as number 1.
+    pub other_domain: Option<Pages>,
     /// One after the other, in `/`, where the probe lies as `xen-probe.ko`.
     pub commands: Vec<Command>,
     /// A file of the guest's that is wanted afterwards.
@@ -37,6 +41,9 @@ pub struct Request {
 pub struct Ran {
     /// The exit code of each command.
     pub codes: Vec<i32>,
+    /// What was found of the other domain afterwards: its pages, and those that hold something else than before, or 1
+    /// where Xen could not free it.
+    pub other_domain: Option<Finding>,
     /// The bytes of the file that was wanted.
     pub wanted: Vec<u8>,
 }
@@ -54,7 +61,7 @@ pub fn run(
         guest: &request.guest,
         pages_mib: request.memory_mib,
         purpose: "the commands",
-        reports: request.commands.len(),
+        reports: request.commands.len() + usize::from(request.other_domain.is_some()),
     };
     let furnish = |materials: &_| initramfs(request, materials);
     understand(&dom0.run(furnish, cores, surroundings)?)
@@ -65,7 +72,14 @@ fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error>
     if let Part::Module(_) = materials.privcmd {
         steps.push(Step::Module(PRIVCMD_MODULE.to_owned()));
     }
+    let other = request.other_domain;
+    steps.extend(
+        other
+            .into_iter()
+            .flat_map(|pages| [Step::Pages(pages), Step::ForeignPrepare]),
+    );
     steps.extend(request.commands.iter().cloned().map(Step::Try));
+    steps.extend(other.map(check_of));
     steps.extend(request.wanted.clone().map(Step::Publish));
     let mut initramfs = Initramfs::default();
     initramfs.program("init", &materials.init)?;
@@ -80,14 +94,27 @@ fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error>
     initramfs.archive()
 }
 
+/// Reads all pages of the other domain, ends it, and sees whether Xen frees it.
+fn check_of(pages: Pages) -> Step {
+    Step::Check {
+        name: "foreign".to_owned(),
+        pages: u32::try_from(pages.get()).unwrap_or(u32::MAX),
+    }
+}
+
 fn understand(harvest: &Harvest) -> Result<Ran, LabError> {
     let code = |report: &Report| match report {
         Report::Tried(tried) => Some(tried.code),
         _ => None,
     };
+    let check = |report: &Report| match report {
+        Report::Check(check) => Some(Finding::of(check)),
+        _ => None,
+    };
     let blob = harvest.reports.iter().find_map(Report::blob);
     Ok(Ran {
         codes: harvest.reports.iter().filter_map(code).collect(),
+        other_domain: harvest.reports.iter().find_map(check),
         wanted: blob
             .map(|blob| harvest.blob(blob))
             .transpose()?

@@ -72,6 +72,8 @@ names! {
         KeepLogs = "--keep-logs",
         /// A probe module that was built elsewhere.
         Probe = "--probe",
+        /// Whose memory is mapped and unmapped.
+        Domain = "--domain",
         /// Say what would be done to this host.
         DryRun = "--dry-run",
         /// Give a boot up after this long without a report.
@@ -158,6 +160,7 @@ impl Opt {
             }
             Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
             Self::Probe | Self::DryRun => backend == Live && has_dom0(route),
+            Self::Domain => backend == Live && route == Route::Unmap,
         }
     }
 

@@ -207,6 +207,8 @@ pub struct LabSpec {
 pub struct LiveSpec {
     /// The probe module of this host's kernel, built elsewhere; `None` builds it here.
     pub probe: Option<PathBuf>,
+    /// The domain whose memory is mapped and unmapped.
+    pub domain: Option<u16>,
     /// Whether what would be done is said, and nothing done.
     pub dry_run: Wanted,
 }
@@ -306,6 +308,7 @@ impl Spec {
             (Opt::KeepLogs, lab.keep_logs.is_some()),
             (Opt::Timeout, lab.timeout.is_some()),
             (Opt::Probe, self.live.probe.is_some()),
+            (Opt::Domain, self.live.domain.is_some()),
             (Opt::DryRun, self.live.dry_run == Wanted::Yes),
             (Opt::Trace, lab.trace == Wanted::Yes),
             (Opt::AddressWidth, lab.address_width.is_some()),

@@ -127,6 +127,9 @@ struct DemandArgs {
     compare_selftest: Option<PathBuf>,
 }
 
+/// Higher numbers are Xen's own (`DOMID_FIRST_RESERVED`, 0x7ff0); 0 is dom0 itself.
+const LAST_DOMAIN: i64 = 0x7fef;
+
 /// What is done to this host.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "This host")]
@@ -134,6 +137,9 @@ struct LiveArgs {
     /// The probe for this host's kernel, xen-probe.ko, built elsewhere [default: built here from the kernel's headers]
     #[arg(long, value_name = "FILE")]
     probe: Option<PathBuf>,
+    /// Of a dom0: also map and unmap the memory of this domain, by its number, in batches; it is only read
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=LAST_DOMAIN))]
+    domain: Option<u16>,
     /// Only say what would be done to this host
     #[arg(long)]
     dry_run: bool,
@@ -272,6 +278,7 @@ impl LiveArgs {
     fn spec(&self) -> LiveSpec {
         LiveSpec {
             probe: self.probe.clone(),
+            domain: self.domain,
             dry_run: wanted(self.dry_run),
         }
     }

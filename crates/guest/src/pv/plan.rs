@@ -33,6 +33,8 @@ pub enum Privcmd {
     Module,
     /// Not at all, so nothing is traced.
     None,
+    /// To map memory of this domain, and for nothing else.
+    Domain(u16),
 }
 
 /// What is done for a route in each guest.
@@ -106,15 +108,20 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
         all.extend(steps.baselines.iter().cloned());
     }
     all.extend(measured(abilities, steps));
-    if abilities.privcmd != Privcmd::None {
-        let privileged = &steps.privileged;
-        let first = measured(abilities, steps).into_iter();
-        all.extend(traced(
-            order,
-            first.chain(privileged.at(Pages(TRACED_PAGES))),
-        ));
-        all.extend(privileged.at(order.pages));
-        all.extend(privileged.release.clone());
+    let privileged = &steps.privileged;
+    match abilities.privcmd {
+        Privcmd::None => {}
+        Privcmd::Domain(id) => {
+            all.push(Step::Domain(id));
+            all.extend(privileged.at(order.pages));
+        }
+        Privcmd::BuiltIn | Privcmd::Module => {
+            let first = measured(abilities, steps).into_iter();
+            let second = privileged.at(Pages(TRACED_PAGES));
+            all.extend(traced(order, first.chain(second)));
+            all.extend(privileged.at(order.pages));
+            all.extend(privileged.release.clone());
+        }
     }
     all
 }

@@ -52,16 +52,21 @@ pub(crate) struct OptionsOfXen {
 }
 
 impl Session {
-    fn new(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
+    /// One of its kind.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
         Self {
-            name: if order.runs == 1 {
-                name.to_owned()
-            } else {
-                format!("{name}-{run}")
-            },
+            name: name.into(),
             kind,
             xen: XenOptions::Default,
             steps,
+        }
+    }
+
+    fn of_run(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
+        match order.runs {
+            1 => Self::new(name, kind, steps),
+            _ => Self::new(format!("{name}-{run}"), kind, steps),
         }
     }
 }
@@ -72,8 +77,8 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     let native = plan::native(order, steps);
     let of_run = |run| {
         [
-            Session::new("dom0", order, run, Kind::Dom0, dom0.clone()),
-            Session::new("native", order, run, Kind::Native, native.clone()),
+            Session::of_run("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Session::of_run("native", order, run, Kind::Native, native.clone()),
         ]
     };
     (1..=order.runs).flat_map(of_run).collect()
@@ -84,7 +89,7 @@ pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec
     let of_run = |run| {
         xens.iter().map(move |xen| Session {
             xen: xen.options,
-            ..Session::new(xen.name, order, run, Kind::Dom0, steps.to_vec())
+            ..Session::of_run(xen.name, order, run, Kind::Dom0, steps.to_vec())
         })
     };
     (1..=order.runs).flat_map(of_run).collect()
@@ -92,16 +97,11 @@ pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec
 
 /// The counting sessions of a 32-bit dom0, one for each run.
 pub(crate) fn pv32(order: &Order, steps: &[Step]) -> Vec<Session> {
-    let of_run = |run| Session::new("pv32", order, run, Kind::Pv32, steps.to_vec());
+    let of_run = |run| Session::of_run("pv32", order, run, Kind::Pv32, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 
 /// A session on two vCPUs that race. One, whatever the runs of the order.
 pub(crate) fn race(steps: Vec<Step>) -> Session {
-    Session {
-        name: "race".to_owned(),
-        kind: Kind::Race,
-        xen: XenOptions::Default,
-        steps,
-    }
+    Session::new("race", Kind::Race, steps)
 }

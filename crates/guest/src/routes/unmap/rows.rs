@@ -73,7 +73,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
 
 /// The other domain's pages hold what they held, and Xen could free them all in the end.
 fn foreign_checks(counted: &[Foreign], runs: &[Counted]) -> Vec<Check> {
-    let pages = counted.iter().map(|foreign| foreign.pages).sum();
+    let pages = counted.iter().map(|foreign| foreign.checked).sum();
     let wrong = counted.iter().map(|foreign| foreign.wrong).sum();
     let contents = (pages > 0).then(|| Check::against_known("foreign-contents", pages, wrong));
     let released = runs.iter().find_map(|run| run.released).map(|released| {

@@ -29,6 +29,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let began = Instant::now();
     let surroundings = Surroundings::of_this_host();
     let guest = surroundings.billable()?;
+    require_dom0(request, guest)?;
     host::require_memory(2 * 4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
     let cache = Cache::open(context.stop)?;
@@ -66,6 +67,8 @@ fn collect(
     cache: &Cache,
     pagetoll: &Path,
 ) -> Result<Findings, LiveError> {
+    let program = Program::install(cache, context.stop)?;
+    find_domain(request, &program)?;
     let probe = module::obtain(request.probe.as_deref(), cache, context.stop)?;
     let sessions = sessions(request, probe.is_ok());
     let mut guardian = Guardian::start(pagetoll, GUARD)?;
@@ -76,7 +79,6 @@ fn collect(
         no_probe: probe.err(),
         ..Findings::default()
     };
-    let program = Program::install(cache, context.stop)?;
     let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
@@ -86,11 +88,32 @@ fn collect(
     Ok(findings)
 }
 
+fn require_dom0(request: &Request, guest: Guest) -> Result<(), LiveError> {
+    if request.domain.is_none() || guest == Guest::Dom0 {
+        return Ok(());
+    }
+    Err(LiveError::environment(
+        "--domain: this domain may not map the memory of others",
+        "run it in dom0",
+    ))
+}
+
+/// Asks Xen for the domain before anything is changed.
+fn find_domain(request: &Request, program: &Program<'_>) -> Result<(), LiveError> {
+    let Some(id) = request.domain else {
+        return Ok(());
+    };
+    match program.run(&Session::new("domain", Kind::Dom0, vec![Step::Domain(id)])) {
+        Err(LiveError::Session(how)) => Err(LiveError::BadOrder(format!("--domain {id}: {how}"))),
+        found => found.map(drop),
+    }
+}
+
 /// Those of a PV guest, without what a guest that has just been booted needs.
 fn sessions(request: &Request, probe: bool) -> Vec<Session> {
     let abilities = Abilities {
         probe,
-        privcmd: Privcmd::None,
+        privcmd: request.domain.map_or(Privcmd::None, Privcmd::Domain),
     };
     let mut sessions = (request.billing.sessions)(&request.order, abilities);
     sessions.retain(|session| match session.kind {
@@ -141,7 +164,7 @@ fn notes(request: &Request, findings: &Findings, surroundings: &Surroundings) ->
 /// As [`bill`], as far as that is known before anything is done.
 pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
     let surroundings = Surroundings::of_this_host();
-    surroundings.billable()?;
+    require_dom0(request, surroundings.billable()?)?;
     let probe = match &request.probe {
         Some(file) => format!("load {} as it is", file.display()),
         None => format!(
@@ -161,6 +184,9 @@ pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
     );
     let touched = "in them, change page-table entries of these processes, and of the CPU they run on TLS descriptors and \
                    the event mask, and put them back";
+    let mapped = request.domain.map(|id| {
+        format!("map up to {pages} pages of domain {id} in batches, only to read, and unmap them")
+    });
     let races = sessions.iter().any(|session| session.kind == Kind::Race);
     let races = races.then(|| "race two CPUs for some minutes at most".to_owned());
     let end = "unload xen-probe, also after Ctrl-C or SIGKILL: a process of its own waits for that";
@@ -168,5 +194,6 @@ pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
         .into_iter()
         .chain(lockdown)
         .chain([work, touched.to_owned()]);
-    Ok(all.chain(races).chain([end.to_owned()]).collect())
+    let all = all.chain(mapped).chain(races);
+    Ok(all.chain([end.to_owned()]).collect())
 }

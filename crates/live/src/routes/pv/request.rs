@@ -21,6 +21,8 @@ pub(crate) struct Request {
     pub(crate) billing: &'static Billing,
     /// The module that was given.
     pub(crate) probe: Option<PathBuf>,
+    /// The domain whose memory is mapped.
+    pub(crate) domain: Option<u16>,
 }
 
 impl Request {
@@ -45,6 +47,7 @@ impl Request {
             order: spec.order(Backend::Live, &TERMS)?,
             billing,
             probe: spec.live.probe.clone(),
+            domain: spec.live.domain,
         })
     }
 }
