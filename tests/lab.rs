@@ -33,7 +33,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-const TESTS: [(&str, Test); 30] = [
+const TESTS: [(&str, Test); 31] = [
     (
         "two_bills_agree_and_their_races_prove_something",
         bills::two_agree,
@@ -53,6 +53,7 @@ const TESTS: [(&str, Test); 30] = [
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     ("a_dom0_bills_itself_on_two_cpus", inside::raced),
+    ("a_host_bills_vfio_as_the_lab_does", inside::counted_pins),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_reported", bad_guests::crashes),
     (

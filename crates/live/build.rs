@@ -1,19 +1,35 @@
-//! Builds the program that bills a Xen PV guest from inside: the steps that the lab's guests run, and a session of them.
+//! Builds the programs that bill this host by the steps that the lab's guests run.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of `guests`, without what is below them.
-const FOLDERS: [&str; 4] = ["lib", "lib/linux", "steps", "session"];
+/// A program, and the folders of `guests` that it is made of, without what is below them.
+const PROGRAMS: [(&str, &[&str]); 2] = [
+    (
+        "session",
+        &["lib", "lib/linux", "lib/linux/host", "steps", "session"],
+    ),
+    (
+        "pin-probe",
+        &["lib", "lib/linux", "lib/linux/host", "pin-probe"],
+    ),
+];
 /// As the programs that the lab builds: what is timed here is what is counted there.
 const OPTIONS: [&str; 3] = ["-O2", "-Wall", "-pthread"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let guests = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../../guests");
-    let program = Path::new(&std::env::var("OUT_DIR")?).join("session");
+    for (name, folders) in PROGRAMS {
+        build(&guests, name, folders)?;
+    }
+    Ok(())
+}
+
+fn build(guests: &Path, name: &str, folders: &[&str]) -> Result<(), Box<dyn Error>> {
+    let program = Path::new(&std::env::var("OUT_DIR")?).join(name);
     let mut units = Vec::new();
-    for folder in FOLDERS {
+    for folder in folders {
         println!("cargo:rerun-if-changed={}", guests.join(folder).display());
         units.extend(sources(&guests.join(folder))?);
     }
@@ -29,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "cargo:warning=there is no static libc: a fork on a Xen PV host is billed with a dynamic linker"
         );
         if !build(&[])?.success() {
-            return Err("the program of a session does not compile".into());
+            return Err(format!("{name} does not compile").into());
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 /*
  * The first and only process of a lab guest: runs the order in /order, a step a line, and powers off.
  *
- *   module PATH                            load a kernel module
+ *   module PATH [PARAMETERS]               load a kernel module
  *   settle LIMIT_S                         see settle.h
  *   conformance FILE
  *   check NAME PAGES                       see checks.h
@@ -58,11 +58,11 @@ static void use_console(void)
 		close(fd);
 }
 
-static void step_module(const char *path)
+static void step_module(const char *path, const char *parameters)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+	if (fd < 0 || (syscall(SYS_finit_module, fd, parameters, 0) < 0 && errno != EEXIST))
 		fail(path);
 	close(fd);
 }
@@ -128,11 +128,11 @@ static void step_publish(const char *path)
 
 static void run_step(const char *line)
 {
-	char word[64], a[256], b[256];
+	char word[64], a[256], b[256] = "";
 	unsigned int x;
 
-	if (sscanf(line, "module %255s", a) == 1)
-		step_module(a);
+	if (sscanf(line, "module %255s %255[^\n]", a, b) >= 1)
+		step_module(a, b);
 	else if (sscanf(line, "settle %u", &x) == 1)
 		settle(x);
 	else if (sscanf(line, "conformance %255s", a) == 1)

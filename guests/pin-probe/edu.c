@@ -2,14 +2,21 @@
 #include "edu.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../lib/linux/fail.h"
+#include "../lib/linux/file.h"
+
+#define VENDOR 0x1234
+#define DEVICE 0x11e8
 
 #define SOURCE 0x80
 #define DESTINATION 0x88
@@ -24,6 +31,20 @@
 /* A transfer takes 100 ms of guest time; idle guest time costs the host nothing. */
 #define POLL_NS 5000000l
 #define POLLS 400
+
+static bool has_id(const char *device, const char *name, long expected)
+{
+	char path[PATH_MAX], text[32];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", device, name);
+	read_line(path, text, sizeof(text));
+	return strtol(text, NULL, 16) == expected;
+}
+
+bool edu_is(const char *device)
+{
+	return has_id(device, "vendor", VENDOR) && has_id(device, "device", DEVICE);
+}
 
 static struct vfio_region_info region(const struct vfio *vfio, uint32_t index)
 {

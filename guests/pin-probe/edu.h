@@ -6,6 +6,7 @@
 #ifndef PAGETOLL_EDU_H
 #define PAGETOLL_EDU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vfio.h"
@@ -16,6 +17,9 @@
 struct edu {
 	volatile uint8_t *registers;
 };
+
+/* Whether the PCI device is one. */
+bool edu_is(const char *device);
 
 /* Maps the registers and lets the device master the bus. */
 struct edu edu_open(const struct vfio *vfio);

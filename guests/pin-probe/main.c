@@ -2,7 +2,8 @@
 /*
  * Measures the pin route: maps memory for the DMA of one device. Runs the order in a file, a step a line:
  *
- *   device BDF                          bind the PCI device to vfio-pci
+ *   device BDF                          bind the PCI device to vfio-pci, and take it
+ *   bound BDF                           take the PCI device, which is bound to vfio-pci
  *   bill INTERFACE SHAPE PAGES REPEATS
  *   trace INTERFACE SHAPE PAGES
  *   conformance FILE
@@ -24,6 +25,8 @@ static void run_step(const char *line)
 
 	if (sscanf(line, "device %255s", path) == 1)
 		vfio_bind(path);
+	else if (sscanf(line, "bound %255s", path) == 1)
+		vfio_take(path);
 	else if (sscanf(line, "bill %15s %31s %lu %u", interface, shape, &pages, &repeats) == 4)
 		step_bill(&(struct bill){ interface_find(interface), shape, pages, repeats });
 	else if (sscanf(line, "trace %15s %31s %lu", interface, shape, &pages) == 3)

@@ -154,8 +154,7 @@ const char *memory_unavailable(const char *shape, uint64_t pages)
 		fclose(file);
 	if (free_pages * page_kib >= pages * 4)
 		return NULL;
-	return page_kib == 2048 ? "no free hugepages of 2 MiB: the guest has too little contiguous memory" :
-				  "no free hugepages of 1 GiB: the guest has too little contiguous memory";
+	return page_kib == 2048 ? "too few free hugepages of 2 MiB" : "too few free hugepages of 1 GiB";
 }
 
 struct memory memory_get(const char *shape, uint64_t pages)

@@ -41,7 +41,7 @@ struct vfio_ioas {
 	uint16_t operation, reserved;
 };
 
-static char bound[32], group_path[64];
+static char taken[32], group_path[64];
 
 static const char *const interfaces[] = { [TYPE1] = "type1", [IOMMUFD] = "iommufd" };
 
@@ -65,15 +65,28 @@ static void allow_unsafe_interrupts(const char *module)
 		write_file(path, "1");
 }
 
-void vfio_bind(const char *device)
+void vfio_take(const char *device)
 {
 	char path[PATH_MAX], target[PATH_MAX] = "";
 
-	snprintf(bound, sizeof(bound), "%s", device);
+	snprintf(taken, sizeof(taken), "%s", device);
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/iommu_group", device);
 	if (readlink(path, target, sizeof(target) - 1) < 0)
 		fail("the device has no IOMMU group: the kernel has no driver for the machine's IOMMU");
 	snprintf(group_path, sizeof(group_path), "/dev/vfio/%.40s", basename(target));
+	if (access(group_path, R_OK))
+		fail("vfio-pci did not take the device");
+}
+
+const char *vfio_device(void)
+{
+	return taken;
+}
+
+void vfio_bind(const char *device)
+{
+	char path[PATH_MAX];
+
 	if (access("/sys/bus/pci/drivers/vfio-pci", F_OK))
 		fail("the kernel has no vfio-pci: it is neither built in, nor among the modules that came with the kernel");
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver_override", device);
@@ -81,8 +94,7 @@ void vfio_bind(const char *device)
 	write_file("/sys/bus/pci/drivers_probe", device);
 	allow_unsafe_interrupts("vfio_iommu_type1");
 	allow_unsafe_interrupts("iommufd");
-	if (access(group_path, R_OK))
-		fail("vfio-pci did not take the device");
+	vfio_take(device);
 }
 
 const char *vfio_unavailable(enum interface interface)
@@ -113,7 +125,7 @@ struct vfio vfio_open(enum interface interface)
 	if (vfio.group < 0)
 		fail(group_path);
 	enter_container(&vfio);
-	vfio.device = ioctl(vfio.group, VFIO_GROUP_GET_DEVICE_FD, bound);
+	vfio.device = ioctl(vfio.group, VFIO_GROUP_GET_DEVICE_FD, taken);
 	if (vfio.device < 0)
 		fail("VFIO_GROUP_GET_DEVICE_FD");
 	if (interface == IOMMUFD && ioctl(vfio.container, IOMMU_VFIO_IOAS, &ioas) < 0)

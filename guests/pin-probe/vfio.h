@@ -25,13 +25,19 @@ struct vfio {
 	uint32_t ioas;
 };
 
-/* Binds the device to vfio-pci. Ends the guest when the kernel has no VFIO, or the device no IOMMU group. */
+/* Binds the device to vfio-pci, and takes it. Ends the guest when the kernel has no VFIO. */
 void vfio_bind(const char *device);
+
+/* The device of all that follows, which is bound to vfio-pci. Ends the guest when it has no IOMMU group. */
+void vfio_take(const char *device);
+
+/* The device that was taken. */
+const char *vfio_device(void);
 
 /* Why this kernel cannot map through an interface, or NULL. */
 const char *vfio_unavailable(enum interface interface);
 
-/* Opens the device that vfio_bind() bound. */
+/* Opens the device that was taken. */
 struct vfio vfio_open(enum interface interface);
 void vfio_close(struct vfio *vfio);
 

@@ -1,32 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * session ORDER BULK: runs the order in one file, with bulk data to another, in a PV guest that is not ours. pagetoll
- * carries this program. Nothing here mounts, loads a module or ends more than this process. A step that fails ends it
- * after an error report.
+ * session ORDER: runs the order in a file, in a PV guest that is not ours. pagetoll carries this program. Nothing here
+ * mounts, loads a module or ends more than this process. A step that fails ends it after an error report.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
 #include "../steps/steps.h"
-#include "bulk.h"
-
-/* How it ended, the last report says. */
-void end_guest(void)
-{
-	_exit(0);
-}
-
-/* A step may run for minutes; it must not outlive the run that it belongs to. */
-static void die_with_parent(void)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
 
 /* Marks in Xen's trace count what the CPU records that a thread stays on. */
 static void stay_on_this_cpu(void)
@@ -49,10 +32,8 @@ static void run_line(const char *line)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
-		fail_with("session ORDER BULK", EINVAL);
-	die_with_parent();
-	bulk_open(argv[2]);
+	if (argc != 2)
+		fail_with("session ORDER", EINVAL);
 	report_hello();
 	stay_on_this_cpu();
 	for_each_line(argv[1], run_line);

@@ -1,4 +1,4 @@
-//! pagetoll inside a dom0 of the lab: `--on live` on the machine that it is for.
+//! pagetoll inside a guest of the lab: `--on live` on the machines that it is for.
 
 use std::path::PathBuf;
 use std::process;
@@ -10,19 +10,27 @@ use pagetoll_bill::{Bill, Check, Method, Row, System};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
 use pagetoll_lab::Guest;
-use pagetoll_lab::inside::{self, Command, Ran, Request};
+use pagetoll_lab::inside::{self, Command, DMA_DEVICE, Host, Ran, Request};
 use pagetoll_lab::vm::cores::Cores;
 use pagetoll_units::Pages;
 
-use crate::bench::{Bench, ensure};
+use crate::bench::{Bench, ensure, must_succeed};
 use crate::bills;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
-const PAGE: &str = include_str!("../../docs/xen-host.md");
+const OF_XEN_HOSTS: &str = include_str!("../../docs/xen-host.md");
+const OF_VFIO_HOSTS: &str = include_str!("../../docs/vfio-host.md");
+/// The device of that page.
+const DOCUMENTED_DEVICE: &str = "0000:01:00.0";
 /// As a shell says it.
 const SIGKILLED: i32 = 128 + 9;
 const BAD_INPUT: i32 = 2;
+const NOT_HERE: i32 = 3;
+/// Of large pages: where those of 4 KiB lie differs from boot to boot, and their cost with it.
+const SHAPES: &str = "--folio 2M,2M-halves --pages 4096";
+/// Between a count and a time.
+const TOLERANCE: f64 = 0.01;
 /// As many as the lab's own.
 const PAGES_OF_ANOTHER: Pages = Pages(16_384);
 
@@ -69,15 +77,26 @@ fn killed(command: &str, after: Duration) -> Command {
     }
 }
 
-/// The commands of the page on such hosts, as they are written.
-fn documented() -> Vec<String> {
-    let blocks = PAGE.split("```sh guest\n").skip(1);
+/// The commands of a page on such hosts, as they are written.
+fn documented(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh guest\n").skip(1);
     let bodies = blocks.filter_map(|rest| rest.split("```").next());
     bodies.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-/// Runs commands in a dom0, and hands out what was written to /bill.json.
-fn in_dom0(bench: &Bench, name: &str, cpus: usize, commands: Vec<Command>) -> Result<Ran, Failed> {
+const DOM0: Host = Host::Dom0 {
+    memory_mib: 384,
+    other_domain: PAGES_OF_ANOTHER,
+};
+
+/// Runs commands in a guest, and hands out what was written to /bill.json.
+fn inside(
+    bench: &Bench,
+    name: &str,
+    host: Host,
+    cpus: usize,
+    commands: Vec<Command>,
+) -> Result<Ran, Failed> {
     let stop = Stop::new();
     let cache = Cache::open_at(&bench.cache, &stop)?;
     let surroundings = Surroundings {
@@ -95,8 +114,7 @@ fn in_dom0(bench: &Bench, name: &str, cpus: usize, commands: Vec<Command>) -> Re
     };
     let request = Request {
         guest,
-        memory_mib: 384,
-        other_domain: Some(PAGES_OF_ANOTHER),
+        host,
         program: static_program()?,
         commands,
         wanted: Some("/bill.json".to_owned()),
@@ -113,7 +131,8 @@ fn costs(bill: &Bill) -> Vec<(String, f64)> {
 
 /// Under `-icount`, where a nanosecond is an instruction, the times of this host are the lab's counts.
 pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
-    let command = format!("{BILL} --domain 1 --runs 3 --output /bill.json");
+    let batches = bills::BATCHES.join(" ");
+    let command = format!("{BILL} {batches} --domain 1 --runs 3 --output /bill.json");
     // The next bill is refused where the probe is still loaded.
     let halfway = killed(BILL, Duration::from_secs(2));
     let mapping = format!("{BILL} --domain 1 --mechanism set-pte --batch 1,512 --runs 100");
@@ -123,7 +142,7 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
         words(&format!("{BILL} --domain 2")),
         words(&command),
     ];
-    let ran = in_dom0(bench, "inside-1", 1, commands)?;
+    let ran = inside(bench, "inside-1", DOM0, 1, commands)?;
     ensure(
         ran.codes == [SIGKILLED, SIGKILLED, BAD_INPUT, 0],
         format!("exit codes {:?}", ran.codes),
@@ -140,20 +159,69 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     ensure(unlike.is_empty(), unlike.join("\n"))
 }
 
+/// As [`counted`], of a machine with an IOMMU: the device is given back, also by a bill that was killed.
+pub(crate) fn counted_pins(bench: &Bench) -> Result<(), Failed> {
+    let on_live = format!("pagetoll bill pin --on live --device {DMA_DEVICE} {SHAPES}");
+    let documented = documented(OF_VFIO_HOSTS).into_iter();
+    let documented = documented.map(|line| words(&line.replace(DOCUMENTED_DEVICE, DMA_DEVICE)));
+    let mut commands = vec![
+        killed(
+            &format!("{on_live} --bind --runs 100"),
+            Duration::from_secs(3),
+        ),
+        words(&on_live),
+        words("pagetoll bill pin --on live --device 00:1e.0"),
+    ];
+    commands.extend(documented);
+    commands.extend([
+        words(&format!("{on_live} --bind --runs 2 --output /bill.json")),
+        words(&on_live),
+    ]);
+    let host = Host::Iommu { huge_pages: 12 };
+    let ran = inside(bench, "inside-iommu", host, 1, commands)?;
+    ensure(
+        ran.codes == [SIGKILLED, NOT_HERE, BAD_INPUT, 0, 0, 0, 0, NOT_HERE],
+        format!("exit codes {:?}", ran.codes),
+    )?;
+    let inside: Bill = serde_json::from_slice(&ran.wanted)?;
+    let order = format!("bill pin --mechanism kernel {SHAPES} --format json");
+    let lab = must_succeed(bench.pagetoll(&order.split(' ').collect::<Vec<_>>()))?;
+    let lab: Bill = serde_json::from_slice(&lab.stdout)?;
+    let pair = |row: &Row| {
+        let same = |other: &&Row| {
+            let (a, b) = (&row.key, &other.key);
+            (a.operation, a.method, a.folio) == (b.operation, b.method, b.folio)
+        };
+        let time = inside.rows.iter().find(same).and_then(Row::cost)?;
+        Some((row.key.to_string(), row.cost()?, time))
+    };
+    let pairs: Vec<_> = lab.rows.iter().filter_map(pair).collect();
+    ensure(pairs.len() == 6, format!("{pairs:?}"))?;
+    let is_off = |(_, count, time): &&(String, f64, f64)| (time / count - 1.0).abs() > TOLERANCE;
+    let off: Vec<_> = pairs.iter().filter(is_off).collect();
+    ensure(off.is_empty(), format!("counted and timed: {off:?}"))?;
+    let checks = inside.rows.iter().flat_map(|row| &row.checks);
+    let failed: Vec<_> = checks.filter(|check| check.failed > 0).collect();
+    ensure(failed.is_empty(), format!("{failed:?}"))
+}
+
 /// How the lab's count and the time of the same row differ, where they do.
 fn unlike(key: &str, counted: f64, inside: &[(String, f64)]) -> Option<String> {
     let Some((_, time)) = inside.iter().find(|(other, _)| other == key) else {
         return Some(format!("{key}: no row, {counted} instructions"));
     };
-    let is_alike = (time / counted - 1.0).abs() <= 0.01;
+    let is_alike = (time / counted - 1.0).abs() <= TOLERANCE;
     (!is_alike).then(|| format!("{key}: {time} ns, {counted} instructions"))
 }
 
 /// On two CPUs the races prove what is safe and catch what is not.
 pub(crate) fn raced(bench: &Bench) -> Result<(), Failed> {
-    let commands: Vec<_> = documented().iter().map(|command| words(command)).collect();
+    let commands: Vec<_> = documented(OF_XEN_HOSTS)
+        .iter()
+        .map(|command| words(command))
+        .collect();
     let expected = vec![0; commands.len()];
-    let ran = in_dom0(bench, "inside-2", 2, commands)?;
+    let ran = inside(bench, "inside-2", DOM0, 2, commands)?;
     let all_well = ran.codes == expected;
     ensure(all_well, format!("exit codes {:?}", ran.codes))?;
     let bill: Bill = serde_json::from_slice(&ran.wanted)?;

@@ -302,6 +302,29 @@ pub struct Pin {
     pub misplaced: u64,
 }
 
+impl Pin {
+    /// The same with costs in a unit of which a tick of the counter is so much.
+    #[must_use]
+    pub fn in_units(mut self, tick: f64) -> Self {
+        let costs = self.map.iter_mut().chain(&mut self.unmap);
+        for cost in costs.chain([&mut self.first_map]) {
+            *cost = scaled(*cost, tick);
+        }
+        self
+    }
+}
+
+/// A cost in ticks, in another unit. Rounded: it is one of thousands of pages.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts stay below 2^53 and no cost is negative"
+)]
+pub(crate) fn scaled(count: u64, tick: f64) -> u64 {
+    (count as f64 * tick).round() as u64
+}
+
 /// Memory was mapped and unmapped under function_graph.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct PinTraced {

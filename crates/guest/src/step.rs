@@ -40,7 +40,7 @@ impl Cell {
 /// A step of `guests/init`. `guests/pv32-probe` knows those that need neither modules nor user space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Loads a module, a path below the root of the initramfs.
+    /// Loads a module: a path below the root of the initramfs, and its parameters.
     Module(String),
     /// Waits until the kernel is idle, or for a minute of the guest's time.
     Settle,
@@ -172,8 +172,10 @@ impl Display for Interface {
 /// A step of `guests/pin-probe`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinStep {
-    /// Opens the device at this PCI address, behind the IOMMU.
+    /// Binds the device at this PCI address, behind the IOMMU, to vfio-pci.
     Device(&'static str),
+    /// Takes the device at this PCI address, which is bound to vfio-pci.
+    Bound(String),
     /// Maps and unmaps memory of a shape through an interface, and times each.
     Bill {
         interface: Interface,
@@ -195,6 +197,7 @@ impl Display for PinStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(address) => write!(f, "device {address}"),
+            Self::Bound(address) => write!(f, "bound {address}"),
             Self::Bill {
                 interface,
                 shape,
@@ -343,6 +346,7 @@ mod tests {
         let (shape, pages) = (Folio::Pages4k, Pages(1));
         let pin = [
             PinStep::Device("0000:00:05.0"),
+            PinStep::Bound("0000:00:05.0".to_owned()),
             PinStep::Bill {
                 interface,
                 shape,

@@ -1,13 +1,18 @@
-//! Commands in a dom0 of the lab: what bills the machine that it runs on is tried there.
+//! Commands in a guest of the lab: what bills the machine that it runs on is tried there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use pagetoll_bill::spec::AddressWidth;
+use pagetoll_guest::build;
 use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::Report;
 pub use pagetoll_guest::step::Command;
 use pagetoll_guest::step::{self, Step};
+use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::Part;
-use pagetoll_images::{Error, Surroundings};
+use pagetoll_images::kernel::modules::Module;
+use pagetoll_images::{Error, Surroundings, host};
 use pagetoll_units::Pages;
 
 use crate::checks::Finding;
@@ -16,24 +21,46 @@ use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::guest::Guest;
 use crate::initramfs::Initramfs;
-use crate::vm::boot::Harvest;
+use crate::native::{Kernel, check_tools, in_guest};
+use crate::routes::pin::VFIO;
+use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
+pub use crate::vm::machine::DMA_DEVICE;
+use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
+
+/// For an error of too little memory.
+const PURPOSE: &str = "the commands";
 
 /// What is run in the guest, and in which.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The guest. With one CPU, a nanosecond is an instruction.
     pub guest: Guest,
-    /// The guest's memory for what the commands do, in MiB.
-    pub memory_mib: u64,
     /// A static program, which the guest has as `/pagetoll`.
     pub program: PathBuf,
-    /// Pages of a domain that exists while the commands run, as number 1.
-    pub other_domain: Option<Pages>,
-    /// One after the other, in `/`, where the probe lies as `xen-probe.ko`.
+    /// What it is.
+    pub host: Host,
+    /// One after the other, in `/`.
     pub commands: Vec<Command>,
     /// A file of the guest's that is wanted afterwards.
     pub wanted: Option<String>,
+}
+
+/// The machine that the commands bill.
+#[derive(Clone, Copy, Debug)]
+pub enum Host {
+    /// A PV dom0. The probe lies in `/` as `xen-probe.ko`.
+    Dom0 {
+        /// Its memory for what the commands do, in MiB.
+        memory_mib: u64,
+        /// Pages of a domain that exists while the commands run, as number 1.
+        other_domain: Pages,
+    },
+    /// Linux without Xen, with VFIO and an IOMMU, and behind it the device [`DMA_DEVICE`], which no driver has.
+    Iommu {
+        /// Pages of 2 MiB that are set aside.
+        huge_pages: u64,
+    },
 }
 
 /// What came of it.
@@ -57,34 +84,116 @@ pub fn run(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
-    let dom0 = Dom0 {
-        guest: &request.guest,
-        pages_mib: request.memory_mib,
-        purpose: "the commands",
-        reports: request.commands.len() + usize::from(request.other_domain.is_some()),
+    let harvest = match request.host {
+        Host::Dom0 {
+            memory_mib,
+            other_domain,
+        } => {
+            let dom0 = Dom0 {
+                guest: &request.guest,
+                pages_mib: memory_mib,
+                purpose: PURPOSE,
+                reports: request.commands.len() + 1,
+            };
+            let furnish = |materials: &_| of_dom0(request, other_domain, materials);
+            dom0.run(furnish, cores, surroundings)
+        }
+        Host::Iommu { huge_pages } => with_iommu(request, huge_pages, cores, *surroundings),
     };
-    let furnish = |materials: &_| initramfs(request, materials);
-    understand(&dom0.run(furnish, cores, surroundings)?)
+    understand(&harvest?)
 }
 
-fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error> {
+fn with_iommu(
+    request: &Request,
+    huge_pages: u64,
+    cores: &Cores,
+    surroundings: Surroundings<'_>,
+) -> Result<Harvest, LabError> {
+    let guest = &request.guest;
+    check_tools(std::slice::from_ref(&guest.kernel))?;
+    let huge_pages = HugePages {
+        two_mib: huge_pages,
+        one_gib: 0,
+    };
+    let machine = Machine {
+        mode: Mode::of(guest.cpus),
+        firmware: Firmware::LinuxWithIommu(huge_pages, AddressWidth::Bits39),
+        pages_mib: 0,
+        xen: XenOptions::Default,
+    };
+    let kernel = Kernel::obtain(&guest.kernel, &VFIO, Freshness::Cached, surroundings)?;
+    let init = build::init(surroundings.cache, surroundings.stop)?;
+    let initramfs = of_linux(request, &kernel, &init)?;
+    let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
+    host::require_memory(machine.memory_mib(), PURPOSE)?;
+    let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(&guest.name, reports);
+    let boot = Boot {
+        name: &guest.name,
+        machine,
+        xen: None,
+        counter: None,
+        linux: &kernel.image.image,
+        initramfs: &initramfs,
+        timeout: guest.timeout,
+        keep_logs: guest.keep_logs.as_deref(),
+    };
+    boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
+}
+
+/// QEMU's TCG does not remap interrupts: user space gets a device only where it is told that this is no danger.
+fn with_parameters(module: &Module) -> Step {
+    let parameters = match &*module.name {
+        "vfio_iommu_type1" | "iommufd" => " allow_unsafe_interrupts=1",
+        _ => "",
+    };
+    Step::Module(format!("{}{parameters}", in_guest(module)))
+}
+
+fn of_linux(request: &Request, kernel: &Kernel, init: &Path) -> Result<Vec<u8>, Error> {
+    let names: Vec<_> = kernel.modules.iter().map(in_guest).collect();
+    let modules = kernel.modules.iter().map(with_parameters);
+    let steps = [Step::Settle].into_iter().chain(modules);
+    let mut initramfs = furnished(request, init, steps.chain(work(request)))?;
+    for (name, module) in names.iter().zip(&kernel.modules) {
+        initramfs.file(name, module.bytes.as_slice());
+    }
+    initramfs.archive()
+}
+
+/// The commands, and the file that is wanted of them.
+fn work(request: &Request) -> impl Iterator<Item = Step> {
+    let commands = request.commands.iter().cloned().map(Step::Try);
+    commands.chain(request.wanted.clone().map(Step::Publish))
+}
+
+/// Init with its order, and pagetoll.
+fn furnished<'a>(
+    request: &Request,
+    init: &Path,
+    steps: impl Iterator<Item = Step>,
+) -> Result<Initramfs<'a>, Error> {
+    let steps: Vec<_> = steps.collect();
+    let mut initramfs = Initramfs::default();
+    initramfs.program("init", init)?;
+    initramfs.program("pagetoll", &request.program)?;
+    initramfs.file("order", step::order(&steps).into_bytes());
+    Ok(initramfs)
+}
+
+fn of_dom0(
+    request: &Request,
+    other_domain: Pages,
+    materials: &Materials,
+) -> Result<Vec<u8>, Error> {
     let mut steps = vec![Step::Settle];
     if let Part::Module(_) = materials.privcmd {
         steps.push(Step::Module(PRIVCMD_MODULE.to_owned()));
     }
-    let other = request.other_domain;
-    steps.extend(
-        other
-            .into_iter()
-            .flat_map(|pages| [Step::Pages(pages), Step::ForeignPrepare]),
-    );
-    steps.extend(request.commands.iter().cloned().map(Step::Try));
-    steps.extend(other.map(check_of));
-    steps.extend(request.wanted.clone().map(Step::Publish));
-    let mut initramfs = Initramfs::default();
-    initramfs.program("init", &materials.init)?;
-    initramfs.program("pagetoll", &request.program)?;
-    initramfs.file("order", step::order(&steps).into_bytes());
+    steps.extend([Step::Pages(other_domain), Step::ForeignPrepare]);
+    steps.extend(work(request));
+    steps.push(check_of(other_domain));
+    let mut initramfs = furnished(request, &materials.init, steps.into_iter())?;
     if let Ok(probe) = &materials.probe {
         initramfs.program("xen-probe.ko", probe)?;
     }

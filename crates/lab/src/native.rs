@@ -192,7 +192,8 @@ impl NativeBoot<'_> {
     }
 }
 
-fn in_guest(module: &Module) -> String {
+/// Where a guest finds a module.
+pub(crate) fn in_guest(module: &Module) -> String {
     format!("modules/{}.ko", module.name)
 }
 

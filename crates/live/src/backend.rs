@@ -1,10 +1,11 @@
 //! The backend: its routes, and which of them this host can bill.
 
 use pagetoll_backend::{Backend, Billed, Context, Error};
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
 
 use crate::host;
-use crate::routes::{demand, pin, pv};
+use crate::routes::{demand, pin, pv, vfio};
 
 /// The backend of this host's own kernel.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,7 @@ pub struct Live;
 enum Request {
     Demand(demand::Request),
     Pin(pin::Request),
+    Vfio(vfio::Request),
     Pv(pv::Request),
 }
 
@@ -20,7 +22,13 @@ impl Request {
     fn new(spec: &Spec) -> Result<Self, Error> {
         match spec.route {
             Route::Demand => Ok(Self::Demand(demand::Request::new(spec)?)),
-            Route::Pin => Ok(Self::Pin(pin::Request::new(spec)?)),
+            Route::Pin => Ok(match &spec.live.device {
+                Some(device) => Self::Vfio(vfio::Request::new(spec, device)?),
+                None if spec.live.bind == Wanted::Yes => {
+                    return Err(Error::bad_input("--bind: takes a device; give --device"));
+                }
+                None => Self::Pin(pin::Request::new(spec)?),
+            }),
             Route::Unmap | Route::Fault | Route::Switch | Route::Irq => {
                 Ok(Self::Pv(pv::Request::new(spec)?))
             }
@@ -64,6 +72,7 @@ impl Backend for Live {
         Ok(match Request::new(spec)? {
             Request::Demand(request) => demand::bill(&request, context)?,
             Request::Pin(request) => pin::bill(&request, context)?,
+            Request::Vfio(request) => vfio::bill(&request, context)?,
             Request::Pv(request) => pv::bill(&request, context)?,
         })
     }
@@ -71,6 +80,7 @@ impl Backend for Live {
     fn intentions(&self, spec: &Spec) -> Result<Vec<String>, Error> {
         match Request::new(spec)? {
             Request::Pv(request) => Ok(pv::intentions(&request)?),
+            Request::Vfio(request) => Ok(vfio::intentions(&request)?),
             Request::Demand(_) | Request::Pin(_) => Ok(Vec::new()),
         }
     }

@@ -3,3 +3,4 @@
 pub mod demand;
 pub(crate) mod pin;
 pub mod pv;
+pub(crate) mod vfio;

@@ -6,13 +6,16 @@
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
 use crate::LiveError;
 use crate::kernel_module;
+use crate::pci::Binding;
+
+/// The hidden command of the process that restores this host.
+const COMMAND: &str = "guard";
 
 /// A change to this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,12 +23,15 @@ use crate::kernel_module;
 pub(crate) enum Change {
     /// A module of this name is loaded.
     Module(String),
+    /// A device is bound to vfio-pci.
+    Driver(Binding),
 }
 
 impl Change {
     fn undo(&self) -> Result<(), LiveError> {
         match self {
             Self::Module(name) => kernel_module::unload(name),
+            Self::Driver(binding) => binding.restore(),
         }
     }
 }
@@ -42,9 +48,11 @@ impl Guardian {
     ///
     /// # Errors
     /// The program does not start.
-    pub(crate) fn start(program: &Path, command: &str) -> Result<Self, LiveError> {
-        let mut process = Command::new(program)
-            .arg(command)
+    pub(crate) fn start() -> Result<Self, LiveError> {
+        let pagetoll =
+            std::env::current_exe().map_err(LiveError::system("look for this program"))?;
+        let mut process = Command::new(pagetoll)
+            .arg(COMMAND)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // Ctrl-C is for the run.

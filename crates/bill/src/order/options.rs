@@ -72,6 +72,10 @@ names! {
         KeepLogs = "--keep-logs",
         /// A probe module that was built elsewhere.
         Probe = "--probe",
+        /// Whose DMA memory is mapped for.
+        Device = "--device",
+        /// Take the device from its driver.
+        Bind = "--bind",
         /// Whose memory is mapped and unmapped.
         Domain = "--domain",
         /// Say what would be done to this host.
@@ -159,7 +163,9 @@ impl Opt {
                 backend == Lab
             }
             Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
-            Self::Probe | Self::DryRun => backend == Live && has_dom0(route),
+            Self::Probe => backend == Live && has_dom0(route),
+            Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),
+            Self::Device | Self::Bind => backend == Live && route == Route::Pin,
             Self::Domain => backend == Live && route == Route::Unmap,
         }
     }

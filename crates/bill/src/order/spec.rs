@@ -207,6 +207,10 @@ pub struct LabSpec {
 pub struct LiveSpec {
     /// The probe module of this host's kernel, built elsewhere; `None` builds it here.
     pub probe: Option<PathBuf>,
+    /// The PCI address of the device that memory is mapped for; `None` runs loops without one.
+    pub device: Option<String>,
+    /// Whether the device is taken from its driver.
+    pub bind: Wanted,
     /// The domain whose memory is mapped and unmapped.
     pub domain: Option<u16>,
     /// Whether what would be done is said, and nothing done.
@@ -308,6 +312,8 @@ impl Spec {
             (Opt::KeepLogs, lab.keep_logs.is_some()),
             (Opt::Timeout, lab.timeout.is_some()),
             (Opt::Probe, self.live.probe.is_some()),
+            (Opt::Device, self.live.device.is_some()),
+            (Opt::Bind, self.live.bind == Wanted::Yes),
             (Opt::Domain, self.live.domain.is_some()),
             (Opt::DryRun, self.live.dry_run == Wanted::Yes),
             (Opt::Trace, lab.trace == Wanted::Yes),

@@ -6,9 +6,9 @@ mechanisms! {
     /// A way to pin and account memory for DMA.
     Pin {
         /// VFIO type1, as the kernel that is run does it
-        Kernel = "kernel" { Observed, single, safe, [Native], [Lab] }
+        Kernel = "kernel" { Observed, single, safe, [Native], [Lab, Live] }
         /// an I/O address space of iommufd, where the kernel has it
-        Iommufd = "iommufd" { Observed, single, safe, [Native], [Lab] }
+        Iommufd = "iommufd" { Observed, single, safe, [Native], [Lab, Live] }
         /// pages are checked and accounted one by one: Linux until 6.17
         PerPage = "per-page" { Before, single, safe, [Native], [Live, Sim] }
         /// a batch is taken for one large page, which it need not be: as first proposed

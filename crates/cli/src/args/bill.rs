@@ -137,6 +137,12 @@ struct LiveArgs {
     /// The probe for this host's kernel, xen-probe.ko, built elsewhere [default: built here from the kernel's headers]
     #[arg(long, value_name = "FILE")]
     probe: Option<PathBuf>,
+    /// The device whose DMA memory is mapped for, through VFIO: its PCI address [default: none; loops over page descriptors]
+    #[arg(long, value_name = "ADDRESS")]
+    device: Option<String>,
+    /// Take the device from its driver for the run, and give it back
+    #[arg(long)]
+    bind: bool,
     /// Of a dom0: also map and unmap the memory of this domain, by its number, in batches; it is only read
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=LAST_DOMAIN))]
     domain: Option<u16>,
@@ -278,6 +284,8 @@ impl LiveArgs {
     fn spec(&self) -> LiveSpec {
         LiveSpec {
             probe: self.probe.clone(),
+            device: self.device.clone(),
+            bind: wanted(self.bind),
             domain: self.domain,
             dry_run: wanted(self.dry_run),
         }

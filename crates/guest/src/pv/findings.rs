@@ -6,7 +6,7 @@ use pagetoll_traces::xentrace::Crossings;
 
 use crate::pv::session::{Kind, XenOptions};
 use crate::report::{
-    Clear, Foreign, ForeignReleased, ForeignUnavailable, Hello, Race, Repeat, Report, User,
+    Clear, Foreign, ForeignReleased, ForeignUnavailable, Hello, Race, Repeat, Report, User, scaled,
 };
 
 /// What one counting session found.
@@ -113,17 +113,6 @@ impl Ran {
         }
         self
     }
-}
-
-/// Rounded: a cost is one of thousands of pages.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts stay below 2^53 and no cost is negative"
-)]
-fn scaled(count: u64, tick: f64) -> u64 {
-    (count as f64 * tick).round() as u64
 }
 
 impl Findings {

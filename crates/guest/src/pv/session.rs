@@ -52,9 +52,7 @@ pub(crate) struct OptionsOfXen {
 }
 
 impl Session {
-    /// One of its kind.
-    #[must_use]
-    pub fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
+    fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
         Self {
             name: name.into(),
             kind,

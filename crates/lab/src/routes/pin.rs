@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{AddressWidth, Wanted};
 use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
+use pagetoll_guest::pin;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -36,6 +36,7 @@ use pagetoll_images::kernel::KernelSource;
 
 use collect::{OfKernel, Work};
 use materials::Materials;
+pub(crate) use materials::VFIO;
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
@@ -77,7 +78,7 @@ impl Request {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             order,
-            shapes: shapes(&spec.folios),
+            shapes: pin::shapes(&spec.folios),
             kernels: kernels::sources(lab)?,
             width: lab.address_width.unwrap_or(AddressWidth::Bits39),
             trace: lab.trace,
@@ -88,26 +89,12 @@ impl Request {
     }
 
     fn interfaces(&self) -> Vec<Interface> {
-        self.order.of().into_iter().filter_map(interface).collect()
+        self.order
+            .of()
+            .into_iter()
+            .filter_map(pin::interface)
+            .collect()
     }
-}
-
-/// How the probe maps by a mechanism. The others are loops and models, not kernels.
-const fn interface(mechanism: Pin) -> Option<Interface> {
-    match mechanism {
-        Pin::Kernel => Some(Interface::Type1),
-        Pin::Iommufd => Some(Interface::Iommufd),
-        Pin::PerPage | Pin::PerBatch | Pin::PerFolio | Pin::Range => None,
-    }
-}
-
-/// The shapes that were ordered, in the order in which they are listed; of none, all that are not for calibration.
-fn shapes(ordered: &[Folio]) -> Vec<Folio> {
-    let wanted = |shape: &Folio| match ordered {
-        [] => !plan::is_for_calibration(*shape),
-        ordered => ordered.contains(shape),
-    };
-    Folio::ALL.iter().copied().filter(wanted).collect()
 }
 
 /// Bills the route. Boots of all kernels run side by side.
@@ -194,12 +181,9 @@ fn require_a_figure(rows: &[Row]) -> Result<(), Error> {
 }
 
 fn notes(request: &Request, found: &[OfKernel]) -> Vec<String> {
-    let mut notes = vec![
-        "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures"
-            .to_owned(),
-        "map and unmap: the median of three, after two to warm up; first-map: the first".to_owned(),
-        "4K, 64K and file follow the physical contiguity of the boot: see the runs".to_owned(),
-    ];
+    let of_boot = "4K, 64K and file follow the physical contiguity of the boot: see the runs";
+    let notes = pin::NOTES.into_iter().chain([of_boot]);
+    let mut notes: Vec<_> = notes.map(str::to_owned).collect();
     let iommufd = Interface::Iommufd;
     if request.interfaces().contains(&iommufd) {
         let without = found.iter().filter(|of| !of.has(iommufd));
@@ -238,6 +222,7 @@ fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> 
 #[cfg(test)]
 mod tests {
     use pagetoll_backend::{Class, Classified};
+    use pagetoll_bill::route::Pin;
     use pagetoll_bill::{Figures, Operation, RowKey, System, Unavailable};
 
     use super::*;
@@ -254,14 +239,5 @@ mod tests {
         let error = require_a_figure(&[none(), none()]).unwrap_err();
         assert_eq!(error.class(), Class::Environment);
         assert!(error.to_string().contains("no free hugepages of 2 MiB"));
-    }
-
-    #[test]
-    fn shapes_come_as_listed_and_those_of_calibration_on_request() {
-        assert_eq!(
-            shapes(&[Folio::Apart2m, Folio::Pages4k]),
-            [Folio::Pages4k, Folio::Apart2m]
-        );
-        assert_eq!(shapes(&[]).len(), 10);
     }
 }

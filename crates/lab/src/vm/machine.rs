@@ -30,7 +30,7 @@ const XEN_BASE_MIB: u64 = 256;
 /// Memory of a q35 below its devices, when it has more than that.
 pub(crate) const LOW_MIB: u64 = 2048;
 /// Where the guest finds the device behind the IOMMU.
-pub(crate) const DMA_DEVICE: &str = "0000:00:05.0";
+pub const DMA_DEVICE: &str = "0000:00:05.0";
 
 /// Whether instructions are counted or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 mod bill;
 mod module;
 mod request;
-mod session;
 mod surroundings;
 
 pub(crate) use bill::{bill, intentions};

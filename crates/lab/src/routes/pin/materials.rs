@@ -14,7 +14,8 @@ const PROBE: Probe = Probe {
     build: build::pin_probe,
 };
 
-const MODULES: Modules = Modules {
+/// Modules of a kernel that gives devices to user space.
+pub(crate) const VFIO: Modules = Modules {
     wanted: &["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"],
     needed: &["vfio_iommu_type1", "vfio_pci"],
     expected: "a kernel built with CONFIG_VFIO_PCI, CONFIG_VFIO_IOMMU_TYPE1 and CONFIG_INTEL_IOMMU, and its modules \
@@ -60,7 +61,7 @@ fn kernels(
     let mut phase = surroundings.progress.begin("images", steps);
     let mut kernels: Vec<Kernel> = Vec::new();
     for source in sources {
-        let kernel = Kernel::obtain(source, &MODULES, freshness, surroundings)?;
+        let kernel = Kernel::obtain(source, &VFIO, freshness, surroundings)?;
         let image = &kernel.image;
         phase.step(&image.release);
         if kernels

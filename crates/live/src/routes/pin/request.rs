@@ -1,9 +1,11 @@
 //! What a bill of the pinning loops can be asked for.
 
+use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Backend, Order, Spec, Terms};
+use pagetoll_bill::{Backend, Method, Order, Spec, Terms};
 use pagetoll_units::Pages;
 
+use super::loops::loop_of;
 use crate::LiveError;
 
 /// With fewer runs, two bills cannot be distinguished.
@@ -59,11 +61,27 @@ impl Request {
                 order.runs
             )));
         }
+        let order = loops_of(order, spec)?;
         Ok(Self {
             order,
             sizes: sizes(&spec.folios)?,
         })
     }
+}
+
+/// The order without what takes a device.
+fn loops_of(mut order: Order, spec: &Spec) -> Result<Order, LiveError> {
+    let is_loop = |mechanism: &Pin| loop_of(*mechanism).is_some();
+    let other = order.of().into_iter().find(|mechanism| !is_loop(mechanism));
+    if let Some(other) = other.filter(|_| !spec.mechanisms.is_empty()) {
+        return Err(LiveError::BadOrder(format!(
+            "--mechanism {}: the kernel's own, which maps memory for a device; give --device",
+            Method::from(other)
+        )));
+    }
+    let loops = order.of().into_iter().filter(is_loop);
+    order.mechanisms = loops.map(Into::into).collect();
+    Ok(order)
 }
 
 /// The sizes of these folios; of none, all.
@@ -102,6 +120,23 @@ mod tests {
         assert_eq!(error.class(), Class::BadInput);
         let text = error.to_string();
         assert!(text.starts_with("--runs 3: expected at least 10"), "{text}");
+    }
+
+    #[test]
+    fn what_takes_a_device_is_no_loop() {
+        let of = |names: &[&str]| {
+            let mechanisms = names.iter().map(|&name| name.to_owned()).collect();
+            Request::new(&Spec {
+                mechanisms,
+                ..spec()
+            })
+        };
+        assert_eq!(of(&[]).unwrap().order.of::<Pin>().len(), 4);
+        let refused = of(&["iommufd"]).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--mechanism iommufd: the kernel's own"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -1,24 +1,21 @@
 //! From a request to a draft: the probe, sessions one after the other, rows.
 
-use std::path::Path;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Row, System, Unit};
-use pagetoll_guest::pv::findings::Findings;
+use pagetoll_guest::pv::findings::{Findings, Ran};
 use pagetoll_guest::pv::plan::{Abilities, Privcmd};
 use pagetoll_guest::pv::session::{Kind, Session};
-use pagetoll_guest::step::Step;
+use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
 
-use super::session::Program;
 use super::{Guest, Request, Surroundings, module};
 use crate::LiveError;
 use crate::host::{self, Watch};
+use crate::program::{Program, SESSION, broken};
 use crate::undo::Guardian;
 
-/// The hidden command of the process that restores this host.
-pub(crate) const GUARD: &str = "guard";
 const PHASE: &str = "sessions";
 
 /// Bills the guest that this host is.
@@ -33,8 +30,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     host::require_memory(2 * 4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
     let cache = Cache::open(context.stop)?;
-    let pagetoll = std::env::current_exe().map_err(LiveError::system("look for this program"))?;
-    let findings = collect(request, context, &cache, &pagetoll)?;
+    let findings = collect(request, context, &cache)?;
     let load = watch.end()?;
     let mut stack = host::stack();
     stack.insert("xen".to_owned(), surroundings.xen_version());
@@ -61,17 +57,12 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     })
 }
 
-fn collect(
-    request: &Request,
-    context: &Context<'_>,
-    cache: &Cache,
-    pagetoll: &Path,
-) -> Result<Findings, LiveError> {
-    let program = Program::install(cache, context.stop)?;
+fn collect(request: &Request, context: &Context<'_>, cache: &Cache) -> Result<Findings, LiveError> {
+    let program = Program::install(SESSION, cache, context.stop)?;
     find_domain(request, &program)?;
     let probe = module::obtain(request.probe.as_deref(), cache, context.stop)?;
     let sessions = sessions(request, probe.is_ok());
-    let mut guardian = Guardian::start(pagetoll, GUARD)?;
+    let mut guardian = Guardian::start()?;
     if let Ok(file) = &probe {
         module::load(file, &mut guardian)?;
     }
@@ -82,7 +73,7 @@ fn collect(
     let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
-        findings.add(session.kind, program.run(&session)?);
+        findings.add(session.kind, run(&program, &session)?);
     }
     guardian.finish()?;
     Ok(findings)
@@ -103,10 +94,17 @@ fn find_domain(request: &Request, program: &Program<'_>) -> Result<(), LiveError
     let Some(id) = request.domain else {
         return Ok(());
     };
-    match program.run(&Session::new("domain", Kind::Dom0, vec![Step::Domain(id)])) {
+    match program.run(&step::order(&[Step::Domain(id)])) {
         Err(LiveError::Session(how)) => Err(LiveError::BadOrder(format!("--domain {id}: {how}"))),
         found => found.map(drop),
     }
+}
+
+/// Runs a session, and gives its costs in nanoseconds.
+fn run(program: &Program<'_>, session: &Session) -> Result<Ran, LiveError> {
+    let done = program.run(&step::order(&session.steps))?;
+    let ran = Ran::of(&done.reports).ok_or_else(|| broken("it never said what it runs on"))?;
+    Ok(ran.in_units(done.tick))
 }
 
 /// Those of a PV guest, without what a guest that has just been booted needs.

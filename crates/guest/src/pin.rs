@@ -1,0 +1,244 @@
+//! The pin route by `guests/pin-probe`: what it is ordered to do, and rows from what it reports.
+
+use pagetoll_bill::route::Pin as Mechanism;
+use pagetoll_bill::row::{Folio, Layout};
+use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, Toll, Unavailable};
+use pagetoll_units::Pages;
+
+use crate::pv::rows::per;
+use crate::report::Pin;
+use crate::step::{Interface, PinStep};
+
+/// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
+pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
+
+/// What a reader should know of every bill by this probe.
+pub const NOTES: [&str; 2] = [
+    "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures",
+    "map and unmap: the median of three, after two to warm up; first-map: the first",
+];
+
+/// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
+/// less is all that differs.
+const REPEATS: u32 = 3;
+/// Pages of 1 GiB of the shape that has them.
+const GIGABYTE: u64 = 1 << 18;
+/// The awkward shapes do not need many pages.
+const AWKWARD_PAGES: u64 = 8192;
+/// One ioctl for each page takes long.
+const SINGLE_PAGES: u64 = 512;
+/// Pages of which one is mapped of each large page, and pages of which two are: 32 large pages at most.
+const FIRST_PAGES: u64 = 32;
+const PAIRED_PAGES: u64 = 2 * FIRST_PAGES;
+
+/// How the probe maps by a mechanism. The others are loops and models, not kernels.
+#[must_use]
+pub const fn interface(mechanism: Mechanism) -> Option<Interface> {
+    match mechanism {
+        Mechanism::Kernel => Some(Interface::Type1),
+        Mechanism::Iommufd => Some(Interface::Iommufd),
+        Mechanism::PerPage | Mechanism::PerBatch | Mechanism::PerFolio | Mechanism::Range => None,
+    }
+}
+
+/// The shapes that were ordered, in the order in which they are listed; of none, all that are not for calibration.
+#[must_use]
+pub fn shapes(ordered: &[Folio]) -> Vec<Folio> {
+    let wanted = |shape: &Folio| match ordered {
+        [] => !is_for_calibration(*shape),
+        ordered => ordered.contains(shape),
+    };
+    Folio::ALL.iter().copied().filter(wanted).collect()
+}
+
+/// Whether a shape is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
+const fn is_for_calibration(shape: Folio) -> bool {
+    matches!(
+        shape,
+        Folio::Shifted2m
+            | Folio::First2m
+            | Folio::Pairs2m
+            | Folio::Straddle2m
+            | Folio::Apart2m
+            | Folio::Each2m
+    )
+}
+
+/// How many pages of a shape are billed when so many are ordered: `guests/pin-probe/bill.c`.
+#[must_use]
+pub fn pages(shape: Folio, ordered: Pages) -> Pages {
+    let ordered = ordered.get();
+    Pages(match shape {
+        Folio::Pages4k | Folio::Thp | Folio::Pages2m => ordered,
+        Folio::Pages1g => GIGABYTE,
+        // Of each large page of the order.
+        Folio::First2m => ordered.div_ceil(512).min(FIRST_PAGES),
+        Folio::Pairs2m | Folio::Straddle2m => (ordered.div_ceil(512) * 2).min(PAIRED_PAGES),
+        Folio::Single2m => ordered.min(SINGLE_PAGES),
+        Folio::Shifted2m
+        | Folio::Pages64k
+        | Folio::Halves2m
+        | Folio::Again2m
+        | Folio::Entries2m
+        | Folio::File
+        | Folio::Apart2m
+        | Folio::Each2m => ordered.min(AWKWARD_PAGES),
+    })
+}
+
+/// Every shape, by every interface.
+#[must_use]
+pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<PinStep> {
+    let of = |&interface| {
+        shapes.iter().map(move |&shape| PinStep::Bill {
+            interface,
+            shape,
+            pages: pages(shape, ordered),
+            repeats: REPEATS,
+        })
+    };
+    interfaces.iter().flat_map(of).collect()
+}
+
+/// The row of memory that was mapped, once for each run. `tolls` itemises a cost; the calls do where it does not.
+#[must_use]
+pub fn row(
+    key: RowKey,
+    pages: Pages,
+    pins: &[&Pin],
+    tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
+) -> Option<Row> {
+    let first = pins.first()?;
+    let layout = Layout {
+        runs: first.runs,
+        folios: first.folios,
+        largest_folio: first.largest,
+    };
+    let figures = figures(pins, first, key.operation, tolls);
+    Some(Row {
+        layout: Some(layout),
+        checks: checks(pins),
+        ..Row::new(key, pages, figures)
+    })
+}
+
+fn figures(
+    pins: &[&Pin],
+    first: &Pin,
+    operation: Operation,
+    tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
+) -> Result<Figures, Unavailable> {
+    let costs = pins.iter().map(|pin| cost(pin, operation));
+    let figures = Figures::of_runs(costs.collect())?;
+    let total = figures.cost_per_page;
+    let tolls = tolls(total).unwrap_or_else(|| vec![ioctl_toll(first, total)]);
+    Ok(Figures { tolls, ..figures })
+}
+
+/// For each page; the median of the repeats.
+fn cost(pin: &Pin, operation: Operation) -> f64 {
+    let mut repeats = match operation {
+        Operation::Map => pin.map.clone(),
+        Operation::Unmap => pin.unmap.clone(),
+        _ => vec![pin.first_map],
+    };
+    repeats.sort_unstable();
+    let median = repeats.get(repeats.len() / 2).copied().unwrap_or_default();
+    per(median, pin.pages)
+}
+
+fn ioctl_toll(pin: &Pin, cost_per_page: f64) -> Toll {
+    let count_per_page = per(pin.ioctls, pin.pages);
+    Toll::new("ioctl", count_per_page, cost_per_page / count_per_page)
+}
+
+/// Every run's: pages locked while mapped and none after, and what the device finds, where it can be asked.
+fn checks(pins: &[&Pin]) -> Vec<Check> {
+    let sum = |of: fn(&Pin) -> u64| pins.iter().map(|pin| of(pin)).sum();
+    let (pages, tried) = (sum(|pin| pin.pages), sum(|pin| pin.tried));
+    let reads = Check::against_known("device-reads", tried, sum(|pin| pin.misplaced));
+    let accounted = [
+        Check::against_known("locked", pages, sum(|pin| pin.pages.abs_diff(pin.locked))),
+        Check::against_known("unlocked", pages, sum(|pin| pin.left)),
+    ];
+    let reads = (tried > 0).then_some(reads);
+    accounted.into_iter().chain(reads).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_bill::System;
+
+    use super::*;
+
+    fn pin() -> Pin {
+        Pin {
+            interface: Interface::Type1,
+            shape: Folio::Pages2m,
+            pages: 512,
+            ioctls: 1,
+            first_map: 51_200,
+            map: vec![10_240, 10_241, 99_999],
+            unmap: vec![5120, 5120, 5120],
+            runs: 1,
+            folios: 1,
+            largest: 512,
+            locked: 512,
+            left: 0,
+            tried: 4,
+            misplaced: 0,
+        }
+    }
+
+    fn row_of(operation: Operation, pin: &Pin) -> Row {
+        let key = RowKey::new(operation, Mechanism::Kernel, System::Native);
+        row(key, Pages(512), &[pin], |_| None).unwrap()
+    }
+
+    #[test]
+    fn the_median_of_the_repeats_is_billed() {
+        let cost = |operation| row_of(operation, &pin()).cost();
+        assert_eq!(cost(Operation::Map), Some(10_241.0 / 512.0));
+        assert_eq!(cost(Operation::Unmap), Some(10.0));
+        assert_eq!(cost(Operation::FirstMap), Some(100.0));
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_asked_checks_nothing() {
+        let silent = Pin { tried: 0, ..pin() };
+        let names = |pin: Pin| {
+            let row = row_of(Operation::Map, &pin);
+            let names = row.checks.iter().map(|check| check.name.to_string());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(pin()), ["locked", "unlocked", "device-reads"]);
+        assert_eq!(names(silent), ["locked", "unlocked"]);
+    }
+
+    #[test]
+    fn a_gigabyte_is_whole_and_awkward_shapes_are_small() {
+        let of = |shape, ordered| pages(shape, Pages(ordered)).get();
+        let pages = |shape| of(shape, 65_536);
+        let pairs = Folio::Pairs2m;
+        assert_eq!((pages(pairs), of(pairs, 2048)), (64, 8));
+        let first = Folio::First2m;
+        assert_eq!((pages(first), of(first, 2048)), (32, 4));
+        assert_eq!(
+            (pages(Folio::Pages2m), pages(Folio::Pages1g)),
+            (65_536, 262_144)
+        );
+        assert_eq!(
+            (pages(Folio::Halves2m), pages(Folio::Single2m)),
+            (8192, 512)
+        );
+    }
+
+    #[test]
+    fn shapes_come_as_listed_and_those_of_calibration_on_request() {
+        assert_eq!(
+            shapes(&[Folio::Pages4k, Folio::Apart2m]),
+            [Folio::Pages4k, Folio::Apart2m]
+        );
+        assert_eq!(shapes(&[]).len(), 10);
+    }
+}

@@ -1,0 +1,102 @@
+//! Programs that pagetoll carries: those of the lab's guests, run on this host.
+//!
+//! They are programs of their own because fork copies the page tables of the whole process, and pagetoll's larger address
+//! space would add to the cost; and because what is timed here has to be what is counted there.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagetoll_backend::Stop;
+use pagetoll_guest::report::{Report, object_in};
+use pagetoll_images::Error;
+use pagetoll_images::cache::{Cache, Scratch};
+use pagetoll_images::process::{Run, run_to_end};
+
+use crate::LiveError;
+use crate::tsc::Moment;
+
+/// How long an order may take. Assumed: a hundred times that of the default order on a slow machine.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// A program, as `build.rs` makes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image(&'static [u8]);
+
+/// `guests/session`.
+pub(crate) const SESSION: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/session")));
+/// `guests/pin-probe`.
+pub(crate) const PIN_PROBE: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pin-probe")));
+
+/// What a program reported.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) reports: Vec<Report>,
+    /// Nanoseconds of a tick, in which it measured.
+    pub(crate) tick: f64,
+}
+
+/// A program in the cache, written once for all orders of a bill; it stays there as long as this.
+pub(crate) struct Program<'a> {
+    scratch: Scratch,
+    stop: &'a Stop,
+}
+
+impl<'a> Program<'a> {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub(crate) fn install(image: Image, cache: &Cache, stop: &'a Stop) -> Result<Self, LiveError> {
+        let scratch = cache.scratch();
+        scratch.create_dir()?;
+        let program = Self { scratch, stop };
+        let path = program.path();
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o700).open(&path);
+        file.and_then(|mut file| file.write_all(image.0))
+            .map_err(Error::io("write", &path))?;
+        Ok(program)
+    }
+
+    /// Runs it by an order, a step a line.
+    ///
+    /// # Errors
+    /// A step that fails, by its own words; a stop.
+    pub(crate) fn run(&self, steps: &str) -> Result<Ran, LiveError> {
+        let order = self.scratch.path().join("order");
+        fs::write(&order, steps).map_err(Error::io("write", &order))?;
+        let run = Run::new(self.path()).arg(&order);
+        let began = Moment::now();
+        let output = run_to_end(&run, LIMIT, self.stop);
+        let tick = began.nanoseconds_per_tick(Moment::now());
+        Ok(Ran {
+            reports: reports(&output?.text())?,
+            tick,
+        })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.scratch.path().join("program")
+    }
+}
+
+/// All reports of a program that did what it was to do.
+fn reports(text: &str) -> Result<Vec<Report>, LiveError> {
+    let mut reports = Vec::new();
+    for object in text.lines().filter_map(object_in) {
+        let object = object.map_err(|_| broken("a garbled result"))?;
+        let report = serde_json::from_str(object).map_err(|error| broken(&error.to_string()))?;
+        match report {
+            Report::Error(failure) => return Err(broken(&failure.to_string())),
+            report => reports.push(report),
+        }
+    }
+    Ok(reports)
+}
+
+pub(crate) fn broken(how: &str) -> LiveError {
+    LiveError::Session(how.to_owned())
+}
