@@ -81,7 +81,9 @@ impl Backend for Live {
         match Request::new(spec)? {
             Request::Pv(request) => Ok(pv::intentions(&request)?),
             Request::Vfio(request) => Ok(vfio::intentions(&request)?),
-            Request::Demand(_) | Request::Pin(_) => Ok(Vec::new()),
+            Request::Demand(_) | Request::Pin(_) => Ok(vec![
+                "use memory of its own, and change nothing of this host".to_owned(),
+            ]),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! From a request to a draft: the probe, sessions one after the other, rows.
 
+use std::path::Path;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Timing};
@@ -17,6 +18,8 @@ use crate::program::{Program, SESSION, broken};
 use crate::undo::Guardian;
 
 const PHASE: &str = "sessions";
+/// By which user space maps the memory of other domains.
+const PRIVCMD: &str = "/dev/xen/privcmd";
 
 /// Bills the guest that this host is.
 ///
@@ -79,14 +82,24 @@ fn collect(request: &Request, context: &Context<'_>, cache: &Cache) -> Result<Fi
     Ok(findings)
 }
 
+/// Checks that this domain can map the memory of others, if it is to.
 fn require_dom0(request: &Request, guest: Guest) -> Result<(), LiveError> {
-    if request.domain.is_none() || guest == Guest::Dom0 {
+    if request.domain.is_none() {
         return Ok(());
     }
-    Err(LiveError::environment(
-        "--domain: this domain may not map the memory of others",
-        "run it in dom0",
-    ))
+    if guest != Guest::Dom0 {
+        return Err(LiveError::environment(
+            "--domain: this domain may not map the memory of others",
+            "run it in dom0",
+        ));
+    }
+    if !Path::new(PRIVCMD).exists() {
+        return Err(LiveError::environment(
+            format!("--domain: there is no {PRIVCMD}"),
+            "modprobe xen-privcmd",
+        ));
+    }
+    Ok(())
 }
 
 /// Asks Xen for the domain before anything is changed.
