@@ -55,7 +55,7 @@ const char *interface_name(enum interface interface)
 	return interfaces[interface];
 }
 
-/* QEMU's TCG does not remap interrupts; the device raises none. A kernel without the module needs no permission. */
+/* The emulated IOMMU has no interrupt remapping, and the device no interrupts. Without the module there is no switch. */
 static void allow_unsafe_interrupts(const char *module)
 {
 	char path[PATH_MAX];

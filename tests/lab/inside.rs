@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use pagetoll_backend::{Quiet, Stop};
-use pagetoll_bill::{Bill, Check, Method, Row, System};
+use pagetoll_bill::{Bill, Check, Method, Row, RowKey, System};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
 use pagetoll_lab::Guest;
@@ -126,11 +126,15 @@ fn inside(
     Ok(inside::run(&request, &Cores::new(2), &surroundings)?)
 }
 
-/// The figures of the probe's rows and of user space, by key.
-fn costs(bill: &Bill) -> Vec<(String, f64)> {
-    let of = |row: &Row| Some((row.key.to_string(), row.cost()?));
-    let in_dom0 = |row: &&Row| row.key.system == System::XenPvDom0;
-    bill.rows.iter().filter(in_dom0).filter_map(of).collect()
+/// The figures of a system's rows, by key; of the kernel there is one.
+fn costs(bill: &Bill, system: System) -> Vec<(String, f64)> {
+    let key = |row: &Row| RowKey {
+        kernel: None,
+        ..row.key.clone()
+    };
+    let of = |row: &Row| Some((key(row).to_string(), row.cost()?));
+    let of_system = |row: &&Row| row.key.system == system;
+    bill.rows.iter().filter(of_system).filter_map(of).collect()
 }
 
 /// Under `-icount`, where a nanosecond is an instruction, the times of this host are the lab's counts.
@@ -156,10 +160,17 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     ensure(other.tried > 0 && other.failed == 0, format!("{other:?}"))?;
     let inside: Bill = serde_json::from_slice(&ran.wanted)?;
     let lab: Bill = serde_json::from_slice(bills::saved(bench)?)?;
-    let inside = costs(&inside);
-    let unlike: Vec<String> = costs(&lab)
+    all_alike(
+        &costs(&lab, System::XenPvDom0),
+        &costs(&inside, System::XenPvDom0),
+    )
+}
+
+/// What the lab counted is the time inside, row by row.
+fn all_alike(counted: &[(String, f64)], inside: &[(String, f64)]) -> Result<(), Failed> {
+    let unlike: Vec<String> = counted
         .iter()
-        .filter_map(|(key, counted)| unlike(key, *counted, &inside))
+        .filter_map(|(key, counted)| unlike(key, *counted, inside))
         .collect();
     ensure(unlike.is_empty(), unlike.join("\n"))
 }
@@ -192,19 +203,9 @@ pub(crate) fn counted_pins(bench: &Bench) -> Result<(), Failed> {
     let order = format!("bill pin --mechanism kernel {SHAPES} --format json");
     let lab = must_succeed(bench.pagetoll(&order.split(' ').collect::<Vec<_>>()))?;
     let lab: Bill = serde_json::from_slice(&lab.stdout)?;
-    let pair = |row: &Row| {
-        let same = |other: &&Row| {
-            let (a, b) = (&row.key, &other.key);
-            (a.operation, a.method, a.folio) == (b.operation, b.method, b.folio)
-        };
-        let time = inside.rows.iter().find(same).and_then(Row::cost)?;
-        Some((row.key.to_string(), row.cost()?, time))
-    };
-    let pairs: Vec<_> = lab.rows.iter().filter_map(pair).collect();
-    ensure(pairs.len() == 6, format!("{pairs:?}"))?;
-    let is_off = |(_, count, time): &&(String, f64, f64)| (time / count - 1.0).abs() > TOLERANCE;
-    let off: Vec<_> = pairs.iter().filter(is_off).collect();
-    ensure(off.is_empty(), format!("counted and timed: {off:?}"))?;
+    let counted = costs(&lab, System::Native);
+    ensure(counted.len() == 6, format!("{counted:?}"))?;
+    all_alike(&counted, &costs(&inside, System::Native))?;
     let checks = inside.rows.iter().flat_map(|row| &row.checks);
     let failed: Vec<_> = checks.filter(|check| check.failed > 0).collect();
     ensure(failed.is_empty(), format!("{failed:?}"))

@@ -6,7 +6,7 @@ use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, Toll, Unavailable};
 use pagetoll_units::Pages;
 
 use crate::pv::rows::per;
-use crate::report::Pin;
+use crate::report::{Pin, PinUnavailable};
 use crate::step::{Interface, PinStep};
 
 /// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
@@ -100,26 +100,76 @@ pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<
     interfaces.iter().flat_map(of).collect()
 }
 
-/// The row of memory that was mapped, once for each run. `tolls` itemises a cost; the calls do where it does not.
+/// What one run of the probe found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What was mapped.
+    pub pins: Vec<Pin>,
+    /// What could not be.
+    pub unavailable: Vec<PinUnavailable>,
+}
+
+/// Through which interface, and memory of which shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// The interface.
+    pub interface: Interface,
+    /// The shape.
+    pub shape: Folio,
+}
+
+impl Cell {
+    fn pin(self, found: &Found) -> Option<&Pin> {
+        let mut pins = found.pins.iter();
+        pins.find(|pin| pin.shape == self.shape && pin.interface == self.interface)
+    }
+
+    fn why_not(self, runs: &[&Found]) -> String {
+        let mut reports = runs.iter().flat_map(|run| &run.unavailable);
+        let report = reports.find(|one| one.shape == self.shape && one.interface == self.interface);
+        report.map_or_else(
+            || "the kernel was built without iommufd".to_owned(),
+            |report| report.reason.clone(),
+        )
+    }
+}
+
+/// The row of a cell, from all runs, when so many pages were ordered. `tolls` itemises a cost; the calls do where it does
+/// not.
 #[must_use]
 pub fn row(
     key: RowKey,
+    cell: Cell,
+    ordered: Pages,
+    runs: &[&Found],
+    tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
+) -> Row {
+    let pages = pages(cell.shape, ordered);
+    let pins: Vec<_> = runs.iter().filter_map(|found| cell.pin(found)).collect();
+    match pins.first() {
+        Some(first) => mapped(key, pages, &pins, first, tolls),
+        None => Row::unavailable(key, pages, cell.why_not(runs)),
+    }
+}
+
+fn mapped(
+    key: RowKey,
     pages: Pages,
     pins: &[&Pin],
+    first: &Pin,
     tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
-) -> Option<Row> {
-    let first = pins.first()?;
+) -> Row {
     let layout = Layout {
         runs: first.runs,
         folios: first.folios,
         largest_folio: first.largest,
     };
     let figures = figures(pins, first, key.operation, tolls);
-    Some(Row {
+    Row {
         layout: Some(layout),
         checks: checks(pins),
         ..Row::new(key, pages, figures)
-    })
+    }
 }
 
 fn figures(
@@ -192,7 +242,42 @@ mod tests {
 
     fn row_of(operation: Operation, pin: &Pin) -> Row {
         let key = RowKey::new(operation, Mechanism::Kernel, System::Native);
-        row(key, Pages(512), &[pin], |_| None).unwrap()
+        row_of_found(
+            key,
+            pin.shape,
+            &Found {
+                pins: vec![pin.clone()],
+                ..Found::default()
+            },
+        )
+    }
+
+    fn row_of_found(key: RowKey, shape: Folio, found: &Found) -> Row {
+        let interface = Interface::Type1;
+        row(key, Cell { interface, shape }, Pages(512), &[found], |_| {
+            None
+        })
+    }
+
+    #[test]
+    fn what_the_guest_had_no_pages_for_says_why_and_has_no_figure() {
+        let why = "too few free hugepages of 1 GiB";
+        let found = Found {
+            pins: vec![pin()],
+            unavailable: vec![PinUnavailable {
+                interface: Interface::Type1,
+                shape: Folio::Pages1g,
+                reason: why.to_owned(),
+            }],
+        };
+        for operation in OPERATIONS {
+            let key = || RowKey::new(operation, Mechanism::Kernel, System::Native);
+            let row = row_of_found(key(), Folio::Pages1g, &found);
+            assert_eq!(row.why_unavailable(), Some(why));
+            assert_eq!((row.cost(), row.checks.len()), (None, 0));
+            let row = row_of_found(key(), Folio::Pages2m, &found);
+            assert_eq!(row.why_unavailable(), None);
+        }
     }
 
     #[test]

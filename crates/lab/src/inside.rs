@@ -141,7 +141,7 @@ fn with_iommu(
     boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
 }
 
-/// QEMU's TCG does not remap interrupts: user space gets a device only where it is told that this is no danger.
+/// The emulated IOMMU has no interrupt remapping, without which VFIO refuses a device unless this is set.
 fn with_parameters(module: &Module) -> Step {
     let parameters = match &*module.name {
         "vfio_iommu_type1" | "iommufd" => " allow_unsafe_interrupts=1",

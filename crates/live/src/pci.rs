@@ -2,7 +2,6 @@
 //! Documentation/driver-api/vfio.rst.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -218,8 +217,8 @@ impl Device {
     }
 
     fn write(&self, file: &Path, text: &str) -> Result<(), LiveError> {
-        let operation = || format!("write of {text} to {}", file.display());
-        fs::write(file, text).map_err(|error| LiveError::system(operation())(error))
+        let operation = format!("write of {text} to {}", file.display());
+        fs::write(file, text).map_err(LiveError::system(operation))
     }
 }
 
@@ -287,8 +286,8 @@ fn is_in_use(disk: &Path) -> bool {
 
 /// What a link of sysfs leads to.
 fn name_of(link: &Path) -> Option<String> {
-    let target: io::Result<_> = fs::read_link(link);
-    Some(target.ok()?.file_name()?.to_string_lossy().into_owned())
+    let target = fs::read_link(link).ok()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
 fn line(file: &Path) -> String {

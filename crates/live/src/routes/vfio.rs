@@ -13,25 +13,24 @@ use pagetoll_bill::row::Folio;
 use pagetoll_bill::{
     Backend, Draft, Evidence, HostLoad, Inputs, Operation, Route, Row, RowKey, System, Unit,
 };
-use pagetoll_guest::pin;
-use pagetoll_guest::report::{Pin, PinUnavailable, Report};
-use pagetoll_guest::step::{self, Interface, PinStep};
+use pagetoll_guest::pin::{self, Cell, Found};
+use pagetoll_guest::report::Report;
+use pagetoll_guest::step::{self, PinStep};
 use pagetoll_images::cache::Cache;
 
 pub(crate) use self::request::Request;
 use crate::LiveError;
 use crate::host::{self, Watch};
-use crate::pci::Device;
+use crate::pci::{Binding, Device};
 use crate::program::{PIN_PROBE, Program, Ran};
 use crate::undo::{Change, Guardian};
 
 const PHASE: &str = "mapping memory for DMA";
 
-/// What one run found, in nanoseconds.
-#[derive(Debug, Default)]
-struct Found {
-    pins: Vec<Pin>,
-    unavailable: Vec<PinUnavailable>,
+/// A device, and what binding it replaces where it has to be bound.
+struct Usable {
+    device: Device,
+    binding: Option<Binding>,
 }
 
 /// Bills the route with the device that was given.
@@ -40,19 +39,19 @@ struct Found {
 /// Not the superuser, no IOMMU, a device that cannot be had, a step that fails, a stop.
 pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, LiveError> {
     let began = Instant::now();
-    let device = usable(request)?;
+    let usable = usable(request)?;
     host::require_memory(4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
-    let found = collect(request, &device, context)?;
+    let found = collect(request, &usable, context)?;
     let load = watch.end()?;
     Ok(Billed {
-        draft: draft(request, &device, &found, load),
+        draft: draft(request, &usable.device, &found, load),
         timings: vec![Timing::since(began, PHASE)],
     })
 }
 
 /// The device, where this user can have it.
-fn usable(request: &Request) -> Result<Device, LiveError> {
+fn usable(request: &Request) -> Result<Usable, LiveError> {
     let device = Device::find(&request.device)?;
     if !rustix::process::geteuid().is_root() {
         return Err(LiveError::environment(
@@ -61,22 +60,23 @@ fn usable(request: &Request) -> Result<Device, LiveError> {
         ));
     }
     device.require_viable_group()?;
-    if !device.is_bound_to_vfio() {
-        device.binding(request.binds)?;
-    }
-    Ok(device)
+    let binding = match device.is_bound_to_vfio() {
+        true => None,
+        false => Some(device.binding(request.binds)?),
+    };
+    Ok(Usable { device, binding })
 }
 
 fn collect(
     request: &Request,
-    device: &Device,
+    Usable { device, binding }: &Usable,
     context: &Context<'_>,
 ) -> Result<Vec<Found>, LiveError> {
     let cache = Cache::open(context.stop)?;
     let program = Program::install(PIN_PROBE, &cache, context.stop)?;
     let mut guardian = Guardian::start()?;
-    if !device.is_bound_to_vfio() {
-        guardian.expect(&Change::Driver(device.binding(request.binds)?))?;
+    if let Some(binding) = binding {
+        guardian.expect(&Change::Driver(binding.clone()))?;
         device.bind()?;
     }
     let order = step::order(&steps(request, device));
@@ -85,7 +85,7 @@ fn collect(
     let mut found = Vec::new();
     for run in 1..=runs {
         phase.step(&format!("run {run}"));
-        found.push(Found::of(program.run(&order)?));
+        found.push(found_in(program.run(&order)?));
     }
     guardian.finish()?;
     Ok(found)
@@ -101,18 +101,17 @@ fn steps(request: &Request, device: &Device) -> Vec<PinStep> {
     bound.chain(work).collect()
 }
 
-impl Found {
-    fn of(ran: Ran) -> Self {
-        let mut found = Self::default();
-        for report in ran.reports {
-            match report {
-                Report::Pin(pin) => found.pins.push(pin.in_units(ran.tick)),
-                Report::PinUnavailable(reason) => found.unavailable.push(reason),
-                _ => {}
-            }
+/// In nanoseconds.
+fn found_in(ran: Ran) -> Found {
+    let mut found = Found::default();
+    for report in ran.reports {
+        match report {
+            Report::Pin(pin) => found.pins.push(pin.in_units(ran.tick)),
+            Report::PinUnavailable(reason) => found.unavailable.push(reason),
+            _ => {}
         }
-        found
     }
+    found
 }
 
 fn draft(request: &Request, device: &Device, found: &[Found], load: HostLoad) -> Draft {
@@ -136,13 +135,15 @@ fn draft(request: &Request, device: &Device, found: &[Found], load: HostLoad) ->
 }
 
 fn rows(request: &Request, found: &[Found]) -> Vec<Row> {
+    let runs: Vec<_> = found.iter().collect();
     let mut rows = Vec::new();
     for (mechanism, interface) in request.interfaces() {
         for operation in pin::OPERATIONS {
             let shapes = request.shapes.iter();
             rows.extend(shapes.map(|&shape| {
                 let key = key(operation, mechanism, shape);
-                row(key, interface, shape, request, found)
+                let cell = Cell { interface, shape };
+                pin::row(key, cell, request.order.pages, &runs, |_| None)
             }));
         }
     }
@@ -156,47 +157,23 @@ fn key(operation: Operation, mechanism: Mechanism, shape: Folio) -> RowKey {
     }
 }
 
-fn row(key: RowKey, interface: Interface, shape: Folio, request: &Request, found: &[Found]) -> Row {
-    let pages = pin::pages(shape, request.order.pages);
-    let of_run = |run: &'_ Found| {
-        let mut pins = run.pins.iter();
-        pins.find(|pin| pin.shape == shape && pin.interface == interface)
-            .cloned()
-    };
-    let pins: Vec<Pin> = found.iter().filter_map(of_run).collect();
-    let pins: Vec<&Pin> = pins.iter().collect();
-    let why = || {
-        let mut all = found.iter().flat_map(|run| &run.unavailable);
-        let report = all.find(|one| one.shape == shape && one.interface == interface);
-        report.map_or_else(
-            || "it was not reported".to_owned(),
-            |one| one.reason.clone(),
-        )
-    };
-    pin::row(key.clone(), pages, &pins, |_| None)
-        .unwrap_or_else(|| Row::unavailable(key, pages, why()))
-}
-
 /// What [`bill`] would do to this host.
 ///
 /// # Errors
 /// As [`bill`], as far as that is known before anything is done.
 pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
-    let device = usable(request)?;
+    let Usable { device, binding } = usable(request)?;
     let address = device.address();
-    let (bind, back) = if device.is_bound_to_vfio() {
-        (format!("open {address}, which is bound to vfio-pci"), None)
-    } else {
-        let binding = device.binding(request.binds)?;
-        let back = format!(
+    let bind = match &binding {
+        None => format!("open {address}, which is bound to vfio-pci"),
+        Some(binding) => format!("bind {address} to vfio-pci, taken from {}", binding.owner()),
+    };
+    let back = binding.map(|binding| {
+        format!(
             "give {address} back to {}, also after Ctrl-C or SIGKILL: a process of its own waits for that",
             binding.owner()
-        );
-        (
-            format!("bind {address} to vfio-pci, taken from {}", binding.owner()),
-            Some(back),
         )
-    };
+    });
     let pages = request.order.pages.get();
     let work = format!(
         "{} times, map up to {pages} pages ({} MiB) of its own for the device's DMA, read them there where it is QEMU's \

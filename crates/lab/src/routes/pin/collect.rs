@@ -11,7 +11,8 @@ use crate::native::{Kernel, NativeBoot};
 use crate::vm::cores::Cores;
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_guest::report::{Hello, Pin, PinTraced, PinUnavailable, Report};
+use pagetoll_guest::pin;
+use pagetoll_guest::report::{Hello, PinTraced, Report};
 use pagetoll_guest::step::{self, Interface, PinStep};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -21,8 +22,7 @@ use pagetoll_images::host;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) hello: Option<Hello>,
-    pub(super) pins: Vec<Pin>,
-    pub(super) unavailable: Vec<PinUnavailable>,
+    pub(super) bill: pin::Found,
     pub(super) traced: Vec<PinTraced>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct OfKernel {
 impl OfKernel {
     /// Whether memory was mapped through an interface.
     pub(super) fn has(&self, interface: Interface) -> bool {
-        let mut pins = self.runs.iter().flat_map(|run| &run.pins);
+        let mut pins = self.runs.iter().flat_map(|run| &run.bill.pins);
         pins.any(|pin| pin.interface == interface)
     }
 }
@@ -153,8 +153,8 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
     for report in &harvest.reports {
         match report {
             Report::Hello(hello) => found.hello = Some(hello.clone()),
-            Report::Pin(pin) => found.pins.push(pin.clone()),
-            Report::PinUnavailable(shape) => found.unavailable.push(shape.clone()),
+            Report::Pin(pin) => found.bill.pins.push(pin.clone()),
+            Report::PinUnavailable(shape) => found.bill.unavailable.push(shape.clone()),
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
