@@ -19,14 +19,23 @@ READER =
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
-.PHONY: bill check-fixes faults fuzz kills power-cuts test tests test-docs conformance setup toolchain build lint man bench-engine clean
+.NOTPARALLEL:
+.PHONY: bill check-fixes faults fuzz kills power-cuts test test-here test-guests test-packages tests test-docs conformance setup toolchain build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
 
 # What needs no machine comes first; then real guests; then packages as the distribution has them now.
-test: tests
-	cargo test --workspace --no-fail-fast
+# With --keep-going, a failure of one does not hide what the next would have said.
+test: test-here test-guests test-packages
+
+test-here: tests
+	cargo test --workspace --no-fail-fast --lib --bins --test '[!hl]*' --test 'ho*'
+
+test-guests: tests
+	cargo test -p pagetoll --no-fail-fast --test harm --test lab
+
+test-packages: tests
 	cargo test --workspace --test real_packages -- --ignored --test-threads=1
 
 # All test programs, and what the lab needs: their own build of the program knows, and is optimised enough.
