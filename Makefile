@@ -33,7 +33,7 @@ test-here: tests
 	cargo test --workspace --no-fail-fast --lib --bins --test '[!hl]*' --test 'ho*'
 
 test-guests: tests
-	cargo test -p pagetoll --no-fail-fast --test harm --test lab
+	cargo test --workspace --no-fail-fast --test harm --test lab
 
 test-packages: tests
 	cargo test --workspace --test real_packages -- --ignored --test-threads=1

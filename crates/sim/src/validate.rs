@@ -115,3 +115,26 @@ fn sensitivity(
     let all = costs.figures().map(of);
     Ok(dominating(all.collect::<Result<_, BillingError>>()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_of_the_vfio_host_meets_the_one_figure_that_it_is_fitted_to() {
+        let is_of_vfio = |figure: &&Published| figure.id.starts_with("vfio-");
+        let published: Vec<_> = Published::built_in()
+            .iter()
+            .filter(is_of_vfio)
+            .cloned()
+            .collect();
+        let compared = validate(&published, Samples { count: 1, seed: 1 }).unwrap();
+        let fitted: Vec<_> = compared.iter().filter(|one| one.fitted).collect();
+        let [fitted] = fitted[..] else {
+            panic!("{} figures are fitted", fitted.len());
+        };
+        assert_eq!(fitted.published.id, "vfio-map.2M.per-page");
+        assert!(fitted.error < 0.001, "{}", fitted.error);
+        assert_eq!(compared.len(), 17);
+    }
+}

@@ -81,6 +81,7 @@ keys! {
     PIN_BATCH = "pin.batch", Cost, "filling a batch of page pointers (vaddr_get_pfns) beyond what is in it, and checking what of it is contiguous at once";
     PIN_ENTRY = "pin.entry", Cost, "one page-table entry of 4 KiB found and pinned when a batch is filled";
     PIN_POINTER = "pin.pointer", Cost, "one page pointer written into a batch";
+    PIN_LONGTERM = "pin.longterm", Cost, "one page pointer looked at again for a folio that must not be pinned for long (collect_longterm_unpinnable_folios, page by page until Linux 6.16); without this figure, none";
     PIN_PAGE = "pin.page", Cost, "one page checked for contiguity and accounted alone";
     PIN_RUN = "pin.run", Cost, "one contiguous run: locked_vm, and mapping it in the IOMMU";
     UNPIN_IOCTL = "unpin.ioctl", Cost, "one VFIO_IOMMU_UNMAP_DMA beyond its runs";

@@ -134,6 +134,7 @@ fn sources(compared: &[Comparison]) -> Vec<String> {
 
 fn number(value: f64, unit: PublishedUnit) -> String {
     match unit {
+        PublishedUnit::Ns if value.abs() < 100.0 => format!("{value:.1}"),
         PublishedUnit::Ns | PublishedUnit::PagesPerSecond => format!("{value:.0}"),
         PublishedUnit::Ratio | PublishedUnit::Share => format!("{value:.3}"),
     }

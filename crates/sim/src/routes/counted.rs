@@ -89,7 +89,7 @@ fn row(ordered: &Ordered, cell: &Cell) -> Result<Row, BillingError> {
         return Err(lacking.into());
     }
     let walked = cell.run(order.pages)?;
-    let mut figures = price::figures(&tariff, &(&walked).into(), costs, *samples)?;
+    let mut figures = price::figures(&tariff, &walked.into(), costs, *samples)?;
     if let Ok(figures) = &mut figures {
         figures.crossings = Some(crossings::of(&walked));
     }

@@ -4,19 +4,20 @@
 //! Nothing is computed from the order: counts are those of the model's own loops ([`Tolls`]).
 
 pub mod calibrate;
-mod shape;
-mod tariff;
+pub(crate) mod shape;
+pub(crate) mod tariff;
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Check, Draft, Row, RowKey, Spec, System, Terms};
-use pagetoll_models::vfio::{Mechanism, Tolls};
+use pagetoll_models::vfio::Mechanism;
 use pagetoll_units::Pages;
 
 use self::shape::{Extent, Ran, SHAPES, Shape, run};
 use self::tariff::{IOCTLS, Ioctl};
-use super::price::{self, Counted, Item};
+use super::price;
 use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::error::{BillingError, RequestError};
 
@@ -132,15 +133,11 @@ fn checks(mechanism: Mechanism, ran: &Ran, contiguity: &Check) -> Vec<Check> {
 }
 
 fn row(ordered: &Ordered, key: RowKey, ioctl: Ioctl, ran: &Ran) -> Result<Row, BillingError> {
-    let counts = (ioctl.tolls)(ran);
-    // Tolls that did not occur are left out, and need no figure.
-    let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
-    let tariff: Vec<_> = ioctl.tariff.iter().filter(occurred).copied().collect();
-    let counted = Counted {
-        counts: &counts,
-        items: ran.pages,
-    };
-    let figures = price::figures(&tariff, &counted, &ordered.costs, ordered.samples)?;
+    let costs = &ordered.costs;
+    let (mut tariff, counted) = ioctl.paid(ran);
+    // A table without this figure is of a kernel without this step.
+    tariff.retain(|item| item.key != CostKey::PIN_LONGTERM || costs.figure(item.key).is_ok());
+    let figures = price::figures(&tariff, &counted, costs, ordered.samples)?;
     Ok(Row {
         layout: Some(ran.layout),
         ..Row::new(key, Pages(ran.pages), figures)

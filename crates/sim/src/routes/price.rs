@@ -19,15 +19,15 @@ pub(crate) struct Item<C = Walked> {
 
 /// What was counted, and for how many items.
 #[derive(Debug)]
-pub(crate) struct Counted<'a, C> {
+pub(crate) struct Counted<C> {
     /// The counts.
-    pub(crate) counts: &'a C,
+    pub(crate) counts: C,
     /// Pages, or whatever a cost is given for.
     pub(crate) items: u64,
 }
 
-impl<'a> From<&'a Walked> for Counted<'a, Walked> {
-    fn from(walked: &'a Walked) -> Self {
+impl From<Walked> for Counted<Walked> {
+    fn from(walked: Walked) -> Self {
         Self {
             counts: walked,
             items: walked.items,
@@ -47,7 +47,7 @@ pub(crate) fn check(tariff: &[Item], costs: &CostTable) -> Result<(), CostError>
 /// The table lacks a figure of the tariff.
 pub(crate) fn figures<C>(
     tariff: &[Item<C>],
-    counted: &Counted<'_, C>,
+    counted: &Counted<C>,
     costs: &CostTable,
     samples: Samples,
 ) -> Result<Result<Figures, Unavailable>, CostError> {
@@ -58,23 +58,23 @@ pub(crate) fn figures<C>(
 
 fn tolls<C>(
     tariff: &[Item<C>],
-    counted: &Counted<'_, C>,
+    counted: &Counted<C>,
     prices: &Prices<'_>,
 ) -> Result<Vec<Toll>, CostError> {
     let toll = |item: &Item<C>| {
-        let count = per_item((item.count)(counted.counts), counted.items);
+        let count = per_item((item.count)(&counted.counts), counted.items);
         Ok(Toll::new(item.toll, count, prices.of(item.key)?))
     };
     tariff.iter().map(toll).collect()
 }
 
 /// What one item costs.
-pub(crate) fn cost_of(
-    tariff: &[Item],
-    walked: &Walked,
+pub(crate) fn cost_of<C>(
+    tariff: &[Item<C>],
+    counted: &Counted<C>,
     prices: &Prices<'_>,
 ) -> Result<f64, CostError> {
-    let tolls = tolls(tariff, &walked.into(), prices)?;
+    let tolls = tolls(tariff, counted, prices)?;
     Ok(Toll::sum(&tolls))
 }
 

@@ -9,17 +9,22 @@ use pagetoll_units::Pages;
 use crate::contention::flush_lock::WaitsWith;
 use crate::contention::flush_lock::lock_profile::LockProfile;
 use crate::error::BillingError;
+use crate::routes::pin::shape::{self, Extent, PAGES_2M, PAGES_4K, Shape, THP};
+use crate::routes::pin::tariff::{Ioctl, MAP, UNMAP};
 use crate::routes::price;
-use crate::routes::price::Item;
+use crate::routes::price::{Counted, Item};
 use crate::routes::tariff::item;
 use crate::routes::{fault, flush, irq, switch};
 use pagetoll_models::linux::{self, ForeignMap, ForeignMapped, GetAndClear, Walked, Zap};
+use pagetoll_models::vfio::Mechanism::{self, PerBatch, PerFolio, PerPage};
+use pagetoll_models::vfio::Tolls;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_models::xen::Width;
 
 /// The tables that price comparisons.
 const PV_DOM0: &str = "xen-pv-dom0";
 const PV_SHIM: &str = "amd-pv-shim-32";
+const VFIO_HOST: &str = "vfio-host";
 
 /// Pages, switches or enables that a comparison runs: enough that no table or batch is cut.
 const ITEMS: u64 = 4096;
@@ -54,7 +59,18 @@ const fn on_pv_shim(id: &'static str, prepare: fn() -> Result<Model, BillingErro
     }
 }
 
-const EXPRESSIONS: [Expression; 14] = [
+const fn on_vfio_host(
+    id: &'static str,
+    prepare: fn() -> Result<Model, BillingError>,
+) -> Expression {
+    Expression {
+        id,
+        costs: VFIO_HOST,
+        prepare,
+    }
+}
+
+const EXPRESSIONS: [Expression; 31] = [
     on_pv_dom0("foreign-map-unmap.ratio", foreign_map_unmap),
     on_pv_dom0("mmapbatch-v2.saved", mmapbatch),
     on_pv_dom0("tls-descriptors.lat_ctx", tls_descriptors),
@@ -83,6 +99,53 @@ const EXPRESSIONS: [Expression; 14] = [
     on_pv_shim("flush-lock.blocked.pge-off", || {
         flush_lock(PGE_OFF, LockProfile::share_blocked)
     }),
+    on_vfio_host("vfio-map.4K.per-page", || {
+        Ok(time_of(MAP, PAGES_4K, PerPage))
+    }),
+    on_vfio_host("vfio-map.4K.per-folio", || {
+        Ok(time_of(MAP, PAGES_4K, PerFolio))
+    }),
+    on_vfio_host("vfio-map.THP.per-page", || Ok(time_of(MAP, THP, PerPage))),
+    on_vfio_host("vfio-map.THP.per-folio", || Ok(time_of(MAP, THP, PerFolio))),
+    on_vfio_host("vfio-map.2M.per-page", || {
+        Ok(time_of(MAP, PAGES_2M, PerPage))
+    }),
+    on_vfio_host("vfio-map.2M.per-folio", || {
+        Ok(time_of(MAP, PAGES_2M, PerFolio))
+    }),
+    on_vfio_host("vfio-map.2M.ratio", || {
+        Ok(ratio_of(MAP, PAGES_2M, [PerPage, PerFolio]))
+    }),
+    on_vfio_host("vfio-unmap.4K.per-page", || {
+        Ok(time_of(UNMAP, PAGES_4K, PerPage))
+    }),
+    on_vfio_host("vfio-unmap.4K.per-folio", || {
+        Ok(time_of(UNMAP, PAGES_4K, PerFolio))
+    }),
+    on_vfio_host("vfio-unmap.THP.per-page", || {
+        Ok(time_of(UNMAP, THP, PerPage))
+    }),
+    on_vfio_host("vfio-unmap.THP.per-folio", || {
+        Ok(time_of(UNMAP, THP, PerFolio))
+    }),
+    on_vfio_host("vfio-unmap.2M.per-page", || {
+        Ok(time_of(UNMAP, PAGES_2M, PerPage))
+    }),
+    on_vfio_host("vfio-unmap.2M.per-folio", || {
+        Ok(time_of(UNMAP, PAGES_2M, PerFolio))
+    }),
+    on_vfio_host("vfio-unmap.2M.ratio", || {
+        Ok(ratio_of(UNMAP, PAGES_2M, [PerPage, PerFolio]))
+    }),
+    on_vfio_host("vfio-pin-map.2M.per-page", || {
+        Ok(time_of(MAP, PAGES_2M, PerPage))
+    }),
+    on_vfio_host("vfio-pin-map.2M.per-batch", || {
+        Ok(time_of(MAP, PAGES_2M, PerBatch))
+    }),
+    on_vfio_host("vfio-pin-map.2M.ratio", || {
+        Ok(ratio_of(MAP, PAGES_2M, [PerPage, PerBatch]))
+    }),
 ];
 
 /// The expression for a published figure.
@@ -91,15 +154,15 @@ pub(crate) fn named(id: &str) -> Option<&'static Expression> {
 }
 
 /// A mechanism that was run, ready to be priced.
-struct Priced {
-    tariff: Vec<Item>,
-    walked: Walked,
+struct Priced<C = Walked> {
+    tariff: Vec<Item<C>>,
+    counted: Counted<C>,
 }
 
-impl Priced {
+impl<C> Priced<C> {
     /// For each item, in the table's unit.
     fn cost(&self, prices: &Prices<'_>) -> Result<f64, CostError> {
-        price::cost_of(&self.tariff, &self.walked, prices)
+        price::cost_of(&self.tariff, &self.counted, prices)
     }
 }
 
@@ -163,11 +226,11 @@ fn foreign_map_unmap() -> Result<Model, BillingError> {
     let program = |walked: ForeignMapped, tariff: Vec<Item>| {
         let map = Priced {
             tariff: mapping(),
-            walked: walked.map,
+            counted: walked.map.into(),
         };
         let unmap = Priced {
             tariff,
-            walked: walked.unmap,
+            counted: walked.unmap.into(),
         };
         move |prices: &Prices<'_>| Ok::<_, CostError>(map.cost(prices)? + unmap.cost(prices)?)
     };
@@ -187,9 +250,9 @@ fn mmapbatch() -> Result<Model, BillingError> {
     let mut one_by_one = walked;
     one_by_one.tolls.hypercalls = walked.items;
     one_by_one.tolls.mmu_update = walked.items;
-    let priced = |walked| Priced {
+    let priced = |walked: Walked| Priced {
         tariff: mapping(),
-        walked,
+        counted: walked.into(),
     };
     let (before, after) = (priced(one_by_one), priced(walked));
     Ok(Box::new(move |prices, _| {
@@ -202,7 +265,7 @@ fn tls_descriptors() -> Result<Model, BillingError> {
     let switched = |how: Switch| -> Result<Priced, BillingError> {
         Ok(Priced {
             tariff: switch::tariff::of(how),
-            walked: linux::switch(ITEMS, switch::model(how), 0)?,
+            counted: linux::switch(ITEMS, switch::model(how), 0)?.into(),
         })
     };
     let (before, after) = (switched(Switch::Always)?, switched(Switch::IfChanged)?);
@@ -216,7 +279,7 @@ fn fault_32bit() -> Result<Model, BillingError> {
     let set = |how: Fault| -> Result<Priced, BillingError> {
         Ok(Priced {
             tariff: fault::tariff::of(how, Width::Pae32),
-            walked: linux::fault(Pages(ITEMS), fault::model(how), Width::Pae32)?,
+            counted: linux::fault(Pages(ITEMS), fault::model(how), Width::Pae32)?.into(),
         })
     };
     ratio_beside(
@@ -235,7 +298,7 @@ fn xen_version() -> Result<Model, BillingError> {
         };
         Ok(Priced {
             tariff: irq::tariff::of(how),
-            walked: linux::irq(ITEMS, unmasking)?,
+            counted: linux::irq(ITEMS, unmasking)?.into(),
         })
     };
     ratio_beside(
@@ -251,6 +314,29 @@ fn ratio_beside(rest: CostKey, before: Priced, after: Priced) -> Result<Model, B
         let rest = prices.of(rest)?;
         Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
     }))
+}
+
+/// Pages that VFIO maps. What is published of it is of two and four million, where nothing is left to add of an ioctl.
+const PINNED: u64 = 1 << 16;
+
+/// Memory that is mapped or unmapped by VFIO.
+fn pinned(ioctl: Ioctl, shape: Shape, how: Mechanism) -> Priced<Tolls> {
+    let ran = shape::run(how, shape, Extent::of(PINNED));
+    let (tariff, counted) = ioctl.paid(&ran);
+    Priced { tariff, counted }
+}
+
+/// What a page costs.
+fn time_of(ioctl: Ioctl, shape: Shape, how: Mechanism) -> Model {
+    let page = pinned(ioctl, shape, how);
+    Box::new(move |prices, _| Ok(page.cost(prices)?))
+}
+
+/// Before over after.
+fn ratio_of(ioctl: Ioctl, shape: Shape, [before, after]: [Mechanism; 2]) -> Model {
+    let before = pinned(ioctl, shape, before);
+    let after = pinned(ioctl, shape, after);
+    Box::new(move |prices, _| Ok(before.cost(prices)? / after.cost(prices)?))
 }
 
 /// Flushes of a run: a few hundred for each vCPU. The published profiles are of two million.

@@ -77,16 +77,20 @@ impl Shape {
 /// Pages of 2 MiB.
 const LARGE: u64 = 512;
 
+pub(crate) const PAGES_4K: Shape = Shape {
+    shift: 1,
+    ..shape(Folio::Pages4k, 1)
+};
+pub(crate) const THP: Shape = shape(Folio::Thp, LARGE);
+pub(crate) const PAGES_2M: Shape = shape(Folio::Pages2m, LARGE);
+
 /// The shapes. Memory is taken to be as contiguous as that of a guest that has just booted, except where neighbours are
 /// apart on purpose. Such a guest gets pages of 4 KiB that follow each other, but begin anywhere. The last six show
 /// steps apart for [`super::calibrate`].
 pub(crate) const SHAPES: [Shape; 13] = [
-    Shape {
-        shift: 1,
-        ..shape(Folio::Pages4k, 1)
-    },
-    shape(Folio::Thp, LARGE),
-    shape(Folio::Pages2m, LARGE),
+    PAGES_4K,
+    THP,
+    PAGES_2M,
     shape(Folio::Pages1g, 1 << 18),
     large(Folio::Halves2m, 8192)
         .apart()

@@ -4,7 +4,7 @@ use pagetoll_bill::Operation;
 use pagetoll_bill::cost::CostKey;
 
 use super::shape::Ran;
-use crate::routes::price::Item;
+use crate::routes::price::{Counted, Item};
 use pagetoll_models::vfio::Tolls;
 
 /// What a page pays for in one of the two ioctls.
@@ -15,6 +15,17 @@ pub(crate) struct Ioctl {
     pub(crate) tolls: fn(&Ran) -> Tolls,
     /// What it pays for.
     pub(crate) tariff: &'static [Item<Tolls>],
+}
+
+impl Ioctl {
+    /// What was done, and what of the tariff is paid for it: tolls that did not occur need no figure.
+    pub(crate) fn paid(self, ran: &Ran) -> (Vec<Item<Tolls>>, Counted<Tolls>) {
+        let counts = (self.tolls)(ran);
+        let occurred = |item: &&Item<Tolls>| (item.count)(&counts) > 0;
+        let tariff = self.tariff.iter().filter(occurred).copied().collect();
+        let items = ran.pages;
+        (tariff, Counted { counts, items })
+    }
 }
 
 const fn item(toll: &'static str, key: CostKey, count: fn(&Tolls) -> u64) -> Item<Tolls> {
@@ -31,6 +42,7 @@ pub(crate) const MAP: Ioctl = Ioctl {
         item("entry", CostKey::PIN_ENTRY, |t| t.entries),
         item("large-entry", CostKey::PIN_ENTRY_LARGE, |t| t.large_entries),
         item("page-pointer", CostKey::PIN_POINTER, |t| t.page_pointers),
+        item("longterm-check", CostKey::PIN_LONGTERM, |t| t.page_pointers),
         item("page-check", CostKey::PIN_PAGE, |t| t.pages_checked),
         item("run", CostKey::PIN_RUN, |t| t.runs),
         item("iommu-entry", CostKey::PIN_IOMMU_ENTRY, |t| t.iommu_entries),
