@@ -40,7 +40,9 @@ impl Snippet {
         for fence in page.fences() {
             let place = format!("{}:{}", page.path, fence.line);
             match fence.info.split(' ').collect::<Vec<_>>().as_slice() {
-                ["sh", "gate" | "guest"] | ["text" | "toml" | "json"] => {}
+                ["sh", "gate" | "guest"]
+                | ["sh", "guest", "counted"]
+                | ["text" | "toml" | "json"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {
                     let before = snippets

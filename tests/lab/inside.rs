@@ -1,5 +1,6 @@
 //! pagetoll inside a guest of the lab: `--on live` on the machines that it is for.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process;
 use std::time::Duration;
@@ -21,6 +22,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
 const OF_XEN_HOSTS: &str = include_str!("../../docs/xen-host.md");
 const OF_VFIO_HOSTS: &str = include_str!("../../docs/vfio-host.md");
+const GUEST: &str = "sh guest";
+/// For times that do not vary.
+const COUNTED: &str = "sh guest counted";
 /// The device of that page.
 const DOCUMENTED_DEVICE: &str = "0000:01:00.0";
 /// As a shell says it.
@@ -81,26 +85,39 @@ fn killed(command: &str, after: Duration) -> Command {
     }
 }
 
-/// The commands of a page on such hosts, as they are written.
-fn documented(page: &str) -> Vec<String> {
-    let blocks = page.split("```sh guest\n").skip(1);
+/// The commands of a page on such hosts, as they are written, in blocks of a kind.
+fn documented(page: &str, kind: &str) -> Vec<String> {
+    let fence = format!("```{kind}\n");
+    let blocks = page.split(&fence).skip(1);
     let bodies = blocks.filter_map(|rest| rest.split("```").next());
     bodies.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-const DOM0: Host = Host::Dom0 {
-    memory_mib: 384,
-    other_domain: PAGES_OF_ANOTHER,
+const DOM0: Machine<'_> = Machine {
+    name: "inside-1",
+    host: Host::Dom0 {
+        memory_mib: 384,
+        other_domain: PAGES_OF_ANOTHER,
+    },
+    kernel: "debian",
+    cpus: 1,
 };
+/// Pages one by one, and by folio.
+const VFIO_KERNELS: [&str; 2] = [
+    "debian:trixie-backports/6.17",
+    "debian:trixie-backports/6.18",
+];
+
+/// A machine of the lab that bills itself.
+struct Machine<'a> {
+    name: &'a str,
+    host: Host,
+    kernel: &'a str,
+    cpus: usize,
+}
 
 /// Runs commands in a guest, and hands out what was written to /bill.json.
-fn inside(
-    bench: &Bench,
-    name: &str,
-    host: Host,
-    cpus: usize,
-    commands: Vec<Command>,
-) -> Result<Ran, Failed> {
+fn inside(bench: &Bench, machine: &Machine<'_>, commands: Vec<Command>) -> Result<Ran, Failed> {
     let stop = Stop::new();
     let cache = Cache::open_at(&bench.cache, &stop)?;
     let surroundings = Surroundings {
@@ -109,16 +126,16 @@ fn inside(
         progress: &Quiet,
     };
     let guest = Guest {
-        name: name.to_owned(),
-        kernel: "debian".parse()?,
+        name: machine.name.to_owned(),
+        kernel: machine.kernel.parse()?,
         xen: "debian".parse()?,
-        cpus,
+        cpus: machine.cpus,
         keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
         timeout: Duration::from_secs(600),
     };
     let request = Request {
         guest,
-        host,
+        host: machine.host,
         program: static_program()?,
         commands,
         wanted: Some("/bill.json".to_owned()),
@@ -145,15 +162,20 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     let halfway = killed(BILL, Duration::from_secs(1));
     let mapping =
         format!("{BILL} --domain 1 --mechanism set-pte --batch 1,512 --pages 4096 --runs 100");
-    let commands = vec![
+    let mut commands = vec![
         halfway,
         killed(&mapping, Duration::from_secs(1)),
         words(&format!("{BILL} --domain 2")),
         words(&command),
     ];
-    let ran = inside(bench, "inside-1", DOM0, 1, commands)?;
+    commands.extend(
+        documented(OF_XEN_HOSTS, COUNTED)
+            .iter()
+            .map(|line| words(line)),
+    );
+    let ran = inside(bench, &DOM0, commands)?;
     ensure(
-        ran.codes == [SIGKILLED, SIGKILLED, BAD_INPUT, 0],
+        ran.codes == [SIGKILLED, SIGKILLED, BAD_INPUT, 0, 0],
         format!("exit codes {:?}", ran.codes),
     )?;
     let other = ran.other_domain.ok_or("the other domain was not checked")?;
@@ -163,7 +185,27 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     all_alike(
         &costs(&lab, System::XenPvDom0),
         &costs(&inside, System::XenPvDom0),
-    )
+    )?;
+    priced_alike(bench, &inside, &ran.wanted)
+}
+
+/// The table of a bill that a host made of itself prices the model: what was timed comes out.
+fn priced_alike(bench: &Bench, inside: &Bill, written: &[u8]) -> Result<(), Failed> {
+    let [bill, table] = ["inside.json", "inside.toml"].map(|name| bench.folder.path().join(name));
+    fs::write(&bill, written)?;
+    let mut calibrate = bench.pagetoll(&["calibrate", "--output"]);
+    calibrate.arg(&table).arg(&bill);
+    must_succeed(calibrate)?;
+    let order =
+        "bill unmap --on sim --mechanism emulate,preserve-ad --batch 32 --format json --costs";
+    let mut model = bench.pagetoll(&order.split(' ').collect::<Vec<_>>());
+    model.arg(&table);
+    let modelled: Bill = serde_json::from_slice(&must_succeed(model)?.stdout)?;
+    let modelled = costs(&modelled, System::XenPvDom0);
+    ensure(modelled.len() == 2, format!("{modelled:?}"))?;
+    let timed = costs(inside, System::XenPvDom0).into_iter();
+    let of_model = |(key, _): &(String, f64)| modelled.iter().any(|(other, _)| other == key);
+    all_alike(&timed.filter(of_model).collect::<Vec<_>>(), &modelled)
 }
 
 /// What the lab counted is the time inside, row by row.
@@ -178,7 +220,7 @@ fn all_alike(counted: &[(String, f64)], inside: &[(String, f64)]) -> Result<(), 
 /// As [`counted`], of a machine with an IOMMU: the device is given back, also by a bill that was killed.
 pub(crate) fn counted_pins(bench: &Bench) -> Result<(), Failed> {
     let on_live = format!("pagetoll bill pin --on live --device {DMA_DEVICE} {SHAPES}");
-    let documented = documented(OF_VFIO_HOSTS).into_iter();
+    let documented = documented(OF_VFIO_HOSTS, GUEST).into_iter();
     let documented = documented.map(|line| words(&line.replace(DOCUMENTED_DEVICE, DMA_DEVICE)));
     let mut commands = vec![
         killed(
@@ -193,19 +235,27 @@ pub(crate) fn counted_pins(bench: &Bench) -> Result<(), Failed> {
         words(&format!("{on_live} --bind --runs 2 --output /bill.json")),
         words(&on_live),
     ]);
-    let host = Host::Iommu { huge_pages: 12 };
-    let ran = inside(bench, "inside-iommu", host, 1, commands)?;
+    let machine = Machine {
+        name: "inside-iommu",
+        host: Host::Iommu { huge_pages: 12 },
+        ..DOM0
+    };
+    let ran = inside(bench, &machine, commands)?;
     ensure(
         ran.codes == [SIGKILLED, NOT_HERE, BAD_INPUT, 0, 0, 0, 0, NOT_HERE],
         format!("exit codes {:?}", ran.codes),
     )?;
-    let inside: Bill = serde_json::from_slice(&ran.wanted)?;
-    let order = format!("bill pin --mechanism kernel {SHAPES} --format json");
+    pinned_alike(bench, machine.kernel, &serde_json::from_slice(&ran.wanted)?)
+}
+
+/// What the lab counts of a kernel is the time inside, and what the device read is right.
+fn pinned_alike(bench: &Bench, kernel: &str, inside: &Bill) -> Result<(), Failed> {
+    let order = format!("bill pin --kernel {kernel} --mechanism kernel {SHAPES} --format json");
     let lab = must_succeed(bench.pagetoll(&order.split(' ').collect::<Vec<_>>()))?;
     let lab: Bill = serde_json::from_slice(&lab.stdout)?;
     let counted = costs(&lab, System::Native);
     ensure(counted.len() == 6, format!("{counted:?}"))?;
-    all_alike(&counted, &costs(&inside, System::Native))?;
+    all_alike(&counted, &costs(inside, System::Native))?;
     let checks = inside.rows.iter().flat_map(|row| &row.checks);
     let failed: Vec<_> = checks.filter(|check| check.failed > 0).collect();
     ensure(failed.is_empty(), format!("{failed:?}"))
@@ -226,12 +276,17 @@ fn unlike(key: &str, counted: f64, inside: &[(String, f64)]) -> Option<String> {
 
 /// On two CPUs the races prove what is safe and catch what is not.
 pub(crate) fn raced(bench: &Bench) -> Result<(), Failed> {
-    let commands: Vec<_> = documented(OF_XEN_HOSTS)
+    let commands: Vec<_> = documented(OF_XEN_HOSTS, GUEST)
         .iter()
         .map(|command| words(command))
         .collect();
     let expected = vec![0; commands.len()];
-    let ran = inside(bench, "inside-2", DOM0, 2, commands)?;
+    let machine = Machine {
+        name: "inside-2",
+        cpus: 2,
+        ..DOM0
+    };
+    let ran = inside(bench, &machine, commands)?;
     let all_well = ran.codes == expected;
     ensure(all_well, format!("exit codes {:?}", ran.codes))?;
     let bill: Bill = serde_json::from_slice(&ran.wanted)?;

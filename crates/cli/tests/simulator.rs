@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use pagetoll_bill::{Backend, Bill, Route, Row, RowKey, System};
+use pagetoll_bill::cost::CostTable;
+use pagetoll_bill::{Backend, Bill, Route, Row, RowKey, System, Unit};
 
 fn pagetoll(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("pagetoll").unwrap();
@@ -328,6 +329,58 @@ fn a_malformed_cost_table_is_refused_with_file_line_and_key() {
     );
     refused("no-toml", "name = ", &[":1: "]);
     refused("binary", "\u{0}\u{1}", &[":1: "]);
+}
+
+/// A bill of the lab as a host would have timed itself: no crossings, and nanoseconds.
+fn as_timed(lab: &Path, folder: &Path) -> PathBuf {
+    let mut bill: Bill = serde_json::from_slice(&fs::read(lab).unwrap()).unwrap();
+    (bill.backend, bill.unit) = (Backend::Live, Unit::Nanoseconds);
+    for figures in bill.rows.iter_mut().flat_map(|row| &mut row.result) {
+        figures.crossings = None;
+    }
+    let file = folder.join(lab.file_name().unwrap());
+    fs::write(&file, serde_json::to_vec(&bill).unwrap()).unwrap();
+    file
+}
+
+#[test]
+fn a_host_that_timed_itself_has_a_table_in_nanoseconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = tables().join("lab-xen-4.17.bills");
+    let [unmap, switch] = ["unmap.json", "switch.json"].map(|name| lab.join(name));
+    let timed = [&unmap, &switch].map(|bill| as_timed(bill, folder.path()));
+    let table = |bills: &[PathBuf]| {
+        let bills: Vec<_> = bills.iter().map(|bill| bill.to_str().unwrap()).collect();
+        let text = stdout(&[&["calibrate", "--name", "t"], &bills[..]].concat());
+        (CostTable::parse("t", &text).unwrap(), text)
+    };
+    let ((counted, _), (timed_table, text)) = (table(&[unmap.clone(), switch]), table(&timed));
+    assert_eq!(timed_table.unit, Unit::Nanoseconds);
+    assert!(text.contains("timed on a Xen PV host, Xen 4.17."), "{text}");
+    for (key, figure) in counted.figures() {
+        let timed = timed_table.figure(key).unwrap();
+        assert!(
+            (timed.value - figure.value).abs() < 0.01,
+            "{key:?}: {}",
+            timed.value
+        );
+    }
+    let file = folder.path().join("t.toml");
+    fs::write(&file, text).unwrap();
+    let priced = simulated("switch", &["--costs", file.to_str().unwrap()]);
+    assert_eq!(priced.unit, Unit::Nanoseconds);
+
+    let both = [
+        "calibrate",
+        unmap.to_str().unwrap(),
+        timed[1].to_str().unwrap(),
+    ];
+    let refused = pagetoll(&both).assert().code(2);
+    let stderr = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(
+        stderr.contains("switch.json: is in nanoseconds; expected instructions"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -1,34 +1,101 @@
-//! From bills of the lab to the figures of a cost table.
+//! From bills of a Xen PV guest to the figures of a cost table: as the lab counted it, or as a host timed itself.
 //!
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
 
 use pagetoll_bill::cost::Derived;
-use pagetoll_bill::{Backend, Bill, Route, System, Unit};
+use pagetoll_bill::{Backend, Bill, Figures, Route, Row, System, Unit};
 
 use crate::routes::derived::Rows;
 use crate::routes::{fault, irq, switch, unmap};
 
-/// The figures that a bill of the lab holds; empty for any other bill.
+/// The figures that a bill holds; empty for one that is neither of the lab nor of a Xen PV guest by itself.
 #[must_use]
 pub fn figures(bill: &Bill) -> Vec<Derived> {
-    if bill.backend != Backend::Lab || bill.unit != Unit::Instructions {
-        return Vec::new();
+    match (bill.backend, bill.unit) {
+        (Backend::Lab, Unit::Instructions) => {
+            let mut figures = of_64_bits(bill, System::XenPvDom0);
+            figures.extend(of_32_bits(bill));
+            figures
+        }
+        (Backend::Live, Unit::Nanoseconds) => timed(bill),
+        _ => Vec::new(),
     }
-    let of = |system| Rows { bill, system };
-    let (dom0, pv32) = (of(System::XenPvDom0), of(System::XenPv32Dom0));
+}
+
+fn of_64_bits(bill: &Bill, system: System) -> Vec<Derived> {
+    let rows = Rows { bill, system };
     let figures = match bill.route {
-        Route::Unmap => [
-            unmap::calibrate::figures(dom0),
-            unmap::calibrate::pae_figures(pv32),
-        ],
-        Route::Fault => [
-            fault::calibrate::figures(dom0),
-            fault::calibrate::pae_figures(pv32),
-        ],
-        Route::Switch => [switch::calibrate::figures(dom0), None],
-        Route::Irq => [irq::calibrate::figures(dom0), None],
-        Route::Flush | Route::Pin | Route::Demand => [None, None],
+        Route::Unmap => unmap::calibrate::figures(rows),
+        Route::Fault => fault::calibrate::figures(rows),
+        Route::Switch => switch::calibrate::figures(rows),
+        Route::Irq => irq::calibrate::figures(rows),
+        Route::Flush | Route::Pin | Route::Demand => None,
     };
-    figures.into_iter().flatten().flatten().collect()
+    figures.unwrap_or_default()
+}
+
+fn of_32_bits(bill: &Bill) -> Vec<Derived> {
+    let system = System::XenPv32Dom0;
+    let rows = Rows { bill, system };
+    let figures = match bill.route {
+        Route::Unmap => unmap::calibrate::pae_figures(rows),
+        Route::Fault => fault::calibrate::pae_figures(rows),
+        _ => None,
+    };
+    figures.unwrap_or_default()
+}
+
+/// Times vary: a figure is that of the means, between the least and the most that single runs give.
+fn timed(bill: &Bill) -> Vec<Derived> {
+    let is_control = bill
+        .rows
+        .iter()
+        .any(|row| row.key.system == System::XenPvDom0);
+    let system = match is_control {
+        true => System::XenPvDom0,
+        false => System::XenPvDomU,
+    };
+    let runs = bill
+        .rows
+        .iter()
+        .filter_map(Row::figures)
+        .map(|figures| figures.runs.len());
+    let of_runs: Vec<_> = (0..runs.min().unwrap_or(0))
+        .map(|run| of_64_bits(&of_run(bill, run), system))
+        .collect();
+    let among = |figure: Derived| {
+        let same = of_runs
+            .iter()
+            .flatten()
+            .filter(|of_run| of_run.key == figure.key);
+        let values: Vec<f64> = same.map(|of_run| of_run.value).collect();
+        Derived {
+            low: values.iter().copied().fold(figure.value, f64::min),
+            high: values.iter().copied().fold(figure.value, f64::max),
+            ..figure
+        }
+    };
+    of_64_bits(bill, system).into_iter().map(among).collect()
+}
+
+/// The bill of one of its runs alone.
+fn of_run(bill: &Bill, run: usize) -> Bill {
+    let mut bill = bill.clone();
+    for figures in bill
+        .rows
+        .iter_mut()
+        .filter_map(|row| row.result.as_mut().ok())
+    {
+        figures.cost_per_page = cost_of(figures, run);
+    }
+    bill
+}
+
+fn cost_of(figures: &Figures, run: usize) -> f64 {
+    figures
+        .runs
+        .get(run)
+        .copied()
+        .unwrap_or(figures.cost_per_page)
 }

@@ -7,7 +7,8 @@ use clap::Args;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll calibrate unmap.json switch.json > my-xen.toml
-      The table of a Xen and a kernel of your own, from bills of the lab
+      The table of a Xen and a kernel of your own: in instructions from bills of the lab, in
+      nanoseconds from those of --on live
   pagetoll calibrate --this-host --output this-host.toml
       What demand paging is made of on this host: system calls, copies, exits, wake-ups, cache lines
   pagetoll bill demand --on sim --costs this-host.toml
@@ -16,7 +17,8 @@ Examples:
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Bills of the lab in JSON, of different routes on the same machine; or of route pin
+    /// Bills in JSON, of different routes on the same machine: of the lab, or by --on live of a Xen PV guest; or bills of
+    /// the lab of route pin
     #[arg(required_unless_present = "this_host")]
     pub(crate) bills: Vec<PathBuf>,
     /// Which of the kernels in bills of route pin, such as 6.18.15; without this, the first
@@ -33,7 +35,7 @@ pub(crate) struct CalibrateArgs {
         allow_negative_numbers = true
     )]
     pub(crate) rounds: Option<u32>,
-    /// Name of the table [default: lab, or this-host]
+    /// Name of the table [default: lab, live or this-host]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Writes the table to this file

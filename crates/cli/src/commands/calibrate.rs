@@ -1,4 +1,4 @@
-//! `pagetoll calibrate`: makes a cost table for the simulator, from bills of the lab or by measuring this host.
+//! `pagetoll calibrate`: makes a cost table for the simulator, from bills or by measuring this host.
 
 mod this_host;
 
@@ -36,15 +36,16 @@ fn of_bills(args: &CalibrateArgs) -> Result<String> {
         let bill = report::read(path)?;
         if figures(&bill).is_empty() && pin::kernels(std::slice::from_ref(&bill)).is_empty() {
             return Err(Failure::BadInput(format!(
-                "{}: gives no figures; expected a bill of the lab with all mechanisms and batches 1 and larger, \
-                 or one of route pin",
+                "{}: gives no figures; expected a bill of the lab, or by --on live of a Xen PV guest, with all mechanisms \
+                 and batches 1 and larger, or one of the lab of route pin",
                 name_of(path)
             ))
             .into());
         }
         bills.push(bill);
     }
-    let name = args.name.as_deref().unwrap_or("lab");
+    let default = bills.first().map_or("lab", |bill| bill.backend.name());
+    let name = args.name.as_deref().unwrap_or(default);
     let table = match &args.kernel {
         _ if bills.iter().any(|bill| bill.route == Route::Pin) => of_pin(args, name, &bills)?,
         Some(kernel) => {
@@ -53,9 +54,32 @@ fn of_bills(args: &CalibrateArgs) -> Result<String> {
             ))
             .into());
         }
-        None => table(name, &bills),
+        None => of_xen(args, name, &bills)?,
     };
     Ok(toml::to_string(&table)?)
+}
+
+/// The table of one machine, whose bills are all of one kind.
+fn of_xen(args: &CalibrateArgs, name: &str, bills: &[Bill]) -> Result<Table, Failure> {
+    let unit = bills.first().map_or(Unit::Instructions, |bill| bill.unit);
+    if let Some(index) = bills.iter().position(|bill| bill.unit != unit) {
+        return Err(Failure::BadInput(format!(
+            "{}: is in {}; expected {unit}, as {}",
+            name_of(&args.bills[index]),
+            bills[index].unit,
+            name_of(&args.bills[0]),
+        )));
+    }
+    let table = table(name, unit, bills);
+    let negative = table.figure.iter().find(|(_, figure)| figure.low < 0.0);
+    negative.map_or(Ok(()), |(key, figure)| {
+        Err(Failure::BadInput(format!(
+            "{key} would be {} to {} {unit}: its rows differ by less than they vary ({}); expected bills with more --runs of an \
+             idle machine",
+            figure.low, figure.high, figure.source,
+        )))
+    })?;
+    Ok(table)
 }
 
 /// The table of one of the kernels that are billed side by side; the first, unless another is asked for.
@@ -111,7 +135,7 @@ struct Figure {
     source: String,
 }
 
-fn table(name: &str, bills: &[Bill]) -> Table {
+fn table(name: &str, unit: Unit, bills: &[Bill]) -> Table {
     let each = |bill: &Bill| {
         let of = stack(bill);
         figures(bill)
@@ -122,10 +146,14 @@ fn table(name: &str, bills: &[Bill]) -> Table {
     Table {
         name: name.to_owned(),
         summary: format!(
-            "counted by the lab on {}",
+            "{} {}",
+            match unit {
+                Unit::Instructions => "counted by the lab on",
+                Unit::Nanoseconds => "timed on a Xen PV host,",
+            },
             bills.first().map(stack).unwrap_or_default()
         ),
-        unit: Unit::Instructions,
+        unit,
         stack: versions(["xen", "linux", "qemu"].map(|part| {
             let version = bills.first().and_then(|bill| bill.stack.get(part));
             (part, version.map(String::as_str))
@@ -168,12 +196,10 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
+/// Versions of what a bill is of, in words.
 fn stack(bill: &Bill) -> String {
-    let of = |part: &str| bill.stack.get(part).map_or("?", String::as_str);
-    format!(
-        "Xen {}, Linux {}, QEMU {}",
-        of("xen"),
-        of("linux"),
-        of("qemu")
-    )
+    let part = |(name, part): (&str, &str)| Some(format!("{name} {}", bill.stack.get(part)?));
+    let parts = [("Xen", "xen"), ("Linux", "linux"), ("QEMU", "qemu")];
+    let parts: Vec<String> = parts.into_iter().filter_map(part).collect();
+    parts.join(", ")
 }

@@ -1,4 +1,4 @@
-//! What the routes' calibrations share: figures derived from rows that the lab counted.
+//! What the routes' calibrations share: figures derived from rows.
 
 pub(crate) use pagetoll_bill::cost::Derived;
 use pagetoll_bill::cost::{CostKey, Kind};

@@ -1,4 +1,4 @@
-//! From the lab's rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
+//! From rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::Operation;
 use pagetoll_bill::cost::{CostKey, Derived};

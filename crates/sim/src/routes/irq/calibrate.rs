@@ -1,4 +1,4 @@
-//! From the lab's rows of irq to figures.
+//! From rows of irq to figures.
 
 use pagetoll_bill::Operation;
 use pagetoll_bill::cost::{CostKey, Derived};

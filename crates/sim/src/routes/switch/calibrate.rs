@@ -1,4 +1,4 @@
-//! From the lab's rows of switch to figures.
+//! From rows of switch to figures.
 
 use pagetoll_bill::Operation;
 use pagetoll_bill::cost::{CostKey, Derived};

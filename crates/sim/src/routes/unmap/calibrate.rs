@@ -1,11 +1,15 @@
-//! From the lab's rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
+//! From rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::row::Baseline;
-use pagetoll_bill::{Crossings, RouteMechanism, Row};
+use pagetoll_bill::{RouteMechanism, Row};
+use pagetoll_models::linux::{self, Zap};
+use pagetoll_models::xen::Width;
+use pagetoll_units::Pages;
 
 use crate::routes::derived::{Rows, assumed, measured, of_32_bits, only, part, rows, value};
+use crate::routes::price::per_item;
 
 /// What a 64-bit dom0's rows give.
 pub(crate) fn figures(bill: Rows<'_>) -> Option<Vec<Derived>> {
@@ -144,6 +148,9 @@ fn unmeasured(figures: &[Derived]) -> Option<Vec<Derived>> {
     ])
 }
 
+/// Pages of a page table, at which a batch ends.
+const TABLE: Pages = Pages(512);
+
 /// What the rows of a mechanism at its smallest and largest batch give.
 struct Ends {
     /// What one more call costs.
@@ -156,8 +163,7 @@ fn ends(bill: Rows<'_>, mechanism: Unmap) -> Option<Ends> {
     let all = || rows(bill, mechanism.into());
     let smallest = all().min_by_key(|row| row.key.batch)?;
     let largest = all().max_by_key(|row| row.key.batch)?;
-    let calls = |row: &Row| row.crossings().map(Crossings::hypercalls);
-    let (most, fewest) = (calls(smallest)?, calls(largest)?);
+    let (most, fewest) = (calls(smallest, mechanism)?, calls(largest, mechanism)?);
     let (of_most, of_fewest) = (smallest.cost()?, largest.cost()?);
     if most <= fewest {
         return None;
@@ -167,4 +173,17 @@ fn ends(bill: Rows<'_>, mechanism: Unmap) -> Option<Ends> {
         per_call,
         per_entry: of_most - per_call * most,
     })
+}
+
+/// Calls for each entry: as Xen counted them, or else as many as the model makes.
+fn calls(row: &Row, mechanism: Unmap) -> Option<f64> {
+    if let Some(counted) = row.crossings() {
+        return Some(counted.hypercalls());
+    }
+    let zap = Zap {
+        mechanism: super::model(mechanism),
+        batch: row.key.batch,
+    };
+    let walked = linux::unmap(TABLE, zap, Width::Bits64).ok()?;
+    Some(per_item(walked.tolls.hypercalls, walked.items))
 }
