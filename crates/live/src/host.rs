@@ -25,7 +25,7 @@ pub enum Level {
     Works,
     /// Some orders are impossible.
     Limited,
-    /// No live bill is possible.
+    /// No live bill of demand is possible.
     Missing,
 }
 
@@ -43,7 +43,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    fn works(name: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn works(name: &'static str, detail: impl Into<String>) -> Self {
         Self {
             name,
             level: Level::Works,
@@ -52,7 +52,7 @@ impl Capability {
         }
     }
 
-    fn lacks(name: &'static str, level: Level, detail: &str, remedy: &str) -> Self {
+    pub(crate) fn lacks(name: &'static str, level: Level, detail: &str, remedy: &str) -> Self {
         Self {
             name,
             level,
@@ -62,9 +62,9 @@ impl Capability {
     }
 }
 
-/// Tries every capability that live bills use.
+/// Tries every capability that live bills of demand use.
 #[must_use]
-pub fn examine() -> Vec<Capability> {
+pub(crate) fn examine() -> Vec<Capability> {
     let mut found = vec![kvm(), userfaultfd()];
     if let Ok(kvm) = open_kvm() {
         found.extend([sync_regs(&kvm), memory_fault_info(&kvm), guest_memfd(&kvm)]);
@@ -74,7 +74,7 @@ pub fn examine() -> Vec<Capability> {
     found
 }
 
-/// Whether live bills are possible here.
+/// Whether live bills of demand are possible here.
 ///
 /// # Errors
 /// What is missing, and what to do about it.

@@ -10,6 +10,7 @@
 mod backend;
 pub mod conformance;
 mod cpu_time;
+pub mod doctor;
 mod error;
 pub mod host;
 mod kernel_module;

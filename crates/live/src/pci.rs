@@ -7,13 +7,58 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::LiveError;
+use crate::host::{Capability, Level};
 
 /// The driver by which user space gets a device.
 const VFIO: &str = "vfio-pci";
+/// For a host without IOMMU groups.
+const TURN_ON: &str = "turn the IOMMU on, in the firmware and by intel_iommu=on or amd_iommu=on";
 /// Drivers of other devices of a group that do no DMA for this host (`vfio_dev_driver_allowed`, drivers/vfio).
 const HARMLESS: [&str; 3] = [VFIO, "pci-stub", "pcieport"];
 /// What `driver_override` reads as where it is not set.
 const NO_OVERRIDE: &str = "(null)";
+
+/// Whether devices can be had by user space on this host, and which it has.
+pub(crate) fn capability() -> Capability {
+    capability_in(Path::new("/sys"))
+}
+
+fn capability_in(sys: &Path) -> Capability {
+    const NAME: &str = "VFIO";
+    let groups = names_in(&sys.join("kernel/iommu_groups"));
+    if groups.is_empty() {
+        return Capability::lacks(
+            NAME,
+            Level::Limited,
+            "no device has an IOMMU group, so that pin --device is refused",
+            TURN_ON,
+        );
+    }
+    let groups = groups.len();
+    let driver = sys.join("bus/pci/drivers").join(VFIO);
+    if !driver.is_dir() {
+        let detail =
+            format!("{groups} IOMMU groups; {VFIO} is not loaded, so that pin --device is refused");
+        return Capability::lacks(NAME, Level::Limited, &detail, "modprobe vfio-pci");
+    }
+    let mut bound = names_in(&driver);
+    bound.retain(|name| is_address(name));
+    let bound = match bound.is_empty() {
+        true => "no device; pin --device takes one with --bind".to_owned(),
+        false => bound.join(", "),
+    };
+    Capability::works(NAME, format!("{groups} IOMMU groups; {VFIO} has {bound}"))
+}
+
+/// What is in a folder, sorted; nothing where it cannot be read.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
 
 /// A device of this host.
 #[derive(Clone, Debug)]
@@ -87,7 +132,7 @@ impl Device {
         let Ok(devices) = fs::read_dir(self.folder().join("iommu_group/devices")) else {
             return Err(LiveError::environment(
                 format!("device {address} has no IOMMU group"),
-                "turn the IOMMU on, in the firmware and by intel_iommu=on or amd_iommu=on",
+                TURN_ON,
             ));
         };
         let names = devices.flatten().map(|entry| entry.file_name());
@@ -343,6 +388,26 @@ mod tests {
 
     fn problem<T: std::fmt::Debug>(result: Result<T, LiveError>) -> String {
         result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn doctor_is_told_of_groups_and_of_what_user_space_has() {
+        let sys = Sys::new();
+        let detail = |sys: &Sys| capability_in(sys.0.path()).detail;
+        assert!(detail(&sys).starts_with("no device has an IOMMU group"));
+        fs::create_dir_all(sys.0.path().join("kernel/iommu_groups/7")).unwrap();
+        assert!(detail(&sys).starts_with("1 IOMMU groups; vfio-pci has no device; "));
+        let driver = sys.0.path().join("bus/pci/drivers").join(VFIO);
+        for name in [DEVICE, "bind", "module"] {
+            fs::write(driver.join(name), "").unwrap();
+        }
+        let found = capability_in(sys.0.path());
+        assert_eq!(
+            (found.level, &*found.detail),
+            (Level::Works, "1 IOMMU groups; vfio-pci has 0000:01:00.0")
+        );
+        fs::remove_dir_all(driver).unwrap();
+        assert_eq!(capability_in(sys.0.path()).remedy, "modprobe vfio-pci");
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! What billing this host needs: KVM and userfaultfd. The lab needs none of it, so a lack is a note, not an error.
+//! What billing this host needs: KVM and userfaultfd, a Xen PV guest's modules, an IOMMU. The lab needs none of it, so a
+//! lack is a note, not an error.
 
-use pagetoll_live::host::{self, Capability, Level};
+use pagetoll_live::doctor::examine;
+use pagetoll_live::host::{Capability, Level};
 
 use super::{Finding, State};
 
 /// Everything that was tried.
 pub(super) fn findings() -> Vec<Finding> {
-    host::examine().into_iter().map(finding).collect()
+    examine().into_iter().map(finding).collect()
 }
 
 fn finding(found: Capability) -> Finding {

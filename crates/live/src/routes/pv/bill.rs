@@ -11,6 +11,7 @@ use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
 
+use super::surroundings::PRIVCMD;
 use super::{Guest, Request, Surroundings, module};
 use crate::LiveError;
 use crate::host::{self, Watch};
@@ -18,8 +19,6 @@ use crate::program::{Program, SESSION, broken};
 use crate::undo::Guardian;
 
 const PHASE: &str = "sessions";
-/// By which user space maps the memory of other domains.
-const PRIVCMD: &str = "/dev/xen/privcmd";
 
 /// Bills the guest that this host is.
 ///
@@ -93,9 +92,9 @@ fn require_dom0(request: &Request, guest: Guest) -> Result<(), LiveError> {
             "run it in dom0",
         ));
     }
-    if !Path::new(PRIVCMD).exists() {
+    if !Path::new("/").join(PRIVCMD).exists() {
         return Err(LiveError::environment(
-            format!("--domain: there is no {PRIVCMD}"),
+            format!("--domain: there is no /{PRIVCMD}"),
             "modprobe xen-privcmd",
         ));
     }

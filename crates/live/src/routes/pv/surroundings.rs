@@ -4,7 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::LiveError;
+use crate::host::{Capability, Level};
 
+use super::module::build_folder;
+
+const XEN_GUEST: &str = "Xen PV guest";
+/// By which user space maps the memory of other domains.
+pub(crate) const PRIVCMD: &str = "dev/xen/privcmd";
 const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A Xen PV guest.
@@ -91,6 +97,70 @@ impl Surroundings {
         Ok(())
     }
 
+    /// What billing a PV guest takes, where this is a guest of Xen; nothing elsewhere.
+    pub(crate) fn capabilities(&self) -> Vec<Capability> {
+        if self.line("sys/hypervisor/type") != "xen" {
+            return Vec::new();
+        }
+        match self.guest() {
+            Ok(guest) => {
+                let mut found = vec![self.found(guest), self.modules(), self.probe()];
+                found.extend((guest == Guest::Dom0).then(|| self.privcmd()));
+                found
+            }
+            Err(lacking) => vec![lacks(XEN_GUEST, &lacking)],
+        }
+    }
+
+    fn found(&self, guest: Guest) -> Capability {
+        let what = match guest {
+            Guest::Dom0 => "dom0",
+            Guest::DomU => "a PV domain, not dom0,",
+        };
+        Capability::works(XEN_GUEST, format!("{what} of Xen {}", self.xen_version()))
+    }
+
+    fn modules(&self) -> Capability {
+        const NAME: &str = "kernel modules";
+        match (self.require_modules(), self.lockdown()) {
+            (Err(lacking), _) => lacks(NAME, &lacking),
+            (Ok(()), Some(kind)) => Capability::lacks(
+                NAME,
+                Level::Limited,
+                &format!("the kernel is locked down ({kind}) and loads signed ones alone"),
+                "sign the probe and give it by --probe",
+            ),
+            (Ok(()), None) => Capability::works(NAME, "can be loaded"),
+        }
+    }
+
+    fn probe(&self) -> Capability {
+        const NAME: &str = "headers of this kernel";
+        let folder = build_folder();
+        let below_root = folder.strip_prefix("/").unwrap_or(&folder);
+        match self.root.join(below_root).is_dir() {
+            true => Capability::works(NAME, folder.display().to_string()),
+            false => Capability::lacks(
+                NAME,
+                Level::Limited,
+                &format!("{} is not there", folder.display()),
+                "install them, or give the probe by --probe",
+            ),
+        }
+    }
+
+    fn privcmd(&self) -> Capability {
+        match self.path(PRIVCMD).exists() {
+            true => Capability::works("privcmd", "there, for --domain"),
+            false => Capability::lacks(
+                "privcmd",
+                Level::Limited,
+                &format!("/{PRIVCMD} is not there, so that --domain is refused"),
+                "modprobe xen-privcmd",
+            ),
+        }
+    }
+
     /// The lockdown that is in force, where there is one (`kernel_lockdown(7)`).
     pub(crate) fn lockdown(&self) -> Option<String> {
         let line = self.line("sys/kernel/security/lockdown");
@@ -118,6 +188,16 @@ impl Surroundings {
 
     fn line(&self, name: &str) -> String {
         first_line(&self.path(name))
+    }
+}
+
+/// What stands in the way of some bills.
+fn lacks(name: &'static str, lacking: &LiveError) -> Capability {
+    match lacking {
+        LiveError::Environment { what, remedy } => {
+            Capability::lacks(name, Level::Limited, what, remedy)
+        }
+        other => Capability::lacks(name, Level::Limited, &other.to_string(), "see dmesg"),
     }
 }
 
@@ -178,6 +258,26 @@ mod tests {
         assert_eq!(host(&[open]).1.lockdown(), None);
         let disabled = ("proc/sys/kernel/modules_disabled", "1\n");
         assert!(host(&[disabled]).1.require_modules().is_err());
+    }
+
+    #[test]
+    fn doctor_is_told_of_guests_of_xen_alone_and_what_they_lack() {
+        assert_eq!(host(&[]).1.capabilities(), Vec::new());
+        let levels = |files: &[(&str, &str)]| -> Vec<(&str, Level)> {
+            let found = host(files).1.capabilities().into_iter();
+            found.map(|found| (found.name, found.level)).collect()
+        };
+        let hvm = ("sys/hypervisor/guest_type", "HVM\n");
+        assert_eq!(levels(&[XEN, hvm]), [(XEN_GUEST, Level::Limited)]);
+        let control = ("proc/xen/capabilities", "control_d\n");
+        let dom0 = levels(&[XEN, control, (PRIVCMD, "")]);
+        assert_eq!(dom0[0], (XEN_GUEST, Level::Works));
+        assert_eq!(dom0[2], ("headers of this kernel", Level::Limited));
+        assert_eq!(dom0[3], ("privcmd", Level::Works));
+        let closed = ("proc/sys/kernel/modules_disabled", "1\n");
+        let domu = levels(&[XEN, closed]);
+        assert_eq!(domu[1], ("kernel modules", Level::Limited));
+        assert_eq!(domu.len(), 3);
     }
 
     #[test]
