@@ -102,11 +102,6 @@ const DOM0: Machine<'_> = Machine {
     kernel: "debian",
     cpus: 1,
 };
-/// Pages one by one, and by folio.
-const VFIO_KERNELS: [&str; 2] = [
-    "debian:trixie-backports/6.17",
-    "debian:trixie-backports/6.18",
-];
 
 /// A machine of the lab that bills itself.
 struct Machine<'a> {

@@ -1,7 +1,7 @@
 //! The pin route: memory of each shape is mapped and unmapped on the model of VFIO, and a cost table prices what was
 //! done.
 //!
-//! Nothing is computed from the order: counts are those of the model's own loops ([`Tolls`]).
+//! Nothing is computed from the order: counts are those of the model's own loops ([`pagetoll_models::vfio::Tolls`]).
 
 pub mod calibrate;
 pub(crate) mod shape;
