@@ -226,7 +226,7 @@ pub struct Foreign {
     pub pages: u64,
     pub mark: i64,
     pub instructions: u64,
-    /// Pages that were read to see whether they hold what was written there before.
+    /// Pages that were read through their mappings to see whether they hold what was written there at first.
     pub checked: u64,
     /// Those that held something else.
     pub wrong: u64,
@@ -235,6 +235,10 @@ pub struct Foreign {
 /// The other domain was ended, and a domain of which a page was mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ForeignReleased {
+    /// Its pages, which were read before, when none was mapped any more.
+    pub checked: u64,
+    /// Those that held something else than what was written there at first.
+    pub wrong: u64,
     /// 1 where Xen still had it: something of it was still mapped.
     pub left: u64,
     /// The same of the domain that has to be left.

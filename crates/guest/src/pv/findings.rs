@@ -50,6 +50,8 @@ pub struct Flushes {
 pub struct Findings {
     /// Of a 64-bit PV guest.
     pub dom0: Vec<Counted>,
+    /// Of such a guest with the memory of another domain.
+    pub foreign: Vec<Counted>,
     /// Of the same kernel without Xen.
     pub native: Vec<Counted>,
     /// Of two vCPUs at the same entries.
@@ -120,6 +122,7 @@ impl Findings {
     pub fn add(&mut self, kind: Kind, ran: Ran) {
         match kind {
             Kind::Dom0 => self.dom0.push(ran.counted),
+            Kind::Foreign => self.foreign.push(ran.counted),
             Kind::Native => self.native.push(ran.counted),
             Kind::Pv32 => self.pv32.push(ran.counted),
             Kind::Race => self.races.extend(ran.races),

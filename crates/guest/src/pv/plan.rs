@@ -48,25 +48,17 @@ pub struct Steps {
     pub mechanisms: Vec<Step>,
     /// What user space does.
     pub observed: Vec<Step>,
-    /// What it does by hypercalls, after all else, so that no other figure depends on it.
-    pub privileged: Privileged,
 }
 
-/// Steps with a number of pages of their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Privileged {
-    /// How many, where there are no fewer of them.
-    pub pages: Pages,
-    /// In their order, with and without the trace.
-    pub steps: Vec<Step>,
-    /// Undoes them.
-    pub release: Option<Step>,
-}
+impl Privcmd {
+    /// The step that loads it, where it is a module.
+    pub(crate) fn module(self) -> Option<Step> {
+        (self == Self::Module).then(|| Step::Module(PRIVCMD_MODULE.to_owned()))
+    }
 
-impl Privileged {
-    fn at(&self, most: Pages) -> impl Iterator<Item = Step> {
-        let pages = (!self.steps.is_empty()).then(|| Step::Pages(self.pages.min(most)));
-        pages.into_iter().chain(self.steps.iter().cloned())
+    /// Whether Xen's trace can be had by it.
+    const fn traces(self) -> bool {
+        matches!(self, Self::BuiltIn | Self::Module)
     }
 }
 
@@ -78,19 +70,18 @@ impl Abilities {
     };
 }
 
+/// Steps with the trace.
+pub(crate) fn traced(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let begin = Step::TraceBegin {
+        buffer_pages: TRACE_BUFFER_PAGES,
+    };
+    let steps = [begin].into_iter().chain(steps);
+    steps.chain([Step::TraceEnd]).collect()
+}
+
 /// The order's pages, or as many of them as are traced: crossings per page do not depend on their number.
-pub(crate) fn traced(order: &Order, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
-    let begin = [
-        Step::Pages(Pages(order.pages.get().min(TRACED_PAGES))),
-        Step::TraceBegin {
-            buffer_pages: TRACE_BUFFER_PAGES,
-        },
-    ];
-    begin
-        .into_iter()
-        .chain(steps)
-        .chain([Step::TraceEnd])
-        .collect()
+pub(crate) fn traced_pages(order: &Order) -> Step {
+    Step::Pages(Pages(order.pages.get().min(TRACED_PAGES)))
 }
 
 /// Counts in a dom0: first without the trace, which costs, then with it.
@@ -99,29 +90,16 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     if abilities.probe {
         all.push(Step::Module(PROBE_MODULE.to_owned()));
     }
-    if abilities.privcmd == Privcmd::Module {
-        all.push(Step::Module(PRIVCMD_MODULE.to_owned()));
-    }
+    all.extend(abilities.privcmd.module());
     all.push(Step::Pages(order.pages));
     all.extend(steps.warm_up.clone());
     if abilities.probe {
         all.extend(steps.baselines.iter().cloned());
     }
     all.extend(measured(abilities, steps));
-    let privileged = &steps.privileged;
-    match abilities.privcmd {
-        Privcmd::None => {}
-        Privcmd::Domain(id) => {
-            all.push(Step::Domain(id));
-            all.extend(privileged.at(order.pages));
-        }
-        Privcmd::BuiltIn | Privcmd::Module => {
-            let first = measured(abilities, steps).into_iter();
-            let second = privileged.at(Pages(TRACED_PAGES));
-            all.extend(traced(order, first.chain(second)));
-            all.extend(privileged.at(order.pages));
-            all.extend(privileged.release.clone());
-        }
+    if abilities.privcmd.traces() {
+        all.push(traced_pages(order));
+        all.extend(traced(measured(abilities, steps)));
     }
     all
 }

@@ -23,6 +23,8 @@ pub struct Session {
 pub enum Kind {
     /// Counts under Xen.
     Dom0,
+    /// Counts under Xen, with the memory of another domain.
+    Foreign,
     /// Counts without Xen.
     Native,
     /// Races under Xen, on two vCPUs.
@@ -95,7 +97,19 @@ pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec
 
 /// The counting sessions of a 32-bit dom0, one for each run.
 pub(crate) fn pv32(order: &Order, steps: &[Step]) -> Vec<Session> {
-    let of_run = |run| Session::of_run("pv32", order, run, Kind::Pv32, steps.to_vec());
+    of_each_run("pv32", order, Kind::Pv32, steps)
+}
+
+/// The counting sessions with the memory of another domain, one for each run; none where there is nothing to do.
+pub(crate) fn foreign(order: &Order, steps: &[Step]) -> Vec<Session> {
+    match steps {
+        [] => Vec::new(),
+        _ => of_each_run("foreign", order, Kind::Foreign, steps),
+    }
+}
+
+fn of_each_run(name: &str, order: &Order, kind: Kind, steps: &[Step]) -> Vec<Session> {
+    let of_run = |run| Session::of_run(name, order, run, kind, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 

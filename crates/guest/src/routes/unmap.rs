@@ -1,7 +1,7 @@
 //! The unmap route on a real Xen and a real Linux.
 //!
-//! Three kinds of boot: dom0 under Xen, counting; the same kernel without Xen, counting; dom0 with two vCPUs, racing.
-//! Each run of an order is a boot of its own of the first two.
+//! Four kinds of boot: dom0 under Xen, counting; dom0 with another domain's memory, counting; the same kernel without
+//! Xen, counting; dom0 with two vCPUs, racing. Each run of an order is a boot of its own of all but the last.
 
 mod plan;
 mod rows;
@@ -22,6 +22,10 @@ pub(crate) const BILLING: Billing = Billing {
 
 fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     let mut all = session::counting(order, abilities, &plan::steps(order));
+    all.extend(session::foreign(
+        order,
+        &plan::foreign(order, abilities.privcmd),
+    ));
     if abilities.probe {
         all.push(session::race(plan::race(order)));
     }

@@ -87,14 +87,14 @@ impl Job {
 
 const fn mode(kind: Kind) -> Mode {
     match kind {
-        Kind::Dom0 | Kind::Native | Kind::Pv32 => Mode::Counting,
+        Kind::Dom0 | Kind::Foreign | Kind::Native | Kind::Pv32 => Mode::Counting,
         Kind::Race => Mode::PAIR,
     }
 }
 
 const fn firmware(kind: Kind) -> Firmware {
     match kind {
-        Kind::Dom0 | Kind::Race | Kind::Pv32 => Firmware::Xen,
+        Kind::Dom0 | Kind::Foreign | Kind::Race | Kind::Pv32 => Firmware::Xen,
         Kind::Native => Firmware::Linux,
     }
 }
@@ -105,7 +105,7 @@ fn images(kind: Kind, materials: &Materials) -> Result<(Option<&Path>, &Path), S
     let (xen, kernel) = match (kind, &materials.pv32) {
         (Kind::Native, _) => return Ok((None, &materials.kernel.image)),
         (Kind::Pv32, Some(pv32)) => (pv32.xen.as_ref().map_err(Clone::clone)?, &pv32.kernel),
-        (Kind::Dom0 | Kind::Race | Kind::Pv32, _) => (xen, &materials.vmlinux),
+        (_, _) => (xen, &materials.vmlinux),
     };
     Ok((Some(&xen.elf), kernel))
 }
@@ -252,7 +252,7 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
         let first = match job.session.kind {
             Kind::Dom0 => Some(&mut hello),
             Kind::Pv32 => Some(&mut hello_of_pv32),
-            Kind::Native | Kind::Race => None,
+            Kind::Foreign | Kind::Native | Kind::Race => None,
         };
         if let Some(first) = first {
             first.get_or_insert_with(|| ran.hello.clone());

@@ -5,7 +5,7 @@ use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Method, Operation, Order, System};
 use pagetoll_units::Pages;
 
-use crate::pv::plan::{PROBE_MODULE, Privileged, Steps};
+use crate::pv::plan::{self, PROBE_MODULE, Privcmd, Steps};
 use crate::pv::pv32;
 use crate::step::Step;
 
@@ -22,6 +22,8 @@ pub(super) const OPERATIONS: [Operation; 6] = [
 pub(super) const FOREIGN: [Operation; 2] = [Operation::MapForeign, Operation::MunmapForeign];
 /// Pages of the other domain at most: it gets what Xen has left beside dom0.
 const FOREIGN_PAGES: Pages = Pages(16_384);
+/// Those that are traced: two of the largest batches.
+const TRACED_FOREIGN_PAGES: Pages = Pages(1024);
 /// The first use of much memory after boot costs more than all that follow.
 const WARM_UP: Step = Step::User(Operation::TouchWritten);
 /// Reading an entry, and reading it and making a hypercall that does nothing.
@@ -74,17 +76,31 @@ pub(super) fn steps(order: &Order) -> Steps {
         baselines: baselines(),
         mechanisms: mechanisms(order, System::XenPvDom0),
         observed: OPERATIONS.map(Step::User).to_vec(),
-        privileged: Privileged {
-            pages: FOREIGN_PAGES.min(order.pages),
-            steps: foreign(order),
-            release: Some(Step::ForeignRelease),
-        },
     }
 }
 
-fn foreign(order: &Order) -> Vec<Step> {
+/// What a dom0 does with another domain's memory: first with the trace, then without it, as the first mappings after
+/// boot cost more. Nothing where it can map none.
+pub(super) fn foreign(order: &Order, privcmd: Privcmd) -> Vec<Step> {
     let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
-    order.batches.iter().flat_map(at).collect()
+    let steps: Vec<_> = order.batches.iter().flat_map(at).collect();
+    let of = |most: Pages| {
+        [Step::Pages(most.min(order.pages))]
+            .into_iter()
+            .chain(steps.clone())
+    };
+    let billed = of(FOREIGN_PAGES);
+    match privcmd {
+        Privcmd::None => Vec::new(),
+        Privcmd::Domain(id) => [Step::Domain(id)].into_iter().chain(billed).collect(),
+        Privcmd::BuiltIn | Privcmd::Module => [Step::Settle]
+            .into_iter()
+            .chain(privcmd.module())
+            .chain(plan::traced(of(TRACED_FOREIGN_PAGES)))
+            .chain(billed)
+            .chain([Step::ForeignRelease])
+            .collect(),
+    }
 }
 
 fn baselines() -> Vec<Step> {
@@ -143,7 +159,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::pv::plan::{Abilities, Privcmd, counting};
+    use crate::pv::plan::{Abilities, counting};
 
     fn counting_of(order: &Order, abilities: Abilities) -> Vec<String> {
         lines(&counting(order, abilities, &steps(order)))

@@ -12,7 +12,7 @@ use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::pv::findings::{Counted, Findings};
 use crate::pv::pv32;
 use crate::pv::rows::{Traced, crossings, per, user_rows};
-use crate::report::{Clear, Foreign, ForeignReleased, ForeignUnavailable, Race};
+use crate::report::{Clear, Foreign, ForeignUnavailable, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
@@ -31,7 +31,7 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
         rows.extend(user_rows(operation, order, findings));
     }
     for operation in FOREIGN {
-        let row = |&batch| foreign_row(operation, batch, &findings.dom0);
+        let row = |&batch| foreign_row(operation, batch, &findings.foreign);
         rows.extend(order.batches.iter().filter_map(row));
     }
     rows
@@ -71,16 +71,23 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
     Some(row.with_checks(foreign_checks(&counted, runs)))
 }
 
-/// The other domain's pages hold what they held, and Xen could free them all in the end.
+/// The other domain's pages hold what they held, mapped and in the end, and then Xen could free them all.
 fn foreign_checks(counted: &[Foreign], runs: &[Counted]) -> Vec<Check> {
-    let pages = counted.iter().map(|foreign| foreign.checked).sum();
-    let wrong = counted.iter().map(|foreign| foreign.wrong).sum();
+    let released: Vec<_> = runs.iter().filter_map(|run| run.released).collect();
+    let mapped = counted
+        .iter()
+        .map(|foreign| (foreign.checked, foreign.wrong));
+    let in_the_end = released.iter().map(|one| (one.checked, one.wrong));
+    let (pages, wrong) = mapped
+        .chain(in_the_end)
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let contents = (pages > 0).then(|| Check::against_known("foreign-contents", pages, wrong));
-    let released = runs.iter().find_map(|run| run.released).map(|released| {
-        let ForeignReleased { left, control_left } = released;
-        Check::against_control("foreign-released", pages, left, control_left)
+    let freed = released.first().map(|first| {
+        let pages = released.iter().map(|one| one.checked).sum();
+        let left = released.iter().map(|one| one.left).sum();
+        Check::against_control("foreign-released", pages, left, first.control_left)
     });
-    contents.into_iter().chain(released).collect()
+    contents.into_iter().chain(freed).collect()
 }
 
 /// The baselines, and parts of mechanisms; none without a probe.

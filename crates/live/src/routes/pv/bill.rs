@@ -127,7 +127,7 @@ fn sessions(request: &Request, probe: bool) -> Vec<Session> {
     };
     let mut sessions = (request.billing.sessions)(&request.order, abilities);
     sessions.retain(|session| match session.kind {
-        Kind::Dom0 => true,
+        Kind::Dom0 | Kind::Foreign => true,
         Kind::Race => can_race(),
         Kind::Native | Kind::Pv32 => false,
     });
