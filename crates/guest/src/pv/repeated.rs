@@ -74,7 +74,6 @@ impl Repeated {
             baselines: baseline_steps(),
             mechanisms: self.mechanism_steps::<M>(order, System::XenPvDom0),
             observed: observed.copied().map(self.user_step).collect(),
-            ..Steps::default()
         }
     }
 

@@ -75,7 +75,6 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
             .map(|operation| Step::Repeat(cell(operation)))
             .to_vec(),
         observed: OBSERVED.map(Step::Call).to_vec(),
-        ..Steps::default()
     };
     let steps = plan::counting(order, abilities, &steps);
     let xens: Vec<_> = order.of().into_iter().map(options).collect();
