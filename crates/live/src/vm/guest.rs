@@ -88,7 +88,7 @@ impl Layout {
         }
         for program in Program::ALL {
             memory
-                .write_slice(&program.assemble()?, GuestAddress(program_address(program)))
+                .write_slice(program.code(), GuestAddress(program_address(program)))
                 .map_err(|error| inaccessible(&error))?;
         }
         Ok(())

@@ -1,15 +1,16 @@
-//! The guest's programs, assembled by iced-x86. Each ends with a write to [`DONE_PORT`].
+//! The guest's programs. Each ends with a write to [`DONE_PORT`].
 //!
 //! Registers on entry: RDI the first byte of the vCPU's pages, RSI its order, RCX the number of pages, DX the port,
 //! R8 by how much a word differs from the one before it, R9 the first word. An entry of the order is the offset of a
 //! page in bytes, with bit 0 set where the page is written. RBX is the result.
 
-use iced_x86::IcedError;
-use iced_x86::code_asm::{
-    CodeAssembler, al, dx, qword_ptr, r8, r9, r10, r11, r12, r13, r14, rax, rbx, rcx, rdi, rsi,
-};
+#![allow(
+    unsafe_code,
+    reason = "code of this program is read as the bytes that it is"
+)]
 
-use crate::LiveError;
+use std::arch::global_asm;
+use std::slice;
 
 /// The port that ends a program: POST codes, which no machine answers on.
 pub(crate) const DONE_PORT: u16 = 0x80;
@@ -41,117 +42,98 @@ impl Program {
     }
 
     /// The program's code, which is independent of its address.
-    pub(crate) fn assemble(self) -> Result<Vec<u8>, LiveError> {
-        let code = match self {
-            Self::Warm => warm(),
-            Self::Touch => touch(),
-            Self::Verify => verify(),
-            Self::Leave => leave(),
+    pub(crate) fn code(self) -> &'static [u8] {
+        let (start, end) = match self {
+            Self::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
+            Self::Touch => (&raw const pagetoll_touch, &raw const pagetoll_verify),
+            Self::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
+            Self::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
         };
-        code.map_err(|error| LiveError::System {
-            operation: format!("assembling {self:?}"),
-            source: std::io::Error::other(error),
-        })
+        // SAFETY: both are labels of one block of read-only data below, the first before the second.
+        unsafe { slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
     }
 }
 
-fn assembler() -> Result<CodeAssembler, IcedError> {
-    CodeAssembler::new(64)
+unsafe extern "C" {
+    static pagetoll_warm: u8;
+    static pagetoll_touch: u8;
+    static pagetoll_verify: u8;
+    static pagetoll_leave: u8;
+    static pagetoll_end: u8;
 }
 
-fn finish(mut asm: CodeAssembler) -> Result<Vec<u8>, IcedError> {
-    asm.out(dx, al)?;
-    asm.hlt()?;
-    asm.assemble(0)
-}
+global_asm!(
+    r#"
+    .pushsection .rodata.pagetoll, "a"
+    .hidden pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+    .globl pagetoll_warm, pagetoll_touch, pagetoll_verify, pagetoll_leave, pagetoll_end
+pagetoll_warm:
+2:  mov rax, [rsi]
+    add rsi, 8
+    dec rcx
+    jnz 2b
+    out dx, al
+    hlt
 
-fn leave() -> Result<Vec<u8>, IcedError> {
-    let mut asm = assembler()?;
-    let mut again = asm.create_label();
-    asm.set_label(&mut again)?;
-    asm.out(dx, al)?;
-    asm.jmp(again)?;
-    asm.assemble(0)
-}
-
-fn warm() -> Result<Vec<u8>, IcedError> {
-    let mut asm = assembler()?;
-    let mut next = asm.create_label();
-    asm.set_label(&mut next)?;
-    asm.mov(rax, qword_ptr(rsi))?;
-    asm.add(rsi, 8)?;
-    asm.dec(rcx)?;
-    asm.jnz(next)?;
-    finish(asm)
-}
-
-fn touch() -> Result<Vec<u8>, IcedError> {
-    let mut asm = assembler()?;
-    let [mut next, mut write, mut done] = [(); 3].map(|()| asm.create_label());
-    asm.set_label(&mut next)?;
-    asm.mov(rax, qword_ptr(rsi))?;
-    asm.add(rsi, 8)?;
-    asm.test(al, 1)?;
-    asm.jnz(write)?;
-    asm.add(rbx, qword_ptr(rdi + rax))?;
-    asm.dec(rcx)?;
-    asm.jnz(next)?;
-    asm.jmp(done)?;
-    asm.set_label(&mut write)?;
+pagetoll_touch:
+2:  mov rax, [rsi]
+    add rsi, 8
+    test al, 1
+    jnz 3f
+    add rbx, [rdi + rax]
+    dec rcx
+    jnz 2b
+    jmp 4f
     // The entry is odd: 7 more is the second word.
-    asm.mov(qword_ptr(rdi + rax + 7), rax)?;
-    asm.dec(rcx)?;
-    asm.jnz(next)?;
-    asm.set_label(&mut done)?;
-    finish(asm)
-}
+3:  mov [rdi + rax + 7], rax
+    dec rcx
+    jnz 2b
+4:  out dx, al
+    hlt
 
-fn verify() -> Result<Vec<u8>, IcedError> {
-    let mut asm = assembler()?;
-    let [mut page, mut word, mut same, mut odd, mut wrong, mut end] =
-        [(); 6].map(|()| asm.create_label());
-    asm.set_label(&mut page)?;
-    asm.mov(rax, qword_ptr(rsi))?;
-    asm.add(rsi, 8)?;
-    // R10: the address of a word, R11: what it should be, R13: words to go, R14: whether one was wrong.
-    asm.mov(r10, rax)?;
-    asm.and(r10, -2)?;
-    asm.mov(r11, r10)?;
-    asm.shr(r11, 3)?;
-    asm.imul_2(r11, r8)?;
-    asm.add(r11, r9)?;
-    asm.add(r10, rdi)?;
-    asm.mov(r12, r10)?;
-    asm.mov(r13, 512_u64)?;
-    asm.xor(r14, r14)?;
-    asm.set_label(&mut word)?;
-    asm.cmp(qword_ptr(r10), r11)?;
-    asm.jne(odd)?;
-    asm.set_label(&mut same)?;
-    asm.add(r10, 8)?;
-    asm.add(r11, r8)?;
-    asm.dec(r13)?;
-    asm.jnz(word)?;
+pagetoll_verify:
+    // R10: the address of a word, R11: what it should be, R12: that of the first, R13: words to go, R14: one was wrong.
+2:  mov rax, [rsi]
+    add rsi, 8
+    mov r10, rax
+    and r10, -2
+    mov r11, r10
+    shr r11, 3
+    imul r11, r8
+    add r11, r9
+    add r10, rdi
+    mov r12, r10
+    mov r13, 512
+    xor r14, r14
+3:  cmp [r10], r11
+    jne 6f
+4:  add r10, 8
+    add r11, r8
+    dec r13
+    jnz 3b
     // Of a written page, the second word must be what was written.
-    asm.test(al, 1)?;
-    asm.jz(end)?;
-    asm.cmp(qword_ptr(r12 + 8), rax)?;
-    asm.je(end)?;
-    asm.mov(r14, 1_u64)?;
-    asm.set_label(&mut end)?;
-    asm.add(rbx, r14)?;
-    asm.dec(rcx)?;
-    asm.jnz(page)?;
-    let mut done = asm.create_label();
-    asm.jmp(done)?;
-    asm.set_label(&mut odd)?;
-    asm.test(al, 1)?;
-    asm.jz(wrong)?;
-    asm.cmp(r13, 511)?;
-    asm.je(same)?;
-    asm.set_label(&mut wrong)?;
-    asm.mov(r14, 1_u64)?;
-    asm.jmp(same)?;
-    asm.set_label(&mut done)?;
-    finish(asm)
-}
+    test al, 1
+    jz 5f
+    cmp [r12 + 8], rax
+    je 5f
+    mov r14, 1
+5:  add rbx, r14
+    dec rcx
+    jnz 2b
+    jmp 8f
+6:  test al, 1
+    jz 7f
+    cmp r13, 511
+    je 4b
+7:  mov r14, 1
+    jmp 4b
+8:  out dx, al
+    hlt
+
+pagetoll_leave:
+2:  out dx, al
+    jmp 2b
+pagetoll_end:
+    .popsection
+    "#
+);
