@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pagetoll_bill::spec::Iommu;
 use pagetoll_test_support::skipped_test;
 
 use bench::Bench;
@@ -35,7 +36,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The four that take minutes come last.
-const TESTS: [(&str, Test); 31] = [
+const TESTS: [(&str, Test); 34] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -49,7 +50,18 @@ const TESTS: [(&str, Test); 31] = [
     ("too_little_memory_is_reported", pins::too_little_memory),
     ("memory_is_paged_in_by_a_guests_guest", demands::bill),
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
-    ("a_host_bills_vfio_as_the_lab_does", inside::counted_pins),
+    ("a_host_bills_vfio_as_the_lab_does", |bench| {
+        inside::counted_pins(bench, "debian", Iommu::VtD)
+    }),
+    ("a_host_on_6_17_bills_vfio_as_the_lab_does", |bench| {
+        inside::counted_pins(bench, "debian:trixie-backports/6.17", Iommu::VtD)
+    }),
+    ("a_host_on_6_18_bills_vfio_as_the_lab_does", |bench| {
+        inside::counted_pins(bench, "debian:trixie-backports/6.18", Iommu::VtD)
+    }),
+    ("a_host_of_amd_bills_vfio_as_the_lab_does", |bench| {
+        inside::counted_pins(bench, "debian", Iommu::AmdVi)
+    }),
     ("a_guest_that_hangs_is_given_up", bad_guests::hangs),
     ("a_guest_that_crashes_is_reported", bad_guests::crashes),
     (

@@ -9,8 +9,8 @@
  *   catch NAME PAGES
  *   kernel-log
  *   run PROGRAM FILE                       a program with one argument, which reports its own results
- *   try MS PROGRAM ARGUMENT..              any other program, killed after MS unless that is 0; its exit code is
- *                                          reported once all of its descendants have ended
+ *   try SIGNAL MS PROGRAM ARGUMENT..       any other program, which gets the signal after MS unless that is 0; its exit
+ *                                          code is reported once all of its descendants have ended
  *   publish FILE                           its bytes, after those of the files before it
  *
  * All that measures is in ../steps.
@@ -87,7 +87,7 @@ static int exit_code(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void step_try(unsigned int limit_ms, char *words)
+static void step_try(int signal, unsigned int after_ms, char *words)
 {
 	char *arguments[MOST_WORDS + 1] = { NULL }, *rest = NULL;
 	size_t count = 0;
@@ -101,9 +101,9 @@ static void step_try(unsigned int limit_ms, char *words)
 		execv(arguments[0], arguments);
 		_exit(127);
 	}
-	if (limit_ms) {
-		usleep(limit_ms * 1000);
-		kill(child, SIGKILL);
+	if (after_ms) {
+		usleep(after_ms * 1000);
+		kill(child, signal);
 	}
 	status = wait_for(child);
 	/* Whatever has no parent any more is the first process's child. */
@@ -129,7 +129,7 @@ static void step_publish(const char *path)
 static void run_step(const char *line)
 {
 	char word[64], a[256], b[256] = "";
-	unsigned int x;
+	unsigned int signal, x;
 
 	if (sscanf(line, "module %255s %255[^\n]", a, b) >= 1)
 		step_module(a, b);
@@ -145,8 +145,8 @@ static void run_step(const char *line)
 		step_kernel_log();
 	else if (sscanf(line, "run %255s %255s", a, b) == 2)
 		step_run(a, b);
-	else if (sscanf(line, "try %u %255[^\n]", &x, a) == 2)
-		step_try(x, a);
+	else if (sscanf(line, "try %u %u %255[^\n]", &signal, &x, a) == 3)
+		step_try(signal, x, a);
 	else if (sscanf(line, "publish %255s", a) == 1)
 		step_publish(a);
 	else if (!run_measuring_step(line))

@@ -315,7 +315,7 @@ mod tests {
                 Opt::Pin => "=none",
                 Opt::WhatIf => "=no-walks",
                 Opt::Folio => "=2M",
-                Opt::AddressWidth => "=48",
+                Opt::Iommu => "=amd-vi",
                 _ => "=1",
             };
             let flag = format!("{option}{value}");

@@ -38,7 +38,7 @@ fn said(option: Opt) -> Vec<String> {
         Opt::Pin => "none",
         Opt::WhatIf => "no-walks",
         Opt::Folio => "2M",
-        Opt::AddressWidth => "48",
+        Opt::Iommu => "vt-d-48",
         _ => "1",
     };
     vec![option.to_string(), value.to_owned()]

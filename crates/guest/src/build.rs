@@ -60,6 +60,7 @@ const PIN_PROBE: Program = on_linux(
     "pin-probe",
     &["lib", "lib/linux", "lib/linux/guest", "pin-probe"],
 );
+const SURVEY: Program = on_linux("survey", &["lib", "lib/linux", "lib/linux/guest", "survey"]);
 const DEMAND_PROBE: Program = on_linux(
     "demand-probe",
     &["lib", "lib/linux", "lib/linux/guest", "demand-probe"],
@@ -115,6 +116,14 @@ pub fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
 /// As [`init`].
 pub fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&DEMAND_PROBE, cache, stop)
+}
+
+/// The static program that reports what of a machine's settings has changed.
+///
+/// # Errors
+/// As [`init`].
+pub fn survey(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&SURVEY, cache, stop)
 }
 
 /// The kernel of a 32-bit PV dom0.
@@ -273,7 +282,7 @@ mod tests {
 
     #[test]
     fn every_source_belongs_to_a_program() {
-        let programs = [INIT, PIN_PROBE, DEMAND_PROBE, PV32_PROBE];
+        let programs = [INIT, PIN_PROBE, DEMAND_PROBE, SURVEY, PV32_PROBE];
         let mut folders: Vec<_> = programs
             .iter()
             .flat_map(|program| program.folders)

@@ -61,6 +61,7 @@ pub enum Report {
     PinCase(PinCase),
     /// A `try` step.
     Tried(Tried),
+    Changed(Changed),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -426,6 +427,13 @@ pub struct DemandUnavailable {
 pub struct Tried {
     /// Its exit code; 128 and more is a signal.
     pub code: i32,
+}
+
+/// A setting of the machine that is not as it was noted before.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Changed {
+    /// Its path and value: as noted, or as it is.
+    pub setting: String,
 }
 
 /// What lies in the shared memory.

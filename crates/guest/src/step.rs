@@ -101,8 +101,22 @@ pub enum Step {
 pub struct Command {
     /// The program's path and its arguments, without spaces.
     pub words: Vec<String>,
-    /// By SIGKILL.
-    pub killed_after: Option<Duration>,
+    /// A signal that it gets.
+    pub ended: Option<Ended>,
+}
+
+/// A signal, and when it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub signal: Signal,
+    pub after: Duration,
+}
+
+/// By its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Interrupt = 2,
+    Kill = 9,
 }
 
 impl Display for Step {
@@ -135,12 +149,9 @@ impl Display for Step {
             Self::KernelLog => write!(f, "kernel-log"),
             Self::Run { program, order } => write!(f, "run /{program} /{order}"),
             Self::Try(command) => {
-                let Command {
-                    words,
-                    killed_after,
-                } = command;
-                let limit = killed_after.unwrap_or_default().as_millis();
-                write!(f, "try {limit} {}", words.join(" "))
+                let signal = command.ended.map_or(0, |ended| ended.signal as i32);
+                let after = command.ended.map_or(0, |ended| ended.after.as_millis());
+                write!(f, "try {signal} {after} {}", command.words.join(" "))
             }
             Self::Publish(file) => write!(f, "publish {file}"),
             Self::TraceBegin { buffer_pages } => write!(f, "trace-begin {buffer_pages}"),

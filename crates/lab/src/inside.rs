@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pagetoll_bill::spec::AddressWidth;
+use pagetoll_bill::spec::Iommu;
 use pagetoll_guest::build;
 use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::Report;
-pub use pagetoll_guest::step::Command;
 use pagetoll_guest::step::{self, Step};
+pub use pagetoll_guest::step::{Command, Ended, Signal};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::kernel::modules::Module;
@@ -28,6 +28,9 @@ use crate::vm::cores::Cores;
 pub use crate::vm::machine::DMA_DEVICE;
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 
+/// The program that reports what has changed, and the file of what it compares with.
+const SURVEY: &str = "survey";
+const NOTED: &str = "noted";
 /// For an error of too little memory.
 const PURPOSE: &str = "the commands";
 
@@ -58,21 +61,34 @@ pub enum Host {
     },
     /// Linux without Xen, with VFIO and an IOMMU, and behind it the device [`DMA_DEVICE`], which no driver has.
     Iommu {
+        /// Which.
+        iommu: Iommu,
         /// Pages of 2 MiB that are set aside.
         huge_pages: u64,
     },
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     /// The exit code of each command.
     pub codes: Vec<i32>,
+    /// Settings of the machine that a command left otherwise than they were before the first.
+    pub changed: Vec<Changed>,
     /// What was found of the other domain afterwards: its pages, and those that hold something else than before, or 1
     /// where Xen could not free it.
     pub other_domain: Option<Finding>,
     /// The bytes of the file that was wanted.
     pub wanted: Vec<u8>,
+}
+
+/// A setting that is not as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The command after which it was found, from 1.
+    pub command: usize,
+    /// Its path and value: as before the first command, or as it was found.
+    pub setting: String,
 }
 
 /// Boots, and runs the commands.
@@ -84,6 +100,7 @@ pub fn run(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
+    let survey = build::survey(surroundings.cache, surroundings.stop)?;
     let harvest = match request.host {
         Host::Dom0 {
             memory_mib,
@@ -95,35 +112,39 @@ pub fn run(
                 purpose: PURPOSE,
                 reports: request.commands.len() + 1,
             };
-            let furnish = |materials: &_| of_dom0(request, other_domain, materials);
+            let furnish = |materials: &_| of_dom0(request, &survey, other_domain, materials);
             dom0.run(furnish, cores, surroundings)
         }
-        Host::Iommu { huge_pages } => with_iommu(request, huge_pages, cores, *surroundings),
+        Host::Iommu { iommu, huge_pages } => {
+            let huge_pages = HugePages {
+                two_mib: huge_pages,
+                one_gib: 0,
+            };
+            let firmware = Firmware::LinuxWithIommu(huge_pages, iommu);
+            with_iommu(request, &survey, firmware, cores, *surroundings)
+        }
     };
     understand(&harvest?)
 }
 
 fn with_iommu(
     request: &Request,
-    huge_pages: u64,
+    survey: &Path,
+    firmware: Firmware,
     cores: &Cores,
     surroundings: Surroundings<'_>,
 ) -> Result<Harvest, LabError> {
     let guest = &request.guest;
     check_tools(std::slice::from_ref(&guest.kernel))?;
-    let huge_pages = HugePages {
-        two_mib: huge_pages,
-        one_gib: 0,
-    };
     let machine = Machine {
         mode: Mode::of(guest.cpus),
-        firmware: Firmware::LinuxWithIommu(huge_pages, AddressWidth::Bits39),
+        firmware,
         pages_mib: 0,
         xen: XenOptions::Default,
     };
     let kernel = Kernel::obtain(&guest.kernel, &VFIO, Freshness::Cached, surroundings)?;
     let init = build::init(surroundings.cache, surroundings.stop)?;
-    let initramfs = of_linux(request, &kernel, &init)?;
+    let initramfs = of_linux(request, &kernel, [&init, survey])?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), PURPOSE)?;
     let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
@@ -150,32 +171,39 @@ fn with_parameters(module: &Module) -> Step {
     Step::Module(format!("{}{parameters}", in_guest(module)))
 }
 
-fn of_linux(request: &Request, kernel: &Kernel, init: &Path) -> Result<Vec<u8>, Error> {
+fn of_linux(request: &Request, kernel: &Kernel, programs: [&Path; 2]) -> Result<Vec<u8>, Error> {
     let names: Vec<_> = kernel.modules.iter().map(in_guest).collect();
     let modules = kernel.modules.iter().map(with_parameters);
     let steps = [Step::Settle].into_iter().chain(modules);
-    let mut initramfs = furnished(request, init, steps.chain(work(request)))?;
+    let mut initramfs = furnished(request, programs, steps.chain(work(request)))?;
     for (name, module) in names.iter().zip(&kernel.modules) {
         initramfs.file(name, module.bytes.as_slice());
     }
     initramfs.archive()
 }
 
-/// The commands, and the file that is wanted of them.
+/// The commands, a survey of the machine before the first and after each, and the file that is wanted of them.
 fn work(request: &Request) -> impl Iterator<Item = Step> {
-    let commands = request.commands.iter().cloned().map(Step::Try);
-    commands.chain(request.wanted.clone().map(Step::Publish))
+    let survey = Step::Run {
+        program: SURVEY,
+        order: NOTED,
+    };
+    let of = |command: &Command| [Step::Try(command.clone()), survey.clone()];
+    let commands: Vec<_> = request.commands.iter().flat_map(of).collect();
+    let all = [survey].into_iter().chain(commands);
+    all.chain(request.wanted.clone().map(Step::Publish))
 }
 
-/// Init with its order, and pagetoll.
+/// Init with its order, the program that surveys, and pagetoll.
 fn furnished<'a>(
     request: &Request,
-    init: &Path,
+    [init, survey]: [&Path; 2],
     steps: impl Iterator<Item = Step>,
 ) -> Result<Initramfs<'a>, Error> {
     let steps: Vec<_> = steps.collect();
     let mut initramfs = Initramfs::default();
     initramfs.program("init", init)?;
+    initramfs.program(SURVEY, survey)?;
     initramfs.program("pagetoll", &request.program)?;
     initramfs.file("order", step::order(&steps).into_bytes());
     Ok(initramfs)
@@ -183,6 +211,7 @@ fn furnished<'a>(
 
 fn of_dom0(
     request: &Request,
+    survey: &Path,
     other_domain: Pages,
     materials: &Materials,
 ) -> Result<Vec<u8>, Error> {
@@ -193,7 +222,7 @@ fn of_dom0(
     steps.extend([Step::Pages(other_domain), Step::ForeignPrepare]);
     steps.extend(work(request));
     steps.push(check_of(other_domain));
-    let mut initramfs = furnished(request, &materials.init, steps.into_iter())?;
+    let mut initramfs = furnished(request, [&materials.init, survey], steps.into_iter())?;
     if let Ok(probe) = &materials.probe {
         initramfs.program("xen-probe.ko", probe)?;
     }
@@ -212,21 +241,18 @@ fn check_of(pages: Pages) -> Step {
 }
 
 fn understand(harvest: &Harvest) -> Result<Ran, LabError> {
-    let code = |report: &Report| match report {
-        Report::Tried(tried) => Some(tried.code),
-        _ => None,
-    };
-    let check = |report: &Report| match report {
-        Report::Check(check) => Some(Finding::of(check)),
-        _ => None,
-    };
-    let blob = harvest.reports.iter().find_map(Report::blob);
-    Ok(Ran {
-        codes: harvest.reports.iter().filter_map(code).collect(),
-        other_domain: harvest.reports.iter().find_map(check),
-        wanted: blob
-            .map(|blob| harvest.blob(blob))
-            .transpose()?
-            .unwrap_or_default(),
-    })
+    let mut ran = Ran::default();
+    for report in &harvest.reports {
+        match report {
+            Report::Tried(tried) => ran.codes.push(tried.code),
+            Report::Changed(changed) => ran.changed.push(Changed {
+                command: ran.codes.len(),
+                setting: changed.setting.clone(),
+            }),
+            Report::Check(check) => ran.other_domain = Some(Finding::of(check)),
+            Report::Blob(blob) => ran.wanted = harvest.blob(blob)?,
+            _ => {}
+        }
+    }
+    Ok(ran)
 }

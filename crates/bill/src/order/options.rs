@@ -56,8 +56,8 @@ names! {
         Folio = "--folio",
         /// Itemise by function.
         Trace = "--trace",
-        /// What the IOMMU translates.
-        AddressWidth = "--address-width",
+        /// What memory is mapped in.
+        Iommu = "--iommu",
         /// Kernels to boot.
         Kernel = "--kernel",
         /// Where modules are built for a kernel file.
@@ -158,7 +158,7 @@ impl Opt {
             Self::Timeline => backend == Sim && route == Route::Flush,
             Self::Sensitivity => backend == Sim && route == Route::Demand,
             Self::Folio => route == Route::Pin,
-            Self::Trace | Self::AddressWidth => backend == Lab && route == Route::Pin,
+            Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
             Self::Kernel | Self::Modules | Self::Refresh | Self::KeepLogs | Self::Timeout => {
                 backend == Lab
             }

@@ -118,12 +118,26 @@ names! {
 }
 
 names! {
-    /// How many bits of an I/O virtual address an IOMMU translates.
-    pub enum AddressWidth as "--address-width" {
-        /// Three levels of tables
-        Bits39 = "39",
-        /// Four levels of tables
-        Bits48 = "48",
+    /// The IOMMU of a machine.
+    pub enum Iommu as "--iommu" {
+        /// Intel's VT-d, 39 bits: three levels of tables
+        VtD = "vt-d",
+        /// Intel's VT-d, 48 bits: four levels of tables
+        VtD48 = "vt-d-48",
+        /// AMD's
+        AmdVi,
+    }
+}
+
+impl Iommu {
+    /// What the stack of a bill says.
+    #[must_use]
+    pub const fn described(self) -> &'static str {
+        match self {
+            Self::VtD => "VT-d, 39 bits",
+            Self::VtD48 => "VT-d, 48 bits",
+            Self::AmdVi => "AMD-Vi",
+        }
     }
 }
 
@@ -198,8 +212,8 @@ pub struct LabSpec {
     pub timeout: Option<Duration>,
     /// Whether costs of `pin` are itemised by function.
     pub trace: Wanted,
-    /// What the IOMMU translates.
-    pub address_width: Option<AddressWidth>,
+    /// What memory is mapped in.
+    pub iommu: Option<Iommu>,
 }
 
 /// Options of this host.
@@ -317,7 +331,7 @@ impl Spec {
             (Opt::Domain, self.live.domain.is_some()),
             (Opt::DryRun, self.live.dry_run == Wanted::Yes),
             (Opt::Trace, lab.trace == Wanted::Yes),
-            (Opt::AddressWidth, lab.address_width.is_some()),
+            (Opt::Iommu, lab.iommu.is_some()),
         ];
         let given = given.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(option, _)| option).collect()

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Arg, Args, Command, Subcommand};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{
-    Access, AddressWidth, DemandSpec, Faults, LabSpec, LiveSpec, MemoryKind, Placement, Ring,
-    Sequence, Sharing, SimSpec, Waiting, Wanted, WhatIf,
+    Access, DemandSpec, Faults, Iommu, LabSpec, LiveSpec, MemoryKind, Placement, Ring, Sequence,
+    Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
 use pagetoll_bill::{Backend, Opt, Route, Spec};
 use pagetoll_render::{Format, Kind};
@@ -193,9 +193,9 @@ pub(crate) struct LabArgs {
     /// Itemises costs by function, from boots of their own under function_graph
     #[arg(long)]
     trace: bool,
-    /// Bits that the IOMMU translates; 48 takes one level of tables more than 39 [default: 39]
-    #[arg(long, value_name = "BITS", value_parser = named(AddressWidth::ALL, AddressWidth::name, AddressWidth::meaning))]
-    address_width: Option<AddressWidth>,
+    /// What memory is mapped in [default: vt-d]
+    #[arg(long, value_parser = named(Iommu::ALL, Iommu::name, Iommu::meaning))]
+    iommu: Option<Iommu>,
 }
 
 /// A kernel and a hypervisor.
@@ -299,7 +299,7 @@ impl LabArgs {
             keep_logs: self.keep_logs.clone(),
             timeout: self.timeout,
             trace: wanted(self.trace),
-            address_width: self.address_width,
+            iommu: self.iommu,
             ..self.images.spec()
         }
     }

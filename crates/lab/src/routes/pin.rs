@@ -1,6 +1,6 @@
 //! The pin route on real kernels: memory of several shapes is mapped for a device's DMA and unmapped.
 //!
-//! One kind of boot for each kernel and run: a q35 machine with an emulated VT-d IOMMU and a device behind it that
+//! One kind of boot for each kernel and run: a q35 machine with an emulated IOMMU and a device behind it that
 //! `guests/pin-probe` drives through VFIO. With tracing, one more boot of each kernel, for the parts of the costs only.
 
 mod collect;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::spec::{AddressWidth, Wanted};
+use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
 use pagetoll_guest::pin;
 use pagetoll_guest::pv::session::XenOptions;
@@ -57,7 +57,7 @@ pub(crate) struct Request {
     shapes: Vec<Folio>,
     /// Each a column, by its version: what `kernel` does depends on it, and a name such as `debian` does not say it.
     kernels: Vec<KernelSource>,
-    width: AddressWidth,
+    iommu: Iommu,
     /// Whether functions are traced, in boots of their own.
     trace: Wanted,
     freshness: Freshness,
@@ -80,7 +80,7 @@ impl Request {
             order,
             shapes: pin::shapes(&spec.folios),
             kernels: kernels::sources(lab)?,
-            width: lab.address_width.unwrap_or(AddressWidth::Bits39),
+            iommu: lab.iommu.unwrap_or(Iommu::VtD),
             trace: lab.trace,
             freshness: Freshness::from(lab.refresh),
             keep_logs: lab.keep_logs.clone(),
@@ -132,7 +132,7 @@ fn machine(request: &Request) -> Machine {
     let huge = plan::huge_pages(&request.shapes, request.order.pages);
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxWithIommu(huge, request.width),
+        firmware: Firmware::LinuxWithIommu(huge, request.iommu),
         pages_mib: 0,
         xen: XenOptions::Default,
     }
@@ -153,7 +153,7 @@ fn draft(
     let stack = [
         ("linux", versions.collect::<Vec<_>>().join(", ")),
         ("qemu", qemu),
-        ("iommu", format!("VT-d, {} bits", request.width)),
+        ("iommu", request.iommu.described().to_owned()),
         ("guest-ram", machine(request).ram()),
     ];
     Ok(Draft {

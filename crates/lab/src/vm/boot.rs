@@ -242,6 +242,7 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::PinUnavailable(shape) => shape.shape.to_string(),
         Report::PinCase(case) => format!("case {}", case.index),
         Report::Tried(tried) => format!("exit code {}", tried.code),
+        Report::Changed(changed) => changed.setting.clone(),
         Report::Blob(blob) => blob.name.clone(),
         Report::Error(_) | Report::Done => String::new(),
     }

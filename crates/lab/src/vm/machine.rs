@@ -6,7 +6,7 @@
 //!
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
-use pagetoll_bill::spec::AddressWidth;
+use pagetoll_bill::spec::Iommu;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_images::process::Run;
 use pagetoll_images::tools::Tool;
@@ -52,16 +52,25 @@ pub(crate) enum Firmware {
     /// Linux alone.
     Linux,
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
-    LinuxWithIommu(HugePages, AddressWidth),
+    LinuxWithIommu(HugePages, Iommu),
     /// Linux alone, with a processor that can have guests.
     LinuxWithSvm,
 }
 
-/// The IOMMU, and what it translates: `aw-bits`.
-const fn iommu(width: AddressWidth) -> &'static str {
-    match width {
-        AddressWidth::Bits39 => "intel-iommu,aw-bits=39",
-        AddressWidth::Bits48 => "intel-iommu,aw-bits=48",
+/// QEMU's device.
+const fn device(iommu: Iommu) -> &'static str {
+    match iommu {
+        Iommu::VtD => "intel-iommu,aw-bits=39",
+        Iommu::VtD48 => "intel-iommu,aw-bits=48",
+        Iommu::AmdVi => "amd-iommu",
+    }
+}
+
+/// Linux leaves Intel's off where its configuration does not say otherwise, and AMD's on.
+const fn switched_on(iommu: Iommu) -> &'static str {
+    match iommu {
+        Iommu::VtD | Iommu::VtD48 => " intel_iommu=on",
+        Iommu::AmdVi => "",
     }
 }
 
@@ -185,13 +194,13 @@ impl Machine {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
             Firmware::LinuxWithSvm => vec!["-cpu", "EPYC,+svm"],
-            Firmware::LinuxWithIommu(_, width) => vec![
+            Firmware::LinuxWithIommu(_, iommu) => vec![
                 "-machine",
                 "q35",
                 "-cpu",
                 "Nehalem,+pdpe1gb",
                 "-device",
-                iommu(width),
+                device(iommu),
                 "-device",
                 "edu,addr=5,dma_mask=0xffffffffffffffff",
             ],
@@ -252,8 +261,9 @@ impl Machine {
         let common = format!("console={console} panic=-1 loglevel=4{}", self.watchdogs());
         match self.firmware {
             Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
-            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, _) => format!(
-                "{common} intel_iommu=on hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}"
+            Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, iommu) => format!(
+                "{common}{} hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}",
+                switched_on(iommu)
             ),
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Error;
-use pagetoll_bill::spec::{AddressWidth, LabSpec};
+use pagetoll_bill::spec::{Iommu, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
 use super::materials::Materials;
@@ -108,7 +108,7 @@ fn machine(cases: &[Case]) -> Machine {
                 two_mib: cases.iter().map(pages).max().unwrap_or(0),
                 one_gib: 0,
             },
-            AddressWidth::Bits39,
+            Iommu::VtD,
         ),
         pages_mib: 0,
         xen: XenOptions::Default,

@@ -18,7 +18,7 @@ const PROBE: Probe = Probe {
 pub(crate) const VFIO: Modules = Modules {
     wanted: &["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"],
     needed: &["vfio_iommu_type1", "vfio_pci"],
-    expected: "a kernel built with CONFIG_VFIO_PCI, CONFIG_VFIO_IOMMU_TYPE1 and CONFIG_INTEL_IOMMU, and its modules \
+    expected: "a kernel built with CONFIG_VFIO_PCI, CONFIG_VFIO_IOMMU_TYPE1 and the driver of its IOMMU, and its modules \
         beside it or by --modules DIR",
 };
 

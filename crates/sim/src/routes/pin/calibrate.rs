@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::spec::AddressWidth;
+use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
 use thiserror::Error;
 
@@ -44,8 +44,8 @@ pub const SHAPES: [Folio; 8] = [
 pub enum Unsolved {
     /// A row is not there.
     #[error(
-        "no row {operation} of {shape} of Linux {kernel} with an IOMMU of {bits} bits; expected bills of: pagetoll bill pin \
-         --folio {}, and --folio 2M --address-width 48", SHAPES.map(Folio::name).join(",")
+        "no row {operation} of {shape} of Linux {kernel} in {}; expected bills of: pagetoll bill pin --folio {}, \
+         and --folio 2M --iommu vt-d-48", iommu.described(), SHAPES.map(Folio::name).join(",")
     )]
     Row {
         /// Mapping or unmapping.
@@ -54,8 +54,8 @@ pub enum Unsolved {
         shape: Folio,
         /// The kernel.
         kernel: String,
-        /// The width of the IOMMU's addresses.
-        bits: AddressWidth,
+        /// What memory was mapped in.
+        iommu: Iommu,
     },
     /// A kernel that is in none of the bills.
     #[error("no rows of Linux {asked}; expected one of {known}")]

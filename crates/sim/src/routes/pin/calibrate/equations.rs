@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::spec::AddressWidth;
+use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Bill, Row};
 
 use super::super::shape::{Extent, Shape, run};
@@ -27,24 +27,24 @@ pub(crate) struct System {
     pub(crate) rows: &'static [OfShape],
 }
 
-/// Which row of the lab's bills: mapping or unmapping a shape on an IOMMU of a width.
+/// Which row of the lab's bills: mapping or unmapping a shape in an IOMMU.
 #[derive(Clone, Copy)]
 pub(crate) struct OfShape {
     folio: Folio,
-    width: AddressWidth,
+    iommu: Iommu,
 }
 
 pub(crate) const fn at_39(folio: Folio) -> OfShape {
     OfShape {
         folio,
-        width: AddressWidth::Bits39,
+        iommu: Iommu::VtD,
     }
 }
 
 pub(crate) const fn at_48(folio: Folio) -> OfShape {
     OfShape {
         folio,
-        width: AddressWidth::Bits48,
+        iommu: Iommu::VtD48,
     }
 }
 
@@ -57,10 +57,11 @@ pub(crate) struct Counted<'a> {
 
 impl<'a> Counted<'a> {
     fn row(self, ioctl: Ioctl, of: OfShape) -> Option<&'a Row> {
-        let width = format!("VT-d, {} bits", of.width);
-        let rows = of_lab(self.bills)
-            .filter(|bill| bill.stack.get("iommu") == Some(&width))
-            .flat_map(|bill| &bill.rows);
+        let in_it = |bill: &&Bill| {
+            let iommu = bill.stack.get("iommu");
+            iommu.is_some_and(|iommu| iommu == of.iommu.described())
+        };
+        let rows = of_lab(self.bills).filter(in_it).flat_map(|bill| &bill.rows);
         let mut of_shape = rows.filter(|row| {
             row.key.operation == ioctl.operation
                 && row.key.method == Pin::Kernel.into()
@@ -136,7 +137,7 @@ impl System {
             operation: self.ioctl.operation,
             shape: of.folio,
             kernel: counted.kernel.to_owned(),
-            bits: of.width,
+            iommu: of.iommu,
         })
     }
 
@@ -144,7 +145,7 @@ impl System {
         let extent = Extent {
             pages: row.pages.get(),
             runs: Some(row.layout?.runs),
-            levels: levels(of.width),
+            levels: levels(of.iommu),
         };
         let ran = run(self.mechanism, Shape::of(of.folio)?, extent);
         Some(Equation {
@@ -155,9 +156,9 @@ impl System {
 
     /// Where its figures come from.
     pub(crate) fn source(&self) -> String {
-        let name = |of: &OfShape| match of.width {
-            AddressWidth::Bits39 => of.folio.to_string(),
-            AddressWidth::Bits48 => format!("{} at {} bits", of.folio, of.width),
+        let name = |of: &OfShape| match of.iommu {
+            Iommu::VtD => of.folio.to_string(),
+            other => format!("{} on {other}", of.folio),
         };
         let rows: Vec<_> = self.rows.iter().map(name).collect();
         format!(
@@ -168,10 +169,11 @@ impl System {
     }
 }
 
-/// Tables down to an entry of 4 KiB: nine bits each above the twelve of a page (`agaw_to_level`, rounded up).
-const fn levels(width: AddressWidth) -> u64 {
-    match width {
-        AddressWidth::Bits39 => 3,
-        AddressWidth::Bits48 => 4,
+/// Tables down to an entry of 4 KiB, for the addresses that are mapped here: VT-d, nine bits each above the twelve of a
+/// page (`agaw_to_level`, rounded up); AMD's grow with the addresses, from three (`PAGE_MODE_3_LEVEL`).
+const fn levels(iommu: Iommu) -> u64 {
+    match iommu {
+        Iommu::VtD | Iommu::AmdVi => 3,
+        Iommu::VtD48 => 4,
     }
 }
