@@ -61,9 +61,12 @@ void clear_one(struct table *t, void *request);
 bool set_known(u32 mechanism);
 void set_one(struct table *t, void *request);
 
-/* tick.c: what is timed between tick_begin() and tick_end() meets no tick, if it fits between two. All zero at first. */
+/* tick.c: what is timed between tick_begin() and tick_end() meets no timer, if it fits between two. All zero at first. */
 struct tick {
+	/* When a tick and the end of a time slice were seen last; 0 where none was. */
 	u64 seen;
+	u64 slice;
+	unsigned int ticks;
 	u64 start;
 	u64 longest;
 };
