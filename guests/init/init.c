@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The first and only process of a lab guest: runs the order in /order, a step a line, and powers off.
+ * The first and only process of a lab guest: runs the steps of /preparation, a line each, stops the machine until the host
+ * has delivered /order (receive.h), runs its steps, and powers off.
  *
  *   module PATH [PARAMETERS]               load a kernel module
  *   settle LIMIT_S                         see settle.h
@@ -34,6 +35,7 @@
 #include "../steps/steps.h"
 #include "checks.h"
 #include "conformance.h"
+#include "receive.h"
 #include "settle.h"
 
 /* Of a command. */
@@ -168,6 +170,8 @@ int main(void)
 	mount_or_fail("sysfs", "/sys");
 	report_hello();
 	stop_access_sampling();
+	for_each_line("/preparation", run_step);
+	receive_files();
 	for_each_line("/order", run_line);
 	MARK_NOP(MARK_STEP);
 	report("{\"kind\":\"done\"}");

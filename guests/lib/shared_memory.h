@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Carries bulk data out of the guest: QEMU's ivshmem-plain device, whose second BAR is a file of the host. The console
- * says how many bytes of it are meant, and their CRC-32. Each kind of guest has its own implementation.
+ * Carries bulk data out of the guest, and orders in: QEMU's ivshmem-plain device, whose second BAR is a file of the host.
+ * The console says how many bytes of it are meant, and their CRC-32. Each kind of guest has its own implementation.
  */
 #ifndef PAGETOLL_SHARED_MEMORY_H
 #define PAGETOLL_SHARED_MEMORY_H
@@ -18,5 +18,8 @@ void shared_append(const void *data, size_t size);
 
 /* Reports what it holds as the blob `name`. */
 void shared_report(const char *name);
+
+/* Calls `take` with all of it, as the host has filled it. */
+void shared_receive(void (*take)(const char *memory, size_t size));
 
 #endif

@@ -11,9 +11,9 @@ use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Bill, Check, Method, Row, RowKey, System};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
-use pagetoll_lab::Guest;
 use pagetoll_lab::inside::{self, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
 use pagetoll_lab::vm::cores::Cores;
+use pagetoll_lab::{Conduct, Guest, Start};
 use pagetoll_units::Pages;
 
 use crate::bench::{Bench, ensure, must_succeed};
@@ -138,8 +138,11 @@ fn inside(
         kernel: machine.kernel.parse()?,
         xen: "debian".parse()?,
         cpus: machine.cpus,
-        keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
-        timeout: Duration::from_secs(600),
+        conduct: Conduct {
+            start: Start::Cold,
+            timeout: Duration::from_secs(600),
+            keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
+        },
     };
     let request = Request {
         guest,

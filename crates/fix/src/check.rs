@@ -15,7 +15,7 @@ use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Guest, LabError};
+use pagetoll_lab::{Conduct, Guest, LabError, Start};
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
@@ -375,8 +375,11 @@ impl Bench<'_> {
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,
-            keep_logs: self.order.keep_logs.clone(),
-            timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
+            conduct: Conduct {
+                start: Start::Restored,
+                timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
+                keep_logs: self.order.keep_logs.clone(),
+            },
         };
         let steps = planned.iter().map(step).collect();
         let request = Request { guest, steps };

@@ -161,6 +161,20 @@ impl Display for Step {
     }
 }
 
+impl Step {
+    /// Whether it makes a guest ready, whatever the guest has to do then.
+    const fn prepares(&self) -> bool {
+        matches!(self, Self::Settle | Self::Module(_))
+    }
+}
+
+/// The steps at the beginning that make a guest ready, and the rest.
+#[must_use]
+pub fn divided(steps: &[Step]) -> (&[Step], &[Step]) {
+    let first = steps.iter().position(|step| !step.prepares());
+    steps.split_at(first.unwrap_or(steps.len()))
+}
+
 /// How `guests/pin-probe` maps memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

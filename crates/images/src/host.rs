@@ -45,10 +45,15 @@ pub fn require_memory(needed_mib: u64, option: &str) -> Result<(), Error> {
     }
 }
 
+/// What QEMU says of its version, with that of its package.
+pub fn qemu_build(stop: &Stop) -> Result<String, Error> {
+    let ask = Run::new(Tool::Qemu.program()).arg("--version");
+    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
+}
+
 /// QEMU's version, such as `7.2.22`.
 pub fn qemu_version(stop: &Stop) -> Result<String, Error> {
-    let ask = Run::new(Tool::Qemu.program()).arg("--version");
-    let text = run_to_end(&ask, VERSION_LIMIT, stop)?.text();
+    let text = qemu_build(stop)?;
     let words: Vec<_> = text.split_whitespace().collect();
     let after = words
         .iter()

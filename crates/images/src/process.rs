@@ -18,6 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -63,7 +64,7 @@ enum Stdout {
 
 /// A program to be run, with its arguments and surroundings.
 ///
-/// The child gets no stdin, and of this process's environment what the module `environment` lists.
+/// The child gets no stdin unless it is given one, and of this process's environment what the module `environment` lists.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Words before the program, each a name or path that starts the next.
@@ -150,10 +151,18 @@ impl Run {
     /// [`Error::Environment`] when there is no such program, [`Error::Process`] when it does
     /// not start, [`Error::Io`] when its log file cannot be written.
     pub fn start(&self) -> Result<Child, Error> {
-        self.start_in(Containment::here())
+        self.start_in(Containment::here(), Stdio::null())
     }
 
-    fn start_in(&self, containment: &'static Containment) -> Result<Child, Error> {
+    /// Starts it with a file or socket as its standard input.
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn start_with(&self, stdin: OwnedFd) -> Result<Child, Error> {
+        self.start_in(Containment::here(), stdin.into())
+    }
+
+    fn start_in(&self, containment: &'static Containment, stdin: Stdio) -> Result<Child, Error> {
         let program = SearchPath::from_env()
             .find(&self.program)
             .ok_or_else(|| self.not_found())?;
@@ -165,7 +174,7 @@ impl Run {
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .envs(reach.variable());
-        command.stdin(Stdio::null()).process_group(0);
+        command.stdin(stdin).process_group(0);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

@@ -5,8 +5,8 @@
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
+use crate::files::{Files, Furnished};
 use crate::guest::Guest;
-use crate::initramfs::Initramfs;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
 use pagetoll_guest::report::{CheckRun, Report};
@@ -108,17 +108,17 @@ pub fn run(
         purpose: "the checks",
         reports: request.steps.len() + 2,
     };
-    let furnish = |materials: &_| initramfs(request, materials);
+    let furnish = |materials: &_| furnished(request, materials);
     understand(request, &dom0.run(furnish, cores, surroundings)?)
 }
 
-fn initramfs(request: &Request, materials: &Materials) -> Result<Vec<u8>, Error> {
+fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Error> {
     let steps = request.steps.iter().map(Step::of_init);
     let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
-    let mut initramfs = Initramfs::default();
-    initramfs.program("init", &materials.init)?;
-    initramfs.file("order", step::order(&steps).into_bytes());
-    initramfs.archive()
+    let mut files = Files::default();
+    files.program("init", &materials.init)?;
+    files.steps(&steps);
+    files.furnished()
 }
 
 pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {

@@ -2,24 +2,24 @@
 
 mod encode;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
+use crate::conduct::Conduct;
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
+use crate::files::{Files, Furnished};
 use crate::hypervisor::Hypervisor;
-use crate::initramfs::Initramfs;
-use crate::kernels::{self, Builder, check_folder};
+use crate::kernels::{self, Builder};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_backend::Phase;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::{CaseRun, Hello, Report};
-use pagetoll_guest::step::{self, Step};
+use pagetoll_guest::step::Step;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -41,10 +41,7 @@ pub struct Request {
     kernel: KernelSource,
     xen: Hypervisor,
     refresh: Wanted,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    keep_logs: Option<PathBuf>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    timeout: Duration,
+    conduct: Conduct,
 }
 
 impl Request {
@@ -53,13 +50,11 @@ impl Request {
     /// # Errors
     /// An unknown kernel or Xen, several kernels or one that is built from a fix, a file in place of a folder.
     pub fn new(lab: &LabSpec, builder: Option<&'static dyn Builder>) -> Result<Self, BackendError> {
-        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             kernel: kernels::one(lab)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            keep_logs: lab.keep_logs.clone(),
-            timeout: lab.timeout.unwrap_or(TIMEOUT),
+            conduct: Conduct::of(lab, TIMEOUT)?,
         })
     }
 }
@@ -94,16 +89,10 @@ pub fn run(
     sources.check_tools()?;
     host::require_memory(machine().memory_mib(), NAME)?;
     let materials = sources.obtain(*surroundings)?;
-    let initramfs = initramfs(&materials, cases)?;
+    let guest = furnished(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = boot(
-        request,
-        &materials,
-        &initramfs,
-        *surroundings,
-        phase.as_mut(),
-    )?;
+    let harvest = boot(request, &materials, &guest, *surroundings, phase.as_mut())?;
     let release = |hello: &Hello| hello.release.clone();
     let ran = Ran::of(
         cases,
@@ -136,27 +125,26 @@ fn no_probe(kernel: &KernelImage, reason: &str) -> Error {
     }
 }
 
-fn initramfs(materials: &Materials, cases: &[Case]) -> Result<Vec<u8>, Error> {
+fn furnished(materials: &Materials, cases: &[Case]) -> Result<Furnished, Error> {
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
     let probe = std::fs::read(probe).map_err(Error::io("read", probe))?;
-    let order = step::order(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     let numbers = cases.iter().enumerate();
     let numbers: String = numbers
         .map(|(index, case)| encode::case(index, case))
         .collect();
-    let mut initramfs = Initramfs::default();
-    initramfs.program("init", &materials.init)?;
-    initramfs.file("order", order.into_bytes());
-    initramfs.file(CASES, numbers.into_bytes());
-    initramfs.file(MODULE, probe);
-    initramfs.archive()
+    let mut files = Files::default();
+    files.program("init", &materials.init)?;
+    files.steps(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
+    files.deliver(CASES, numbers.into_bytes());
+    files.file(MODULE, probe);
+    files.furnished()
 }
 
 fn boot(
     request: &Request,
     materials: &Materials,
-    initramfs: &[u8],
+    guest: &Furnished,
     surroundings: Surroundings<'_>,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
@@ -165,10 +153,9 @@ fn boot(
         machine: machine(),
         xen: Some(&materials.xen.elf),
         linux: &materials.vmlinux,
-        initramfs,
+        guest,
         counter: None,
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
+        conduct: &request.conduct,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }

@@ -1,4 +1,5 @@
-//! The guest's file system: an archive of a few files, the same bytes for the same contents.
+//! The files of a guest: those that it boots with, an archive, the same bytes for the same contents; and those that it
+//! gets when it is ready for them.
 //!
 //! Format: cpio "newc", Linux's Documentation/driver-api/early-userspace/buffer-format.rst.
 
@@ -7,7 +8,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use cpio::newc::{Builder, ModeFileType, trailer};
+use pagetoll_guest::step::{self, Step};
 use pagetoll_images::Error;
+
+use crate::vm::delivery::Delivery;
 
 /// Folders that the kernel and init mount on, and where modules lie.
 const FOLDERS: [&str; 4] = ["dev", "proc", "sys", "modules"];
@@ -23,11 +27,20 @@ struct Member<'a> {
 
 /// The files of a guest, in the order in which they were added.
 #[derive(Default)]
-pub(crate) struct Initramfs<'a> {
+pub(crate) struct Files<'a> {
     members: Vec<Member<'a>>,
+    delivery: Delivery,
 }
 
-impl<'a> Initramfs<'a> {
+/// What a guest boots with, and what it gets then.
+#[derive(Debug)]
+pub(crate) struct Furnished {
+    pub(crate) initramfs: Vec<u8>,
+    /// `None` for a guest that has all that it needs, and never stops for more.
+    pub(crate) delivery: Option<Delivery>,
+}
+
+impl<'a> Files<'a> {
     /// Adds a program that was built on this host.
     ///
     /// # Errors
@@ -52,12 +65,29 @@ impl<'a> Initramfs<'a> {
         });
     }
 
-    /// The archive.
+    /// Adds a file that the guest gets when it is ready: what it has to do, so that guests that do other things are the
+    /// same until then.
+    pub(crate) fn deliver(&mut self, name: &str, bytes: impl Into<Cow<'a, [u8]>>) {
+        self.delivery.file(name, bytes.into());
+    }
+
+    /// Adds the steps of init: those that make the guest ready, and the rest.
+    pub(crate) fn steps(&mut self, steps: &[Step]) {
+        let (preparation, order) = step::divided(steps);
+        self.file("preparation", step::order(preparation).into_bytes());
+        self.deliver("order", step::order(order).into_bytes());
+    }
+
+    /// All of them.
     ///
     /// # Errors
     /// A file beyond 4 GiB, which the format cannot hold.
-    pub(crate) fn archive(&self) -> Result<Vec<u8>, Error> {
-        assemble(&self.members).map_err(Error::io("assemble", Path::new("initramfs")))
+    pub(crate) fn furnished(self) -> Result<Furnished, Error> {
+        let initramfs = assemble(&self.members);
+        Ok(Furnished {
+            initramfs: initramfs.map_err(Error::io("assemble", Path::new("initramfs")))?,
+            delivery: Some(self.delivery),
+        })
     }
 }
 
@@ -93,6 +123,8 @@ fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
 mod tests {
     use std::io::{Cursor, Read};
 
+    use pagetoll_units::Pages;
+
     use super::*;
 
     #[test]
@@ -100,11 +132,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let built = folder.path().join("built");
         std::fs::write(&built, b"program").unwrap();
-        let mut initramfs = Initramfs::default();
-        initramfs.program("init", &built).unwrap();
-        initramfs.file("order", b"pages 1\n".as_slice());
-        let archive = initramfs.archive().unwrap();
-        assert_eq!(archive, initramfs.archive().unwrap());
+        let furnished = || {
+            let mut files = Files::default();
+            files.program("init", &built).unwrap();
+            files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
+            files.furnished().unwrap()
+        };
+        let (one, other) = (furnished(), furnished());
+        assert_eq!(one.initramfs, other.initramfs);
+        let delivered = one.delivery.unwrap().bytes();
+        assert_eq!(delivered, b"order 8\npages 1\n\n");
+        let archive = one.initramfs;
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(archive));
         let mut seen = Vec::new();
         loop {

@@ -1,10 +1,9 @@
 //! A guest that is not booted for a bill: which system it runs, and within which limits.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
+
+use crate::conduct::Conduct;
 
 /// A guest, by what its boot needs.
 #[derive(Clone, Debug)]
@@ -17,8 +16,6 @@ pub struct Guest {
     pub xen: XenSource,
     /// The CPUs of the guest: on one, the run repeats to the bit; more run in parallel.
     pub cpus: usize,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    pub keep_logs: Option<PathBuf>,
-    /// The boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub timeout: Duration,
+    /// How it is booted.
+    pub conduct: Conduct,
 }

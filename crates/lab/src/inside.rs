@@ -7,7 +7,7 @@ use pagetoll_guest::build;
 use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::Report;
-use pagetoll_guest::step::{self, Step};
+use pagetoll_guest::step::Step;
 pub use pagetoll_guest::step::{Command, Ended, Signal};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::Part;
@@ -19,8 +19,8 @@ use crate::checks::Finding;
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
+use crate::files::{Files, Furnished};
 use crate::guest::Guest;
-use crate::initramfs::Initramfs;
 use crate::native::{Kernel, check_tools, in_guest};
 use crate::routes::pin::VFIO;
 use crate::vm::boot::{self, Boot, Harvest};
@@ -144,7 +144,7 @@ fn with_iommu(
     };
     let kernel = Kernel::obtain(&guest.kernel, &VFIO, Freshness::Cached, surroundings)?;
     let init = build::init(surroundings.cache, surroundings.stop)?;
-    let initramfs = of_linux(request, &kernel, [&init, survey])?;
+    let furnished = of_linux(request, &kernel, [&init, survey])?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), PURPOSE)?;
     let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
@@ -155,9 +155,8 @@ fn with_iommu(
         xen: None,
         counter: None,
         linux: &kernel.image.image,
-        initramfs: &initramfs,
-        timeout: guest.timeout,
-        keep_logs: guest.keep_logs.as_deref(),
+        guest: &furnished,
+        conduct: &guest.conduct,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
 }
@@ -171,15 +170,15 @@ fn with_parameters(module: &Module) -> Step {
     Step::Module(format!("{}{parameters}", in_guest(module)))
 }
 
-fn of_linux(request: &Request, kernel: &Kernel, programs: [&Path; 2]) -> Result<Vec<u8>, Error> {
+fn of_linux(request: &Request, kernel: &Kernel, programs: [&Path; 2]) -> Result<Furnished, Error> {
     let names: Vec<_> = kernel.modules.iter().map(in_guest).collect();
     let modules = kernel.modules.iter().map(with_parameters);
     let steps = [Step::Settle].into_iter().chain(modules);
-    let mut initramfs = furnished(request, programs, steps.chain(work(request)))?;
+    let mut files = furnished(request, programs, steps.chain(work(request)))?;
     for (name, module) in names.iter().zip(&kernel.modules) {
-        initramfs.file(name, module.bytes.as_slice());
+        files.file(name, module.bytes.as_slice());
     }
-    initramfs.archive()
+    files.furnished()
 }
 
 /// The commands, a survey of the machine before the first and after each, and the file that is wanted of them.
@@ -199,14 +198,14 @@ fn furnished<'a>(
     request: &Request,
     [init, survey]: [&Path; 2],
     steps: impl Iterator<Item = Step>,
-) -> Result<Initramfs<'a>, Error> {
+) -> Result<Files<'a>, Error> {
     let steps: Vec<_> = steps.collect();
-    let mut initramfs = Initramfs::default();
-    initramfs.program("init", init)?;
-    initramfs.program(SURVEY, survey)?;
-    initramfs.program("pagetoll", &request.program)?;
-    initramfs.file("order", step::order(&steps).into_bytes());
-    Ok(initramfs)
+    let mut files = Files::default();
+    files.program("init", init)?;
+    files.program(SURVEY, survey)?;
+    files.program("pagetoll", &request.program)?;
+    files.steps(&steps);
+    Ok(files)
 }
 
 fn of_dom0(
@@ -214,7 +213,7 @@ fn of_dom0(
     survey: &Path,
     other_domain: Pages,
     materials: &Materials,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Furnished, Error> {
     let mut steps = vec![Step::Settle];
     if let Part::Module(_) = materials.privcmd {
         steps.push(Step::Module(PRIVCMD_MODULE.to_owned()));
@@ -222,14 +221,14 @@ fn of_dom0(
     steps.extend([Step::Pages(other_domain), Step::ForeignPrepare]);
     steps.extend(work(request));
     steps.push(check_of(other_domain));
-    let mut initramfs = furnished(request, [&materials.init, survey], steps.into_iter())?;
+    let mut files = furnished(request, [&materials.init, survey], steps.into_iter())?;
     if let Ok(probe) = &materials.probe {
-        initramfs.program("xen-probe.ko", probe)?;
+        files.program("xen-probe.ko", probe)?;
     }
     if let Part::Module(bytes) = &materials.privcmd {
-        initramfs.file(PRIVCMD_MODULE, bytes.as_slice());
+        files.file(PRIVCMD_MODULE, bytes.as_slice());
     }
-    initramfs.archive()
+    files.furnished()
 }
 
 /// Reads all pages of the other domain, ends it, and sees whether Xen frees it.

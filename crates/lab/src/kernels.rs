@@ -1,7 +1,5 @@
 //! The kernels of an order: as they were named, and where they come from.
 
-use std::path::Path;
-
 use pagetoll_backend::Error;
 use pagetoll_bill::Draft;
 use pagetoll_bill::spec::{LabSpec, Wanted};
@@ -213,20 +211,6 @@ fn source(name: &str, lab: &LabSpec) -> Result<KernelSource, Error> {
         source = source.with_modules(folder.clone())?;
     }
     Ok(source)
-}
-
-/// Refuses a file where a folder is made or written to.
-///
-/// # Errors
-/// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
-pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Error> {
-    match folder {
-        Some(path) if path.exists() && !path.is_dir() => Err(Error::bad_input(format!(
-            "{flag} {}: is a file; expected a folder",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Guests of Linux without Xen: a kernel with its modules, init, and one probe that init runs.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use pagetoll_backend::{Phase, Stop};
 use pagetoll_images::Error;
@@ -12,12 +11,13 @@ use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::tools::{self, Images};
 
+use crate::conduct::Conduct;
 use crate::error::LabError;
-use crate::initramfs::Initramfs;
+use crate::files::{Files, Furnished};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::Machine;
 use pagetoll_guest::build;
-use pagetoll_guest::step::{self, Step};
+use pagetoll_guest::step::Step;
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {
@@ -132,10 +132,7 @@ pub(crate) struct NativeBoot<'a> {
     pub(crate) last: &'a [Step],
     /// One more file, which the probe's order names.
     pub(crate) file: Option<NamedText<'a>>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    pub(crate) timeout: Duration,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    pub(crate) keep_logs: Option<&'a Path>,
+    pub(crate) conduct: &'a Conduct,
 }
 
 /// A text file of the guest.
@@ -154,21 +151,20 @@ impl NativeBoot<'_> {
         surroundings: Surroundings<'_>,
         phase: &mut dyn Phase,
     ) -> Result<Harvest, LabError> {
-        let initramfs = self.initramfs()?;
+        let guest = self.furnished()?;
         let boot = Boot {
             name: self.name,
             machine: self.machine,
             xen: None,
             counter: None,
             linux: &self.kernel.image.image,
-            initramfs: &initramfs,
-            timeout: self.timeout,
-            keep_logs: self.keep_logs,
+            guest: &guest,
+            conduct: self.conduct,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase)
     }
 
-    fn initramfs(&self) -> Result<Vec<u8>, Error> {
+    fn furnished(&self) -> Result<Furnished, Error> {
         let Programs {
             probe,
             init_file,
@@ -176,19 +172,18 @@ impl NativeBoot<'_> {
         } = self.programs;
         let modules = &self.kernel.modules;
         let names: Vec<_> = modules.iter().map(in_guest).collect();
-        let order = step::order(&steps_of_init(probe, &names, self.last));
-        let mut initramfs = Initramfs::default();
-        initramfs.program("init", init_file)?;
-        initramfs.program(probe.name, probe_file)?;
-        initramfs.file("order", order.into_bytes());
-        initramfs.file(probe.order, self.probe_order.as_bytes());
+        let mut files = Files::default();
+        files.program("init", init_file)?;
+        files.program(probe.name, probe_file)?;
+        files.steps(&steps_of_init(probe, &names, self.last));
+        files.deliver(probe.order, self.probe_order.as_bytes());
         if let Some(file) = &self.file {
-            initramfs.file(file.name, file.text.as_bytes());
+            files.deliver(file.name, file.text.as_bytes());
         }
         for (name, module) in names.iter().zip(modules) {
-            initramfs.file(name, module.bytes.as_slice());
+            files.file(name, module.bytes.as_slice());
         }
-        initramfs.archive()
+        files.furnished()
     }
 }
 
@@ -222,7 +217,7 @@ mod tests {
             build: build::demand_probe,
         };
         let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
-        let order = step::order(&steps_of_init(&probe, &modules, &[]));
+        let order = pagetoll_guest::step::order(&steps_of_init(&probe, &modules, &[]));
         let lines: Vec<_> = order.lines().collect();
         assert_eq!(
             lines,

@@ -1,6 +1,5 @@
 //! Orders of the lab, resolved: a route's mechanisms on each of some kernels, and limits.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Error;
@@ -14,9 +13,10 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_units::Pages;
 
+use crate::conduct::Conduct;
 use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
-use crate::kernels::{self, Builder, Kernel, check_folder};
+use crate::kernels::{self, Builder, Kernel};
 use crate::vm::machine::{Firmware, Machine, Mode};
 
 /// CPU time without a report after which a guest with that many pages is given up.
@@ -37,10 +37,7 @@ pub(crate) struct Request {
     /// Of no use to routes without Xen.
     xen: Hypervisor,
     pub(crate) refresh: Wanted,
-    /// Where consoles and traces are kept; `None` keeps them only when something fails.
-    keep_logs: Option<PathBuf>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
-    pub(crate) timeout: Duration,
+    conduct: Conduct,
 }
 
 impl Request {
@@ -67,15 +64,13 @@ impl Request {
     ) -> Result<Self, Error> {
         let order = spec.order(Backend::Lab, terms)?;
         let lab = &spec.lab;
-        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             route: spec.route,
-            timeout: lab.timeout.unwrap_or(timeout(order.pages)),
+            conduct: Conduct::of(lab, timeout(order.pages))?,
             order,
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            keep_logs: lab.keep_logs.clone(),
         })
     }
 
@@ -88,15 +83,14 @@ impl Request {
         kernel: &Kernel,
         surroundings: &Surroundings<'_>,
     ) -> Result<Bench<'_>, Error> {
-        let folder = |logs: &PathBuf| match self.kernels.len() {
-            1 => logs.clone(),
-            _ => logs.join(kernel.folder()),
-        };
         Ok(Bench {
             request: self,
             kernel: kernel.source(self.refresh, surroundings)?,
             xen: self.xen.source(self.refresh, surroundings)?,
-            keep_logs: self.keep_logs.as_ref().map(folder),
+            conduct: match self.kernels.len() {
+                1 => self.conduct.clone(),
+                _ => self.conduct.below(&kernel.folder()),
+            },
         })
     }
 }
@@ -106,8 +100,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) request: &'a Request,
     pub(crate) kernel: KernelSource,
     pub(crate) xen: XenSource,
-    /// A folder of this kernel's own, where there are several.
-    pub(crate) keep_logs: Option<PathBuf>,
+    /// With logs in a folder of this kernel's own, where there are several.
+    pub(crate) conduct: Conduct,
 }
 
 impl Bench<'_> {

@@ -3,11 +3,14 @@
 pub(crate) mod boot;
 pub(crate) mod confine;
 pub(crate) mod console;
+pub(crate) mod control;
 pub mod cores;
 pub(crate) mod counter;
+pub(crate) mod delivery;
 pub(crate) mod folder;
 pub(crate) mod machine;
 pub(crate) mod side_by_side;
+pub(crate) mod snapshot;
 mod user;
 mod watchdog;
 

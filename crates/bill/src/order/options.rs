@@ -68,6 +68,8 @@ names! {
         Xen = "--xen",
         /// Look packages up anew.
         Refresh = "--refresh",
+        /// Boot every guest.
+        Cold = "--cold",
         /// Keep consoles and traces.
         KeepLogs = "--keep-logs",
         /// A probe module that was built elsewhere.
@@ -159,9 +161,12 @@ impl Opt {
             Self::Sensitivity => backend == Sim && route == Route::Demand,
             Self::Folio => route == Route::Pin,
             Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
-            Self::Kernel | Self::Modules | Self::Refresh | Self::KeepLogs | Self::Timeout => {
-                backend == Lab
-            }
+            Self::Kernel
+            | Self::Modules
+            | Self::Refresh
+            | Self::Cold
+            | Self::KeepLogs
+            | Self::Timeout => backend == Lab,
             Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
             Self::Probe => backend == Live && has_dom0(route),
             Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),

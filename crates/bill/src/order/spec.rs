@@ -206,6 +206,8 @@ pub struct LabSpec {
     pub xen: Option<String>,
     /// Whether packages are looked up anew.
     pub refresh: Wanted,
+    /// Whether every guest is booted, even where there is a snapshot.
+    pub cold: Wanted,
     /// Where consoles and traces are kept.
     pub keep_logs: Option<PathBuf>,
     /// CPU time of QEMU without a report after which a boot fails.
@@ -323,6 +325,7 @@ impl Spec {
             (Opt::Modules, lab.modules.is_some()),
             (Opt::Xen, lab.xen.is_some()),
             (Opt::Refresh, lab.refresh == Wanted::Yes),
+            (Opt::Cold, lab.cold == Wanted::Yes),
             (Opt::KeepLogs, lab.keep_logs.is_some()),
             (Opt::Timeout, lab.timeout.is_some()),
             (Opt::Probe, self.live.probe.is_some()),

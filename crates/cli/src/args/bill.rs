@@ -184,6 +184,9 @@ pub(crate) struct LabArgs {
     /// Looks packages up anew, instead of using what was resolved before
     #[arg(long)]
     pub(crate) refresh: bool,
+    /// Boots every guest, instead of restoring those that were booted before
+    #[arg(long)]
+    cold: bool,
     /// Keeps the guests' consoles and traces in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,
@@ -296,6 +299,7 @@ impl LabArgs {
     pub(crate) fn spec(&self) -> LabSpec {
         LabSpec {
             refresh: wanted(self.refresh),
+            cold: wanted(self.cold),
             keep_logs: self.keep_logs.clone(),
             timeout: self.timeout,
             trace: wanted(self.trace),

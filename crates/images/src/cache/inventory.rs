@@ -173,6 +173,28 @@ impl Cache {
         self.sort_out(cleaning, |item| self.remove(&item.name))
     }
 
+    /// Removes entries of a kind, those that were used longest ago first, until what is left takes at most so many bytes.
+    /// What a process uses stays.
+    ///
+    /// # Errors
+    /// Those of [`list`].
+    pub fn trim(&self, kind: &str, most: u64) -> Result<(), Error> {
+        let mut items = list(&self.root)?;
+        items.retain(|item| item.kind == kind);
+        items.sort_by_key(|item| item.used);
+        let mut left: u64 = items.iter().map(|item| item.bytes).sum();
+        for item in items {
+            if left <= most {
+                break;
+            }
+            if let Some(_locks) = self.lock_unused(&item.name)? {
+                self.remove(&item.name);
+                left -= item.bytes;
+            }
+        }
+        Ok(())
+    }
+
     fn sort_out(&self, cleaning: &Cleaning, act: impl Fn(&Item)) -> Result<Cleaned, Error> {
         let mut cleaned = Cleaned::default();
         let meant = list(&self.root)?.into_iter();

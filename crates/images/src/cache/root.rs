@@ -22,9 +22,24 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # Made by pagetoll, which can fetch or build everything in here again.\n";
 
 /// Every folder that pagetoll has made in a cache: an older cache has these and no tag.
-pub(super) const LAYOUT: [&str; 16] = [
-    TMP, LOCKS, MANIFESTS, LOGS, "apt", "counters", "fix", "guests", "headers", "packages",
-    "sources", "suites", "unpacked", "verdicts", "vmlinux", "xen",
+pub(super) const LAYOUT: [&str; 17] = [
+    TMP,
+    LOCKS,
+    MANIFESTS,
+    LOGS,
+    "apt",
+    "counters",
+    "fix",
+    "guests",
+    "headers",
+    "packages",
+    "snapshots",
+    "sources",
+    "suites",
+    "unpacked",
+    "verdicts",
+    "vmlinux",
+    "xen",
 ];
 
 /// Who made the folder that is used as the cache.

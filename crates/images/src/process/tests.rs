@@ -137,7 +137,9 @@ fn kills_when_asked_to_stop() {
 #[test]
 fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
     for containment in containments() {
-        let child = shell("while :; do :; done").start_in(containment).unwrap();
+        let child = shell("while :; do :; done")
+            .start_in(containment, Stdio::null())
+            .unwrap();
         let began = Instant::now();
         while child.activity().cpu < Duration::from_millis(200) || child.activity().asleep {
             assert!(began.elapsed() < LONG, "{:?}", child.activity());
@@ -150,7 +152,7 @@ fn the_activity_of_a_child_is_that_of_the_program_behind_its_wrappers() {
 fn codes_and_signals_pass_through_the_wrappers() {
     for containment in containments() {
         let ended = |script: &str| {
-            let mut child = shell(script).start_in(containment).unwrap();
+            let mut child = shell(script).start_in(containment, Stdio::null()).unwrap();
             child.wait(LONG, &Stop::new()).unwrap()
         };
         assert_eq!(ended("exit 7").code(), Some(7));
@@ -165,7 +167,9 @@ fn what_left_session_and_parent_is_gone_after_drop_unwinding_and_time_limit() {
     for containment in containments() {
         let time = odd_time();
         let started = || {
-            let child = escaping(&time, "sleep 1000").start_in(containment).unwrap();
+            let child = escaping(&time, "sleep 1000")
+                .start_in(containment, Stdio::null())
+                .unwrap();
             await_sleepers(&time, 2);
             child
         };
@@ -190,7 +194,9 @@ fn what_left_session_and_parent_is_gone_after_drop_unwinding_and_time_limit() {
 fn a_program_that_ends_takes_along_what_left_its_group() {
     for containment in containments() {
         let time = odd_time();
-        let mut child = escaping(&time, "exit 0").start_in(containment).unwrap();
+        let mut child = escaping(&time, "exit 0")
+            .start_in(containment, Stdio::null())
+            .unwrap();
         assert!(child.wait(LONG, &Stop::new()).unwrap().success());
         assert_eq!(sleepers(&time), 0, "{containment:?}");
     }
@@ -201,7 +207,7 @@ fn what_ignores_sigterm_is_killed_after_the_grace() {
     for containment in containments() {
         let time = odd_time();
         let script = format!("trap '' TERM; sleep {time} & while :; do sleep 1; done");
-        let mut child = shell(&script).start_in(containment).unwrap();
+        let mut child = shell(&script).start_in(containment, Stdio::null()).unwrap();
         await_sleepers(&time, 1);
         child.kill();
         assert_eq!(sleepers(&time), 0);
@@ -214,7 +220,7 @@ fn what_follows_sigterm_is_not_kept_waiting() {
     for containment in containments() {
         let time = odd_time();
         let sleep = shell(&format!("exec sleep {time}"));
-        let mut child = sleep.start_in(containment).unwrap();
+        let mut child = sleep.start_in(containment, Stdio::null()).unwrap();
         await_sleepers(&time, 1);
         child.kill();
         assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(15));

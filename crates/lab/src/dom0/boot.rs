@@ -6,6 +6,7 @@ use pagetoll_images::{Error, Surroundings, host};
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
+use crate::files::Furnished;
 use crate::guest::Guest;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -29,7 +30,7 @@ impl Dom0<'_> {
     /// A machine that lacks something; a guest that does not come to the end.
     pub(crate) fn run(
         &self,
-        furnish: impl FnOnce(&Materials) -> Result<Vec<u8>, Error>,
+        furnish: impl FnOnce(&Materials) -> Result<Furnished, Error>,
         cores: &Cores,
         surroundings: &Surroundings<'_>,
     ) -> Result<Harvest, LabError> {
@@ -47,7 +48,7 @@ impl Dom0<'_> {
             xen: XenOptions::Default,
         };
         let materials = sources.obtain(*surroundings)?;
-        let initramfs = furnish(&materials)?;
+        let furnished = furnish(&materials)?;
         let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
         host::require_memory(machine.memory_mib(), self.purpose)?;
         let reports = u64::try_from(self.reports).unwrap_or(u64::MAX);
@@ -58,9 +59,8 @@ impl Dom0<'_> {
             xen: Some(&materials.xen.elf),
             counter: None,
             linux: &materials.vmlinux,
-            initramfs: &initramfs,
-            timeout: guest.timeout,
-            keep_logs: guest.keep_logs.as_deref(),
+            guest: &furnished,
+            conduct: &guest.conduct,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
     }

@@ -10,7 +10,7 @@ use pagetoll_traces::xentrace::{Crossings, Windows};
 use crate::clock::Clock;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::initramfs::Initramfs;
+use crate::files::{Files, Furnished};
 use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -133,7 +133,7 @@ impl Work<'_> {
             Ok(images) => images,
             Err(reason) => return Ok(Err(reason)),
         };
-        let initramfs = self.initramfs(job)?;
+        let guest = self.furnished(job)?;
         let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
         let steps = u64::try_from(job.session.steps.len()).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&job.session.name, steps);
@@ -142,10 +142,9 @@ impl Work<'_> {
             machine: job.machine,
             xen,
             linux,
-            initramfs: &initramfs,
+            guest: &guest,
             counter: materials.counter.as_deref().ok(),
-            timeout: bench.request.timeout,
-            keep_logs: bench.keep_logs.as_deref(),
+            conduct: &bench.conduct,
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
         match clock.time(&format!("boot {}", job.session.name), work) {
@@ -154,26 +153,28 @@ impl Work<'_> {
         }
     }
 
-    fn initramfs(self, job: &Job) -> Result<Vec<u8>, Error> {
-        let order = step::order(&job.session.steps);
+    fn furnished(self, job: &Job) -> Result<Furnished, Error> {
         // A 32-bit guest has no file system: its second module is its order.
         if job.session.kind == Kind::Pv32 {
-            return Ok(order.into_bytes());
+            return Ok(Furnished {
+                initramfs: step::order(&job.session.steps).into_bytes(),
+                delivery: None,
+            });
         }
         let materials = self.all.materials;
-        let mut initramfs = Initramfs::default();
-        initramfs.program("init", &materials.init)?;
-        initramfs.file("order", order.into_bytes());
+        let mut files = Files::default();
+        files.program("init", &materials.init)?;
+        files.steps(&job.session.steps);
         if job.machine.firmware == Firmware::Xen {
             if let Ok(probe) = &materials.probe {
                 let bytes = fs::read(probe).map_err(Error::io("read", probe))?;
-                initramfs.file(plan::PROBE_MODULE, bytes);
+                files.file(plan::PROBE_MODULE, bytes);
             }
             if let Part::Module(bytes) = &materials.privcmd {
-                initramfs.file(plan::PRIVCMD_MODULE, bytes.as_slice());
+                files.file(plan::PRIVCMD_MODULE, bytes.as_slice());
             }
         }
-        initramfs.archive()
+        files.furnished()
     }
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
@@ -192,7 +193,7 @@ impl Work<'_> {
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
-        let Some(folder) = &self.all.bench.keep_logs else {
+        let Some(folder) = self.all.bench.conduct.logs() else {
             return Ok(());
         };
         let path = folder.join(format!("{}.xentrace", job.session.name));

@@ -10,7 +10,6 @@ mod materials;
 mod plan;
 mod rows;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
@@ -23,8 +22,9 @@ use pagetoll_units::Pages;
 
 use crate::bill::{counted, image};
 use crate::clock::Clock;
+use crate::conduct::Conduct;
 use crate::error::LabError;
-use crate::kernels::{self, check_folder};
+use crate::kernels;
 use crate::native::{Kernel, check_tools};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_guest::step::Interface;
@@ -61,10 +61,7 @@ pub(crate) struct Request {
     /// Whether functions are traced, in boots of their own.
     trace: Wanted,
     freshness: Freshness,
-    /// Where consoles and traces are kept; `None` keeps them only when something fails.
-    keep_logs: Option<PathBuf>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    timeout: Duration,
+    conduct: Conduct,
 }
 
 impl Request {
@@ -75,7 +72,6 @@ impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
         let lab = &spec.lab;
         let order = spec.order(Backend::Lab, &TERMS)?;
-        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             order,
             shapes: pin::shapes(&spec.folios),
@@ -83,8 +79,7 @@ impl Request {
             iommu: lab.iommu.unwrap_or(Iommu::VtD),
             trace: lab.trace,
             freshness: Freshness::from(lab.refresh),
-            keep_logs: lab.keep_logs.clone(),
-            timeout: lab.timeout.unwrap_or(TIMEOUT),
+            conduct: Conduct::of(lab, TIMEOUT)?,
         })
     }
 

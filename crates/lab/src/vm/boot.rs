@@ -1,21 +1,34 @@
 //! One boot: a machine is started, its results are collected, and nothing of it is left.
 //!
+//! The guest stops its machine when it is ready. What it has to do is delivered then, and the machine goes on: a guest
+//! that was booted and one that was restored from a snapshot have the same past.
+//!
 //! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
 //! cache's `logs` folder, one per kind of boot, and the error names it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::panic;
 use std::path::Path;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
+use crate::conduct::{Conduct, Start};
 use crate::error::LabError;
+use crate::files::Furnished;
 use crate::vm::confine::Confinement;
 use crate::vm::console::{self, Console, Event};
+use crate::vm::control::{Control, Failure};
 use crate::vm::counter;
+use crate::vm::delivery::Delivery;
 use crate::vm::folder::Folder;
 use crate::vm::machine::{self, Machine};
+use crate::vm::snapshot::{Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
@@ -28,6 +41,10 @@ use pagetoll_images::process::Child;
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);
+/// How long QEMU may take to answer a command. Assumed: it takes milliseconds, on a busy host seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(600);
+/// Bytes per second of a state that is handed over.
+const NO_LIMIT: u64 = 1 << 40;
 /// How long a system that gave up may still talk, so that the log holds all of its last words.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
@@ -40,13 +57,11 @@ pub(crate) struct Boot<'a> {
     /// The hypervisor, for [`machine::Firmware::Xen`].
     pub(crate) xen: Option<&'a Path>,
     pub(crate) linux: &'a Path,
-    pub(crate) initramfs: &'a [u8],
+    pub(crate) guest: &'a Furnished,
     /// The plugin that counts flushes; see [`crate::vm::counter`].
     pub(crate) counter: Option<&'a Path>,
-    /// The guest is given up after this much CPU time of its QEMU without a report; see [`crate::vm::watchdog`].
-    pub(crate) timeout: Duration,
-    /// Where console and trace are kept even when all goes well.
-    pub(crate) keep_logs: Option<&'a Path>,
+    /// Its timeout is that of [`crate::vm::watchdog`].
+    pub(crate) conduct: &'a Conduct,
 }
 
 /// What a boot brought.
@@ -95,18 +110,36 @@ pub(crate) fn run(
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
+    let snapshot = boot.snapshot(cache, stop)?;
+    let saved = snapshot
+        .as_ref()
+        .map(Snapshot::saved)
+        .transpose()?
+        .flatten();
     let confinement = Confinement::here(stop)?;
     let user = confinement.user(stop)?;
-    let folder = Folder::furnished(boot, cache.scratch(), user)?;
+    let console = saved.as_ref().map(Saved::console);
+    let folder = Folder::furnished(boot, console, cache.scratch(), user)?;
     let mut command = boot.machine.command();
     if boot.counter.is_some() {
         command = command.args(counter::arguments());
     }
+    if saved.is_some() {
+        command = command.args(["-incoming", "defer"]);
+    }
     let command = confinement.around(command, user, boot.machine.memory_mib());
-    let mut child = command.current_dir(folder.place()).start()?;
-    let collected = collect(boot, &folder, &mut child, stop, phase);
-    child.kill();
-    if let Some(place) = boot.keep_logs {
+    let (control, theirs) = Control::pair()?;
+    let child = command.current_dir(folder.place()).start_with(theirs)?;
+    let mut running = Running {
+        boot,
+        folder: &folder,
+        child,
+        control,
+        stop,
+    };
+    let collected = running.collect(saved.as_ref(), snapshot.as_ref(), phase);
+    running.child.kill();
+    if let Some(place) = boot.conduct.logs() {
         folder.keep_console(place, boot.name)?;
     }
     match collected {
@@ -117,6 +150,16 @@ pub(crate) fn run(
             log: folder.keep_console(&cache.path("logs"), boot.name)?,
         }),
         Err(Ending::Lab(error)) => Err(error),
+    }
+}
+
+impl Boot<'_> {
+    /// Where its snapshot is, or shall be; none of a guest that never says that it is ready.
+    fn snapshot<'c>(self, cache: &'c Cache, stop: &Stop) -> Result<Option<Snapshot<'c>>, Error> {
+        match (self.conduct.start, &self.guest.delivery) {
+            (Start::Restored, Some(_)) => Snapshot::of(self, cache, stop).map(Some),
+            _ => Ok(None),
+        }
     }
 }
 
@@ -146,47 +189,197 @@ impl From<Stopped> for Ending {
     }
 }
 
+impl From<Failure> for Ending {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(why) => Self::Guest(format!("QEMU refused a command: {why}")),
+            Failure::Broken(error) => Self::Lab(error.into()),
+        }
+    }
+}
+
 impl From<LabError> for Ending {
     fn from(error: LabError) -> Self {
         Self::Lab(error)
     }
 }
 
-/// Follows the console until the guest is done.
-fn collect(
-    boot: Boot<'_>,
-    folder: &Folder,
-    child: &mut Child,
-    stop: &Stop,
-    phase: &mut dyn Phase,
-) -> Result<Vec<Report>, Ending> {
-    let mut console = Console::new(folder.path(machine::CONSOLE));
-    let mut reports = Vec::new();
-    let mut watchdog = Watchdog::new(boot.timeout, boot.machine.mode.cpus());
-    loop {
-        stop.check()?;
-        let ended = child.try_wait()?;
-        for event in console.poll()? {
-            watchdog.progress();
-            match understood(event, stop)? {
-                Report::Done => return Ok(reports),
-                report => {
-                    phase.step(&next_after(&report));
-                    reports.push(report);
+/// A machine at work.
+struct Running<'a> {
+    boot: Boot<'a>,
+    folder: &'a Folder,
+    child: Child,
+    control: Control,
+    stop: &'a Stop,
+}
+
+impl Running<'_> {
+    /// Follows the console until the guest is done.
+    fn collect(
+        &mut self,
+        saved: Option<&Saved>,
+        snapshot: Option<&Snapshot<'_>>,
+        phase: &mut dyn Phase,
+    ) -> Result<Vec<Report>, Ending> {
+        let mut console = Console::new(self.folder.path(machine::CONSOLE));
+        let mut reports = Vec::new();
+        let mut watchdog = Watchdog::new(self.boot.conduct.timeout, self.boot.machine.mode.cpus());
+        let mut awaited = self.boot.guest.delivery.as_ref();
+        if let Some(saved) = saved {
+            self.restore(saved)?;
+            self.go_on(awaited.take())?;
+        }
+        loop {
+            self.stop.check()?;
+            let ended = self.child.try_wait()?;
+            for event in console.poll()? {
+                watchdog.progress();
+                match understood(event, self.stop)? {
+                    Report::Done => return Ok(reports),
+                    report => {
+                        phase.step(&next_after(&report));
+                        reports.push(report);
+                    }
                 }
             }
+            if console.has_more() {
+                continue;
+            }
+            if let Some(status) = ended {
+                return Err(early_end(&self.child, status, reports.len()));
+            }
+            if watchdog.is_due(Instant::now()) {
+                watchdog.look(Instant::now(), self.child.activity())?;
+            }
+            if self.control.has_stopped()? {
+                let delivery = awaited.take().ok_or_else(stopped_twice)?;
+                snapshot.map_or(Ok(()), |snapshot| self.save(snapshot))?;
+                self.go_on(Some(delivery))?;
+                watchdog.progress();
+            }
         }
-        if console.has_more() {
-            continue;
-        }
-        if let Some(status) = ended {
-            return Err(early_end(child, status, reports.len()));
-        }
-        if watchdog.is_due(Instant::now()) {
-            watchdog.look(Instant::now(), child.activity())?;
-        }
-        thread::sleep(POLL);
     }
+
+    /// Hands over what the guest waits for, and lets it run.
+    fn go_on(&mut self, delivery: Option<&Delivery>) -> Result<(), Ending> {
+        if let Some(delivery) = delivery {
+            self.folder.write(machine::SHARED, &delivery.bytes())?;
+        }
+        self.ask("cont", json!({}))?;
+        // What stopped until here is known.
+        self.control.has_stopped()?;
+        Ok(())
+    }
+
+    /// Keeps the machine, which stands still, as a snapshot.
+    fn save(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Ending> {
+        let draft = snapshot.draft()?;
+        let (ours, theirs) = state_socket()?;
+        thread::scope(|scope| {
+            let written = scope.spawn(|| draft.write(ours));
+            let saved = self.hand_over(theirs);
+            if saved.is_err() {
+                self.child.kill();
+            }
+            saved.and(joined(written).map_err(Ending::from))
+        })?;
+        snapshot.publish(&draft, &self.folder.path(machine::CONSOLE))?;
+        Ok(())
+    }
+
+    fn hand_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {
+        self.ask(
+            "migrate-set-parameters",
+            json!({ "max-bandwidth": NO_LIMIT }),
+        )?;
+        self.give(theirs)?;
+        self.ask("migrate", json!({ "uri": Control::STATE_URI }))?;
+        loop {
+            let migration = self.ask("query-migrate", json!({}))?;
+            match migration["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    let problem = format!("QEMU did not save its state: {migration}");
+                    return Err(Ending::Guest(problem));
+                }
+                _ => thread::sleep(POLL),
+            }
+        }
+    }
+
+    /// Makes the machine what it was when the snapshot was saved.
+    fn restore(&mut self, saved: &Saved) -> Result<(), Ending> {
+        while !self.control.is_ready() {
+            self.control.has_stopped()?;
+            self.check()?;
+        }
+        let (ours, theirs) = state_socket()?;
+        thread::scope(|scope| {
+            let read = scope.spawn(|| saved.read(ours));
+            let restored = self.take_over(theirs);
+            if restored.is_err() {
+                self.child.kill();
+            }
+            restored.and(joined(read).map_err(Ending::from))
+        })
+    }
+
+    fn take_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {
+        self.give(theirs)?;
+        self.ask("migrate-incoming", json!({ "uri": Control::STATE_URI }))?;
+        while self.ask("query-status", json!({}))?["status"] == "inmigrate" {
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// The other end of a socket for the machine's state.
+    fn give(&mut self, theirs: UnixStream) -> Result<(), Ending> {
+        self.control.send_state(theirs.as_fd())?;
+        self.answer("getfd").map(drop)
+    }
+
+    fn ask(&mut self, command: &'static str, arguments: Value) -> Result<Value, Ending> {
+        self.control.send(command, arguments)?;
+        self.answer(command)
+    }
+
+    fn answer(&mut self, command: &'static str) -> Result<Value, Ending> {
+        let began = Instant::now();
+        while began.elapsed() < ANSWER_LIMIT {
+            if let Some(answer) = self.control.answer()? {
+                return Ok(answer);
+            }
+            self.check()?;
+        }
+        Err(Ending::Guest(format!("QEMU does not answer {command}")))
+    }
+
+    /// Fails when pagetoll is to stop, or QEMU has ended.
+    fn check(&mut self) -> Result<(), Ending> {
+        self.stop.check()?;
+        match self.child.try_wait()? {
+            Some(status) => Err(early_end(&self.child, status, 0)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn state_socket() -> Result<(UnixStream, UnixStream), Error> {
+    UnixStream::pair().map_err(Error::io("make", "a socket for a machine's state"))
+}
+
+/// A panic of the other thread goes on in this one.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| panic::resume_unwind(panic))
+}
+
+fn stopped_twice() -> Ending {
+    Ending::Guest(
+        "it stopped its machine, which was no longer expected: its kernel panicked".to_owned(),
+    )
 }
 
 fn understood(event: Event, stop: &Stop) -> Result<Report, Ending> {

@@ -4,7 +4,7 @@
 //! copies, and write three files; it can make none, so that nothing there leads elsewhere.
 
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -29,12 +29,13 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder of a boot whose QEMU runs as `user`.
+    /// Makes the folder of a boot whose QEMU runs as `user`. The console goes on after what `console` holds.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::NoSpace`].
     pub(crate) fn furnished(
         boot: Boot<'_>,
+        console: Option<&Path>,
         scratch: Scratch,
         user: Option<User>,
     ) -> Result<Self, Error> {
@@ -50,10 +51,16 @@ impl Folder {
             file.map(put).transpose()?;
         }
         let initramfs = folder.path(machine::INITRAMFS);
-        fs::write(&initramfs, boot.initramfs).map_err(Error::io("write", &initramfs))?;
+        fs::write(&initramfs, &boot.guest.initramfs).map_err(Error::io("write", &initramfs))?;
         set_mode(&initramfs, READABLE)?;
         for name in [CONSOLE, SHARED, FLUSHES] {
             folder.make_writable(name, user)?;
+        }
+        if let Some(console) = console {
+            folder.write(
+                CONSOLE,
+                &fs::read(console).map_err(Error::io("read", console))?,
+            )?;
         }
         if user.is_some() {
             set_mode(folder.place(), 0o711)?;
@@ -91,6 +98,17 @@ impl Folder {
             chown(&path, number, number).map_err(Error::io("change the owner of", &path))?;
         }
         set_mode(&path, 0o600)
+    }
+
+    /// Writes to the beginning of a file that QEMU has, too.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path(name);
+        let file = File::options().write(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(bytes));
+        written.map_err(Error::io("write", &path))
     }
 
     /// Copies the end of the console to `place`; returns where it is.

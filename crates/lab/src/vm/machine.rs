@@ -11,6 +11,8 @@ use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_images::process::Run;
 use pagetoll_images::tools::Tool;
 
+use crate::vm::control::Control;
+
 /// File names in a boot's folder.
 pub(crate) const XEN: &str = "xen";
 pub(crate) const LINUX: &str = "linux";
@@ -174,9 +176,10 @@ impl Machine {
             .args(self.accelerator())
             .arg("-smp")
             .arg(self.mode.cpus().to_string())
+            // A guest that is restored goes on with its console.
             .args([
                 "-chardev",
-                "file,id=console,path=console.log",
+                "file,id=console,path=console.log,append=on",
                 "-serial",
                 "chardev:console",
             ])
@@ -184,7 +187,11 @@ impl Machine {
             .arg(format!(
                 "memory-backend-file,id=shared,share=on,mem-path={SHARED},size={SHARED_MIB}M"
             ))
-            .args(["-device", "ivshmem-plain,memdev=shared"]);
+            // Of a device without a master, QEMU hands over no state.
+            .args(["-device", "ivshmem-plain,memdev=shared,master=on"])
+            .args(Control::ARGUMENTS)
+            // How a guest says that it is ready.
+            .args(["-device", "pvpanic-pci", "-action", "panic=pause"]);
         self.boot(run)
     }
 

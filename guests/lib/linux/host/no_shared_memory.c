@@ -16,3 +16,9 @@ void shared_report(const char *name)
 {
 	fail_with(name, ENOSYS);
 }
+
+void shared_receive(void (*take)(const char *memory, size_t size))
+{
+	(void)take;
+	fail_with("receive bulk data", ENOSYS);
+}

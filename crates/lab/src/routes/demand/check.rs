@@ -46,8 +46,7 @@ pub fn check(
         probe_order: step::order(&steps),
         last: &[Step::KernelLog],
         file: None,
-        timeout: guest.timeout,
-        keep_logs: guest.keep_logs.as_deref(),
+        conduct: &guest.conduct,
     };
     let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(boot.machine.memory_mib(), "the checks")?;

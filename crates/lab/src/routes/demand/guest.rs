@@ -132,8 +132,7 @@ pub(super) fn run(
         probe_order: step::order(&steps),
         last: &[],
         file: None,
-        timeout: bench.request.timeout,
-        keep_logs: bench.keep_logs.as_deref(),
+        conduct: &bench.conduct,
     };
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);

@@ -145,8 +145,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         probe_order: step::order(&job.steps),
         last: &[],
         file: None,
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
+        conduct: &request.conduct,
     };
     let harvest = boot.run(surroundings, phase.as_mut())?;
     let mut found = Found::default();
@@ -158,7 +157,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
-                keep(boot.keep_logs, &job.name, &text)?;
+                keep(boot.conduct.logs(), &job.name, &text)?;
                 found.graph = Some(text);
             }
             _ => {}

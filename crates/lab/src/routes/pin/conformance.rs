@@ -1,17 +1,15 @@
 //! The cases of `conformance/vfio` on a real kernel: one boot, each case a process and a container of its own.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{Iommu, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
 use super::materials::Materials;
 use super::plan;
+use crate::conduct::Conduct;
 use crate::conformance::{Next, Ran, TIMEOUT};
 use crate::error::LabError;
-use crate::kernels::{self, check_folder};
+use crate::kernels;
 use crate::native::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 use pagetoll_guest::pv::session::XenOptions;
@@ -30,10 +28,7 @@ const CASES: &str = "cases";
 pub struct Request {
     kernel: KernelSource,
     freshness: Freshness,
-    /// Where the console is kept; `None` keeps it only when something fails.
-    keep_logs: Option<PathBuf>,
-    /// A boot fails after this much CPU time of its QEMU, for each vCPU, without a report.
-    timeout: Duration,
+    conduct: Conduct,
 }
 
 impl Request {
@@ -42,12 +37,10 @@ impl Request {
     /// # Errors
     /// An unknown kernel, several kernels or one that is built from a fix, a file in place of a folder.
     pub fn new(lab: &LabSpec) -> Result<Self, Error> {
-        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            keep_logs: lab.keep_logs.clone(),
-            timeout: lab.timeout.unwrap_or(TIMEOUT),
+            conduct: Conduct::of(lab, TIMEOUT)?,
         })
     }
 }
@@ -77,8 +70,7 @@ pub fn run(
             name: CASES,
             text: &encoded(cases),
         }),
-        timeout: request.timeout,
-        keep_logs: request.keep_logs.as_deref(),
+        conduct: &request.conduct,
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);

@@ -1,0 +1,73 @@
+//! How boots are carried out, whatever is booted.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pagetoll_backend::Error;
+use pagetoll_bill::spec::{LabSpec, Wanted};
+
+/// Limits of a boot, and what is kept of it.
+#[derive(Clone, Debug)]
+pub struct Conduct {
+    /// Whether a snapshot may take its place.
+    pub start: Start,
+    /// It fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
+    pub timeout: Duration,
+    /// Where consoles and traces are kept; `None` keeps them only when something fails.
+    pub keep_logs: Option<PathBuf>,
+}
+
+/// How a guest gets ready for its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// It is restored where there is a snapshot; one that is booted leaves one.
+    Restored,
+    /// It is booted.
+    Cold,
+}
+
+impl Conduct {
+    /// As ordered.
+    ///
+    /// # Errors
+    /// A file in place of the folder for logs.
+    pub(crate) fn of(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
+        check_folder("--keep-logs", lab.keep_logs.as_deref())?;
+        Ok(Self {
+            start: match lab.cold {
+                Wanted::Yes => Start::Cold,
+                Wanted::No => Start::Restored,
+            },
+            timeout: lab.timeout.unwrap_or(timeout),
+            keep_logs: lab.keep_logs.clone(),
+        })
+    }
+
+    /// The same with logs in a folder below.
+    pub(crate) fn below(&self, folder: &str) -> Self {
+        let keep_logs = self.keep_logs.as_ref().map(|logs| logs.join(folder));
+        Self {
+            keep_logs,
+            ..self.clone()
+        }
+    }
+
+    /// Where logs are kept.
+    pub(crate) fn logs(&self) -> Option<&Path> {
+        self.keep_logs.as_deref()
+    }
+}
+
+/// Refuses a file where a folder is made or written to.
+///
+/// # Errors
+/// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
+fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Error> {
+    match folder {
+        Some(path) if path.exists() && !path.is_dir() => Err(Error::bad_input(format!(
+            "{flag} {}: is a file; expected a folder",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}

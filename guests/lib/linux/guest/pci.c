@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "pci.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../fail.h"
+#include "../file.h"
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
+
+static unsigned long read_id(const char *name, const char *what)
+{
+	char path[PATH_MAX], text[32];
+
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", name, what);
+	read_line(path, text, sizeof(text));
+	return strtoul(text, NULL, 16);
+}
+
+static int open_region(const char *name, unsigned int region)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	/* Memory decoding is off until a driver, or this, enables the device. */
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/enable", name);
+	write_file(path, "1");
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource%u", name, region);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		fail(path);
+	return fd;
+}
+
+static int find_region(unsigned int vendor, unsigned int device, unsigned int region)
+{
+	DIR *devices = opendir(PCI_DEVICES);
+	struct dirent *entry;
+	int fd = -1;
+
+	if (!devices)
+		fail("open " PCI_DEVICES);
+	while (fd < 0 && (entry = readdir(devices)))
+		if (read_id(entry->d_name, "vendor") == vendor && read_id(entry->d_name, "device") == device)
+			fd = open_region(entry->d_name, region);
+	closedir(devices);
+	if (fd < 0)
+		fail_with("find a device of the lab's machines", ENODEV);
+	return fd;
+}
+
+void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, size_t *size)
+{
+	int fd = find_region(vendor, device, region);
+	struct stat info;
+	void *memory;
+
+	if (fstat(fd, &info) < 0)
+		fail("size of a device's memory");
+	*size = info.st_size;
+	memory = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		fail("map a device's memory");
+	close(fd);
+	return memory;
+}

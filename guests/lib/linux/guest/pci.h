@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Devices of the lab's machines that have no driver: their memory, by sysfs. */
+#ifndef PAGETOLL_PCI_H
+#define PAGETOLL_PCI_H
+
+#include <stddef.h>
+
+/* Maps region `region` of the first device with these ids, which it enables; ends the guest when there is none. */
+void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, size_t *size);
+
+#endif
