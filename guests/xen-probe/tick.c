@@ -15,6 +15,8 @@
 #define SLICE_MS 10
 /* In so many ticks of 4 ms a slice ends, if slices end. */
 #define TICKS_OF_A_SLICE 4
+/* Slices are longer by what their ends take: of these is one seen again. */
+#define PREDICTED_SLICES 3
 /* What does not fit between two timers is timed with them. */
 #define MOST_WAITS 12
 
@@ -29,6 +31,8 @@ static bool fits(const struct tick *t)
 		return false;
 	if (!t->slice)
 		return t->ticks >= TICKS_OF_A_SLICE;
+	if (rdtsc_ordered() - t->slice > (u64)tsc_khz * SLICE_MS * PREDICTED_SLICES)
+		return false;
 	return fits_before(t->slice, (u64)tsc_khz * SLICE_MS, t);
 }
 
