@@ -84,15 +84,16 @@ pub(super) fn steps(order: &Order) -> Steps {
 pub(super) fn foreign(order: &Order, privcmd: Privcmd) -> Vec<Step> {
     let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
     let steps: Vec<_> = order.batches.iter().flat_map(at).collect();
-    let of = |most: Pages| {
-        [Step::Pages(most.min(order.pages))]
-            .into_iter()
-            .chain(steps.clone())
-    };
+    let pages = |most: Pages| Step::Pages(most.min(order.pages));
+    let of = |most| [pages(most)].into_iter().chain(steps.clone());
     let billed = of(FOREIGN_PAGES);
     match privcmd {
         Privcmd::None => Vec::new(),
-        Privcmd::Domain(id) => [Step::Domain(id)].into_iter().chain(billed).collect(),
+        // As many of its pages are looked for as are billed.
+        Privcmd::Domain(id) => [pages(FOREIGN_PAGES), Step::Domain(id)]
+            .into_iter()
+            .chain(steps)
+            .collect(),
         Privcmd::BuiltIn | Privcmd::Module => [Step::Settle]
             .into_iter()
             .chain(privcmd.module())
@@ -231,6 +232,13 @@ mod tests {
         };
         assert!(steps.iter().all(allowed), "{steps:?}");
         assert_eq!(steps.len(), 3 + OPERATIONS.len());
+    }
+
+    #[test]
+    fn the_pages_of_a_domain_are_looked_for_before_any_is_mapped() {
+        let steps = lines(&foreign(&order(&[]), Privcmd::Domain(7)));
+        assert_eq!(steps[..2], ["pages 16384", "domain 7"]);
+        assert_eq!(steps.len(), 2 + FOREIGN.len() * 2);
     }
 
     #[test]
