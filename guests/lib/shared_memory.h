@@ -19,7 +19,7 @@ void shared_append(const void *data, size_t size);
 /* Reports what it holds as the blob `name`. */
 void shared_report(const char *name);
 
-/* Calls `take` with all of it, as the host has filled it. */
+/* Calls `take` with its first MiB, as the host has filled it. */
 void shared_receive(void (*take)(const char *memory, size_t size));
 
 #endif

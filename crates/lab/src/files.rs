@@ -11,7 +11,7 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::Error;
 
-use crate::vm::delivery::Delivery;
+use crate::vm::delivery::{self, Delivery};
 
 /// Folders that the kernel and init mount on, and where modules lie.
 const FOLDERS: [&str; 4] = ["dev", "proc", "sys", "modules"];
@@ -81,9 +81,13 @@ impl<'a> Files<'a> {
     /// All of them.
     ///
     /// # Errors
-    /// A file beyond 4 GiB, which the format cannot hold.
+    /// A file beyond 4 GiB, which the format cannot hold; an order beyond 1 MiB.
     pub(crate) fn furnished(self) -> Result<Furnished, Error> {
         let initramfs = assemble(&self.members);
+        if self.delivery.bytes().len() > delivery::MOST {
+            let much = io::Error::from(io::ErrorKind::FileTooLarge);
+            return Err(Error::io("deliver", "an order of more than 1 MiB")(much));
+        }
         Ok(Furnished {
             initramfs: initramfs.map_err(Error::io("assemble", Path::new("initramfs")))?,
             delivery: Some(self.delivery),

@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -151,9 +152,13 @@ impl Control {
     fn receive(&mut self) -> Result<(), Failure> {
         let mut bytes = [0; 4096];
         let size = match (&self.socket).read(&mut bytes) {
+            // Its end, which QEMU's exit code explains.
+            Ok(0) => {
+                thread::sleep(POLL);
+                0
+            }
             Ok(size) => size,
             Err(error) if is_nothing_yet(&error) => 0,
-            // Its end, which its exit code explains.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
             Err(error) => return Err(Failure::Broken(failed("read from")(error))),
         };
@@ -175,7 +180,11 @@ impl Control {
         if object.get("QMP").is_some() {
             self.send("qmp_capabilities", json!({}))?;
         } else if let Some(event) = object.get("event") {
-            self.stopped |= event == "STOP";
+            match event.as_str() {
+                Some("STOP") => self.stopped = true,
+                Some("RESUME") => self.stopped = false,
+                _ => {}
+            }
         } else if !std::mem::replace(&mut self.greeted, true) {
             // The answer to the greeting.
         } else {
@@ -243,6 +252,9 @@ mod tests {
         qemu.write_all(b"urn\": 2}\r\n").unwrap();
         assert_eq!(control.answer().unwrap(), Some(json!(2)));
         assert!(control.has_stopped().unwrap());
+        assert!(!control.has_stopped().unwrap());
+        qemu.write_all(b"{\"event\": \"STOP\"}\r\n{\"event\": \"RESUME\"}\r\n")
+            .unwrap();
         assert!(!control.has_stopped().unwrap());
     }
 

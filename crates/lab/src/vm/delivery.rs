@@ -4,6 +4,9 @@
 
 use std::borrow::Cow;
 
+/// What a guest looks at: `MOST_RECEIVED` of `guests/lib/linux/guest/shared_memory.c`.
+pub(crate) const MOST: usize = 1 << 20;
+
 /// Files for a guest's root folder, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {

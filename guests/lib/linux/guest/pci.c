@@ -65,7 +65,8 @@ void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, siz
 
 	if (fstat(fd, &info) < 0)
 		fail("size of a device's memory");
-	*size = info.st_size;
+	if (*size > (size_t)info.st_size)
+		*size = info.st_size;
 	memory = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		fail("map a device's memory");

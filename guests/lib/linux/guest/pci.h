@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
-/* Maps region `region` of the first device with these ids, which it enables; ends the guest when there is none. */
+/*
+ * Maps region `region` of the first device with these ids, which it enables: `*size` bytes of it, or all, where it has fewer.
+ * Ends the guest when there is none.
+ */
 void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, size_t *size);
 
 #endif
