@@ -23,6 +23,8 @@ mod pins;
 mod routes;
 #[path = "lab/signals.rs"]
 mod signals;
+#[path = "lab/snapshots.rs"]
+mod snapshots;
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -36,13 +38,17 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The four that take minutes come last.
-const TESTS: [(&str, Test); 34] = [
+const TESTS: [(&str, Test); 35] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
         bills::own_files,
     ),
     ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
+    (
+        "restored_guests_count_as_booted_ones",
+        snapshots::count_as_booted,
+    ),
     ("memory_is_pinned_and_compared", pins::bill_and_diff),
     ("the_real_vfio_answers_as_the_model", pins::conformance),
     ("kernels_that_cannot_pin_are_refused", pins::refusals),

@@ -73,6 +73,8 @@ impl Bench {
             "32",
             "--mechanism",
             "emulate,preserve-ad",
+            // Guests that are not run show nothing.
+            "--fresh",
         ];
         let mut command = self.pagetoll(&small);
         command.args(arguments);

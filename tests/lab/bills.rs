@@ -57,7 +57,8 @@ pub(crate) fn two_agree(bench: &Bench) -> Result<(), Failed> {
     )?;
     gain_and_crossings(&first)?;
     races_prove_something(&first)?;
-    let second = [&["bill", "unmap", "--format", "json"], &BATCHES[..]].concat();
+    let anew = ["bill", "unmap", "--fresh", "--format", "json"];
+    let second = [&anew, &BATCHES[..]].concat();
     let second = bill_of(bench, &second)?;
     // Debian's Xen starts no 32-bit guest.
     let has_figures = |(a, _): &(&Row, &Row)| a.key.system != System::XenPv32Dom0;

@@ -108,7 +108,8 @@ pub(crate) fn flood(bench: &Bench) -> Result<(), Failed> {
     for path in [bench.folder.path(), &bin, &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     }
-    let mut command = bench.small_bill(&[]);
+    // A QEMU that restores a guest is asked to before the console is read.
+    let mut command = bench.small_bill(&["--cold"]);
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", bin.display()));
     let mut child = command

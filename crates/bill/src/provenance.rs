@@ -26,6 +26,9 @@ pub struct Image {
 /// What was booted, read or measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Inputs {
+    /// RFC 3339 time in UTC at which the oldest of these counts was made, where it was kept from an earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<String>,
     /// How each kind of boot was started, without paths of this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boots: Vec<String>,

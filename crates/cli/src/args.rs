@@ -304,7 +304,13 @@ mod tests {
     fn every_option_of_an_order_is_an_argument_and_is_given_when_it_is_said() {
         for &option in Opt::ALL {
             let value = match option {
-                Opt::Sensitivity | Opt::Refresh | Opt::Trace | Opt::Bind | Opt::DryRun => "",
+                Opt::Sensitivity
+                | Opt::Refresh
+                | Opt::Fresh
+                | Opt::Cold
+                | Opt::Trace
+                | Opt::Bind
+                | Opt::DryRun => "",
                 Opt::Wait => "=poll",
                 Opt::Userfaultfds => "=one",
                 Opt::Faults => "=missing",

@@ -25,7 +25,13 @@ fn pagetoll(arguments: &[&str]) -> Output {
 /// The option with a value that is well formed.
 fn said(option: Opt) -> Vec<String> {
     let value = match option {
-        Opt::Sensitivity | Opt::Refresh | Opt::Trace | Opt::Bind | Opt::DryRun => {
+        Opt::Sensitivity
+        | Opt::Refresh
+        | Opt::Fresh
+        | Opt::Cold
+        | Opt::Trace
+        | Opt::Bind
+        | Opt::DryRun => {
             return vec![option.to_string()];
         }
         Opt::Wait => "poll",

@@ -1,14 +1,16 @@
-//! Wall time of phases. Enters no figure.
+//! When a bill was made: wall time of its phases, and of counts that were kept from an earlier run. Enters no figure.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-use pagetoll_backend::Timing;
+use pagetoll_backend::{Billed, Timing};
+use pagetoll_bill::{Draft, Inputs};
 
-/// The phases that have ended.
+/// The phases that have ended, and the oldest counts.
 #[derive(Default)]
 pub(crate) struct Clock {
     timings: Mutex<Vec<Timing>>,
+    counted: Mutex<Option<SystemTime>>,
 }
 
 impl Clock {
@@ -21,10 +23,27 @@ impl Clock {
         result
     }
 
-    /// In the order in which the phases ended.
-    pub(crate) fn timings(self) -> Vec<Timing> {
-        self.timings
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Takes note of counts that were made in an earlier run.
+    pub(crate) fn counted_before(&self, when: Option<SystemTime>) {
+        let mut oldest = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *oldest = [*oldest, when].into_iter().flatten().min();
+    }
+
+    /// A draft with what is known of its time.
+    pub(crate) fn billed(self, draft: Draft) -> Billed {
+        let timings = self.timings.into_inner();
+        let counted = self.counted.into_inner();
+        let counted = counted.unwrap_or_else(PoisonError::into_inner);
+        Billed {
+            draft: Draft {
+                inputs: Inputs {
+                    counted: counted
+                        .map(|when| humantime::format_rfc3339_seconds(when).to_string()),
+                    ..draft.inputs
+                },
+                ..draft
+            },
+            timings: timings.unwrap_or_else(PoisonError::into_inner),
+        }
     }
 }

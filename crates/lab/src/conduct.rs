@@ -9,7 +9,7 @@ use pagetoll_bill::spec::{LabSpec, Wanted};
 /// Limits of a boot, and what is kept of it.
 #[derive(Clone, Debug)]
 pub struct Conduct {
-    /// Whether a snapshot may take its place.
+    /// What may take its place.
     pub start: Start,
     /// It fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
     pub timeout: Duration,
@@ -17,12 +17,14 @@ pub struct Conduct {
     pub keep_logs: Option<PathBuf>,
 }
 
-/// How a guest gets ready for its order.
+/// How far a guest has to be run, where it or another like it was run before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// It is restored where there is a snapshot; one that is booted leaves one.
+    /// Not at all, where it counted the same.
+    Kept,
+    /// From a snapshot, where there is one; one that is booted leaves one.
     Restored,
-    /// It is booted.
+    /// From its start.
     Cold,
 }
 
@@ -34,13 +36,23 @@ impl Conduct {
     pub(crate) fn of(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
-            start: match lab.cold {
-                Wanted::Yes => Start::Cold,
-                Wanted::No => Start::Restored,
+            start: match (lab.cold, lab.fresh) {
+                (Wanted::Yes, _) => Start::Cold,
+                (Wanted::No, Wanted::Yes) => Start::Restored,
+                (Wanted::No, Wanted::No) => Start::Kept,
             },
             timeout: lab.timeout.unwrap_or(timeout),
             keep_logs: lab.keep_logs.clone(),
         })
+    }
+
+    /// The same for an order of so many runs: repetitions are all run.
+    pub(crate) fn of_runs(self, runs: u32) -> Self {
+        let start = match self.start {
+            Start::Kept if runs > 1 => Start::Restored,
+            start => start,
+        };
+        Self { start, ..self }
     }
 
     /// The same with logs in a folder below.

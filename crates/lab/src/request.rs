@@ -66,7 +66,7 @@ impl Request {
         let lab = &spec.lab;
         Ok(Self {
             route: spec.route,
-            conduct: Conduct::of(lab, timeout(order.pages))?,
+            conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,

@@ -8,6 +8,7 @@ pub mod cores;
 pub(crate) mod counter;
 pub(crate) mod delivery;
 pub(crate) mod folder;
+mod kept;
 pub(crate) mod machine;
 pub(crate) mod side_by_side;
 pub(crate) mod snapshot;

@@ -38,6 +38,9 @@ impl Draft {
             extend(&mut all.inputs.images, draft.inputs.images);
             extend(&mut all.inputs.packages, draft.inputs.packages);
             extend(&mut all.inputs.boots, draft.inputs.boots);
+            // Times of one form and zone are in the order of their texts.
+            let counted = [all.inputs.counted.take(), draft.inputs.counted];
+            all.inputs.counted = counted.into_iter().flatten().min();
         }
         all.stack = stack;
         Some(all)

@@ -68,6 +68,8 @@ names! {
         Xen = "--xen",
         /// Look packages up anew.
         Refresh = "--refresh",
+        /// Count anew.
+        Fresh = "--fresh",
         /// Boot every guest.
         Cold = "--cold",
         /// Keep consoles and traces.
@@ -164,6 +166,7 @@ impl Opt {
             Self::Kernel
             | Self::Modules
             | Self::Refresh
+            | Self::Fresh
             | Self::Cold
             | Self::KeepLogs
             | Self::Timeout => backend == Lab,

@@ -206,6 +206,8 @@ pub struct LabSpec {
     pub xen: Option<String>,
     /// Whether packages are looked up anew.
     pub refresh: Wanted,
+    /// Whether every guest counts, even where the same was counted before.
+    pub fresh: Wanted,
     /// Whether every guest is booted, even where there is a snapshot.
     pub cold: Wanted,
     /// Where consoles and traces are kept.
@@ -325,6 +327,7 @@ impl Spec {
             (Opt::Modules, lab.modules.is_some()),
             (Opt::Xen, lab.xen.is_some()),
             (Opt::Refresh, lab.refresh == Wanted::Yes),
+            (Opt::Fresh, lab.fresh == Wanted::Yes),
             (Opt::Cold, lab.cold == Wanted::Yes),
             (Opt::KeepLogs, lab.keep_logs.is_some()),
             (Opt::Timeout, lab.timeout.is_some()),

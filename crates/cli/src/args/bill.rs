@@ -184,7 +184,10 @@ pub(crate) struct LabArgs {
     /// Looks packages up anew, instead of using what was resolved before
     #[arg(long)]
     pub(crate) refresh: bool,
-    /// Boots every guest, instead of restoring those that were booted before
+    /// Counts anew what was counted before
+    #[arg(long)]
+    fresh: bool,
+    /// Boots every guest, instead of restoring those that were booted before, and counts anew
     #[arg(long)]
     cold: bool,
     /// Keeps the guests' consoles and traces in this folder
@@ -299,6 +302,7 @@ impl LabArgs {
     pub(crate) fn spec(&self) -> LabSpec {
         LabSpec {
             refresh: wanted(self.refresh),
+            fresh: wanted(self.fresh),
             cold: wanted(self.cold),
             keep_logs: self.keep_logs.clone(),
             timeout: self.timeout,

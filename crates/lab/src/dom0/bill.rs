@@ -48,10 +48,7 @@ pub(crate) fn bill(
         inputs: inputs(&materials, &jobs)?,
         ..counted(bench.request.route, order)
     };
-    Ok(Billed {
-        draft,
-        timings: clock.timings(),
-    })
+    Ok(clock.billed(draft))
 }
 
 fn jobs(billing: &Billing, order: &Order, abilities: Abilities) -> Vec<Job> {
@@ -177,7 +174,7 @@ fn inputs(materials: &Materials, jobs: &[Job]) -> Result<Inputs, LabError> {
             .into_iter()
             .filter_map(image)
             .collect::<Result<_, _>>()?,
-        host_load: None,
+        ..Inputs::default()
     })
 }
 

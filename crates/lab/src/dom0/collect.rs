@@ -178,6 +178,7 @@ impl Work<'_> {
     }
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
+        self.all.clock.counted_before(harvest.counted);
         let flushes = harvest.flushes()?;
         let never = || malformed(job, "it never said hello".to_owned());
         let mut ran = Ran::of(&harvest.reports).ok_or_else(never)?;

@@ -87,16 +87,13 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
     let clock = Clock::default();
     let materials = clock.time("images and builds", obtain)?;
     let found = clock.time("boots", || {
-        let run = |run| guest::run(bench, &materials, run, *surroundings);
+        let run = |run| guest::run(bench, &materials, run, &clock, *surroundings);
         (1..=order.runs)
             .map(run)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(Billed {
-        draft: draft(bench, &materials, &found, qemu)?,
-        timings: clock.timings(),
-    })
+    Ok(clock.billed(draft(bench, &materials, &found, qemu)?))
 }
 
 fn draft(
@@ -136,6 +133,6 @@ fn inputs(pages: Pages, materials: &Materials) -> Result<Inputs, LabError> {
             image("init", &programs.init_file)?,
             image("demand-probe", &programs.probe_file)?,
         ],
-        host_load: None,
+        ..Inputs::default()
     })
 }

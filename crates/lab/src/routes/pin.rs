@@ -73,13 +73,13 @@ impl Request {
         let lab = &spec.lab;
         let order = spec.order(Backend::Lab, &TERMS)?;
         Ok(Self {
-            order,
             shapes: pin::shapes(&spec.folios),
             kernels: kernels::sources(lab)?,
             iommu: lab.iommu.unwrap_or(Iommu::VtD),
             trace: lab.trace,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?,
+            conduct: Conduct::of(lab, TIMEOUT)?.of_runs(order.runs),
+            order,
         })
     }
 
@@ -104,15 +104,13 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let work = Work {
         request,
         materials: &materials,
+        clock: &clock,
         surroundings: *surroundings,
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(Billed {
-        draft: draft(request, &materials, &found, qemu)?,
-        timings: clock.timings(),
-    })
+    Ok(clock.billed(draft(request, &materials, &found, qemu)?))
 }
 
 fn check_host(request: &Request) -> Result<(), Error> {
@@ -210,7 +208,7 @@ fn inputs(request: &Request, materials: &Materials) -> Result<Inputs, LabError> 
         boots: vec![machine(request).command().to_string()],
         packages: packages.cloned().collect(),
         images,
-        host_load: None,
+        ..Inputs::default()
     })
 }
 

@@ -12,9 +12,9 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ use crate::vm::control::{Control, Failure};
 use crate::vm::counter;
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::Folder;
+use crate::vm::kept::{Found, Kept};
 use crate::vm::machine::{self, Machine};
 use crate::vm::snapshot::{Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
@@ -69,7 +70,12 @@ pub(crate) struct Boot<'a> {
 pub(crate) struct Harvest {
     /// All reports but the last, `Done`.
     pub(crate) reports: Vec<Report>,
-    folder: Folder,
+    /// When they were made, where that was in an earlier run.
+    pub(crate) counted: Option<SystemTime>,
+    shared: PathBuf,
+    flushes: PathBuf,
+    /// Of a guest that was run now.
+    _folder: Option<Folder>,
 }
 
 impl Harvest {
@@ -78,12 +84,12 @@ impl Harvest {
     /// # Errors
     /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
     pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
-        let path = self.folder.path(machine::SHARED);
+        let path = &self.shared;
         let mut bytes = Vec::new();
-        File::open(&path)
+        File::open(path)
             .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
-            .map_err(Error::io("read", &path))?;
-        let other = |problem| Error::io("read", &path)(std::io::Error::other(problem));
+            .map_err(Error::io("read", path))?;
+        let other = |problem| Error::io("read", path)(std::io::Error::other(problem));
         blob.check(&bytes).map_err(other)?;
         Ok(bytes)
     }
@@ -93,13 +99,36 @@ impl Harvest {
     /// # Errors
     /// [`Error::Io`] when its file cannot be read.
     pub(crate) fn flushes(&self) -> Result<Result<BTreeMap<u16, Flushes>, String>, LabError> {
-        let path = self.folder.path(machine::FLUSHES);
-        let text = read_if_there(&path)?.unwrap_or_default();
+        let text = read_if_there(&self.flushes)?.unwrap_or_default();
         Ok(counter::parse(&String::from_utf8_lossy(&text)))
     }
 }
 
-/// Boots, waits until the guest is done, and ends it.
+impl From<Found> for Harvest {
+    fn from(found: Found) -> Self {
+        Self {
+            reports: found.reports,
+            counted: Some(found.counted),
+            shared: found.shared,
+            flushes: found.flushes,
+            _folder: None,
+        }
+    }
+}
+
+impl Harvest {
+    fn of(reports: Vec<Report>, folder: Folder) -> Self {
+        Self {
+            reports,
+            counted: None,
+            shared: folder.path(machine::SHARED),
+            flushes: folder.path(machine::FLUSHES),
+            _folder: Some(folder),
+        }
+    }
+}
+
+/// Boots, waits until the guest is done, and ends it; or finds what the same guest has counted before.
 ///
 /// # Errors
 /// [`LabError::Guest`] when the guest fails, hangs or ends early; [`Error::Process`] when QEMU does;
@@ -110,6 +139,11 @@ pub(crate) fn run(
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
+    let kept = Kept::of(boot, cache, stop)?;
+    let found = kept.as_ref().map(|kept| kept.found(boot.conduct.start));
+    if let Some(found) = found.transpose()?.flatten() {
+        return Ok(found.into());
+    }
     let snapshot = boot.snapshot(cache, stop)?;
     let saved = snapshot
         .as_ref()
@@ -136,6 +170,7 @@ pub(crate) fn run(
         child,
         control,
         stop,
+        lines: Vec::new(),
     };
     let collected = running.collect(saved.as_ref(), snapshot.as_ref(), phase);
     running.child.kill();
@@ -143,7 +178,10 @@ pub(crate) fn run(
         folder.keep_console(place, boot.name)?;
     }
     match collected {
-        Ok(reports) => Ok(Harvest { reports, folder }),
+        Ok(reports) => {
+            kept.map_or(Ok(()), |kept| kept.keep(&running.lines, &reports, &folder))?;
+            Ok(Harvest::of(reports, folder))
+        }
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
             problem,
@@ -156,9 +194,10 @@ pub(crate) fn run(
 impl Boot<'_> {
     /// Where its snapshot is, or shall be; none of a guest that never says that it is ready.
     fn snapshot<'c>(self, cache: &'c Cache, stop: &Stop) -> Result<Option<Snapshot<'c>>, Error> {
-        match (self.conduct.start, &self.guest.delivery) {
-            (Start::Restored, Some(_)) => Snapshot::of(self, cache, stop).map(Some),
-            _ => Ok(None),
+        let stops = self.guest.delivery.is_some() && self.machine.can_be_saved();
+        match self.conduct.start {
+            Start::Kept | Start::Restored if stops => Snapshot::of(self, cache, stop).map(Some),
+            Start::Kept | Start::Restored | Start::Cold => Ok(None),
         }
     }
 }
@@ -211,6 +250,8 @@ struct Running<'a> {
     child: Child,
     control: Control,
     stop: &'a Stop,
+    /// All that was reported but the last, as it was written.
+    lines: Vec<String>,
 }
 
 impl Running<'_> {
@@ -227,6 +268,7 @@ impl Running<'_> {
         let mut awaited = self.boot.guest.delivery.as_ref();
         if let Some(saved) = saved {
             self.restore(saved)?;
+            tracing::debug!(boot = self.boot.name, "restored from a snapshot");
             self.go_on(awaited.take())?;
         }
         loop {
@@ -234,13 +276,13 @@ impl Running<'_> {
             let ended = self.child.try_wait()?;
             for event in console.poll()? {
                 watchdog.progress();
-                match understood(event, self.stop)? {
-                    Report::Done => return Ok(reports),
-                    report => {
-                        phase.step(&next_after(&report));
-                        reports.push(report);
-                    }
+                let (report, line) = understood(event, self.stop)?;
+                if let Report::Done = report {
+                    return Ok(reports);
                 }
+                phase.step(&next_after(&report));
+                reports.push(report);
+                self.lines.push(line);
             }
             if console.has_more() {
                 continue;
@@ -265,10 +307,7 @@ impl Running<'_> {
         if let Some(delivery) = delivery {
             self.folder.write(machine::SHARED, &delivery.bytes())?;
         }
-        self.ask("cont", json!({}))?;
-        // What stopped until here is known.
-        self.control.has_stopped()?;
-        Ok(())
+        self.ask("cont", json!({})).map(drop)
     }
 
     /// Keeps the machine, which stands still, as a snapshot.
@@ -309,10 +348,10 @@ impl Running<'_> {
 
     /// Makes the machine what it was when the snapshot was saved.
     fn restore(&mut self, saved: &Saved) -> Result<(), Ending> {
-        while !self.control.is_ready() {
-            self.control.has_stopped()?;
-            self.check()?;
-        }
+        self.until("its control socket", |control| {
+            control.has_stopped()?;
+            Ok(control.is_ready().then_some(()))
+        })?;
         let (ours, theirs) = state_socket()?;
         thread::scope(|scope| {
             let read = scope.spawn(|| saved.read(ours));
@@ -345,23 +384,29 @@ impl Running<'_> {
     }
 
     fn answer(&mut self, command: &'static str) -> Result<Value, Ending> {
-        let began = Instant::now();
-        while began.elapsed() < ANSWER_LIMIT {
-            if let Some(answer) = self.control.answer()? {
-                return Ok(answer);
-            }
-            self.check()?;
-        }
-        Err(Ending::Guest(format!("QEMU does not answer {command}")))
+        self.until(command, Control::answer)
     }
 
-    /// Fails when pagetoll is to stop, or QEMU has ended.
-    fn check(&mut self) -> Result<(), Ending> {
-        self.stop.check()?;
-        match self.child.try_wait()? {
-            Some(status) => Err(early_end(&self.child, status, 0)),
-            None => Ok(()),
+    /// Looks at the control socket until it has brought something, pagetoll is to stop, or QEMU has ended.
+    fn until<T>(
+        &mut self,
+        what: &'static str,
+        mut look: impl FnMut(&mut Control) -> Result<Option<T>, Failure>,
+    ) -> Result<T, Ending> {
+        let began = Instant::now();
+        while began.elapsed() < ANSWER_LIMIT {
+            if let Some(found) = look(&mut self.control)? {
+                return Ok(found);
+            }
+            self.stop.check()?;
+            if let Some(status) = self.child.try_wait()? {
+                return Err(early_end(&self.child, status, 0));
+            }
         }
+        let seconds = ANSWER_LIMIT.as_secs();
+        Err(Ending::Guest(format!(
+            "QEMU did not answer {what} in {seconds} s"
+        )))
     }
 }
 
@@ -382,7 +427,8 @@ fn stopped_twice() -> Ending {
     )
 }
 
-fn understood(event: Event, stop: &Stop) -> Result<Report, Ending> {
+/// A report, and as it was written.
+fn understood(event: Event, stop: &Stop) -> Result<(Report, String), Ending> {
     match event {
         Event::Trouble(words) => {
             let began = Instant::now();
@@ -395,7 +441,7 @@ fn understood(event: Event, stop: &Stop) -> Result<Report, Ending> {
         Event::Flood => Err(Ending::Guest(console::FLOODED.to_owned())),
         Event::Result(json) => match serde_json::from_str(&json) {
             Ok(Report::Error(failure)) => Err(Ending::Guest(failure.to_string())),
-            Ok(report) => Ok(report),
+            Ok(report) => Ok((report, json)),
             Err(error) => Err(Ending::Guest(format!(
                 "a result that is none: {error}: {json}"
             ))),

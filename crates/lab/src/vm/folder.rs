@@ -4,7 +4,7 @@
 //! copies, and write three files; it can make none, so that nothing there leads elsewhere.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -109,6 +109,18 @@ impl Folder {
         let file = File::options().write(true).open(&path);
         let written = file.and_then(|mut file| file.write_all(bytes));
         written.map_err(Error::io("write", &path))
+    }
+
+    /// Reads the beginning of a file that QEMU writes: at most so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, Error> {
+        let path = self.path(name);
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(Error::io("read", &path))?;
+        Ok(bytes)
     }
 
     /// Copies the end of the console to `place`; returns where it is.

@@ -40,22 +40,29 @@ pub(crate) struct Draft {
     scratch: Scratch,
 }
 
+/// The digest of all that a guest follows from until it is ready.
+///
+/// # Errors
+/// A file that is booted cannot be read; QEMU does not say its version.
+pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
+    let of_file = |file: &Path| digest::sha256_of_file(file);
+    let follows_from = [
+        host::qemu_build(stop)?,
+        boot.machine.command().to_string(),
+        boot.xen.map(of_file).transpose()?.unwrap_or_default(),
+        of_file(boot.linux)?,
+        digest::sha256_of(&boot.guest.initramfs),
+    ];
+    Ok(digest::sha256_of(follows_from.join("\n").as_bytes()))
+}
+
 impl<'a> Snapshot<'a> {
     /// The place of this boot's snapshot, whether or not it exists.
     ///
     /// # Errors
     /// A file that is booted cannot be read; QEMU does not say its version.
     pub(crate) fn of(boot: Boot<'_>, cache: &'a Cache, stop: &Stop) -> Result<Self, Error> {
-        let of_file = |file: &Path| digest::sha256_of_file(file);
-        let follows_from = [
-            host::qemu_build(stop)?,
-            boot.machine.command().to_string(),
-            boot.xen.map(of_file).transpose()?.unwrap_or_default(),
-            of_file(boot.linux)?,
-            digest::sha256_of(&boot.guest.initramfs),
-        ];
-        let key = digest::sha256_of(follows_from.join("\n").as_bytes());
-        let name = format!("{KIND}/{key}");
+        let name = format!("{KIND}/{}", key(boot, stop)?);
         Ok(Self { cache, name })
     }
 

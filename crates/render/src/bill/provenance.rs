@@ -9,10 +9,17 @@ use crate::table::{Column, Table};
 /// When, by what, with what, and the command to repeat it.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let made = &bill.provenance;
-    let facts = vec![
+    let mut facts = vec![
         Fact::new("made", made.when.clone()),
         Fact::new("by", format!("pagetoll {}", made.pagetoll)),
     ];
+    let counted = made.inputs.counted.as_ref();
+    facts.extend(counted.map(|when| {
+        Fact::new(
+            "counted",
+            format!("{when}, in an earlier run; --fresh counts anew"),
+        )
+    }));
     let mut sections = vec![Section::facts("Provenance", facts)];
     match detail {
         Detail::Short => sections.push(packages_in_short(&made.inputs)),

@@ -10,6 +10,7 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
 use super::machine;
+use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::request::Bench;
@@ -115,6 +116,7 @@ pub(super) fn run(
     bench: &Bench<'_>,
     materials: &Materials,
     run: u32,
+    clock: &Clock,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
     let order = &bench.request.order;
@@ -137,6 +139,7 @@ pub(super) fn run(
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);
     let harvest = boot.run(surroundings, phase.as_mut())?;
+    clock.counted_before(harvest.counted);
     understood(harvest.reports).ok_or_else(|| LabError::Malformed {
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),

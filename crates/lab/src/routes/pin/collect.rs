@@ -6,6 +6,7 @@ use pagetoll_bill::spec::Wanted;
 
 use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
+use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, NativeBoot};
 use crate::vm::cores::Cores;
@@ -48,6 +49,7 @@ impl OfKernel {
 pub(super) struct Work<'a> {
     pub(super) request: &'a Request,
     pub(super) materials: &'a Materials,
+    pub(super) clock: &'a Clock,
     pub(super) surroundings: Surroundings<'a>,
 }
 
@@ -148,6 +150,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         conduct: &request.conduct,
     };
     let harvest = boot.run(surroundings, phase.as_mut())?;
+    work.clock.counted_before(harvest.counted);
     let mut found = Found::default();
     for report in &harvest.reports {
         match report {

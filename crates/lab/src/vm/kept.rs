@@ -1,0 +1,125 @@
+//! What counting guests have reported, kept in the cache: a guest that is the same and has the same order counts the same.
+//!
+//! It bears the digest of all that the counts follow from: what a snapshot follows from, the order, and the counter. What
+//! races is never kept, and neither is what comes with logs that were asked for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use pagetoll_backend::Stop;
+use pagetoll_guest::report::Report;
+use pagetoll_images::cache::{Cache, Entry};
+use pagetoll_images::{Error, digest};
+
+use crate::conduct::Start;
+use crate::vm::boot::Boot;
+use crate::vm::folder::Folder;
+use crate::vm::machine::{FLUSHES, Mode, SHARED};
+use crate::vm::snapshot;
+
+const KIND: &str = "counted";
+/// A report a line.
+const REPORTS: &str = "reports";
+/// Together they take no more of the disk than this, as those that were used last. The default bill's take 6 MB, of which
+/// 5 MB is Xen's trace.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The place of what a boot reports.
+pub(crate) struct Kept<'a> {
+    cache: &'a Cache,
+    name: String,
+}
+
+/// What was reported, and when.
+pub(crate) struct Found {
+    pub(crate) reports: Vec<Report>,
+    pub(crate) counted: SystemTime,
+    /// The device's memory, as far as it was reported.
+    pub(crate) shared: PathBuf,
+    pub(crate) flushes: PathBuf,
+}
+
+impl<'a> Kept<'a> {
+    /// The place of what this boot reports; none of one whose reports are not kept.
+    ///
+    /// # Errors
+    /// A file that is booted cannot be read; QEMU does not say its version.
+    pub(crate) fn of(boot: Boot<'_>, cache: &'a Cache, stop: &Stop) -> Result<Option<Self>, Error> {
+        let counts = boot.machine.mode == Mode::Counting && boot.conduct.logs().is_none();
+        let Some(delivery) = boot.guest.delivery.as_ref().filter(|_| counts) else {
+            return Ok(None);
+        };
+        let counter = boot.counter.map(digest::sha256_of_file).transpose()?;
+        let follows_from = [
+            snapshot::key(boot, stop)?,
+            digest::sha256_of(&delivery.bytes()),
+            counter.unwrap_or_default(),
+        ];
+        let key = digest::sha256_of(follows_from.join("\n").as_bytes());
+        let name = format!("{KIND}/{key}");
+        Ok(Some(Self { cache, name }))
+    }
+
+    /// What was reported before, unless it is to be counted anew.
+    ///
+    /// # Errors
+    /// Those of the cache.
+    pub(crate) fn found(&self, start: Start) -> Result<Option<Found>, Error> {
+        let entry = match start {
+            Start::Kept => self.cache.known(&self.name)?,
+            Start::Restored | Start::Cold => None,
+        };
+        match entry.as_ref().map(Found::read) {
+            Some(Err(error @ Error::Altered { .. })) => {
+                tracing::warn!("{error}");
+                Ok(None)
+            }
+            found => Ok(found.transpose()?.flatten()),
+        }
+    }
+
+    /// Keeps what was reported.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::NoSpace`].
+    pub(crate) fn keep(
+        &self,
+        lines: &[String],
+        reports: &[Report],
+        folder: &Folder,
+    ) -> Result<(), Error> {
+        let scratch = self.cache.scratch();
+        let place = scratch.create_dir()?;
+        write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
+        let blobs = reports.iter().filter_map(Report::blob);
+        let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
+        write(&place.join(SHARED), &folder.read(SHARED, used)?)?;
+        write(&place.join(FLUSHES), &folder.read(FLUSHES, u64::MAX)?)?;
+        self.cache.publish(place, &self.name)?;
+        self.cache.trim(KIND, MOST_BYTES)
+    }
+}
+
+impl Found {
+    /// Nothing where a report is of another version of pagetoll.
+    fn read(entry: &Entry) -> Result<Option<Self>, Error> {
+        let reports = entry.file(REPORTS)?;
+        let meta = fs::metadata(&reports).map_err(Error::io("read", &reports))?;
+        let text = fs::read_to_string(&reports).map_err(Error::io("read", &reports))?;
+        let parsed: Result<_, _> = text.lines().map(serde_json::from_str).collect();
+        let Ok(parsed) = parsed else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            reports: parsed,
+            counted: meta.modified().map_err(Error::io("read", &reports))?,
+            shared: entry.file(SHARED)?,
+            flushes: entry.file(FLUSHES)?,
+        }))
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(path, bytes).map_err(Error::io("write", path))
+}

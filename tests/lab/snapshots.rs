@@ -1,0 +1,75 @@
+//! Guests that are restored, and counts that are kept, beside guests that are booted.
+
+use libtest_mimic::Failed;
+use pagetoll_bill::{Bill, Row};
+
+use crate::bench::{Bench, ensure, must_succeed};
+
+/// A small order of each route whose machine can be saved.
+const ORDERS: [&str; 6] = [
+    "unmap --pages 512 --batch 1,32 --mechanism emulate,preserve-ad",
+    "fault --pages 512",
+    "switch --pages 512",
+    "irq --pages 512",
+    "flush --pages 512",
+    "pin --pages 1024 --folio 4K,2M",
+];
+/// What -vv says of a guest that was not booted.
+const RESTORED: &str = "restored from a snapshot";
+
+/// A bill, and how many guests were restored for it.
+struct Billed {
+    bill: Bill,
+    restored: usize,
+}
+
+fn billed(bench: &Bench, order: &str, start: Option<&str>) -> Result<Billed, Failed> {
+    let words = ["-vv", "bill"].into_iter().chain(order.split(' '));
+    let words = words.chain(start).chain(["--format", "json"]);
+    let output = must_succeed(bench.pagetoll(&words.collect::<Vec<_>>()))?;
+    Ok(Billed {
+        bill: serde_json::from_slice(&output.stdout)?,
+        restored: String::from_utf8_lossy(&output.stderr)
+            .matches(RESTORED)
+            .count(),
+    })
+}
+
+/// To the last digit. Races are drawn anew.
+fn count_alike(one: &Bill, other: &Bill) -> Result<(), Failed> {
+    let counted = |row: &Row| {
+        let (cost, crossings, tolls) = (row.cost(), row.crossings(), row.tolls());
+        format!("{}: {cost:?} {crossings:?} {tolls:?}", row.key)
+    };
+    let of = |bill: &Bill| -> Vec<_> { bill.rows.iter().map(counted).collect() };
+    for (one, other) in of(one).iter().zip(&of(other)) {
+        ensure(one == other, format!("{one}, then {other}"))?;
+    }
+    ensure(
+        !one.rows.is_empty() && one.rows.len() == other.rows.len(),
+        "other rows",
+    )
+}
+
+pub(crate) fn count_as_booted(bench: &Bench) -> Result<(), Failed> {
+    for order in ORDERS {
+        let booted = billed(bench, order, Some("--cold"))?;
+        ensure(booted.restored == 0, format!("{order}: --cold restored"))?;
+        // The first may leave the snapshots.
+        for is_first in [true, false] {
+            let restored = billed(bench, order, Some("--fresh"))?;
+            count_alike(&booted.bill, &restored.bill)?;
+            let counted = restored.bill.provenance.inputs.counted;
+            ensure(counted.is_none(), format!("{order}: --fresh did not count"))?;
+            ensure(
+                is_first || restored.restored > 0,
+                format!("{order}: booted"),
+            )?;
+        }
+        let kept = billed(bench, order, None)?.bill;
+        count_alike(&booted.bill, &kept)?;
+        let counted = kept.provenance.inputs.counted;
+        ensure(counted.is_some(), format!("{order}: counted again"))?;
+    }
+    Ok(())
+}
