@@ -8,7 +8,7 @@ use crate::bench::{Bench, ensure, must_succeed};
 /// A small order of each route whose machine can be saved.
 const ORDERS: [&str; 6] = [
     "unmap --pages 512 --batch 1,32 --mechanism emulate,preserve-ad",
-    "fault --pages 512",
+    "fault --pages 512 --mechanism emulate,hypercall",
     "switch --pages 512",
     "irq --pages 512",
     "flush --pages 512",

@@ -48,8 +48,16 @@ impl Conduct {
 
     /// The same for an order of so many runs: repetitions are all run.
     pub(crate) fn of_runs(self, runs: u32) -> Self {
+        match runs {
+            0 | 1 => self,
+            _ => self.anew(),
+        }
+    }
+
+    /// The same without what was counted before.
+    pub(crate) fn anew(self) -> Self {
         let start = match self.start {
-            Start::Kept if runs > 1 => Start::Restored,
+            Start::Kept => Start::Restored,
             start => start,
         };
         Self { start, ..self }

@@ -320,7 +320,9 @@ impl Running<'_> {
             if saved.is_err() {
                 self.child.kill();
             }
-            saved.and(joined(written).map_err(Ending::from))
+            // A full disk ends both.
+            joined(written)?;
+            saved
         })?;
         snapshot.publish(&draft, &self.folder.path(machine::CONSOLE))?;
         Ok(())
