@@ -18,6 +18,8 @@ use pagetoll_images::Error;
 const POLL: Duration = Duration::from_millis(5);
 /// No answer is longer: that to `query-migrate` has 2 KiB.
 const LINE_LIMIT: usize = 1 << 20;
+/// A command is sent when the one before it has its answer.
+const MOST_ANSWERS: usize = 8;
 /// The name by which QEMU knows what was sent.
 const STATE: &str = "state";
 
@@ -187,8 +189,10 @@ impl Control {
             }
         } else if !std::mem::replace(&mut self.greeted, true) {
             // The answer to the greeting.
-        } else {
+        } else if self.answers.len() < MOST_ANSWERS {
             self.answers.push(object);
+        } else {
+            return Err(broken("answers that were not asked for"));
         }
         Ok(())
     }
@@ -270,6 +274,10 @@ mod tests {
             control.has_stopped()
         });
         assert!(flood.take(1000).any(|polled| polled.is_err()));
+        let (mut control, mut qemu) = greeted();
+        qemu.write_all(&b"{\"return\": {}}\n".repeat(MOST_ANSWERS + 1))
+            .unwrap();
+        assert!(matches!(control.has_stopped(), Err(Failure::Broken(_))));
     }
 
     #[test]
