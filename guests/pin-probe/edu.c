@@ -2,7 +2,6 @@
 #include "edu.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
@@ -15,8 +14,6 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
-
-#define PCI_DEVICES "/sys/bus/pci/devices"
 
 #define VENDOR 0x1234
 #define DEVICE 0x11e8
@@ -39,7 +36,7 @@ static bool has_id(const char *device, const char *name, long expected)
 {
 	char path[PATH_MAX], text[32];
 
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/%s", device, name);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", device, name);
 	read_line(path, text, sizeof(text));
 	return strtol(text, NULL, 16) == expected;
 }
@@ -47,22 +44,6 @@ static bool has_id(const char *device, const char *name, long expected)
 bool edu_is(const char *device)
 {
 	return has_id(device, "vendor", VENDOR) && has_id(device, "device", DEVICE);
-}
-
-void edu_place(const char *device)
-{
-	char path[PATH_MAX], region[128];
-	uint32_t start;
-	int config;
-
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/resource", device);
-	read_line(path, region, sizeof(region));
-	start = strtoul(region, NULL, 16);
-	snprintf(path, sizeof(path), PCI_DEVICES "/%s/config", device);
-	config = open(path, O_WRONLY | O_CLOEXEC);
-	if (config < 0 || pwrite(config, &start, sizeof(start), PCI_BASE_ADDRESS_0) != sizeof(start))
-		fail(path);
-	close(config);
 }
 
 static struct vfio_region_info region(const struct vfio *vfio, uint32_t index)

@@ -21,9 +21,6 @@ struct edu {
 /* Whether the PCI device is one. */
 bool edu_is(const char *device);
 
-/* Puts its registers where the kernel expects them. QEMU keeps none of its state in a snapshot. */
-void edu_place(const char *device);
-
 /* Maps the registers and lets the device master the bus. */
 struct edu edu_open(const struct vfio *vfio);
 void edu_close(struct edu *edu);

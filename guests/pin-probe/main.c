@@ -2,7 +2,7 @@
 /*
  * Measures the pin route: maps memory for the DMA of one device. Runs the order in a file, a step a line:
  *
- *   device BDF                          bind the lab's PCI device to vfio-pci, and take it
+ *   device BDF                          bind the PCI device to vfio-pci, and take it
  *   bound BDF                           take the PCI device, which is bound to vfio-pci
  *   bill INTERFACE SHAPE PAGES REPEATS
  *   trace INTERFACE SHAPE PAGES
@@ -13,7 +13,6 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
-#include "edu.h"
 #include "graph.h"
 #include "steps.h"
 #include "vfio.h"
@@ -24,20 +23,18 @@ static void run_step(const char *line)
 	unsigned long pages;
 	unsigned int repeats;
 
-	if (sscanf(line, "device %255s", path) == 1) {
-		edu_place(path);
+	if (sscanf(line, "device %255s", path) == 1)
 		vfio_bind(path);
-	} else if (sscanf(line, "bound %255s", path) == 1) {
+	else if (sscanf(line, "bound %255s", path) == 1)
 		vfio_take(path);
-	} else if (sscanf(line, "bill %15s %31s %lu %u", interface, shape, &pages, &repeats) == 4) {
+	else if (sscanf(line, "bill %15s %31s %lu %u", interface, shape, &pages, &repeats) == 4)
 		step_bill(&(struct bill){ interface_find(interface), shape, pages, repeats });
-	} else if (sscanf(line, "trace %15s %31s %lu", interface, shape, &pages) == 3) {
+	else if (sscanf(line, "trace %15s %31s %lu", interface, shape, &pages) == 3)
 		step_trace(&(struct bill){ interface_find(interface), shape, pages, 1 });
-	} else if (sscanf(line, "conformance %255s", path) == 1) {
+	else if (sscanf(line, "conformance %255s", path) == 1)
 		step_conformance(path);
-	} else {
+	else
 		fail_with(line, EINVAL);
-	}
 }
 
 int main(int argc, char **argv)

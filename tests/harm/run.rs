@@ -16,9 +16,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// The run whose guests are booted and become snapshots; those of the lab's other run are restored.
-const BOOT: &str = "boot";
-
 /// What a run does when it is left alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
@@ -40,8 +37,6 @@ pub(crate) struct Run {
     /// How long it took, at most [`LONGEST`].
     pub(crate) length: Duration,
     ending: Ending,
-    /// What of its cache it shall make anew each time.
-    forgets: Option<&'static str>,
     /// The rows of its first bill.
     figures: Option<Value>,
 }
@@ -79,7 +74,6 @@ impl Runs {
             Ending::Repeats,
         );
         runs.add("lab", "bill irq --on lab --fresh", Ending::Repeats);
-        runs.add(BOOT, "bill irq --on lab --fresh", Ending::Repeats);
         runs.add(
             "live",
             "bill demand --on live --pages 4096 --runs 2 --vcpus 1 --mechanism uffd,exit-gmem",
@@ -115,16 +109,13 @@ impl Runs {
             temporary,
             length: LONGEST,
             ending,
-            forgets: (name == BOOT).then_some("snapshots"),
             figures: None,
         };
         if run.ends() {
             let began = Instant::now();
             match run.finish() {
                 Ok(()) => {
-                    // A guest becomes a snapshot late.
-                    let most = run.forgets.map_or(LONGEST, |_| LIMIT);
-                    run.length = began.elapsed().min(most);
+                    run.length = began.elapsed().min(LONGEST);
                     run.figures = run.last_figures();
                 }
                 Err(reason) => return skipped_test(&format!("harm to {name}"), &reason),
@@ -192,9 +183,6 @@ impl Run {
     }
 
     fn with_arguments(&self, mut command: Command) -> Command {
-        if let Some(folder) = self.forgets {
-            let _missing = fs::remove_dir_all(self.cache.join(folder));
-        }
         command.args(&self.arguments);
         if self.arguments.first().is_some_and(|word| word == "bill") {
             command.arg("--output").arg(&self.output);

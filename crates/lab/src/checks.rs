@@ -9,6 +9,7 @@ use crate::files::{Files, Furnished};
 use crate::guest::Guest;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
+use crate::vm::machine::Firmware;
 use pagetoll_guest::report::{CheckRun, Report};
 use pagetoll_guest::step;
 use pagetoll_images::Error;
@@ -118,7 +119,7 @@ fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Erro
     let mut files = Files::default();
     files.program("init", &materials.init)?;
     files.steps(&steps);
-    files.furnished()
+    files.furnished(Firmware::Xen)
 }
 
 pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {

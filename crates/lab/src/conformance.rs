@@ -138,7 +138,7 @@ fn furnished(materials: &Materials, cases: &[Case]) -> Result<Furnished, Error> 
     files.steps(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     files.deliver(CASES, numbers.into_bytes());
     files.file(MODULE, probe);
-    files.furnished()
+    files.furnished(Firmware::Xen)
 }
 
 fn boot(

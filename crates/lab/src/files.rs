@@ -12,6 +12,7 @@ use pagetoll_guest::step::{self, Step};
 use pagetoll_images::Error;
 
 use crate::vm::delivery::{self, Delivery};
+use crate::vm::machine::Firmware;
 
 /// Folders that the kernel and init mount on, and where modules lie.
 const FOLDERS: [&str; 4] = ["dev", "proc", "sys", "modules"];
@@ -29,7 +30,7 @@ struct Member<'a> {
 #[derive(Default)]
 pub(crate) struct Files<'a> {
     members: Vec<Member<'a>>,
-    delivery: Delivery,
+    delivered: Vec<Member<'a>>,
 }
 
 /// What a guest boots with, and what it gets then.
@@ -67,8 +68,12 @@ impl<'a> Files<'a> {
 
     /// Adds a file that the guest gets when it is ready: what it has to do, so that guests that do other things are the
     /// same until then.
-    pub(crate) fn deliver(&mut self, name: &str, bytes: impl Into<Cow<'a, [u8]>>) {
-        self.delivery.file(name, bytes.into());
+    pub(crate) fn deliver(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
+        self.delivered.push(Member {
+            name,
+            mode: 0o644,
+            bytes: bytes.into(),
+        });
     }
 
     /// Adds the steps of init: those that make the guest ready, and the rest.
@@ -78,21 +83,36 @@ impl<'a> Files<'a> {
         self.deliver("order", step::order(order).into_bytes());
     }
 
-    /// All of them.
+    /// All of them, for a guest of this kind: one that does not stop boots with all.
     ///
     /// # Errors
     /// A file beyond 4 GiB, which the format cannot hold; an order beyond 1 MiB.
-    pub(crate) fn furnished(self) -> Result<Furnished, Error> {
+    pub(crate) fn furnished(mut self, firmware: Firmware) -> Result<Furnished, Error> {
+        let delivery = match firmware.stops() {
+            true => Some(delivery_of(&self.delivered)?),
+            false => {
+                self.members.append(&mut self.delivered);
+                None
+            }
+        };
         let initramfs = assemble(&self.members);
-        if self.delivery.bytes().len() > delivery::MOST {
-            let much = io::Error::from(io::ErrorKind::FileTooLarge);
-            return Err(Error::io("deliver", "an order of more than 1 MiB")(much));
-        }
         Ok(Furnished {
             initramfs: initramfs.map_err(Error::io("assemble", Path::new("initramfs")))?,
-            delivery: Some(self.delivery),
+            delivery,
         })
     }
+}
+
+fn delivery_of(members: &[Member<'_>]) -> Result<Delivery, Error> {
+    let mut delivery = Delivery::default();
+    for member in members {
+        delivery.file(member.name, &member.bytes);
+    }
+    if delivery.bytes().len() > delivery::MOST {
+        let much = io::Error::from(io::ErrorKind::FileTooLarge);
+        return Err(Error::io("deliver", "an order of more than 1 MiB")(much));
+    }
+    Ok(delivery)
 }
 
 fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
@@ -140,7 +160,7 @@ mod tests {
             let mut files = Files::default();
             files.program("init", &built).unwrap();
             files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
-            files.furnished().unwrap()
+            files.furnished(Firmware::Xen).unwrap()
         };
         let (one, other) = (furnished(), furnished());
         assert_eq!(one.initramfs, other.initramfs);

@@ -144,7 +144,7 @@ fn with_iommu(
     };
     let kernel = Kernel::obtain(&guest.kernel, &VFIO, Freshness::Cached, surroundings)?;
     let init = build::init(surroundings.cache, surroundings.stop)?;
-    let furnished = of_linux(request, &kernel, [&init, survey])?;
+    let furnished = of_linux(request, &kernel, [&init, survey], firmware)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), PURPOSE)?;
     let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
@@ -170,7 +170,12 @@ fn with_parameters(module: &Module) -> Step {
     Step::Module(format!("{}{parameters}", in_guest(module)))
 }
 
-fn of_linux(request: &Request, kernel: &Kernel, programs: [&Path; 2]) -> Result<Furnished, Error> {
+fn of_linux(
+    request: &Request,
+    kernel: &Kernel,
+    programs: [&Path; 2],
+    firmware: Firmware,
+) -> Result<Furnished, Error> {
     let names: Vec<_> = kernel.modules.iter().map(in_guest).collect();
     let modules = kernel.modules.iter().map(with_parameters);
     let steps = [Step::Settle].into_iter().chain(modules);
@@ -178,7 +183,7 @@ fn of_linux(request: &Request, kernel: &Kernel, programs: [&Path; 2]) -> Result<
     for (name, module) in names.iter().zip(&kernel.modules) {
         files.file(name, module.bytes.as_slice());
     }
-    files.furnished()
+    files.furnished(firmware)
 }
 
 /// The commands, a survey of the machine before the first and after each, and the file that is wanted of them.
@@ -228,7 +233,7 @@ fn of_dom0(
     if let Part::Module(bytes) = &materials.privcmd {
         files.file(PRIVCMD_MODULE, bytes.as_slice());
     }
-    files.furnished()
+    files.furnished(Firmware::Xen)
 }
 
 /// Reads all pages of the other domain, ends it, and sees whether Xen frees it.

@@ -183,7 +183,7 @@ impl NativeBoot<'_> {
         for (name, module) in names.iter().zip(modules) {
             files.file(name, module.bytes.as_slice());
         }
-        files.furnished()
+        files.furnished(self.machine.firmware)
     }
 }
 

@@ -174,7 +174,7 @@ impl Work<'_> {
                 files.file(plan::PRIVCMD_MODULE, bytes.as_slice());
             }
         }
-        files.furnished()
+        files.furnished(job.machine.firmware)
     }
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {

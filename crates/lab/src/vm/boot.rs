@@ -194,7 +194,7 @@ pub(crate) fn run(
 impl Boot<'_> {
     /// Where its snapshot is, or shall be; none of a guest that never says that it is ready.
     fn snapshot<'c>(self, cache: &'c Cache, stop: &Stop) -> Result<Option<Snapshot<'c>>, Error> {
-        let stops = self.guest.delivery.is_some() && self.machine.can_be_saved();
+        let stops = self.guest.delivery.is_some();
         match self.conduct.start {
             Start::Kept | Start::Restored if stops => Snapshot::of(self, cache, stop).map(Some),
             Start::Kept | Start::Restored | Start::Cold => Ok(None),

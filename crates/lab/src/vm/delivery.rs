@@ -2,8 +2,6 @@
 //!
 //! For each file a line `NAME SIZE` and its bytes, then an empty line: `guests/init/receive.c` reads that.
 
-use std::borrow::Cow;
-
 /// What a guest looks at: `MOST_RECEIVED` of `guests/lib/linux/guest/shared_memory.c`.
 pub(crate) const MOST: usize = 1 << 20;
 
@@ -15,10 +13,10 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     /// Adds a file. Its name has neither slashes nor white space, and at most 63 bytes.
-    pub(crate) fn file(&mut self, name: &str, bytes: Cow<'_, [u8]>) {
+    pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) {
         let head = format!("{name} {}\n", bytes.len());
         self.bytes.extend_from_slice(head.as_bytes());
-        self.bytes.extend_from_slice(&bytes);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// As it lies in the shared memory.
@@ -35,8 +33,8 @@ mod tests {
     fn each_file_has_a_line_before_it_and_the_last_an_empty_one_after() {
         let mut delivery = Delivery::default();
         assert_eq!(delivery.bytes(), b"\n");
-        delivery.file("order", b"pages 1\n"[..].into());
-        delivery.file("cases", b""[..].into());
+        delivery.file("order", b"pages 1\n");
+        delivery.file("cases", b"");
         assert_eq!(delivery.bytes(), b"order 8\npages 1\ncases 0\n\n");
     }
 }

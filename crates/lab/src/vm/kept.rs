@@ -14,6 +14,7 @@ use pagetoll_images::{Error, digest};
 
 use crate::conduct::Start;
 use crate::vm::boot::Boot;
+use crate::vm::delivery::Delivery;
 use crate::vm::folder::Folder;
 use crate::vm::machine::{FLUSHES, Mode, SHARED};
 use crate::vm::snapshot;
@@ -46,14 +47,14 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// A file that is booted cannot be read; QEMU does not say its version.
     pub(crate) fn of(boot: Boot<'_>, cache: &'a Cache, stop: &Stop) -> Result<Option<Self>, Error> {
-        let counts = boot.machine.mode == Mode::Counting && boot.conduct.logs().is_none();
-        let Some(delivery) = boot.guest.delivery.as_ref().filter(|_| counts) else {
+        if boot.machine.mode != Mode::Counting || boot.conduct.logs().is_some() {
             return Ok(None);
-        };
+        }
+        let delivery = boot.guest.delivery.as_ref().map(Delivery::bytes);
         let counter = boot.counter.map(digest::sha256_of_file).transpose()?;
         let follows_from = [
             snapshot::key(boot, stop)?,
-            digest::sha256_of(&delivery.bytes()),
+            digest::sha256_of(&delivery.unwrap_or_default()),
             counter.unwrap_or_default(),
         ];
         let key = digest::sha256_of(follows_from.join("\n").as_bytes());
@@ -79,7 +80,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Keeps what was reported.
+    /// Keeps what was reported, unless it is kept already.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::NoSpace`].
@@ -89,6 +90,9 @@ impl<'a> Kept<'a> {
         reports: &[Report],
         folder: &Folder,
     ) -> Result<(), Error> {
+        if self.cache.known(&self.name)?.is_some() {
+            return Ok(());
+        }
         let scratch = self.cache.scratch();
         let place = scratch.create_dir()?;
         write(&place.join(REPORTS), lines.join("\n").as_bytes())?;

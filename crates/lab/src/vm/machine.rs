@@ -59,6 +59,14 @@ pub(crate) enum Firmware {
     LinuxWithSvm,
 }
 
+impl Firmware {
+    /// Whether a guest of it stops until it gets its order. Without Xen, what follows a stop was seen to depend on when
+    /// QEMU's clock stopped.
+    pub(crate) const fn stops(self) -> bool {
+        matches!(self, Self::Xen)
+    }
+}
+
 /// QEMU's device.
 const fn device(iommu: Iommu) -> &'static str {
     match iommu {
@@ -154,17 +162,6 @@ impl Machine {
                 LOW_MIB + 1024 * (huge.one_gib + 1)
             }
             Firmware::LinuxWithIommu(..) => LOW_MIB,
-        }
-    }
-
-    /// Whether QEMU hands over its state: of `amd-iommu` it refuses to. What it leaves out of that of `edu`,
-    /// `guests/pin-probe/edu.c` makes up for. With SVM, a guest that was restored was seen to count four instructions less
-    /// than the booted one, for a reason that was not found.
-    pub(crate) const fn can_be_saved(self) -> bool {
-        match self.firmware {
-            Firmware::Xen | Firmware::Linux => true,
-            Firmware::LinuxWithSvm => false,
-            Firmware::LinuxWithIommu(_, iommu) => !matches!(iommu, Iommu::AmdVi),
         }
     }
 
