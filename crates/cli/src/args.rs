@@ -304,13 +304,7 @@ mod tests {
     fn every_option_of_an_order_is_an_argument_and_is_given_when_it_is_said() {
         for &option in Opt::ALL {
             let value = match option {
-                Opt::Sensitivity
-                | Opt::Refresh
-                | Opt::Fresh
-                | Opt::Cold
-                | Opt::Trace
-                | Opt::Bind
-                | Opt::DryRun => "",
+                flag if flag.is_flag() => "",
                 Opt::Wait => "=poll",
                 Opt::Userfaultfds => "=one",
                 Opt::Faults => "=missing",

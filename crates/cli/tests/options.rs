@@ -25,15 +25,7 @@ fn pagetoll(arguments: &[&str]) -> Output {
 /// The option with a value that is well formed.
 fn said(option: Opt) -> Vec<String> {
     let value = match option {
-        Opt::Sensitivity
-        | Opt::Refresh
-        | Opt::Fresh
-        | Opt::Cold
-        | Opt::Trace
-        | Opt::Bind
-        | Opt::DryRun => {
-            return vec![option.to_string()];
-        }
+        flag if flag.is_flag() => return vec![flag.to_string()],
         Opt::Wait => "poll",
         Opt::Userfaultfds => "one",
         Opt::Faults => "missing",

@@ -156,15 +156,11 @@ impl Cache {
         if entry.is_folder() {
             return Ok(Some(entry));
         }
-        match entry.whole() {
-            Ok(_) => Ok(Some(entry)),
-            Err(error @ Error::Altered { .. }) => {
-                tracing::warn!("{error}");
-                self.opened().remove(name);
-                Ok(None)
-            }
-            Err(error) => Err(error),
+        let whole = unaltered(entry.whole().map(drop))?;
+        if whole.is_none() {
+            self.opened().remove(name);
         }
+        Ok(whole.map(|()| entry))
     }
 
     /// The entry of this name, where it is there.
@@ -277,6 +273,20 @@ impl Cache {
     /// [`Error::Stopped`] while waiting; [`Error::Io`] or [`Error::NoSpace`].
     pub fn lock(&self, name: &str, stop: &Stop) -> Result<Lock, Error> {
         Lock::wait(&self.root.join(LOCKS), &flat(name), stop)
+    }
+}
+
+/// What was read of an entry; `None`, with a warning, where the entry is not as it was made.
+///
+/// # Errors
+/// Every other error.
+pub fn unaltered<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(error @ Error::Altered { .. }) => {
+            tracing::warn!("{error}");
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }
 

@@ -178,6 +178,21 @@ impl Opt {
         }
     }
 
+    /// Whether the option is said without a value.
+    #[must_use]
+    pub const fn is_flag(self) -> bool {
+        matches!(
+            self,
+            Self::Sensitivity
+                | Self::Refresh
+                | Self::Fresh
+                | Self::Cold
+                | Self::Trace
+                | Self::Bind
+                | Self::DryRun
+        )
+    }
+
     /// Whether the option applies to the route on any backend.
     #[must_use]
     pub fn applies_to(self, route: Route) -> bool {

@@ -7,8 +7,6 @@
 //! cache's `logs` folder, one per kind of boot, and the error names it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic;
@@ -26,10 +24,10 @@ use crate::vm::console::{self, Console, Event};
 use crate::vm::control::{Control, Failure};
 use crate::vm::counter;
 use crate::vm::delivery::Delivery;
-use crate::vm::folder::Folder;
+use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::kept::{Found, Kept};
 use crate::vm::machine::{self, Machine};
-use crate::vm::snapshot::{Saved, Snapshot};
+use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
@@ -79,17 +77,23 @@ pub(crate) struct Harvest {
 }
 
 impl Harvest {
+    fn of(reports: Vec<Report>, folder: Folder) -> Self {
+        Self {
+            reports,
+            counted: None,
+            shared: folder.path(machine::SHARED),
+            flushes: folder.path(machine::FLUSHES),
+            _folder: Some(folder),
+        }
+    }
+
     /// The bytes that a blob announced, checked.
     ///
     /// # Errors
     /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
     pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
-        let path = &self.shared;
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(blob.bytes).read_to_end(&mut bytes))
-            .map_err(Error::io("read", path))?;
-        let other = |problem| Error::io("read", path)(std::io::Error::other(problem));
+        let bytes = beginning_of(&self.shared, blob.bytes)?;
+        let other = |problem| Error::io("read", &self.shared)(std::io::Error::other(problem));
         blob.check(&bytes).map_err(other)?;
         Ok(bytes)
     }
@@ -116,18 +120,6 @@ impl From<Found> for Harvest {
     }
 }
 
-impl Harvest {
-    fn of(reports: Vec<Report>, folder: Folder) -> Self {
-        Self {
-            reports,
-            counted: None,
-            shared: folder.path(machine::SHARED),
-            flushes: folder.path(machine::FLUSHES),
-            _folder: Some(folder),
-        }
-    }
-}
-
 /// Boots, waits until the guest is done, and ends it; or finds what the same guest has counted before.
 ///
 /// # Errors
@@ -139,12 +131,13 @@ pub(crate) fn run(
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
-    let kept = Kept::of(boot, cache, stop)?;
+    let key = snapshot::key(boot, stop)?;
+    let kept = Kept::of(boot, &key, cache)?;
     let found = kept.as_ref().map(|kept| kept.found(boot.conduct.start));
     if let Some(found) = found.transpose()?.flatten() {
         return Ok(found.into());
     }
-    let snapshot = boot.snapshot(cache, stop)?;
+    let snapshot = boot.is_restorable().then(|| Snapshot::at(&key, cache));
     let saved = snapshot
         .as_ref()
         .map(Snapshot::saved)
@@ -192,13 +185,9 @@ pub(crate) fn run(
 }
 
 impl Boot<'_> {
-    /// Where its snapshot is, or shall be; none of a guest that never says that it is ready.
-    fn snapshot<'c>(self, cache: &'c Cache, stop: &Stop) -> Result<Option<Snapshot<'c>>, Error> {
-        let stops = self.guest.delivery.is_some();
-        match self.conduct.start {
-            Start::Kept | Start::Restored if stops => Snapshot::of(self, cache, stop).map(Some),
-            Start::Kept | Start::Restored | Start::Cold => Ok(None),
-        }
+    /// Whether a snapshot may take its place: it stops when it is ready, and nothing else was ordered.
+    fn is_restorable(self) -> bool {
+        self.guest.delivery.is_some() && self.conduct.start != Start::Cold
     }
 }
 
@@ -243,6 +232,12 @@ impl From<LabError> for Ending {
     }
 }
 
+/// How a state was moved, at both ends of its socket. When one fails, so does the other.
+struct Moved {
+    here: Result<(), Error>,
+    by_qemu: Result<(), Ending>,
+}
+
 /// A machine at work.
 struct Running<'a> {
     boot: Boot<'a>,
@@ -266,10 +261,11 @@ impl Running<'_> {
         let mut reports = Vec::new();
         let mut watchdog = Watchdog::new(self.boot.conduct.timeout, self.boot.machine.mode.cpus());
         let mut awaited = self.boot.guest.delivery.as_ref();
-        if let Some(saved) = saved {
+        if let Some((saved, delivery)) = saved.zip(awaited) {
             self.restore(saved)?;
             tracing::debug!(boot = self.boot.name, "restored from a snapshot");
-            self.go_on(awaited.take())?;
+            self.go_on(delivery)?;
+            awaited = None;
         }
         loop {
             self.stop.check()?;
@@ -296,34 +292,25 @@ impl Running<'_> {
             if self.control.has_stopped()? {
                 let delivery = awaited.take().ok_or_else(stopped_twice)?;
                 snapshot.map_or(Ok(()), |snapshot| self.save(snapshot))?;
-                self.go_on(Some(delivery))?;
+                self.go_on(delivery)?;
                 watchdog.progress();
             }
         }
     }
 
     /// Hands over what the guest waits for, and lets it run.
-    fn go_on(&mut self, delivery: Option<&Delivery>) -> Result<(), Ending> {
-        if let Some(delivery) = delivery {
-            self.folder.write(machine::SHARED, &delivery.bytes())?;
-        }
+    fn go_on(&mut self, delivery: &Delivery) -> Result<(), Ending> {
+        self.folder.write(machine::SHARED, &delivery.bytes())?;
         self.ask("cont", json!({})).map(drop)
     }
 
     /// Keeps the machine, which stands still, as a snapshot.
     fn save(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Ending> {
         let draft = snapshot.draft()?;
-        let (ours, theirs) = state_socket()?;
-        thread::scope(|scope| {
-            let written = scope.spawn(|| draft.write(ours));
-            let saved = self.hand_over(theirs);
-            if saved.is_err() {
-                self.child.kill();
-            }
-            // A full disk ends both.
-            joined(written)?;
-            saved
-        })?;
+        let moved = self.move_state(|ours| draft.write(ours), Self::hand_over)?;
+        // A full disk ends both.
+        moved.here?;
+        moved.by_qemu?;
         snapshot.publish(&draft, &self.folder.path(machine::CONSOLE))?;
         Ok(())
     }
@@ -354,15 +341,30 @@ impl Running<'_> {
             control.has_stopped()?;
             Ok(control.is_ready().then_some(()))
         })?;
-        let (ours, theirs) = state_socket()?;
-        thread::scope(|scope| {
-            let read = scope.spawn(|| saved.read(ours));
-            let restored = self.take_over(theirs);
-            if restored.is_err() {
+        let moved = self.move_state(|ours| saved.read(ours), Self::take_over)?;
+        moved.by_qemu?;
+        Ok(moved.here?)
+    }
+
+    /// Moves the machine's state through a socket, of which `here` has one end, in a thread of its own, and QEMU the other.
+    fn move_state(
+        &mut self,
+        here: impl FnOnce(UnixStream) -> Result<(), Error> + Send,
+        by_qemu: impl FnOnce(&mut Self, UnixStream) -> Result<(), Ending>,
+    ) -> Result<Moved, Error> {
+        let pair = UnixStream::pair();
+        let (ours, theirs) = pair.map_err(Error::io("make", "a socket for a machine's state"))?;
+        Ok(thread::scope(|scope| {
+            let here = scope.spawn(|| here(ours));
+            let by_qemu = by_qemu(self, theirs);
+            if by_qemu.is_err() {
                 self.child.kill();
             }
-            restored.and(joined(read).map_err(Ending::from))
-        })
+            Moved {
+                here: joined(here),
+                by_qemu,
+            }
+        }))
     }
 
     fn take_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {
@@ -410,10 +412,6 @@ impl Running<'_> {
             "QEMU did not answer {what} in {seconds} s"
         )))
     }
-}
-
-fn state_socket() -> Result<(UnixStream, UnixStream), Error> {
-    UnixStream::pair().map_err(Error::io("make", "a socket for a machine's state"))
 }
 
 /// A panic of the other thread goes on in this one.

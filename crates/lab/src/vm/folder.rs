@@ -111,18 +111,6 @@ impl Folder {
         written.map_err(Error::io("write", &path))
     }
 
-    /// Reads the beginning of a file that QEMU writes: at most so many bytes.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub(crate) fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, Error> {
-        let path = self.path(name);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-        read.map_err(Error::io("read", &path))?;
-        Ok(bytes)
-    }
-
     /// Copies the end of the console to `place`; returns where it is.
     ///
     /// # Errors
@@ -134,6 +122,17 @@ impl Folder {
         copied.map_err(Error::io("write", &log))?;
         Ok(log)
     }
+}
+
+/// The beginning of a file that QEMU writes: at most so many bytes.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn beginning_of(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(Error::io("read", path))?;
+    Ok(bytes)
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {

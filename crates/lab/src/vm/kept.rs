@@ -7,17 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use pagetoll_backend::Stop;
 use pagetoll_guest::report::Report;
-use pagetoll_images::cache::{Cache, Entry};
+use pagetoll_images::cache::{self, Cache, Entry};
 use pagetoll_images::{Error, digest};
 
 use crate::conduct::Start;
 use crate::vm::boot::Boot;
 use crate::vm::delivery::Delivery;
-use crate::vm::folder::Folder;
+use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::machine::{FLUSHES, Mode, SHARED};
-use crate::vm::snapshot;
 
 const KIND: &str = "counted";
 /// A report a line.
@@ -42,18 +40,18 @@ pub(crate) struct Found {
 }
 
 impl<'a> Kept<'a> {
-    /// The place of what this boot reports; none of one whose reports are not kept.
+    /// The place of what this boot, whose snapshot would have this key, reports; none of one whose reports are not kept.
     ///
     /// # Errors
-    /// A file that is booted cannot be read; QEMU does not say its version.
-    pub(crate) fn of(boot: Boot<'_>, cache: &'a Cache, stop: &Stop) -> Result<Option<Self>, Error> {
+    /// The counter cannot be read.
+    pub(crate) fn of(boot: Boot<'_>, key: &str, cache: &'a Cache) -> Result<Option<Self>, Error> {
         if boot.machine.mode != Mode::Counting || boot.conduct.logs().is_some() {
             return Ok(None);
         }
         let delivery = boot.guest.delivery.as_ref().map(Delivery::bytes);
         let counter = boot.counter.map(digest::sha256_of_file).transpose()?;
         let follows_from = [
-            snapshot::key(boot, stop)?,
+            key.to_owned(),
             digest::sha256_of(&delivery.unwrap_or_default()),
             counter.unwrap_or_default(),
         ];
@@ -71,12 +69,9 @@ impl<'a> Kept<'a> {
             Start::Kept => self.cache.known(&self.name)?,
             Start::Restored | Start::Cold => None,
         };
-        match entry.as_ref().map(Found::read) {
-            Some(Err(error @ Error::Altered { .. })) => {
-                tracing::warn!("{error}");
-                Ok(None)
-            }
-            found => Ok(found.transpose()?.flatten()),
+        match entry {
+            Some(entry) => cache::unaltered(Found::read(&entry)).map(Option::flatten),
+            None => Ok(None),
         }
     }
 
@@ -98,8 +93,9 @@ impl<'a> Kept<'a> {
         write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
         let blobs = reports.iter().filter_map(Report::blob);
         let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
-        write(&place.join(SHARED), &folder.read(SHARED, used)?)?;
-        write(&place.join(FLUSHES), &folder.read(FLUSHES, u64::MAX)?)?;
+        for (name, most) in [(SHARED, used), (FLUSHES, u64::MAX)] {
+            write(&place.join(name), &beginning_of(&folder.path(name), most)?)?;
+        }
         self.cache.publish(place, &self.name)?;
         self.cache.trim(KIND, MOST_BYTES)
     }

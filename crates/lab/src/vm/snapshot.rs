@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use pagetoll_backend::Stop;
-use pagetoll_images::cache::{Cache, Scratch};
+use pagetoll_images::cache::{self, Cache, Scratch};
 use pagetoll_images::{Error, digest, host};
 
 use crate::vm::boot::Boot;
@@ -57,13 +57,10 @@ pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// The place of this boot's snapshot, whether or not it exists.
-    ///
-    /// # Errors
-    /// A file that is booted cannot be read; QEMU does not say its version.
-    pub(crate) fn of(boot: Boot<'_>, cache: &'a Cache, stop: &Stop) -> Result<Self, Error> {
-        let name = format!("{KIND}/{}", key(boot, stop)?);
-        Ok(Self { cache, name })
+    /// The place of the snapshot with this key, whether or not it exists.
+    pub(crate) fn at(key: &str, cache: &'a Cache) -> Self {
+        let name = format!("{KIND}/{key}");
+        Self { cache, name }
     }
 
     /// The snapshot, where there is one that is as it was written.
@@ -78,13 +75,7 @@ impl<'a> Snapshot<'a> {
             let console = entry.file(CONSOLE)?;
             Ok(Saved { state, console })
         });
-        match saved {
-            Err(error @ Error::Altered { .. }) => {
-                tracing::warn!("{error}");
-                Ok(None)
-            }
-            saved => saved.map(Some),
-        }
+        cache::unaltered(saved)
     }
 
     /// Begins to make it.
