@@ -16,23 +16,64 @@
 #include "../lib/linux/page.h"
 #include "../lib/shared_memory.h"
 
-/* QEMU's docs/specs/pvpanic.txt; the lab's QEMU takes a panic for a reason to pause. */
-#define PVPANIC_VENDOR 0x1b36u
-#define PVPANIC_DEVICE 0x0011u
-#define PVPANIC_EVENTS 0
-#define PVPANIC_PANICKED 1
+/*
+ * QEMU's i6300esb, a watchdog (Intel 6300ESB datasheet, 300641; hw/watchdog/wdt_i6300esb.c): it counts down twice, here
+ * without an interrupt between, and the lab's QEMU pauses the machine then.
+ */
+#define WATCHDOG_VENDOR 0x8086u
+#define WATCHDOG_DEVICE 0x25abu
+#define WATCHDOG_REGISTERS 0
+#define CONFIG 0x60
+#define NO_INTERRUPT 0x3
+#define LOCK 0x68
+#define ENABLE 0x2
+#define TIMER_1 0x0
+#define TIMER_2 0x4
+#define RELOAD 0xc
+#define UNLOCK_1 0x80
+#define UNLOCK_2 0x86
+/* Each of 2^15 periods of a 30 ns clock: a quarter of a second, twice. */
+#define COUNT 256u
 
-#define S_NS 1000000000l
-/* Longer than a tick and what is received take: 10 ms, under Xen. */
-#define BUSY_NS 40000000l
+/* When the guest wakes up, after the second in which it began to sleep. */
+#define SLEEP_S 2
 
-static void stop_machine(void)
+static void set_timer(volatile uint8_t *registers, unsigned int timer)
+{
+	volatile uint16_t *reload = (volatile uint16_t *)(registers + RELOAD);
+
+	*reload = UNLOCK_1;
+	*reload = UNLOCK_2;
+	*(volatile uint32_t *)(registers + timer) = COUNT;
+}
+
+static void start_watchdog(void)
 {
 	size_t size = PAGE;
-	volatile uint8_t *events = pci_map(PVPANIC_VENDOR, PVPANIC_DEVICE, PVPANIC_EVENTS, &size);
+	uint16_t config = NO_INTERRUPT;
+	uint8_t lock = ENABLE;
+	volatile uint8_t *registers = pci_map(WATCHDOG_VENDOR, WATCHDOG_DEVICE, WATCHDOG_REGISTERS, &size);
 
-	*events = PVPANIC_PANICKED;
-	munmap((void *)events, size);
+	pci_configure(WATCHDOG_VENDOR, WATCHDOG_DEVICE, CONFIG, &config, sizeof(config));
+	set_timer(registers, TIMER_1);
+	set_timer(registers, TIMER_2);
+	munmap((void *)registers, size);
+	pci_configure(WATCHDOG_VENDOR, WATCHDOG_DEVICE, LOCK, &lock, sizeof(lock));
+}
+
+/*
+ * The machine stops while the guest sleeps. Did its CPU stop itself, QEMU's clock would move to the next timer before it
+ * stops, or not: the two are stopped by different threads (icount_start_warp_timer() in accel/tcg/icount-common.c). While
+ * no CPU runs, the thread that lets timers expire is also the one that stops the clock.
+ */
+static void sleep_through_stop(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until = (struct timespec){ .tv_sec = until.tv_sec + SLEEP_S };
+	start_watchdog();
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
 static void write_bytes(const char *path, const char *bytes, size_t size)
@@ -70,33 +111,8 @@ static void unpack(const char *memory, size_t size)
 	}
 }
 
-/*
- * Between the stop of its CPU and that of its clock, QEMU moves the clock to the next timer, or does not: the two are done
- * by different threads (icount_start_warp_timer() in accel/tcg/icount-common.c, do_vm_stop() in softmmu/cpus.c). So what
- * follows begins at times that were set before: first the CPU is busy, by which Xen's scheduler has used up as much of the
- * domain's credit in both cases, then it sleeps.
- */
-static void forget_stop(const struct timespec *before)
-{
-	struct timespec busy = *before, now, asleep = { .tv_sec = before->tv_sec + 2 };
-
-	busy.tv_nsec += BUSY_NS;
-	busy.tv_sec += busy.tv_nsec / S_NS;
-	busy.tv_nsec %= S_NS;
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while (now.tv_sec < busy.tv_sec || (now.tv_sec == busy.tv_sec && now.tv_nsec < busy.tv_nsec));
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &asleep, NULL);
-}
-
 void receive_files(void)
 {
-	struct timespec before;
-
-	clock_gettime(CLOCK_MONOTONIC, &before);
-	stop_machine();
+	sleep_through_stop();
 	shared_receive(unpack);
-	/* Of several CPUs nothing repeats. */
-	if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
-		forget_stop(&before);
 }

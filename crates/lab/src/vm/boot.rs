@@ -422,9 +422,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 fn stopped_twice() -> Ending {
-    Ending::Guest(
-        "it stopped its machine, which was no longer expected: its kernel panicked".to_owned(),
-    )
+    Ending::Guest("it stopped its machine a second time".to_owned())
 }
 
 /// A report, and as it was written.

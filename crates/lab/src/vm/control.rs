@@ -68,7 +68,7 @@ impl Control {
         "chardev=control,mode=control",
     ];
 
-    /// Whether the machine has stopped since the last call: the guest asked for that, or panicked. Waits a moment.
+    /// Whether the machine has stopped since the last call, as the guest asked for. Waits a moment.
     ///
     /// # Errors
     /// [`Failure::Broken`].

@@ -25,11 +25,29 @@ static unsigned long read_id(const char *name, const char *what)
 	return strtoul(text, NULL, 16);
 }
 
-static int open_region(const char *name, unsigned int region)
+/* Its name in sysfs. */
+static void find_device(unsigned int vendor, unsigned int device, char *name, size_t size)
 {
-	char path[PATH_MAX];
+	DIR *devices = opendir(PCI_DEVICES);
+	struct dirent *entry;
+
+	if (!devices)
+		fail("open " PCI_DEVICES);
+	while ((entry = readdir(devices)))
+		if (read_id(entry->d_name, "vendor") == vendor && read_id(entry->d_name, "device") == device)
+			break;
+	if (!entry)
+		fail_with("find a device of the lab's machines", ENODEV);
+	snprintf(name, size, "%s", entry->d_name);
+	closedir(devices);
+}
+
+static int open_region(unsigned int vendor, unsigned int device, unsigned int region)
+{
+	char name[NAME_MAX + 1], path[PATH_MAX];
 	int fd;
 
+	find_device(vendor, device, name, sizeof(name));
 	/* Memory decoding is off until a driver, or this, enables the device. */
 	snprintf(path, sizeof(path), PCI_DEVICES "/%s/enable", name);
 	write_file(path, "1");
@@ -40,26 +58,22 @@ static int open_region(const char *name, unsigned int region)
 	return fd;
 }
 
-static int find_region(unsigned int vendor, unsigned int device, unsigned int region)
+void pci_configure(unsigned int vendor, unsigned int device, off_t at, const void *value, size_t size)
 {
-	DIR *devices = opendir(PCI_DEVICES);
-	struct dirent *entry;
-	int fd = -1;
+	char name[NAME_MAX + 1], path[PATH_MAX];
+	int fd;
 
-	if (!devices)
-		fail("open " PCI_DEVICES);
-	while (fd < 0 && (entry = readdir(devices)))
-		if (read_id(entry->d_name, "vendor") == vendor && read_id(entry->d_name, "device") == device)
-			fd = open_region(entry->d_name, region);
-	closedir(devices);
-	if (fd < 0)
-		fail_with("find a device of the lab's machines", ENODEV);
-	return fd;
+	find_device(vendor, device, name, sizeof(name));
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/config", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || pwrite(fd, value, size, at) != (ssize_t)size)
+		fail(path);
+	close(fd);
 }
 
 void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, size_t *size)
 {
-	int fd = find_region(vendor, device, region);
+	int fd = open_region(vendor, device, region);
 	struct stat info;
 	void *memory;
 
