@@ -13,7 +13,7 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
 use pagetoll_lab::inside::{self, Changed, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Conduct, Guest, Start};
+use pagetoll_lab::{Conduct, Counts, Guest, Start};
 use pagetoll_units::Pages;
 
 use crate::bench::{Bench, ensure, must_succeed};
@@ -141,6 +141,7 @@ fn inside(
         xen: "debian".parse()?,
         cpus: machine.cpus,
         conduct: Conduct {
+            counts: Counts::Apart,
             start: Start::Cold,
             timeout: Duration::from_secs(600),
             keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
@@ -244,13 +245,14 @@ fn all_alike(counted: &[(String, f64)], inside: &[(String, f64)]) -> Result<(), 
 }
 
 /// As [`counted`], of a machine with an IOMMU: the device is given back, also by a bill that was killed. What is compared
-/// comes first, as in the lab's own boot: a pool of hugepages hands out last what was given back last.
+/// comes first and once, as in the lab's own boot: a pool of hugepages hands out last what was given back last, and a row
+/// says how its memory lay in one run.
 pub(crate) fn counted_pins(bench: &Bench, kernel: &str, iommu: Iommu) -> Result<(), Failed> {
     let on_live = format!("pagetoll bill pin --on live --device {DMA_DEVICE} {SHAPES}");
     let endless = format!("{on_live} --bind --runs 100");
     let mut commands = vec![
         (
-            words(&format!("{on_live} --bind --runs 2 --output /counted.json")),
+            words(&format!("{on_live} --bind --runs 1 --output /counted.json")),
             0,
         ),
         (ended(&endless, Signal::Interrupt), INTERRUPTED),

@@ -9,7 +9,9 @@ use pagetoll_bill::spec::{LabSpec, Wanted};
 /// Limits of a boot, and what is kept of it.
 #[derive(Clone, Debug)]
 pub struct Conduct {
-    /// What may take its place.
+    /// Whether what was counted before may take its place.
+    pub counts: Counts,
+    /// Whether a snapshot may.
     pub start: Start,
     /// It fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
     pub timeout: Duration,
@@ -17,14 +19,23 @@ pub struct Conduct {
     pub keep_logs: Option<PathBuf>,
 }
 
-/// How far a guest has to be run, where it or another like it was run before.
+/// What becomes of what a guest has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// It is kept, and not counted again.
+    Kept,
+    /// It is counted again, and kept.
+    Anew,
+    /// It is not kept.
+    Apart,
+}
+
+/// Where a guest that is run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Not at all, where it counted the same.
-    Kept,
-    /// From a snapshot, where there is one; one that is booted leaves one.
+    /// At a snapshot, where there is one; one that is booted leaves one.
     Restored,
-    /// From its start.
+    /// At its boot.
     Cold,
 }
 
@@ -36,31 +47,33 @@ impl Conduct {
     pub(crate) fn of(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
-            start: match (lab.cold, lab.fresh) {
-                (Wanted::Yes, _) => Start::Cold,
-                (Wanted::No, Wanted::Yes) => Start::Restored,
-                (Wanted::No, Wanted::No) => Start::Kept,
+            counts: match (lab.cold, lab.fresh) {
+                (Wanted::No, Wanted::No) => Counts::Kept,
+                (Wanted::Yes, _) | (_, Wanted::Yes) => Counts::Anew,
+            },
+            start: match lab.cold {
+                Wanted::Yes => Start::Cold,
+                Wanted::No => Start::Restored,
             },
             timeout: lab.timeout.unwrap_or(timeout),
             keep_logs: lab.keep_logs.clone(),
         })
     }
 
-    /// The same for an order of so many runs: repetitions are all run.
+    /// The same for an order of so many runs: repetitions are all run, and none is kept.
     pub(crate) fn of_runs(self, runs: u32) -> Self {
         match runs {
             0 | 1 => self,
-            _ => self.anew(),
+            _ => self.apart(),
         }
     }
 
-    /// The same without what was counted before.
-    pub(crate) fn anew(self) -> Self {
-        let start = match self.start {
-            Start::Kept => Start::Restored,
-            start => start,
-        };
-        Self { start, ..self }
+    /// The same for what is neither kept nor was counted before.
+    pub(crate) fn apart(self) -> Self {
+        Self {
+            counts: Counts::Apart,
+            ..self
+        }
     }
 
     /// The same with logs in a folder below.

@@ -54,7 +54,7 @@ impl Request {
             kernel: kernels::one(lab)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            conduct: Conduct::of(lab, TIMEOUT)?.anew(),
+            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
         })
     }
 }

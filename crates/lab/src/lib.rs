@@ -22,7 +22,7 @@ pub mod routes;
 pub mod vm;
 
 pub use backend::Lab;
-pub use conduct::{Conduct, Start};
+pub use conduct::{Conduct, Counts, Start};
 pub use error::LabError;
 pub use guest::Guest;
 pub use kernels::Builder;

@@ -133,7 +133,7 @@ pub(crate) fn run(
 ) -> Result<Harvest, LabError> {
     let key = snapshot::key(boot, stop)?;
     let kept = Kept::of(boot, &key, cache)?;
-    let found = kept.as_ref().map(|kept| kept.found(boot.conduct.start));
+    let found = kept.as_ref().map(|kept| kept.found(boot.conduct.counts));
     if let Some(found) = found.transpose()?.flatten() {
         return Ok(found.into());
     }

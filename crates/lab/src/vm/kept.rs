@@ -11,7 +11,7 @@ use pagetoll_guest::report::Report;
 use pagetoll_images::cache::{self, Cache, Entry};
 use pagetoll_images::{Error, digest};
 
-use crate::conduct::Start;
+use crate::conduct::{Conduct, Counts};
 use crate::vm::boot::Boot;
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
@@ -45,7 +45,9 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// The counter cannot be read.
     pub(crate) fn of(boot: Boot<'_>, key: &str, cache: &'a Cache) -> Result<Option<Self>, Error> {
-        if boot.machine.mode != Mode::Counting || boot.conduct.logs().is_some() {
+        let Conduct { counts, .. } = boot.conduct;
+        let has_logs = boot.conduct.logs().is_some();
+        if boot.machine.mode != Mode::Counting || *counts == Counts::Apart || has_logs {
             return Ok(None);
         }
         let delivery = boot.guest.delivery.as_ref().map(Delivery::bytes);
@@ -64,10 +66,10 @@ impl<'a> Kept<'a> {
     ///
     /// # Errors
     /// Those of the cache.
-    pub(crate) fn found(&self, start: Start) -> Result<Option<Found>, Error> {
-        let entry = match start {
-            Start::Kept => self.cache.known(&self.name)?,
-            Start::Restored | Start::Cold => None,
+    pub(crate) fn found(&self, counts: Counts) -> Result<Option<Found>, Error> {
+        let entry = match counts {
+            Counts::Kept => self.cache.known(&self.name)?,
+            Counts::Anew | Counts::Apart => None,
         };
         match entry {
             Some(entry) => cache::unaltered(Found::read(&entry)).map(Option::flatten),

@@ -40,7 +40,7 @@ impl Request {
         Ok(Self {
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.anew(),
+            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
         })
     }
 }
