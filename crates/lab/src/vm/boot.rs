@@ -40,8 +40,8 @@ use pagetoll_images::process::Child;
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);
-/// How long QEMU may take to answer a command. Assumed: it takes milliseconds, on a busy host seconds.
-const ANSWER_LIMIT: Duration = Duration::from_secs(600);
+/// After which an answer is given up, as a guest's report is. Assumed: QEMU takes milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes per second of a state that is handed over.
 const NO_LIMIT: u64 = 1 << 40;
 /// How long a system that gave up may still talk, so that the log holds all of its last words.
@@ -322,24 +322,24 @@ impl Running<'_> {
         )?;
         self.give(theirs)?;
         self.ask("migrate", json!({ "uri": Control::STATE_URI }))?;
-        loop {
-            let migration = self.ask("query-migrate", json!({}))?;
+        self.until("migrate", |running| {
+            let migration = running.ask("query-migrate", json!({}))?;
             match migration["status"].as_str() {
-                Some("completed") => return Ok(()),
+                Some("completed") => Ok(Some(())),
                 Some("failed" | "cancelled") => {
                     let problem = format!("QEMU did not save its state: {migration}");
-                    return Err(Ending::Guest(problem));
+                    Err(Ending::Guest(problem))
                 }
-                _ => thread::sleep(POLL),
+                _ => Ok(pause()),
             }
-        }
+        })
     }
 
     /// Makes the machine what it was when the snapshot was saved.
     fn restore(&mut self, saved: &Saved) -> Result<(), Ending> {
-        self.until("its control socket", |control| {
-            control.has_stopped()?;
-            Ok(control.is_ready().then_some(()))
+        self.until("its control socket", |running| {
+            running.control.has_stopped()?;
+            Ok(running.control.is_ready().then_some(()))
         })?;
         let moved = self.move_state(|ours| saved.read(ours), Self::take_over)?;
         moved.by_qemu?;
@@ -370,10 +370,13 @@ impl Running<'_> {
     fn take_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {
         self.give(theirs)?;
         self.ask("migrate-incoming", json!({ "uri": Control::STATE_URI }))?;
-        while self.ask("query-status", json!({}))?["status"] == "inmigrate" {
-            thread::sleep(POLL);
-        }
-        Ok(())
+        self.until("migrate-incoming", |running| {
+            let status = running.ask("query-status", json!({}))?;
+            match status["status"] == "inmigrate" {
+                true => Ok(pause()),
+                false => Ok(Some(())),
+            }
+        })
     }
 
     /// The other end of a socket for the machine's state.
@@ -388,30 +391,38 @@ impl Running<'_> {
     }
 
     fn answer(&mut self, command: &'static str) -> Result<Value, Ending> {
-        self.until(command, Control::answer)
+        self.until(command, |running| Ok(running.control.answer()?))
     }
 
-    /// Looks at the control socket until it has brought something, pagetoll is to stop, or QEMU has ended.
+    /// Looks until there is something, pagetoll is to stop, or QEMU has ended or makes no progress.
     fn until<T>(
         &mut self,
         what: &'static str,
-        mut look: impl FnMut(&mut Control) -> Result<Option<T>, Failure>,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Ending>,
     ) -> Result<T, Ending> {
-        let began = Instant::now();
-        while began.elapsed() < ANSWER_LIMIT {
-            if let Some(found) = look(&mut self.control)? {
+        let mut watchdog = Watchdog::new(ANSWER_TIMEOUT, 1);
+        loop {
+            if let Some(found) = look(self)? {
                 return Ok(found);
             }
             self.stop.check()?;
             if let Some(status) = self.child.try_wait()? {
                 return Err(early_end(&self.child, status, 0));
             }
+            if watchdog.is_due(Instant::now()) {
+                let looked = watchdog.look(Instant::now(), self.child.activity());
+                looked.map_err(|timed_out| {
+                    Ending::Guest(format!("QEMU did not answer {what}: {timed_out}"))
+                })?;
+            }
         }
-        let seconds = ANSWER_LIMIT.as_secs();
-        Err(Ending::Guest(format!(
-            "QEMU did not answer {what} in {seconds} s"
-        )))
     }
+}
+
+/// Nothing yet.
+fn pause() -> Option<()> {
+    thread::sleep(POLL);
+    None
 }
 
 /// A panic of the other thread goes on in this one.
