@@ -38,12 +38,14 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The five that take minutes come last.
-const TESTS: [(&str, Test); 35] = [
+const TESTS: [(&str, Test); 37] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
         bills::own_files,
     ),
+    ("a_probe_is_the_same_from_any_folder", bills::same_probe),
+    ("a_profile_names_all_that_is_billed", bills::profile),
     ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
     ("memory_is_pinned_and_compared", pins::bill_and_diff),
     ("the_real_vfio_answers_as_the_model", pins::conformance),

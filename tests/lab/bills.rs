@@ -4,8 +4,13 @@ use std::fs;
 use std::sync::OnceLock;
 
 use libtest_mimic::Failed;
+use pagetoll_backend::Stop;
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
+use pagetoll_guest::build;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::cache::Cache;
+use pagetoll_images::kernel;
 use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, ensure, must_succeed};
@@ -41,6 +46,70 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
     must_succeed(bill)?;
     let saved = fs::read(&file)?;
     Ok(SAVED.get_or_init(|| saved))
+}
+
+/// Two builds of the probe in folders whose names differ in length.
+pub(crate) fn same_probe(bench: &Bench) -> Result<(), Failed> {
+    let stop = Stop::new();
+    let cache = Cache::open_at(&bench.cache, &stop)?;
+    let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
+    let built = |folder: &str| -> Result<Vec<u8>, Failed> {
+        let cache = Cache::open_at(&bench.folder.path().join(folder), &stop)?;
+        Ok(fs::read(build::xen_probe(
+            &kernel.headers,
+            &cache,
+            &stop,
+        )??)?)
+    };
+    let [short, long] = [built("a")?, built(&"b".repeat(100))?];
+    ensure(short == long, "the probe holds its folder's name")
+}
+
+/// Functions add up to each row's cost, which is what it is without them; stacks are drawn.
+pub(crate) fn profile(bench: &Bench) -> Result<(), Failed> {
+    let order = [
+        "bill",
+        "unmap",
+        "--mechanism",
+        "emulate,preserve-ad",
+        "--batch",
+        "32",
+        "--pages",
+        "4096",
+        "--format",
+        "json",
+    ];
+    let graph = bench.folder.path().join("graph.folded");
+    let plain = bill_of(bench, &[&order[..], &["--fresh"]].concat())?;
+    let file = graph.to_string_lossy();
+    let with = ["--profile", "--flamegraph", &file];
+    let profiled = bill_of(bench, &[&order[..], &with].concat())?;
+    for row in &profiled.rows {
+        let Some((profile, cost)) = row.profile.as_ref().zip(row.cost()) else {
+            continue;
+        };
+        let same = plain.row(&row.key).and_then(Row::cost);
+        ensure(same == Some(cost), format!("{}: {same:?}, {cost}", row.key))?;
+        let sum = profile.cost_per_page();
+        // A few instructions of each table are between the marks and not timed.
+        let is_whole = (sum - cost).abs() <= cost * 0.001 + 0.05;
+        ensure(is_whole, format!("{}: {cost}, functions {sum}", row.key))?;
+    }
+    let emulate = row(&profiled, Unmap::Emulate, 1)?;
+    let profile = emulate.profile.as_ref().ok_or("emulate has no profile")?;
+    let first = profile.functions.first().map(|one| one.name.as_str());
+    ensure(first == Some("x86_emulate"), format!("{first:?}"))?;
+    let events = profile.per_page;
+    // A fault, and what XPTI does at the entry and the exit.
+    let seen = [events.exceptions, events.calls, events.cr3_writes].map(f64::round);
+    ensure(seen == [1.0, 0.0, 2.0], format!("{events:?}"))?;
+    let stacks = fs::read_to_string(graph)?;
+    let whole = "do_syscall_64_[k];";
+    let through = |line: &&str| line.contains(whole) && line.contains(";x86_emulate_[j]");
+    ensure(
+        stacks.lines().any(|line| through(&line)),
+        "no stack from user space through Linux into Xen",
+    )
 }
 
 /// A bill of all mechanisms, twice: equal costs, the gain, crossings as Xen counts them, and a race that proves something.

@@ -7,6 +7,7 @@ pub mod input;
 mod progress;
 mod stop;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
@@ -24,6 +25,9 @@ pub struct Context<'a> {
     pub progress: &'a dyn Progress,
 }
 
+/// Instructions by stack: functions from the outermost on.
+pub type Stacks = BTreeMap<Vec<String>, u64>;
+
 /// A draft, and where the time went.
 #[derive(Debug)]
 pub struct Billed {
@@ -31,6 +35,8 @@ pub struct Billed {
     pub draft: Draft,
     /// Wall time of each phase, in the order in which they ended; phases may overlap. Enters no figure.
     pub timings: Vec<Timing>,
+    /// Who called what, where that was ordered.
+    pub stacks: Stacks,
 }
 
 /// How long a phase took.

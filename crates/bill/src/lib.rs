@@ -22,6 +22,7 @@ pub use kinds::{Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
+pub use row::profile;
 pub use row::{
     Baselines, Check, Crossings, Figures, Measured, Method, Operation, Row, RowKey, Spread, Toll,
     Unavailable, Verdict, crossing, itemise, itemise_calls,

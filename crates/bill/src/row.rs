@@ -7,6 +7,7 @@ mod form;
 mod itemise;
 mod key;
 mod memory;
+pub mod profile;
 mod spread;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
 pub use memory::{Layout, PublishedRate};
+pub use profile::{Part, Profile};
 pub use spread::Spread;
 
 /// Why a row has no figures.
@@ -45,6 +47,8 @@ pub struct Row {
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
     pub result: Result<Figures, Unavailable>,
+    /// What it executed, where that was counted.
+    pub profile: Option<Profile>,
     /// Safety checks of the mechanism, in the order in which they ran.
     pub checks: Vec<Check>,
 }
@@ -61,6 +65,7 @@ impl Row {
             folios: BTreeMap::new(),
             published: None,
             result,
+            profile: None,
             checks: Vec::new(),
         }
     }

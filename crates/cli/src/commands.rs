@@ -9,6 +9,7 @@ mod diff;
 mod doctor;
 mod fix;
 mod generate;
+mod graph;
 mod report;
 mod routes;
 mod search;

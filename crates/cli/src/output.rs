@@ -11,6 +11,8 @@ use rustix::io::Errno;
 use crate::args::OutputArgs;
 use crate::failure::Failure;
 
+const FLAG: &str = "--output";
+
 /// Where a bill goes, and in which form.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
@@ -22,7 +24,7 @@ pub(crate) struct Destination {
 impl Destination {
     /// Checks that the bill can be written, which must not turn out after a minute of work.
     pub(crate) fn new(args: &OutputArgs) -> Result<Self, Failure> {
-        check(args.output.as_deref())?;
+        check(FLAG, args.output.as_deref())?;
         let format = match (args.format, &args.output) {
             (Some(format), _) => format,
             (None, Some(file)) => format_of(file)?,
@@ -45,17 +47,19 @@ impl Destination {
 }
 
 fn format_of(file: &Path) -> Result<Format, Failure> {
-    let format = Format::of_path(file).map_err(|unknown| bad(file, &unknown.to_string()))?;
+    let format = Format::of_path(file).map_err(|unknown| bad(FLAG, file, &unknown.to_string()))?;
     Ok(format.unwrap_or(Format::Text))
 }
 
-fn check(output: Option<&Path>) -> Result<(), Failure> {
+/// Checks that a file can be written.
+pub(crate) fn check(flag: &str, output: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = output else { return Ok(()) };
     let folder = match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,
         None => {
             return Err(bad(
+                flag,
                 path,
                 "is not a file; expected a file in an existing folder",
             ));
@@ -63,10 +67,12 @@ fn check(output: Option<&Path>) -> Result<(), Failure> {
     };
     match (path.is_dir(), folder.is_dir()) {
         (true, _) => Err(bad(
+            flag,
             path,
             "is a folder; expected a file in an existing folder",
         )),
         (_, false) => Err(bad(
+            flag,
             path,
             "its folder does not exist; expected a file in an existing folder",
         )),
@@ -74,8 +80,9 @@ fn check(output: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-fn bad(path: &Path, problem: &str) -> Failure {
-    Failure::BadInput(format!("--output {}: {problem}", path.display()))
+/// A file that cannot be written.
+pub(crate) fn bad(flag: &str, path: &Path, problem: &str) -> Failure {
+    Failure::BadInput(format!("{flag} {}: {problem}", path.display()))
 }
 
 /// Refuses a file where a folder is wanted.
@@ -231,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_output_that_cannot_be_written_is_refused_at_once() {
-        let refused = |path: &str| check(Some(Path::new(path))).unwrap_err().to_string();
+        let refused = |path: &str| check(FLAG, Some(Path::new(path))).unwrap_err().to_string();
         assert!(refused("no-such-folder/b").contains("folder does not exist"));
         assert!(refused(".").contains("is a folder"));
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pagetoll_bill::route::{Demand, Unmap};
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Method, Operation};
+use pagetoll_bill::{Mechanism, Method, Operation, RowKey};
 use pagetoll_units::Pages;
 use serde::Deserialize;
 
@@ -162,6 +162,28 @@ impl Display for Step {
 }
 
 impl Step {
+    /// Whether a row's cost is what this counts.
+    pub(crate) fn bills(&self, row: &RowKey) -> bool {
+        match self {
+            Self::Clear { method, batch } => {
+                let is_baseline = matches!(method, Method::Baseline(_));
+                *method == row.method && (is_baseline || *batch == row.batch)
+            }
+            Self::Set(method) => *method == row.method,
+            // A flush's mechanism is an option of Xen, not of the call.
+            Self::Repeat(cell) => {
+                let is_of_xen = matches!(row.method, Method::Mechanism(Mechanism::Flush(_)));
+                cell.operation == row.operation
+                    && (is_of_xen || cell.mechanism == row.method.name())
+            }
+            Self::User(operation) | Self::Call(operation) => *operation == row.operation,
+            Self::Foreign { operation, batch } => {
+                (*operation, *batch) == (row.operation, row.batch)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it makes a guest ready, whatever the guest has to do then.
     const fn prepares(&self) -> bool {
         matches!(self, Self::Settle | Self::Module(_))

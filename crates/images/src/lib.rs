@@ -12,6 +12,7 @@ pub mod host;
 pub mod kernel;
 pub mod make;
 pub mod process;
+pub mod symbols;
 pub mod tools;
 mod unpack;
 pub mod xen;

@@ -75,6 +75,8 @@ impl FromStr for XenSource {
 pub struct XenImage {
     /// The uncompressed ELF file, in the cache.
     pub elf: PathBuf,
+    /// The file that has its symbols, where there is one.
+    pub symbols: Option<PathBuf>,
     /// Its version, such as `4.17.7+13-g2445b30a44-0+deb12u1`, where it can be read.
     pub version: Option<String>,
     /// Where it came from; empty for a file that was given.
@@ -142,9 +144,16 @@ fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error>
     })?;
     Ok(XenImage {
         elf: place.file("")?,
+        symbols: symbols_beside(path),
         version: version(&elf),
         packages: Vec::new(),
     })
+}
+
+/// What a build of Xen leaves beside `xen.gz`, and Debian beside `xen-VERSION-amd64.gz`.
+fn symbols_beside(path: &Path) -> Option<PathBuf> {
+    let beside = [path.with_extension("efi"), path.with_file_name("xen-syms")];
+    beside.into_iter().find(|file| file.is_file())
 }
 
 /// The ELF file of a whole Xen, gzipped or not; an error says what is wrong with the bytes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pagetoll_backend::{Billed, Error, Stopped};
+use pagetoll_backend::{Billed, Error, Stacks, Stopped};
 use pagetoll_bill::{Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
 use pagetoll_images::{Surroundings, digest};
 
@@ -22,9 +22,15 @@ pub(crate) fn on_kernels(
 ) -> Result<Billed, Error> {
     let mut drafts = Vec::new();
     let mut timings = Vec::new();
+    let mut stacks = Stacks::new();
     for kernel in &request.kernels {
         let billed = bill(&request.on(kernel, surroundings)?, surroundings)?;
         timings.extend(billed.timings);
+        let several = request.kernels.len() > 1;
+        stacks.extend(billed.stacks.into_iter().map(|(frames, count)| {
+            let kernel = several.then(|| kernel.name.clone());
+            (kernel.into_iter().chain(frames).collect(), count)
+        }));
         drafts.push(OnKernel {
             kernel: kernel.name.clone(),
             draft: billed.draft,
@@ -39,7 +45,11 @@ pub(crate) fn on_kernels(
     draft
         .notes
         .extend(Confinement::here(surroundings.stop)?.notes());
-    Ok(Billed { draft, timings })
+    Ok(Billed {
+        draft,
+        timings,
+        stacks,
+    })
 }
 
 /// A draft of what the lab counts, still without what it found.

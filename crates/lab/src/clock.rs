@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use pagetoll_backend::{Billed, Timing};
+use pagetoll_backend::{Billed, Stacks, Timing};
 use pagetoll_bill::{Draft, Inputs};
 
 /// The phases that have ended, and the oldest counts.
@@ -30,7 +30,7 @@ impl Clock {
     }
 
     /// A draft with what is known of its time.
-    pub(crate) fn billed(self, draft: Draft) -> Billed {
+    pub(crate) fn billed(self, draft: Draft, stacks: Stacks) -> Billed {
         let timings = self.timings.into_inner();
         let counted = self.counted.into_inner();
         let counted = counted.unwrap_or_else(PoisonError::into_inner);
@@ -44,6 +44,7 @@ impl Clock {
                 ..draft
             },
             timings: timings.unwrap_or_else(PoisonError::into_inner),
+            stacks,
         }
     }
 }

@@ -17,6 +17,7 @@ mod hypervisor;
 pub mod inside;
 mod kernels;
 mod native;
+mod profile;
 pub mod request;
 pub mod routes;
 pub mod vm;

@@ -37,6 +37,10 @@ pub(crate) struct Request {
     /// Of no use to routes without Xen.
     xen: Hypervisor,
     pub(crate) refresh: Wanted,
+    /// What is counted beside the clock.
+    pub(crate) profile: Wanted,
+    /// Whether who called what is wanted.
+    pub(crate) stacks: bool,
     conduct: Conduct,
 }
 
@@ -71,6 +75,11 @@ impl Request {
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
+            profile: match (lab.profile, &lab.flamegraph) {
+                (Wanted::No, None) => Wanted::No,
+                _ => Wanted::Yes,
+            },
+            stacks: lab.flamegraph.is_some(),
         })
     }
 

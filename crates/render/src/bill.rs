@@ -10,6 +10,7 @@ mod costs;
 mod header;
 mod limits;
 mod places;
+mod profile;
 mod provenance;
 mod published;
 mod rates;
@@ -41,6 +42,7 @@ pub(crate) fn document(bill: &Bill, detail: Detail) -> Document {
     sections.push(user_space::section(bill));
     sections.push(places::section(bill));
     sections.push(tolls::section(bill, detail));
+    sections.extend(profile::sections(bill, detail));
     sections.push(baselines::section(bill));
     sections.push(checks::section(bill));
     sections.push(Section::list("Notes", notes(bill)));

@@ -43,6 +43,8 @@ impl Subject for Compared<'_> {
         }
         let title = format!("Which toll it was, {unit}");
         sections.push(Section::table(title, items::tolls(diff)));
+        let title = format!("Which function it was, {unit}");
+        sections.push(Section::table(title, items::functions(diff)));
         let title = figure::per_item("Crossings that changed, number", new);
         sections.push(Section::table(title, items::crossings(diff)));
         sections.push(Section::list("Not compared", unmatched(diff)));

@@ -11,6 +11,7 @@ mod csv;
 mod diff;
 pub mod document;
 mod figure;
+pub mod flamegraph;
 mod format;
 mod harmless;
 pub mod markdown;

@@ -1,6 +1,6 @@
 //! The simulator as a backend: one request for each route, made from what was ordered.
 
-use pagetoll_backend::{Backend, Billed, Context, Error};
+use pagetoll_backend::{Backend, Billed, Context, Error, Stacks};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 
 use crate::error::{BillingError, RequestError};
@@ -35,6 +35,7 @@ impl Backend for Sim {
     fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
         Ok(Billed {
             draft: Request::new(spec)?.bill(context)?,
+            stacks: Stacks::new(),
             timings: Vec::new(),
         })
     }

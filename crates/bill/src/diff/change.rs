@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::Diff;
 use super::verdict::{self, Verdict};
-use crate::row::{Crossings, Row, RowKey, Toll};
+use crate::row::{Crossings, Profile, Row, RowKey, Toll};
 
 /// Something that a page pays, or does, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerPage {
-    /// The toll, or the kind of crossing.
+    /// The toll, the function, or the kind of crossing.
     pub name: String,
     /// In the old bill; absent where it has no such toll.
     pub old: Option<f64>,
@@ -44,6 +44,9 @@ pub struct Change {
     pub p_value: Option<f64>,
     /// The tolls, those that changed most first.
     pub tolls: Vec<PerPage>,
+    /// Functions, where both bills have profiles, those that changed most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<PerPage>,
     /// Traps and hypercalls of a page together, where both bills counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossings_per_page: Option<PerPage>,
@@ -77,6 +80,7 @@ impl Change {
             verdict: judged.verdict,
             p_value: judged.p_value,
             tolls: changed(&by_name(before.tolls()), &by_name(row.tolls())),
+            functions: functions(before, row),
             crossings_per_page: old.zip(new).map(|(old, new)| PerPage {
                 name: "crossings".to_owned(),
                 old: Some(old.per_page),
@@ -85,6 +89,23 @@ impl Change {
             crossings: changed(&kinds(old), &kinds(new)),
         }
     }
+}
+
+/// Nothing, where only one of them was profiled.
+fn functions(before: &Row, row: &Row) -> Vec<PerPage> {
+    match (&before.profile, &row.profile) {
+        (Some(before), Some(row)) => changed(&costs(before), &costs(row)),
+        _ => Vec::new(),
+    }
+}
+
+/// Functions of one name are one item.
+fn costs(profile: &Profile) -> BTreeMap<&str, f64> {
+    let mut named = BTreeMap::new();
+    for function in &profile.functions {
+        *named.entry(function.name.as_str()).or_default() += function.cost_per_page;
+    }
+    named
 }
 
 /// Tolls of one name are one item.

@@ -68,6 +68,10 @@ names! {
         Xen = "--xen",
         /// Look packages up anew.
         Refresh = "--refresh",
+        /// Itemise by function, of all that is executed.
+        Profile = "--profile",
+        /// Draw who called what.
+        Flamegraph = "--flamegraph",
         /// Count anew.
         Fresh = "--fresh",
         /// Boot every guest.
@@ -170,7 +174,9 @@ impl Opt {
             | Self::Cold
             | Self::KeepLogs
             | Self::Timeout => backend == Lab,
-            Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
+            Self::Headers | Self::Xen | Self::Profile | Self::Flamegraph => {
+                backend == Lab && has_dom0(route)
+            }
             Self::Probe => backend == Live && has_dom0(route),
             Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),
             Self::Device | Self::Bind => backend == Live && route == Route::Pin,
@@ -185,6 +191,7 @@ impl Opt {
             self,
             Self::Sensitivity
                 | Self::Refresh
+                | Self::Profile
                 | Self::Fresh
                 | Self::Cold
                 | Self::Trace

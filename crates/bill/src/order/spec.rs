@@ -206,6 +206,10 @@ pub struct LabSpec {
     pub xen: Option<String>,
     /// Whether packages are looked up anew.
     pub refresh: Wanted,
+    /// Whether costs are itemised by function, of all that is executed.
+    pub profile: Wanted,
+    /// Where who called what is drawn.
+    pub flamegraph: Option<PathBuf>,
     /// Whether every guest counts, even where the same was counted before.
     pub fresh: Wanted,
     /// Whether every guest is booted, even where there is a snapshot.
@@ -327,6 +331,8 @@ impl Spec {
             (Opt::Modules, lab.modules.is_some()),
             (Opt::Xen, lab.xen.is_some()),
             (Opt::Refresh, lab.refresh == Wanted::Yes),
+            (Opt::Profile, lab.profile == Wanted::Yes),
+            (Opt::Flamegraph, lab.flamegraph.is_some()),
             (Opt::Fresh, lab.fresh == Wanted::Yes),
             (Opt::Cold, lab.cold == Wanted::Yes),
             (Opt::KeepLogs, lab.keep_logs.is_some()),

@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Crossings, Figures, Folio, Interval, Layout, Method, Operation, PublishedRate, Rate, Row,
-    RowKey, Toll, Unavailable,
+    Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile, PublishedRate, Rate,
+    Row, RowKey, Toll, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -86,6 +86,9 @@ pub(crate) struct RowForm {
     smp_safe: Option<bool>,
     /// The cost, item by item; sums to `cost_per_page`.
     tolls: Vec<Toll>,
+    /// What it executed, function by function; absent without `--profile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<Profile>,
     /// What was checked.
     checks: Vec<Check>,
     /// Why this row has no figures.
@@ -154,6 +157,7 @@ impl RowForm {
             placement: self.placement,
             folios: self.folios,
             published: self.published,
+            profile: self.profile,
             checks: self.checks,
         };
         if let Some(check) = row.checks.iter().find(|check| !check.allows(check.verdict)) {
@@ -282,6 +286,7 @@ impl From<&Row> for RowForm {
                 .map_or_else(BTreeMap::new, |crossings| crossings.by_kind.clone()),
             smp_safe: row.smp_safe(),
             tolls: row.tolls().to_vec(),
+            profile: row.profile.clone(),
             checks: row.checks.clone(),
             unavailable: row.why_unavailable().map(str::to_owned),
         }

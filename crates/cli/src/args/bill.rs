@@ -184,6 +184,12 @@ pub(crate) struct LabArgs {
     /// Looks packages up anew, instead of using what was resolved before
     #[arg(long)]
     pub(crate) refresh: bool,
+    /// Itemises costs by function: Xen's, the kernel's, and those of user space
+    #[arg(long)]
+    profile: bool,
+    /// The same, and draws who called what into this file: an .svg, or folded stacks in a .folded
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flamegraph: Option<PathBuf>,
     /// Counts anew what was counted before
     #[arg(long)]
     fresh: bool,
@@ -302,6 +308,8 @@ impl LabArgs {
     pub(crate) fn spec(&self) -> LabSpec {
         LabSpec {
             refresh: wanted(self.refresh),
+            profile: wanted(self.profile),
+            flamegraph: self.flamegraph.clone(),
             fresh: wanted(self.fresh),
             cold: wanted(self.cold),
             keep_logs: self.keep_logs.clone(),

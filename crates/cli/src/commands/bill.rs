@@ -11,6 +11,7 @@ use pagetoll_bill::{Bill, Occasion, options};
 use pagetoll_render::harmless;
 
 use super::deliver::deliver;
+use super::graph::Graph;
 use super::watched::watched;
 use crate::args::{BillCommand, Verbosity};
 use crate::backends;
@@ -25,17 +26,25 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
     let chosen = backends::chosen(route, args.on)?;
     options::check(spec.given(), route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
     let destination = Destination::new(&args.output)?;
+    let graph = spec.lab.flamegraph.as_deref().map(Graph::new).transpose()?;
     let backend = backends::of(chosen.kind);
     backend.check(&spec)?;
     if spec.live.dry_run == Wanted::Yes {
         return intend(&backend.intentions(&spec)?);
     }
     let billed = watched(verbosity, |context| backend.bill(&spec, context));
-    let Billed { draft, timings } = destination.unless_failed(billed)?;
+    let Billed {
+        draft,
+        timings,
+        stacks,
+    } = destination.unless_failed(billed)?;
     let bill = draft.complete(occasion(chosen.reason));
     if verbosity != Verbosity::Quiet {
         // A closed stderr does not spoil a bill.
         let _ = io::stderr().write_all(summary(&bill, &timings).as_bytes());
+    }
+    if let Some(graph) = &graph {
+        graph.write(&stacks, &bill)?;
     }
     deliver(&bill, &destination)
 }

@@ -1,9 +1,10 @@
 //! Sessions: what one guest does from its start to its end.
 
-use pagetoll_bill::Order;
+use pagetoll_bill::route::Flush;
+use pagetoll_bill::{Mechanism, Method, Order, RowKey, System};
 
 use crate::pv::plan::{self, Abilities, Steps};
-use crate::step::Step;
+use crate::step::{Step, divided};
 
 /// What one guest does for a bill.
 #[derive(Clone, Debug)]
@@ -53,7 +54,50 @@ pub(crate) struct OptionsOfXen {
     pub(crate) options: XenOptions,
 }
 
+impl Kind {
+    /// Whose rows it counts.
+    const fn system(self) -> Option<System> {
+        match self {
+            Self::Dom0 | Self::Foreign => Some(System::XenPvDom0),
+            Self::Native => Some(System::Native),
+            Self::Pv32 => Some(System::XenPv32Dom0),
+            Self::Race => None,
+        }
+    }
+}
+
+impl XenOptions {
+    /// Those under which a mechanism that is Xen's choice is billed.
+    pub(crate) const fn of(mechanism: Flush) -> Self {
+        match mechanism {
+            Flush::GlobalPages => Self::GlobalPages,
+            Flush::NoGlobalPages => Self::NoGlobalPages,
+        }
+    }
+}
+
 impl Session {
+    /// The number of the step whose count is the cost of a row, as the guest numbers those of its order: from 1 on. Steps
+    /// are also done under a trace, and to warm up.
+    #[must_use]
+    pub fn step_of(&self, row: &RowKey) -> Option<u16> {
+        if self.kind.system() != Some(row.system) || !self.has_xen_of(row.method) {
+            return None;
+        }
+        let (_, ordered) = divided(&self.steps);
+        let is_trace = |step: &Step| matches!(step, Step::TraceBegin { .. });
+        let traced = ordered.iter().position(is_trace).unwrap_or(ordered.len());
+        let step = ordered[..traced].iter().rposition(|step| step.bills(row))?;
+        u16::try_from(step + 1).ok()
+    }
+
+    fn has_xen_of(&self, method: Method) -> bool {
+        match method {
+            Method::Mechanism(Mechanism::Flush(mechanism)) => self.xen == XenOptions::of(mechanism),
+            _ => true,
+        }
+    }
+
     fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
         Self {
             name: name.into(),

@@ -53,10 +53,7 @@ const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 fn options(mechanism: Flush) -> OptionsOfXen {
     OptionsOfXen {
         name: mechanism.properties().name,
-        options: match mechanism {
-            Flush::GlobalPages => XenOptions::GlobalPages,
-            Flush::NoGlobalPages => XenOptions::NoGlobalPages,
-        },
+        options: XenOptions::of(mechanism),
     }
 }
 

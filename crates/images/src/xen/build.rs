@@ -29,6 +29,8 @@ const REPRODUCIBLE: [&str; 5] = [
     "XEN_WHOAMI=pagetoll",
     "XEN_DOMAIN=invalid",
 ];
+/// Of a build: the hypervisor, and its symbols.
+const KEPT: [&str; 2] = ["xen.gz", "xen-syms"];
 /// What source and objects take: 180 MiB, 4.17.
 const BUILD_ROOM: u64 = 400 << 20;
 /// Lines that the build says, for the progress bar.
@@ -67,7 +69,7 @@ pub fn build(
         compiler(stop)?
     );
     let key = sha256_of(built_from.as_bytes());
-    let built = cache.entry(&format!("xen/{}-{key}.gz", recipe.name), stop, |place| {
+    let built = cache.entry(&format!("xen/{}-{key}", recipe.name), stop, |place| {
         require_room(cache.root(), BUILD_ROOM, "build a Xen")?;
         let scratch = cache.scratch();
         source.files.whole()?;
@@ -79,12 +81,14 @@ pub fn build(
             &source.package,
             surroundings,
         )?;
-        let image = scratch.path().join("xen/xen.gz");
-        fs::copy(&image, place)
-            .map(drop)
-            .map_err(Error::io("copy", image))
+        fs::create_dir(place).map_err(Error::io("create", place))?;
+        for name in KEPT {
+            let file = scratch.path().join("xen").join(name);
+            fs::copy(&file, place.join(name)).map_err(Error::io("copy", file))?;
+        }
+        Ok(())
     })?;
-    let image = from_file(&built.file("")?, cache, stop)?;
+    let image = from_file(&built.file(KEPT[0])?, cache, stop)?;
     Ok(XenImage {
         packages: vec![source.package],
         ..image

@@ -65,6 +65,7 @@ mod tests {
         fs::write(&path, elf).unwrap();
         let image = XenImage {
             elf: path,
+            symbols: None,
             version: None,
             packages: Vec::new(),
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pagetoll_backend::{Billed, Stop};
+use pagetoll_backend::{Billed, Stacks, Stop};
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Draft, Inputs, Order};
 use pagetoll_guest::pv::findings::Findings;
 use pagetoll_guest::pv::plan::{self, Abilities};
@@ -17,8 +18,9 @@ use crate::clock::Clock;
 use crate::dom0::collect::{Collect, Collected, Job};
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
+use crate::profile;
 use crate::request::Bench;
-use crate::vm::counter;
+use crate::vm::counter::{Counter, Detail};
 
 /// Bills a route on one kernel.
 ///
@@ -33,7 +35,10 @@ pub(crate) fn bill(
     let order = &bench.request.order;
     let clock = Clock::default();
     let materials = obtain(billing, bench, &clock, surroundings)?;
-    let jobs = jobs(billing, order, materials.abilities());
+    let mut jobs = jobs(billing, order, materials.abilities());
+    if bench.request.profile == Wanted::Yes {
+        jobs.extend(Job::of_symbols(&jobs));
+    }
     let collect = Collect {
         bench,
         materials: &materials,
@@ -41,14 +46,20 @@ pub(crate) fn bill(
         clock: &clock,
     };
     let harvest = collect.all(&jobs)?;
+    let mut rows = (billing.rows)(order, &harvest.findings);
+    profile::attach(&mut rows, &harvest.profiled);
+    let stacks = match bench.request.stacks {
+        true => profile::stacks(&rows, &harvest.profiled),
+        false => Stacks::new(),
+    };
     let draft = Draft {
         stack: stack(&harvest, &jobs, surroundings.stop)?,
-        rows: (billing.rows)(order, &harvest.findings),
+        rows,
         notes: notes(bench, &materials, &harvest.findings, billing),
         inputs: inputs(&materials, &jobs)?,
         ..counted(bench.request.route, order)
     };
-    Ok(clock.billed(draft))
+    Ok(clock.billed(draft, stacks))
 }
 
 fn jobs(billing: &Billing, order: &Order, abilities: Abilities) -> Vec<Job> {
@@ -72,14 +83,22 @@ fn obtain(
 ) -> Result<Materials, LabError> {
     let obtain = || bench.sources().obtain(*surroundings);
     let mut materials = clock.time("images and builds", obtain)?;
-    if billing.counts_flushes {
-        materials.counter = counter::obtain(surroundings.cache, surroundings.stop)?;
+    if let Some(detail) = detail(billing, bench) {
+        materials.counter = Counter::obtain(detail, surroundings.cache, surroundings.stop)?;
     }
     if bench.request.order.needs_pv32() {
         let obtain = || bench.sources().obtain_pv32(&materials.xen, *surroundings);
         materials.pv32 = Some(clock.time("32-bit dom0's Xen and kernel", obtain)?);
     }
     Ok(materials)
+}
+
+/// What is counted beside the clock, where anything is.
+fn detail(billing: &Billing, bench: &Bench<'_>) -> Option<Detail> {
+    match bench.request.profile {
+        Wanted::Yes => Some(Detail::Stacks),
+        Wanted::No => billing.counts_flushes.then_some(Detail::Flushes),
+    }
 }
 
 fn stack(
@@ -122,8 +141,12 @@ fn notes(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
         ));
     }
-    if let Some(Err(reason)) = billing.counts_flushes.then_some(&materials.counter) {
-        notes.push(format!("writes of CR3 and CR4 were not counted: {reason}"));
+    if let Some((detail, reason)) = detail(billing, bench).zip(materials.counter.as_ref().err()) {
+        let what = match detail {
+            Detail::Flushes => "writes of CR3 and CR4 were",
+            Detail::Stacks => "what was executed was",
+        };
+        notes.push(format!("{what} not counted: {reason}"));
     }
     notes.extend(findings.no_probe.iter().cloned());
     let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
@@ -164,7 +187,14 @@ fn inputs(materials: &Materials, jobs: &[Job]) -> Result<Inputs, LabError> {
         ("xen-probe", materials.probe.as_ref().ok()),
         ("pv32-probe", pv32),
         ("xen-pv32", built_xen(materials).map(|xen| &xen.elf)),
-        ("counter", materials.counter.as_ref().ok()),
+        (
+            "counter",
+            materials
+                .counter
+                .as_ref()
+                .ok()
+                .map(|counter| &counter.plugin),
+        ),
     ];
     let image = |(name, path): (&str, Option<&PathBuf>)| path.map(|path| image(name, path));
     Ok(Inputs {

@@ -11,9 +11,11 @@ use crate::clock::Clock;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::files::{Files, Furnished};
+use crate::profile::{Names, Profiled};
 use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
+use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
@@ -21,11 +23,15 @@ use pagetoll_guest::pv::findings::{Findings, Ran};
 use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::pv::{plan, pv32};
 use pagetoll_guest::report::{Hello, Report};
-use pagetoll_guest::step;
+use pagetoll_guest::step::{self, Step};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::dom0::Part;
+use pagetoll_images::symbols::Symbols;
+
+/// Where a kernel says what its functions are called.
+const KALLSYMS: &str = "/proc/kallsyms";
 
 /// What all boots brought.
 pub(crate) struct Collected {
@@ -34,13 +40,25 @@ pub(crate) struct Collected {
     /// A 32-bit dom0's, where there was one.
     pub(crate) hello_of_pv32: Option<Hello>,
     pub(crate) findings: Findings,
+    /// Of sessions whose code was counted.
+    pub(crate) profiled: Vec<Profiled>,
 }
 
 /// One boot, before it is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     session: Session,
+    purpose: Purpose,
     pub(crate) machine: Machine,
+}
+
+/// What a boot is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// What the session counts.
+    Counts,
+    /// The names of its kernel's functions: asked by itself, so that nothing is counted that is not without a profile.
+    Symbols,
 }
 
 /// What boots are made from and where.
@@ -81,7 +99,50 @@ impl Job {
             pages_mib: pages_mib(order.pages),
             xen: session.xen,
         };
-        Self { session, machine }
+        Self {
+            session,
+            purpose: Purpose::Counts,
+            machine,
+        }
+    }
+
+    /// One boot more of each guest among these, which says what its kernel's functions are called.
+    pub(crate) fn of_symbols(jobs: &[Self]) -> Vec<Self> {
+        let is_first = |(index, job): &(usize, &Self)| {
+            let mut before = jobs[..*index].iter();
+            !before.any(|other| job.has_guest_of(other))
+        };
+        let guests = jobs.iter().enumerate().filter(is_first);
+        guests.filter_map(|(_, job)| job.saying_symbols()).collect()
+    }
+
+    fn saying_symbols(&self) -> Option<Self> {
+        let (preparation, _) = step::divided(&self.session.steps);
+        let publish = Step::Publish(KALLSYMS.to_owned());
+        let session = Session {
+            name: format!("symbols-{}", self.session.name),
+            steps: preparation.iter().cloned().chain([publish]).collect(),
+            ..self.session.clone()
+        };
+        counts_code(self.session.kind).then(|| Self {
+            session,
+            purpose: Purpose::Symbols,
+            ..self.clone()
+        })
+    }
+
+    /// Whether both are of the same guest.
+    fn has_guest_of(&self, other: &Self) -> bool {
+        let guest = |job: &Self| (job.session.kind, job.session.xen);
+        guest(self) == guest(other)
+    }
+}
+
+/// Whether it has one vCPU, as the counter expects, and 64-bit code, which it reads.
+const fn counts_code(kind: Kind) -> bool {
+    match kind {
+        Kind::Dom0 | Kind::Foreign | Kind::Native => true,
+        Kind::Pv32 | Kind::Race => false,
     }
 }
 
@@ -110,8 +171,15 @@ fn images(kind: Kind, materials: &Materials) -> Result<(Option<&Path>, &Path), S
     Ok((Some(&xen.elf), kernel))
 }
 
-/// What a boot reported, or why there is no such guest.
-type Made = Result<Ran, String>;
+/// What a boot brought.
+struct Brought {
+    ran: Ran,
+    executed: BTreeMap<u16, Executed>,
+    kallsyms: Option<String>,
+}
+
+/// What a boot brought, or why there is no such guest.
+type Made = Result<Brought, String>;
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -143,7 +211,7 @@ impl Work<'_> {
             xen,
             linux,
             guest: &guest,
-            counter: materials.counter.as_deref().ok(),
+            counter: self.counter(job),
             conduct: &bench.conduct,
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
@@ -177,20 +245,43 @@ impl Work<'_> {
         files.furnished(job.machine.firmware)
     }
 
+    fn counter<'b>(&'b self, job: &Job) -> Option<&'b Counter> {
+        let counter = self.all.materials.counter.as_ref().ok();
+        counter.filter(|counter| match counter.detail {
+            Detail::Flushes => true,
+            Detail::Stacks => counts_code(job.session.kind) && job.purpose == Purpose::Counts,
+        })
+    }
+
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
         self.all.clock.counted_before(harvest.counted);
-        let flushes = harvest.flushes()?;
+        let executed = harvest.executed()?;
         let never = || malformed(job, "it never said hello".to_owned());
         let mut ran = Ran::of(&harvest.reports).ok_or_else(never)?;
         ran.counted.xen = job.session.xen;
-        ran.counted.flushes = flushes.map_err(|problem| malformed(job, problem))?;
+        let executed = executed.map_err(|problem| malformed(job, problem))?;
+        let flushes = executed.iter().map(|(&step, all)| (step, all.flushes));
+        ran.counted.flushes = flushes.collect();
+        let mut kallsyms = None;
+        // Each holds those before it.
+        let mut known = 0;
         for blob in harvest.reports.iter().filter_map(Report::blob) {
             let bytes = harvest.blob(blob)?;
-            self.keep_trace(job, &bytes)?;
-            ran.counted.crossings = crossings(&bytes).map_err(|problem| malformed(job, problem))?;
+            let new = bytes.get(known..).unwrap_or_default();
+            known = bytes.len();
+            if blob.name == KALLSYMS {
+                kallsyms = Some(String::from_utf8_lossy(new).into_owned());
+                continue;
+            }
+            self.keep_trace(job, new)?;
+            ran.counted.crossings = crossings(new).map_err(|problem| malformed(job, problem))?;
         }
         check_system(job, &ran.hello)?;
-        Ok(Ok(ran))
+        Ok(Ok(Brought {
+            ran,
+            executed,
+            kallsyms,
+        }))
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
@@ -243,14 +334,33 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
         ..Findings::default()
     };
     let (mut hello, mut hello_of_pv32) = (None, None);
+    let mut executed: Vec<(&Job, _)> = Vec::new();
+    let mut profiled = Vec::new();
     for (job, made) in jobs.iter().zip(made) {
-        let ran = match made {
-            Ok(ran) => ran,
+        let brought = match made {
+            Ok(brought) => brought,
             Err(reason) => {
                 findings.no_pv32 = Some(reason);
                 continue;
             }
         };
+        // Symbols come after all that was counted.
+        if let Some(kallsyms) = brought.kallsyms {
+            let of_guest = executed
+                .iter()
+                .position(|(other, _)| job.has_guest_of(other));
+            if let Some(index) = of_guest {
+                let (other, executed) = executed.remove(index);
+                profiled.push(Profiled {
+                    session: other.session.clone(),
+                    executed,
+                    names: names(job, &kallsyms, materials)?,
+                });
+            }
+            continue;
+        }
+        let ran = brought.ran;
+        executed.push((job, brought.executed));
         let first = match job.session.kind {
             Kind::Dom0 => Some(&mut hello),
             Kind::Pv32 => Some(&mut hello_of_pv32),
@@ -266,5 +376,16 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
         hello,
         hello_of_pv32,
         findings,
+        profiled,
+    })
+}
+
+fn names(job: &Job, kallsyms: &str, materials: &Materials) -> Result<Names, Error> {
+    let xen = materials.xen.symbols.as_deref();
+    let xen = xen.filter(|_| job.machine.firmware == Firmware::Xen);
+    Ok(Names {
+        hypervisor: xen.map_or_else(|| Ok(Symbols::default()), Symbols::of_object)?,
+        kernel: Symbols::of_kallsyms(kallsyms),
+        program: Symbols::of_object(&materials.init)?,
     })
 }

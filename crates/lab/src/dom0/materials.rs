@@ -12,6 +12,8 @@ use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::tools::{self, Images};
 use pagetoll_images::xen::{self, XenImage, XenSource};
 
+use crate::vm::counter::Counter;
+
 /// Where hypervisor and kernel come from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
@@ -32,8 +34,8 @@ pub(crate) struct Materials {
     pub(crate) privcmd: Part,
     /// What a 32-bit dom0 is made from, where one is ordered.
     pub(crate) pv32: Option<Pv32>,
-    /// QEMU's plugin that counts flushes, or why there is none.
-    pub(crate) counter: Result<PathBuf, String>,
+    /// What counts beside the clock, or why nothing does.
+    pub(crate) counter: Result<Counter, String>,
 }
 
 /// What a 32-bit dom0 is made from.

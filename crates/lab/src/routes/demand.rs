@@ -10,7 +10,7 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_backend::{Billed, Error as BackendError, Stacks};
 use pagetoll_bill::{Draft, Inputs, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
@@ -93,7 +93,7 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
             .collect::<Result<Vec<_>, LabError>>()
     })?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(clock.billed(draft(bench, &materials, &found, qemu)?))
+    Ok(clock.billed(draft(bench, &materials, &found, qemu)?, Stacks::new()))
 }
 
 fn draft(

@@ -12,7 +12,7 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError};
+use pagetoll_backend::{Billed, Error as BackendError, Stacks};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
@@ -110,7 +110,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(clock.billed(draft(request, &materials, &found, qemu)?))
+    Ok(clock.billed(draft(request, &materials, &found, qemu)?, Stacks::new()))
 }
 
 fn check_host(request: &Request) -> Result<(), Error> {

@@ -22,7 +22,7 @@ use crate::files::Furnished;
 use crate::vm::confine::Confinement;
 use crate::vm::console::{self, Console, Event};
 use crate::vm::control::{Control, Failure};
-use crate::vm::counter;
+use crate::vm::counter::{self, Counter, Executed};
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::kept::{Found, Kept};
@@ -32,7 +32,6 @@ use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
-use pagetoll_guest::pv::findings::Flushes;
 use pagetoll_guest::report::{Blob, Report};
 use pagetoll_images::Error;
 use pagetoll_images::cache::{Cache, read_if_there};
@@ -57,8 +56,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) xen: Option<&'a Path>,
     pub(crate) linux: &'a Path,
     pub(crate) guest: &'a Furnished,
-    /// The plugin that counts flushes; see [`crate::vm::counter`].
-    pub(crate) counter: Option<&'a Path>,
+    /// What counts beside the clock.
+    pub(crate) counter: Option<&'a Counter>,
     /// Its timeout is that of [`crate::vm::watchdog`].
     pub(crate) conduct: &'a Conduct,
 }
@@ -71,7 +70,7 @@ pub(crate) struct Harvest {
     /// When they were made, where that was in an earlier run.
     pub(crate) counted: Option<SystemTime>,
     shared: PathBuf,
-    flushes: PathBuf,
+    counts: PathBuf,
     /// Of a guest that was run now.
     _folder: Option<Folder>,
 }
@@ -82,7 +81,7 @@ impl Harvest {
             reports,
             counted: None,
             shared: folder.path(machine::SHARED),
-            flushes: folder.path(machine::FLUSHES),
+            counts: folder.path(machine::COUNTS),
             _folder: Some(folder),
         }
     }
@@ -102,8 +101,8 @@ impl Harvest {
     ///
     /// # Errors
     /// [`Error::Io`] when its file cannot be read.
-    pub(crate) fn flushes(&self) -> Result<Result<BTreeMap<u16, Flushes>, String>, LabError> {
-        let text = read_if_there(&self.flushes)?.unwrap_or_default();
+    pub(crate) fn executed(&self) -> Result<Result<BTreeMap<u16, Executed>, String>, LabError> {
+        let text = read_if_there(&self.counts)?.unwrap_or_default();
         Ok(counter::parse(&String::from_utf8_lossy(&text)))
     }
 }
@@ -114,7 +113,7 @@ impl From<Found> for Harvest {
             reports: found.reports,
             counted: Some(found.counted),
             shared: found.shared,
-            flushes: found.flushes,
+            counts: found.counts,
             _folder: None,
         }
     }
@@ -148,8 +147,8 @@ pub(crate) fn run(
     let console = saved.as_ref().map(Saved::console);
     let folder = Folder::furnished(boot, console, cache.scratch(), user)?;
     let mut command = boot.machine.command();
-    if boot.counter.is_some() {
-        command = command.args(counter::arguments());
+    if let Some(counter) = boot.counter {
+        command = command.args(counter.arguments());
     }
     if saved.is_some() {
         command = command.args(["-incoming", "defer"]);

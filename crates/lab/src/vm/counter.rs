@@ -1,41 +1,139 @@
-//! QEMU's plugin that counts the instructions that flush TLBs: built, tried, and its results read.
+//! QEMU's plugin that counts what is executed between the marks of a guest: built, tried, and its results read.
 //!
-//! It counts executed instructions by their bytes (`counter/control_registers.c`), so it knows how often CR3 and CR4
+//! It counts executed instructions by their bytes and addresses (`counter/counter.c`), so it knows how often CR3 and CR4
 //! were written, not what with, and nothing of what a flush costs: TCG drops a whole TLB at each. Costs are the same
-//! with it and without. A QEMU that does not take it is no error: rows then say less.
+//! with it and without.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::str::{FromStr, SplitAsciiWhitespace};
 use std::time::Duration;
 
-use crate::vm::machine::{COUNTER, FLUSHES};
+use crate::vm::machine::{COUNTER, COUNTS};
 use pagetoll_backend::Stop;
 use pagetoll_guest::pv::findings::Flushes;
-use pagetoll_images::Error;
 use pagetoll_images::cache::Cache;
-use pagetoll_images::digest::sha256_of;
+use pagetoll_images::digest::{sha256_of, sha256_of_file};
 use pagetoll_images::make::compiler;
 use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
+use pagetoll_images::{Error, digest};
 
-const SOURCE: &str = include_str!("../../counter/control_registers.c");
+/// What the plugin is compiled from, by name.
+const SOURCES: [(&str, &str); 8] = [
+    ("counter.c", include_str!("../../counter/counter.c")),
+    ("instruction.c", include_str!("../../counter/instruction.c")),
+    ("instruction.h", include_str!("../../counter/instruction.h")),
+    ("map.c", include_str!("../../counter/map.c")),
+    ("map.h", include_str!("../../counter/map.h")),
+    ("plugin.h", include_str!("../../counter/plugin.h")),
+    ("stack.c", include_str!("../../counter/stack.c")),
+    ("stack.h", include_str!("../../counter/stack.h")),
+];
 /// How long a compiler, or a QEMU that ends at once, may take. Assumed: both take below a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Builds the plugin and lets QEMU try it; else a sentence that says why there is none.
-///
-/// # Errors
-/// Those of the cache.
-pub(crate) fn obtain(cache: &Cache, stop: &Stop) -> Result<Result<PathBuf, String>, Error> {
-    let key = sha256_of(format!("{SOURCE} {}", compiler(stop)?).as_bytes());
-    let build = |place: &Path| build(place, cache, stop);
-    let plugin = match cache.entry(&format!("counters/{key}.so"), stop, build) {
-        Err(Error::Process(error)) => {
-            return Ok(Err(format!("the plugin does not build: {error}")));
-        }
-        other => other?.file("")?,
-    };
-    let mut argument = plugin.clone().into_os_string();
+/// The plugin, and what it is to count.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub(crate) plugin: PathBuf,
+    pub(crate) detail: Detail,
+}
+
+/// How much is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Instructions that flush.
+    Flushes,
+    /// All instructions too, by the stack of calls.
+    Stacks,
+}
+
+/// What was executed between the marks of one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Executed {
+    pub(crate) flushes: Flushes,
+    pub(crate) serialising: u64,
+    /// And interrupts.
+    pub(crate) exceptions: u64,
+    /// System calls and hypercalls.
+    pub(crate) traps: u64,
+    /// Reads and writes of memory.
+    pub(crate) accesses: u64,
+    /// Stacks of calls; the first, of which there is no entry, is the one at the mark.
+    pub(crate) callers: Vec<Caller>,
+    pub(crate) code: Vec<Code>,
+}
+
+/// A call, a trap or an exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The stack that it happened on: 0, or 1 more than an index of [`Executed::callers`].
+    pub(crate) stack: u32,
+    /// The address of the instruction.
+    pub(crate) site: u64,
+}
+
+/// What code of one place has executed on one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// As [`Caller::stack`].
+    pub(crate) stack: u32,
+    pub(crate) address: u64,
+    pub(crate) instructions: u64,
+    /// Of these, iterations of REP instructions after the first.
+    pub(crate) repeated: u64,
+}
+
+impl Counter {
+    /// Builds the plugin and lets QEMU try it; else a sentence that says why there is none.
+    ///
+    /// # Errors
+    /// Those of the cache.
+    pub(crate) fn obtain(
+        detail: Detail,
+        cache: &Cache,
+        stop: &Stop,
+    ) -> Result<Result<Self, String>, Error> {
+        let sources = SOURCES.map(|(name, text)| format!("{name}\n{text}"));
+        let key = sha256_of(format!("{} {}", sources.join(""), compiler(stop)?).as_bytes());
+        let build = |place: &Path| build(place, cache, stop);
+        let plugin = match cache.entry(&format!("counters/{key}.so"), stop, build) {
+            Err(Error::Process(error)) => {
+                return Ok(Err(format!("the plugin does not build: {error}")));
+            }
+            other => other?.file("")?,
+        };
+        Ok(tried(&plugin, stop)?.map(|()| Self { plugin, detail }))
+    }
+
+    /// Arguments of QEMU, in the folder of its boot.
+    pub(crate) fn arguments(&self) -> [String; 2] {
+        let stacks = match self.detail {
+            Detail::Flushes => "",
+            Detail::Stacks => ",stacks=on",
+        };
+        [
+            "-plugin".to_owned(),
+            format!("./{COUNTER},out={COUNTS}{stacks}"),
+        ]
+    }
+
+    /// Of all that its counts follow from.
+    ///
+    /// # Errors
+    /// The plugin cannot be read.
+    pub(crate) fn digest(&self) -> Result<String, Error> {
+        let plugin = sha256_of_file(&self.plugin)?;
+        Ok(digest::sha256_of(
+            format!("{plugin} {:?}", self.detail).as_bytes(),
+        ))
+    }
+}
+
+/// Why QEMU does not take it, where it does not.
+fn tried(plugin: &Path, stop: &Stop) -> Result<Result<(), String>, Error> {
+    let mut argument = plugin.as_os_str().to_owned();
     argument.push(",check=on");
     let machine = ["-machine", "none", "-nodefaults", "-display", "none"];
     let trial = Run::new(Tool::Qemu.program())
@@ -43,7 +141,7 @@ pub(crate) fn obtain(cache: &Cache, stop: &Stop) -> Result<Result<PathBuf, Strin
         .arg("-plugin")
         .arg(argument);
     match run_to_end(&trial, LIMIT, stop) {
-        Ok(_) => Ok(Ok(plugin)),
+        Ok(_) => Ok(Ok(())),
         Err(Error::Process(error)) => Ok(Err(format!(
             "this QEMU takes no plugin of version 1: {}",
             error.stderr_tail.lines().next_back().unwrap_or_default()
@@ -55,45 +153,91 @@ pub(crate) fn obtain(cache: &Cache, stop: &Stop) -> Result<Result<PathBuf, Strin
 fn build(place: &Path, cache: &Cache, stop: &Stop) -> Result<(), Error> {
     let scratch = cache.scratch();
     let folder = scratch.create_dir()?;
-    let source = folder.join("control_registers.c");
-    std::fs::write(&source, SOURCE).map_err(Error::io("write", &source))?;
+    for (name, text) in SOURCES {
+        let file = folder.join(name);
+        std::fs::write(&file, text).map_err(Error::io("write", &file))?;
+    }
+    let compiled = SOURCES.iter().filter(|(name, _)| name.ends_with(".c"));
     let compile = Run::new(Tool::Gcc.program())
         .temporary(folder)
-        .args(["-shared", "-fPIC", "-O2", "-o"])
+        .args(["-shared", "-fPIC", "-fvisibility=hidden", "-O2", "-o"])
         .arg(place)
-        .arg(&source);
+        .args(compiled.map(|(name, _)| folder.join(name)));
     run_to_end(&compile, LIMIT, stop).map(drop)
 }
 
-/// Arguments of QEMU, in the folder of its boot.
-pub(crate) fn arguments() -> [String; 2] {
-    ["-plugin".to_owned(), format!("./{COUNTER},out={FLUSHES}")]
-}
-
-/// Reads what the plugin wrote: for each step its number and four counts.
+/// Reads what the plugin wrote: for each step what was executed.
 ///
 /// # Errors
 /// A line that is none.
-pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Flushes>, String> {
-    text.lines().map(parse_line).collect()
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<u16, Executed>, String> {
+    let mut steps = BTreeMap::new();
+    let mut current = None;
+    for line in text.lines() {
+        parse_line(line, &mut steps, &mut current)
+            .ok_or_else(|| format!("counts that are none: {line}"))?;
+    }
+    Ok(steps)
 }
 
-fn parse_line(line: &str) -> Result<(u16, Flushes), String> {
-    let bad = || format!("counts of flushes that are none: {line}");
-    let numbers: Vec<u64> = line
-        .split_ascii_whitespace()
-        .map(|word| word.parse().map_err(|_| bad()))
-        .collect::<Result<_, _>>()?;
-    let [step, cr3, cr4, invlpg, invpcid] = numbers[..] else {
-        return Err(bad());
-    };
+fn parse_line(
+    line: &str,
+    steps: &mut BTreeMap<u16, Executed>,
+    current: &mut Option<u16>,
+) -> Option<()> {
+    let mut words = line.split_ascii_whitespace();
+    match words.next()? {
+        "step" => {
+            let number = next(&mut words)?;
+            *current = Some(number);
+            steps.insert(number, step(&mut words)?);
+        }
+        "node" => {
+            let callers = &mut steps.get_mut(current.as_ref()?)?.callers;
+            let stack = next(&mut words)?;
+            let site = next_address(&mut words)?;
+            (usize::try_from(stack).ok()? <= callers.len())
+                .then(|| callers.push(Caller { stack, site }))?;
+        }
+        "code" => {
+            let executed = steps.get_mut(current.as_ref()?)?;
+            let code = Code {
+                stack: next(&mut words)?,
+                address: next_address(&mut words)?,
+                instructions: next(&mut words)?,
+                repeated: next(&mut words)?,
+            };
+            (usize::try_from(code.stack).ok()? <= executed.callers.len())
+                .then(|| executed.code.push(code))?;
+        }
+        _ => return None,
+    }
+    words.next().is_none().then_some(())
+}
+
+fn step(words: &mut SplitAsciiWhitespace<'_>) -> Option<Executed> {
     let flushes = Flushes {
-        cr3,
-        cr4,
-        invlpg,
-        invpcid,
+        cr3: next(words)?,
+        cr4: next(words)?,
+        invlpg: next(words)?,
+        invpcid: next(words)?,
     };
-    Ok((u16::try_from(step).map_err(|_| bad())?, flushes))
+    Some(Executed {
+        flushes,
+        serialising: next(words)?,
+        exceptions: next(words)?,
+        traps: next(words)?,
+        accesses: next(words)?,
+        ..Executed::default()
+    })
+}
+
+fn next<T: FromStr>(words: &mut SplitAsciiWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+fn next_address(words: &mut SplitAsciiWhitespace<'_>) -> Option<u64> {
+    u64::from_str_radix(words.next()?, 16).ok()
 }
 
 #[cfg(test)]
@@ -102,25 +246,69 @@ mod tests {
     use pagetoll_images::tools;
 
     #[test]
-    fn lines_are_read_and_others_refused() {
-        let counts = parse("1 0 0 0 0\n6 4096 8192 1 2\n").unwrap();
-        let expected = Flushes {
+    fn steps_are_read_with_their_stacks() {
+        let text = "step 1 0 0 0 0 0 0 0 0\nstep 6 4096 8192 1 2 3 4 5 6\nnode 0 ffff800000000010\nnode 1 20\n\
+                    code 0 ffff800000000000 7 0\ncode 2 30 11 9\n";
+        let steps = parse(text).unwrap();
+        let flushes = Flushes {
             cr3: 4096,
             cr4: 8192,
             invlpg: 1,
             invpcid: 2,
         };
-        assert_eq!(counts[&6], expected);
+        let caller = |stack, site| Caller { stack, site };
+        let code = |stack, address, instructions, repeated| Code {
+            stack,
+            address,
+            instructions,
+            repeated,
+        };
+        let expected = Executed {
+            flushes,
+            serialising: 3,
+            exceptions: 4,
+            traps: 5,
+            accesses: 6,
+            callers: vec![caller(0, 0xffff_8000_0000_0010), caller(1, 0x20)],
+            code: vec![code(0, 0xffff_8000_0000_0000, 7, 0), code(2, 0x30, 11, 9)],
+        };
+        assert_eq!(steps[&6], expected);
+        assert_eq!(steps[&1], Executed::default());
+    }
+
+    #[test]
+    fn what_is_no_count_is_refused_by_its_line() {
         for bad in [
-            "1 2 3 4",
-            "1 2 3 4 5 6",
-            "x 0 0 0 0",
-            "70000 0 0 0 0",
-            "1 -1 0 0 0",
+            "step 1 2 3 4 5 6 7 8",
+            "step 1 2 3 4 5 6 7 8 9 10",
+            "step 70000 0 0 0 0 0 0 0 0",
+            "step 1 -1 0 0 0 0 0 0 0",
+            "node 0 10",
+            "step 1 0 0 0 0 0 0 0 0\nnode 1 10",
+            "step 1 0 0 0 0 0 0 0 0\ncode 1 10 1 0",
+            "step 1 0 0 0 0 0 0 0 0\ncode 0 xyz 1 0",
+            "other 1",
         ] {
             let error = parse(bad).unwrap_err();
-            assert!(error.contains(bad), "{error}");
+            assert!(error.contains(bad.lines().last().unwrap()), "{error}");
         }
+    }
+
+    #[test]
+    fn it_knows_instructions_and_keeps_stacks() {
+        if let Err(missing) = tools::check(&[Tool::Gcc]) {
+            pagetoll_test_support::skip!("{missing}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("test");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("counter");
+        let names = ["test.c", "stack.c", "map.c", "instruction.c"];
+        let compile = Run::new(Tool::Gcc.program())
+            .args(["-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&program)
+            .args(names.map(|name| sources.join(name)));
+        run_to_end(&compile, LIMIT, &Stop::new()).unwrap();
+        run_to_end(&Run::new(&program), LIMIT, &Stop::new()).unwrap();
     }
 
     #[test]
@@ -130,8 +318,8 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        match obtain(&cache, &Stop::new()).unwrap() {
-            Ok(plugin) => assert!(plugin.is_file()),
+        match Counter::obtain(Detail::Stacks, &cache, &Stop::new()).unwrap() {
+            Ok(counter) => assert!(counter.plugin.is_file()),
             Err(reason) => assert!(reason.contains("QEMU"), "{reason}"),
         }
     }

@@ -13,7 +13,7 @@ use pagetoll_images::Error;
 use pagetoll_images::cache::Scratch;
 
 use crate::vm::boot::Boot;
-use crate::vm::machine::{self, CONSOLE, FLUSHES, SHARED};
+use crate::vm::machine::{self, CONSOLE, COUNTS, SHARED};
 use crate::vm::user::User;
 
 /// How much of a console is kept: its end. A normal boot writes 30 KiB.
@@ -44,7 +44,10 @@ impl Folder {
         let files = [
             (machine::XEN, boot.xen),
             (machine::LINUX, Some(boot.linux)),
-            (machine::COUNTER, boot.counter),
+            (
+                machine::COUNTER,
+                boot.counter.map(|counter| counter.plugin.as_path()),
+            ),
         ];
         for (name, file) in files {
             let put = |file| folder.put(name, file, user);
@@ -53,7 +56,7 @@ impl Folder {
         let initramfs = folder.path(machine::INITRAMFS);
         fs::write(&initramfs, &boot.guest.initramfs).map_err(Error::io("write", &initramfs))?;
         set_mode(&initramfs, READABLE)?;
-        for name in [CONSOLE, SHARED, FLUSHES] {
+        for name in [CONSOLE, SHARED, COUNTS] {
             folder.make_writable(name, user)?;
         }
         if let Some(console) = console {

@@ -13,9 +13,10 @@ use pagetoll_images::{Error, digest};
 
 use crate::conduct::{Conduct, Counts};
 use crate::vm::boot::Boot;
+use crate::vm::counter::Counter;
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
-use crate::vm::machine::{FLUSHES, Mode, SHARED};
+use crate::vm::machine::{COUNTS, Mode, SHARED};
 
 const KIND: &str = "counted";
 /// A report a line.
@@ -36,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) counted: SystemTime,
     /// The device's memory, as far as it was reported.
     pub(crate) shared: PathBuf,
-    pub(crate) flushes: PathBuf,
+    pub(crate) counts: PathBuf,
 }
 
 impl<'a> Kept<'a> {
@@ -51,7 +52,7 @@ impl<'a> Kept<'a> {
             return Ok(None);
         }
         let delivery = boot.guest.delivery.as_ref().map(Delivery::bytes);
-        let counter = boot.counter.map(digest::sha256_of_file).transpose()?;
+        let counter = boot.counter.map(Counter::digest).transpose()?;
         let follows_from = [
             key.to_owned(),
             digest::sha256_of(&delivery.unwrap_or_default()),
@@ -95,7 +96,7 @@ impl<'a> Kept<'a> {
         write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
         let blobs = reports.iter().filter_map(Report::blob);
         let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
-        for (name, most) in [(SHARED, used), (FLUSHES, u64::MAX)] {
+        for (name, most) in [(SHARED, used), (COUNTS, u64::MAX)] {
             write(&place.join(name), &beginning_of(&folder.path(name), most)?)?;
         }
         self.cache.publish(place, &self.name)?;
@@ -117,7 +118,7 @@ impl Found {
             reports: parsed,
             counted: meta.modified().map_err(Error::io("read", &reports))?,
             shared: entry.file(SHARED)?,
-            flushes: entry.file(FLUSHES)?,
+            counts: entry.file(COUNTS)?,
         }))
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const INITRAMFS: &str = "initramfs";
 pub(crate) const CONSOLE: &str = "console.log";
 pub(crate) const SHARED: &str = "shared";
 pub(crate) const COUNTER: &str = "counter.so";
-pub(crate) const FLUSHES: &str = "flushes";
+pub(crate) const COUNTS: &str = "counts";
 
 /// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;

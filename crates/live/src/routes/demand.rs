@@ -17,7 +17,7 @@ mod selftest;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, HostLoad, Inputs, Route, Unit};
 
 use crate::LiveError;
@@ -49,6 +49,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     require_any(&bench.lines)?;
     Ok(Billed {
         draft: draft(request, &bench, load),
+        stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
 }

@@ -14,7 +14,7 @@ mod request;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Stop, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Stop, Timing};
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::{
     Backend, Check, Draft, Evidence, Figures, HostLoad, Inputs, Operation, Route, Row, RowKey,
@@ -66,6 +66,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     }
     Ok(Billed {
         draft: draft(request, rows, watch.end()?),
+        stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
 }

@@ -7,7 +7,7 @@ mod request;
 
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Timing};
 use pagetoll_bill::route::Pin as Mechanism;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{
@@ -46,6 +46,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     let load = watch.end()?;
     Ok(Billed {
         draft: draft(request, &usable.device, &found, load),
+        stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
 }

@@ -16,9 +16,7 @@ const LEAST_CROSSINGS: f64 = 5e-5;
 /// crossings say more.
 pub(super) fn tolls(diff: &Diff) -> Table {
     let mut table = items();
-    let changed =
-        |change: &&Change| matches!(change.verdict, Verdict::Regressed | Verdict::Improved);
-    for change in diff.changes.iter().filter(changed) {
+    for change in diff.changes.iter().filter(has_moved_cost) {
         let kinds: Vec<_> = change
             .crossings
             .iter()
@@ -37,6 +35,22 @@ pub(super) fn tolls(diff: &Diff) -> Table {
         }
     }
     table
+}
+
+/// The functions of rows that regressed or improved.
+pub(super) fn functions(diff: &Diff) -> Table {
+    let mut table = items();
+    for change in diff.changes.iter().filter(has_moved_cost) {
+        let differs = |one: &&PerPage| figure::cost(one.difference()) != figure::cost(0.0);
+        for function in change.functions.iter().filter(differs).take(MOST) {
+            table.row(cells(&change.key, function, 1));
+        }
+    }
+    table
+}
+
+fn has_moved_cost(change: &&Change) -> bool {
+    matches!(change.verdict, Verdict::Regressed | Verdict::Improved)
 }
 
 /// Traps and hypercalls of a page; of systems that make none, all crossings.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pagetoll_backend::{Billed, Context, Timing};
+use pagetoll_backend::{Billed, Context, Stacks, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Row, System, Unit};
 use pagetoll_guest::pv::findings::{Findings, Ran};
 use pagetoll_guest::pv::plan::{Abilities, Privcmd};
@@ -55,6 +55,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     };
     Ok(Billed {
         draft,
+        stacks: Stacks::new(),
         timings: vec![Timing::since(began, PHASE)],
     })
 }

@@ -1,0 +1,93 @@
+//! What a row executed, function by function, and what makes instructions slow.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::names;
+
+names! {
+    /// Whose code a function is.
+    pub enum Part as "part" {
+        /// Xen.
+        Hypervisor,
+        /// The guest's kernel and its modules.
+        Kernel,
+        /// pagetoll's own module in that kernel.
+        Probe,
+        /// The program that was billed.
+        UserSpace,
+    }
+}
+
+/// What one page took, itemised by what was executed. Counted without what a CPU makes of it: no figure of it is a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// What is slower than other instructions.
+    pub per_page: Events,
+    /// Functions, the dearest first; those that took less than a thousandth of the row are one for each part.
+    pub functions: Vec<Function>,
+}
+
+/// How often for each page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// Exceptions and interrupts.
+    pub exceptions: f64,
+    /// System calls and hypercalls.
+    pub calls: f64,
+    /// Writes of CR3.
+    pub cr3_writes: f64,
+    /// Writes of CR4.
+    pub cr4_writes: f64,
+    /// INVLPG.
+    pub invlpg: f64,
+    /// INVPCID.
+    pub invpcid: f64,
+    /// Instructions that serialise, those above among them: Intel SDM 3A 8.3.
+    pub serialising: f64,
+    /// Reads and writes of memory.
+    pub memory_accesses: f64,
+    /// Iterations of REP instructions after the first of each. A CPU does many at a time; QEMU counts each as an instruction.
+    pub rep_iterations: f64,
+}
+
+/// What one page took in a function, without what it called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Function {
+    /// Its name; `(others)` of all that took little, `(unknown)` where no symbol is known.
+    pub name: String,
+    /// Whose it is.
+    pub part: Part,
+    /// In the bill's unit.
+    pub cost_per_page: f64,
+    /// Of these, iterations of REP instructions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rep_iterations: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+impl Profile {
+    /// What one page took in all functions.
+    #[must_use]
+    pub fn cost_per_page(&self) -> f64 {
+        self.functions
+            .iter()
+            .map(|function| function.cost_per_page)
+            .sum()
+    }
+
+    /// What one page took in a part.
+    #[must_use]
+    pub fn cost_of(&self, part: Part) -> f64 {
+        let of_part = |function: &&Function| function.part == part;
+        let functions = self.functions.iter().filter(of_part);
+        functions.map(|function| function.cost_per_page).sum()
+    }
+}

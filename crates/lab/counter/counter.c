@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A QEMU plugin that counts what is executed, whoever executes it, between the marks that the guest's own code carries
+ * (MARK_NOP in guests/lib/marks.h). It changes no count of QEMU's.
+ *
+ * For each step of the order it appends to the file out=PATH a line "step" with the step's number and counts of events, in the
+ * order of enum event, then exceptions, traps, and accesses of memory; with stacks=on the stacks follow (stack.h), and without
+ * it the last three are 0. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
+ *
+ * One vCPU only: nothing is locked.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "instruction.h"
+#include "plugin.h"
+#include "stack.h"
+
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
+
+/* Since QEMU started, but for what follows. */
+static struct counts {
+	uint64_t events[EVENTS];
+	uint64_t instructions;
+	uint64_t accesses;
+} all, at_begin;
+/* Of this step. */
+static struct counts inside;
+static bool counting;
+static bool with_stacks;
+static unsigned int step;
+static FILE *out;
+
+static void on_begin(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	counting = true;
+	at_begin = all;
+	if (with_stacks)
+		stack_begin(data, all.instructions);
+}
+
+static void on_end(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	if (!counting)
+		return;
+	counting = false;
+	for (int event = 0; event < EVENTS; event++)
+		inside.events[event] += all.events[event] - at_begin.events[event];
+	inside.accesses += all.accesses - at_begin.accesses;
+	if (with_stacks)
+		stack_end(all.instructions);
+}
+
+static void write_step(void)
+{
+	struct entries entries = stack_entries();
+
+	fprintf(out, "step %u", step);
+	for (int event = 0; event < EVENTS; event++)
+		fprintf(out, " %" PRIu64, inside.events[event]);
+	fprintf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", entries.exceptions, entries.traps, inside.accesses);
+	stack_write(out);
+	/* What is not there is missed by the reader. */
+	if (fflush(out))
+		fprintf(stderr, "counter: cannot write counts\n");
+}
+
+static void on_step(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	if (step)
+		write_step();
+	inside = (struct counts){ 0 };
+	step++;
+}
+
+static executed on_mark(enum mark mark)
+{
+	switch (mark) {
+	case MARK_BEGIN:
+		return on_begin;
+	case MARK_END:
+		return on_end;
+	case MARK_STEP:
+		return on_step;
+	case NO_MARK:
+		break;
+	}
+	return NULL;
+}
+
+static void on_block(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	if (counting)
+		stack_enter(data, all.instructions);
+}
+
+static struct instruction read_instruction(const struct qemu_plugin_insn *insn)
+{
+	return instruction_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn), qemu_plugin_insn_vaddr(insn));
+}
+
+static struct block *describe(const struct qemu_plugin_tb *tb, size_t count)
+{
+	struct block *block = block_new(count);
+	const struct qemu_plugin_insn *insn;
+	struct instruction last;
+
+	for (size_t i = 0; i < count; i++)
+		block->addresses[i] = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i));
+	insn = qemu_plugin_tb_get_insn(tb, count - 1);
+	last = read_instruction(insn);
+	block->next = block->addresses[count - 1] + qemu_plugin_insn_size(insn);
+	block->target = last.target;
+	block->flow = last.flow;
+	block->repeats = last.repeats;
+	return block;
+}
+
+static void count_instruction(struct qemu_plugin_insn *insn, struct block *block)
+{
+	struct instruction found = read_instruction(insn);
+	executed mark = on_mark(found.mark);
+
+	for (int event = 0; event < EVENTS; event++)
+		if (found.events & 1u << event)
+			qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, &all.events[event], 1);
+	if (block) {
+		qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, &all.instructions, 1);
+		qemu_plugin_register_vcpu_mem_inline(insn, READS_AND_WRITES, ADD, &all.accesses, 1);
+	}
+	if (mark)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, mark, NO_REGISTERS, block);
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	struct block *block = with_stacks && count ? describe(tb, count) : NULL;
+
+	(void)id;
+	for (size_t i = 0; i < count; i++)
+		count_instruction(qemu_plugin_tb_get_insn(tb, i), block);
+	if (block)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, block);
+}
+
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const struct info *info, int argc,
+								char **argv)
+{
+	int fd = -1;
+
+	if (info->version.cur > LAST_VERSION)
+		return -1;
+	for (int i = 0; i < argc; i++) {
+		if (!strcmp(argv[i], "check=on"))
+			_exit(0);
+		if (!strncmp(argv[i], "out=", 4))
+			fd = open(argv[i] + 4, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+		with_stacks |= !strcmp(argv[i], "stacks=on");
+	}
+	out = fd < 0 ? NULL : fdopen(fd, "a");
+	if (!out)
+		return -1;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the counter knows of an instruction by its bytes. */
+#ifndef PAGETOLL_INSTRUCTION_H
+#define PAGETOLL_INSTRUCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is counted of instructions, beside their number. */
+enum event { CR3_WRITE, CR4_WRITE, INVLPG, INVPCID, SERIALISING, EVENTS };
+
+/* Where execution goes after it. */
+enum flow {
+	/* To the next, or, where that is not 0, the target. */
+	ONWARD,
+	CALL,
+	/* Of a call that returns. */
+	RET,
+	JUMP,
+	/* A system call, a hypercall, an INT. */
+	TRAP,
+	/* From one, or from an exception. */
+	TRAP_RETURN,
+};
+
+/* As in guests/lib/marks.h. */
+enum mark { NO_MARK, MARK_BEGIN = 0x50540000, MARK_END = 0x50550000, MARK_STEP = 0x50560000 };
+
+struct instruction {
+	enum mark mark;
+	/* A set of 1 << event. */
+	unsigned int events;
+	enum flow flow;
+	/* Where a direct branch or call goes; 0 of all others. */
+	uint64_t target;
+	/* A string instruction with a REP prefix, which QEMU counts once for each iteration. */
+	bool repeats;
+};
+
+struct instruction instruction_of(const uint8_t *code, size_t size, uint64_t address);
+
+#endif

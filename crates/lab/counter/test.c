@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Tests of what the counter knows of instructions and stacks; built and run by a test of src/vm/counter.rs. */
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "instruction.h"
+#include "stack.h"
+
+#define AT 0xffffffff81000000u
+
+static struct instruction of(const char *code, size_t size)
+{
+	return instruction_of((const uint8_t *)code, size, AT);
+}
+
+#define OF(code) of(code, sizeof(code) - 1)
+#define S (1u << SERIALISING)
+
+static void test_events(void)
+{
+	assert(OF("\x0f\x22\xd8").events == (S | 1u << CR3_WRITE)); /* mov %rax,%cr3 */
+	assert(OF("\x41\x0f\x22\xe0").events == (S | 1u << CR4_WRITE)); /* mov %r8,%cr4 */
+	assert(OF("\x44\x0f\x22\xc0").events == 0); /* mov %rax,%cr8 */
+	assert(OF("\x0f\x01\x38").events == (S | 1u << INVLPG)); /* invlpg (%rax) */
+	assert(OF("\x0f\x01\xf8").events == 0); /* swapgs */
+	assert(OF("\x66\x0f\x38\x82\x08").events == (S | 1u << INVPCID)); /* invpcid (%rax),%rcx */
+	assert(OF("\x0f\xa2").events == S); /* cpuid */
+	assert(OF("\x0f\x30").events == S); /* wrmsr */
+	assert(OF("\x48\xcf").events == S); /* iretq */
+	assert(OF("\x0f\x20\xd8").events == 0); /* mov %cr3,%rax */
+	assert(OF("\x90").events == 0);
+}
+
+static void test_flow(void)
+{
+	struct instruction call = OF("\xe8\x00\x01\x00\x00"), back = OF("\xeb\xfe");
+
+	assert(call.flow == CALL && call.target == AT + 5 + 0x100);
+	assert(OF("\xe8\x07\x00\x00\x00").flow == ONWARD); /* a retpoline's */
+	assert(OF("\xff\x10").flow == CALL && OF("\xff\xe0").flow == JUMP && OF("\xff\xc0").flow == ONWARD);
+	assert(back.flow == ONWARD && back.target == AT);
+	assert(OF("\x0f\x84\x10\x00\x00\x00").target == AT + 6 + 0x10);
+	assert(OF("\xc3").flow == RET && OF("\xf3\xc3").flow == RET);
+	assert(OF("\x0f\x05").flow == TRAP && OF("\xcd\x80").flow == TRAP);
+	assert(OF("\x48\x0f\x07").flow == TRAP_RETURN && OF("\x48\xcf").flow == TRAP_RETURN);
+}
+
+static void test_marks_and_repeats(void)
+{
+	assert(OF("\x0f\x1f\x80\x00\x00\x54\x50").mark == MARK_BEGIN);
+	assert(OF("\x0f\x1f\x80\x00\x00\x57\x50").mark == NO_MARK);
+	assert(OF("\xf3\x48\xab").repeats && OF("\xf2\xae").repeats);
+	assert(!OF("\x48\xab").repeats && !OF("\xf3\x90").repeats);
+}
+
+/* `count` instructions of one byte each from `address` on, the last with this flow. */
+static struct block *block(uint64_t address, uint32_t count, enum flow flow, uint64_t target)
+{
+	struct block *block = block_new(count);
+
+	for (uint32_t i = 0; i < count; i++)
+		block->addresses[i] = address + i;
+	block->next = address + count;
+	block->flow = flow;
+	block->target = target;
+	return block;
+}
+
+/* Runs these blocks, of which each executes all, but that at `faulting` so many. */
+static char *run(struct block **blocks, size_t count, size_t faulting, uint32_t executed)
+{
+	uint64_t instructions = 0;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	stack_begin(blocks[0], instructions);
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			stack_enter(blocks[i], instructions);
+		instructions += i == faulting ? executed : blocks[i]->count;
+	}
+	stack_end(instructions);
+	stack_write(out);
+	fclose(out);
+	for (size_t i = 0; i < count; i++)
+		free(blocks[i]);
+	return text;
+}
+
+static void expect(struct block **blocks, size_t count, size_t faulting, uint32_t executed, const char *expected)
+{
+	char *text = run(blocks, count, faulting, executed);
+
+	if (strcmp(text, expected)) {
+		fprintf(stderr, "expected\n%sfound\n%s", expected, text);
+		exit(1);
+	}
+	free(text);
+}
+
+#define EXPECT(blocks, faulting, executed, expected) \
+	expect(blocks, sizeof(blocks) / sizeof(*blocks), faulting, executed, expected)
+#define NONE SIZE_MAX
+
+static void test_a_call_and_its_return(void)
+{
+	struct block *blocks[] = { block(0x10, 3, CALL, 0x80), block(0x80, 2, RET, 0), block(0x13, 4, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0, "node 0 12\ncode 0 10 3 0\ncode 1 80 2 0\ncode 0 13 4 0\n");
+}
+
+static void test_a_return_to_elsewhere_is_a_jump(void)
+{
+	struct block *blocks[] = { block(0x10, 3, CALL, 0x80), block(0x80, 2, RET, 0), block(0x40, 1, RET, 0),
+				   block(0x13, 1, ONWARD, 0) };
+
+	EXPECT(blocks, NONE, 0, "node 0 12\ncode 0 10 3 0\ncode 1 80 2 0\ncode 1 40 1 0\ncode 0 13 1 0\n");
+}
+
+/* The faulting one is not retired; a hypervisor's handler hands it to the kernel's, on the same stack. */
+static void test_a_fault_that_is_handed_on(void)
+{
+	struct block *blocks[] = { block(0x10, 4, ONWARD, 0),	    block(0x100, 2, CALL, 0x200),
+				   block(0x200, 1, TRAP_RETURN, 0), block(0x300, 5, TRAP, 0),
+				   block(0x110, 1, TRAP_RETURN, 0), block(0x11, 3, ONWARD, 0) };
+
+	EXPECT(blocks, 0, 2,
+	       "node 0 11\nnode 1 101\nnode 1 304\n"
+	       "code 0 10 1 0\ncode 1 100 2 0\ncode 2 200 1 0\ncode 1 300 5 0\ncode 3 110 1 0\ncode 0 11 3 0\n");
+}
+
+static void test_iterations_are_told_apart(void)
+{
+	struct block *blocks[] = { block(0x10, 2, ONWARD, 0), block(0x11, 1, ONWARD, 0), block(0x11, 1, ONWARD, 0),
+				   block(0x12, 1, ONWARD, 0) };
+
+	for (int i = 0; i < 3; i++)
+		blocks[i]->repeats = true;
+	EXPECT(blocks, NONE, 0, "code 0 10 2 1\ncode 0 11 2 1\ncode 0 12 1 0\n");
+}
+
+/* QEMU names one instruction too many where that is in two pages. */
+static void test_a_block_that_ends_early_goes_on(void)
+{
+	struct block *blocks[] = { block(0x10, 3, ONWARD, 0), block(0x12, 1, ONWARD, 0) };
+
+	EXPECT(blocks, 0, 2, "code 0 10 2 0\ncode 0 12 1 0\n");
+}
+
+int main(void)
+{
+	test_events();
+	test_flow();
+	test_marks_and_repeats();
+	test_a_call_and_its_return();
+	test_a_return_to_elsewhere_is_a_jump();
+	test_a_fault_that_is_handed_on();
+	test_iterations_are_told_apart();
+	test_a_block_that_ends_early_goes_on();
+	return 0;
+}
