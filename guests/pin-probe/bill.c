@@ -11,6 +11,7 @@
 #include "../lib/linux/fail.h"
 #include "../lib/linux/named.h"
 #include "../lib/linux/page.h"
+#include "../lib/marks.h"
 #include "edu.h"
 #include "graph.h"
 #include "memory.h"
@@ -101,20 +102,27 @@ static uint64_t pages_of_memory(const struct bill *bill)
 	return shape->skip || shape->stride ? (size + LARGE - 1) / LARGE * (LARGE / PAGE) : bill->pages;
 }
 
+/* Each is a step to what counts in QEMU: lib/marks.h. */
 static struct counted map_and_unmap(const struct work *work)
 {
 	uint64_t window = window_of(work), start;
 	struct counted counted = { 0 };
 
+	MARK_NOP(MARK_STEP);
 	for (uint64_t at = 0; at < work->size; at += window) {
+		MARK_NOP(MARK_BEGIN);
 		start = ticks();
 		vfio_map(&work->vfio, address_of(work, at), IOVA + at, window);
 		counted.map += ticks() - start;
+		MARK_NOP(MARK_END);
 	}
+	MARK_NOP(MARK_STEP);
 	for (uint64_t at = 0; at < work->size; at += window) {
+		MARK_NOP(MARK_BEGIN);
 		start = ticks();
 		vfio_unmap(&work->vfio, IOVA + at, window);
 		counted.unmap += ticks() - start;
+		MARK_NOP(MARK_END);
 	}
 	return counted;
 }

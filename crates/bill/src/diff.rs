@@ -116,7 +116,7 @@ impl Diff {
         self.findings
             .extend(finding::of_lost_checks(&key, before, row));
         match (before.cost(), row.cost()) {
-            (Some(_), Some(_)) if before.layout != row.layout => self.leave(key, Kind::Layout),
+            (Some(_), Some(_)) if !lie_alike(before, row) => self.leave(key, Kind::Layout),
             (Some(from), Some(to)) => {
                 let change = Change::of(
                     key,
@@ -151,6 +151,14 @@ impl Diff {
             key,
             reason: kind.summary(),
         });
+    }
+}
+
+/// Whether memory lay so that costs can be compared.
+fn lie_alike(before: &Row, row: &Row) -> bool {
+    match (before.layout, row.layout) {
+        (Some(before), Some(layout)) => before.costs_like(layout, row.pages),
+        (before, layout) => before == layout,
     }
 }
 

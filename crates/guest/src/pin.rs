@@ -100,6 +100,9 @@ pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<
     interfaces.iter().flat_map(of).collect()
 }
 
+/// Times that the probe maps and unmaps before it repeats that: `guests/pin-probe/bill.c`.
+const WARM_UPS: usize = 2;
+
 /// What one run of the probe found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -116,6 +119,19 @@ pub struct Cell {
     pub interface: Interface,
     /// The shape.
     pub shape: Folio,
+}
+
+impl Found {
+    /// The number of the step whose count is the cost of a row, as the probe numbers what it maps and unmaps, from 0 on.
+    #[must_use]
+    pub fn step_of(&self, cell: Cell, operation: Operation) -> Option<usize> {
+        let pin = cell.pin(self)?;
+        let before = self.pins.iter().take_while(|other| *other != pin);
+        let steps = |pin: &Pin| 2 * (WARM_UPS + pin.map.len());
+        let unmaps = usize::from(operation == Operation::Unmap);
+        let steps_before: usize = before.map(steps).sum();
+        Some(steps_before + 2 * median(pin, operation).index + unmaps)
+    }
 }
 
 impl Cell {
@@ -187,14 +203,32 @@ fn figures(
 
 /// For each page; the median of the repeats.
 fn cost(pin: &Pin, operation: Operation) -> f64 {
-    let mut repeats = match operation {
-        Operation::Map => pin.map.clone(),
-        Operation::Unmap => pin.unmap.clone(),
-        _ => vec![pin.first_map],
+    per(median(pin, operation).cost, pin.pages)
+}
+
+/// One of the times that something was repeated.
+#[derive(Clone, Copy, Default)]
+struct Repeat {
+    /// As the probe numbers them, from 0 on.
+    index: usize,
+    cost: u64,
+}
+
+fn median(pin: &Pin, operation: Operation) -> Repeat {
+    let (skipped, costs) = match operation {
+        Operation::Map => (WARM_UPS, pin.map.clone()),
+        Operation::Unmap => (WARM_UPS, pin.unmap.clone()),
+        _ => (0, vec![pin.first_map]),
     };
-    repeats.sort_unstable();
-    let median = repeats.get(repeats.len() / 2).copied().unwrap_or_default();
-    per(median, pin.pages)
+    let repeats = costs.into_iter().enumerate();
+    let mut repeats: Vec<_> = repeats
+        .map(|(index, cost)| Repeat {
+            index: index + skipped,
+            cost,
+        })
+        .collect();
+    repeats.sort_by_key(|repeat| repeat.cost);
+    repeats.get(repeats.len() / 2).copied().unwrap_or_default()
 }
 
 fn ioctl_toll(pin: &Pin, cost_per_page: f64) -> Toll {

@@ -15,6 +15,7 @@ use crate::conduct::Conduct;
 use crate::error::LabError;
 use crate::files::{Files, Furnished};
 use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::counter::Counter;
 use crate::vm::machine::Machine;
 use pagetoll_guest::build;
 use pagetoll_guest::step::Step;
@@ -126,6 +127,8 @@ pub(crate) struct NativeBoot<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) programs: &'a Programs,
     pub(crate) machine: Machine,
+    /// What counts beside the clock.
+    pub(crate) counter: Option<&'a Counter>,
     /// The probe's order.
     pub(crate) probe_order: String,
     /// What init does after the probe.
@@ -156,7 +159,7 @@ impl NativeBoot<'_> {
             name: self.name,
             machine: self.machine,
             xen: None,
-            counter: None,
+            counter: self.counter,
             linux: &self.kernel.image.image,
             guest: &guest,
             conduct: self.conduct,

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use pagetoll_backend::Stacks;
 use pagetoll_bill::Row;
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
+use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_guest::pv::plan::PROBE_MODULE;
 use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::pv::session::Session;
 use pagetoll_images::symbols::Symbols;
 
-use crate::vm::counter::Executed;
+use crate::vm::counter::{Code, Executed};
 
+/// Where a kernel says what its functions are called.
+pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 /// Where Xen lives in a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
 const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 /// User space is below.
@@ -21,8 +24,18 @@ const LEAST_SHARE: f64 = 0.001;
 const OTHERS: &str = "(others)";
 const UNKNOWN: &str = "(unknown)";
 
+/// Whether code is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profiling {
+    No,
+    /// By function.
+    Functions,
+    /// Also by stack.
+    Stacks,
+}
+
 /// Whose code it was, by name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     /// Of a guest without Xen, nothing.
     pub(crate) hypervisor: Symbols,
@@ -45,32 +58,61 @@ struct Count {
     repeated: u64,
 }
 
-/// Gives each row its profile, where a session has counted it; the first of several that did.
-pub(crate) fn attach(rows: &mut [Row], sessions: &[Profiled]) {
-    for row in rows {
-        let mut executed = sessions.iter().filter_map(|session| session.of(row));
-        row.profile = executed
-            .next()
-            .map(|(executed, names)| profile(executed, names, row.pages.get()));
-    }
+/// What a row's cost is made of.
+pub(crate) struct Sample<'a> {
+    /// Each of the times that it was counted.
+    pub(crate) executed: Vec<&'a Executed>,
+    pub(crate) names: &'a Names,
+    /// Of all of them together.
+    pub(crate) pages: u64,
 }
 
-/// All stacks of rows that were counted, below a frame with the row's key.
-pub(crate) fn stacks(rows: &[Row], sessions: &[Profiled]) -> Stacks {
+/// All stacks of rows that there is a sample of, below a frame with the row's key.
+fn stacks<'a>(rows: &[Row], sample_of: impl Fn(&Row) -> Option<Sample<'a>>) -> Stacks {
     let mut stacks = Stacks::new();
     for row in rows {
-        let mut executed = sessions.iter().filter_map(|session| session.of(row));
-        if let Some((executed, names)) = executed.next() {
-            fold(executed, names, &row.key.to_string(), &mut stacks);
+        if let Some(sample) = sample_of(row) {
+            sample.fold(&row.key.to_string(), &mut stacks);
         }
     }
     stacks
 }
 
-impl Profiled {
-    fn of(&self, row: &Row) -> Option<(&Executed, &Names)> {
-        let executed = self.executed.get(&self.session.step_of(&row.key)?)?;
-        Some((executed, &self.names))
+/// What the first session that counted a row has executed.
+pub(crate) fn of_sessions<'a>(sessions: &'a [Profiled], row: &Row) -> Option<Sample<'a>> {
+    let of = |profiled: &'a Profiled| {
+        let step = profiled.session.step_of(&row.key)?;
+        Some(Sample {
+            executed: vec![profiled.executed.get(&step)?],
+            names: &profiled.names,
+            pages: row.pages.get(),
+        })
+    };
+    sessions.iter().find_map(of)
+}
+
+impl Profiling {
+    pub(crate) const fn of(lab: &LabSpec) -> Self {
+        match (lab.profile, &lab.flamegraph) {
+            (_, Some(_)) => Self::Stacks,
+            (Wanted::Yes, None) => Self::Functions,
+            (Wanted::No, None) => Self::No,
+        }
+    }
+
+    /// Gives rows their profiles, and returns the stacks that are wanted.
+    pub(crate) fn attach<'a>(
+        self,
+        rows: &mut [Row],
+        sample_of: impl Fn(&Row) -> Option<Sample<'a>>,
+    ) -> Stacks {
+        for row in &mut *rows {
+            row.profile = sample_of(row).map(|sample| sample.profile());
+        }
+        match self {
+            Self::No | Self::Functions => Stacks::new(),
+            Self::Stacks => stacks(rows, sample_of),
+        }
     }
 }
 
@@ -94,66 +136,82 @@ fn is_probe(module: &str) -> bool {
     PROBE_MODULE.contains(&module.replace('_', "-"))
 }
 
-fn profile(executed: &Executed, names: &Names, pages: u64) -> Profile {
-    let mut counts: BTreeMap<_, Count> = BTreeMap::new();
-    for code in &executed.code {
-        let count = counts.entry(names.function(code.address)).or_default();
-        count.instructions += code.instructions;
-        count.repeated += code.repeated;
+impl Sample<'_> {
+    fn code(&self) -> impl Iterator<Item = &Code> {
+        self.executed.iter().flat_map(|executed| &executed.code)
     }
-    let per_page = |count| per(count, pages);
-    let total: u64 = counts.values().map(|count| count.instructions).sum();
-    let mut functions: Vec<Function> = Vec::new();
-    let mut others: BTreeMap<Part, Count> = BTreeMap::new();
-    let function = |name: &str, part, count: Count| Function {
-        name: name.to_owned(),
-        part,
-        cost_per_page: per_page(count.instructions),
-        rep_iterations: per_page(count.repeated),
-    };
-    let repeated = counts.values().map(|count| count.repeated).sum();
-    for ((part, name), count) in counts {
-        if per(count.instructions, total.max(1)) < LEAST_SHARE {
-            let others = others.entry(part).or_default();
-            others.instructions += count.instructions;
-            others.repeated += count.repeated;
-        } else {
-            functions.push(function(name, part, count));
+
+    fn per_page(&self, count: u64) -> f64 {
+        per(count, self.pages)
+    }
+
+    /// How often for each page.
+    fn rate(&self, of: impl Fn(&Executed) -> u64) -> f64 {
+        self.per_page(self.executed.iter().map(|executed| of(executed)).sum())
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            per_page: Events {
+                exceptions: self.rate(|executed| executed.exceptions),
+                calls: self.rate(|executed| executed.traps),
+                cr3_writes: self.rate(|executed| executed.flushes.cr3),
+                cr4_writes: self.rate(|executed| executed.flushes.cr4),
+                invlpg: self.rate(|executed| executed.flushes.invlpg),
+                invpcid: self.rate(|executed| executed.flushes.invpcid),
+                serialising: self.rate(|executed| executed.serialising),
+                memory_accesses: self.rate(|executed| executed.accesses),
+                rep_iterations: self.per_page(self.code().map(|code| code.repeated).sum()),
+            },
+            functions: self.functions(),
         }
     }
-    functions.extend(
-        others
-            .into_iter()
-            .map(|(part, count)| function(OTHERS, part, count)),
-    );
-    functions.sort_by(|a, b| b.cost_per_page.total_cmp(&a.cost_per_page));
-    let flushes = &executed.flushes;
-    Profile {
-        per_page: Events {
-            exceptions: per_page(executed.exceptions),
-            calls: per_page(executed.traps),
-            cr3_writes: per_page(flushes.cr3),
-            cr4_writes: per_page(flushes.cr4),
-            invlpg: per_page(flushes.invlpg),
-            invpcid: per_page(flushes.invpcid),
-            serialising: per_page(executed.serialising),
-            memory_accesses: per_page(executed.accesses),
-            rep_iterations: per_page(repeated),
-        },
-        functions,
+
+    fn functions(&self) -> Vec<Function> {
+        let mut counts: BTreeMap<_, Count> = BTreeMap::new();
+        for code in self.code() {
+            let count = counts.entry(self.names.function(code.address)).or_default();
+            count.add(code.instructions, code.repeated);
+        }
+        let total: u64 = counts.values().map(|count| count.instructions).sum();
+        let mut named: BTreeMap<_, Count> = BTreeMap::new();
+        for ((part, name), count) in counts {
+            let takes_little = per(count.instructions, total.max(1)) < LEAST_SHARE;
+            let name = if takes_little { OTHERS } else { name };
+            let sum = named.entry((part, name)).or_default();
+            sum.add(count.instructions, count.repeated);
+        }
+        let function = |((part, name), count): ((Part, &str), Count)| Function {
+            name: name.to_owned(),
+            part,
+            cost_per_page: self.per_page(count.instructions),
+            rep_iterations: self.per_page(count.repeated),
+        };
+        let mut functions: Vec<_> = named.into_iter().map(function).collect();
+        functions.sort_by(|a, b| b.cost_per_page.total_cmp(&a.cost_per_page));
+        functions
+    }
+
+    /// Adds the stacks of one row: frames from the outermost on, each a function with its part.
+    fn fold(&self, row: &str, into: &mut Stacks) {
+        for executed in &self.executed {
+            let mut callers = vec![vec![row.to_owned()]];
+            for caller in &executed.callers {
+                let stack = below(&callers, caller.stack, self.names.function(caller.site));
+                callers.push(stack);
+            }
+            for code in executed.code.iter().filter(|code| code.instructions > 0) {
+                let stack = below(&callers, code.stack, self.names.function(code.address));
+                *into.entry(stack).or_default() += code.instructions;
+            }
+        }
     }
 }
 
-/// Adds the stacks of one row: frames from the outermost on, each a function with its part.
-fn fold(executed: &Executed, names: &Names, row: &str, into: &mut Stacks) {
-    let mut callers = vec![vec![row.to_owned()]];
-    for caller in &executed.callers {
-        let stack = below(&callers, caller.stack, names.function(caller.site));
-        callers.push(stack);
-    }
-    for code in executed.code.iter().filter(|code| code.instructions > 0) {
-        let stack = below(&callers, code.stack, names.function(code.address));
-        *into.entry(stack).or_default() += code.instructions;
+impl Count {
+    fn add(&mut self, instructions: u64, repeated: u64) {
+        self.instructions += instructions;
+        self.repeated += repeated;
     }
 }
 
@@ -186,7 +244,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::vm::counter::{Caller, Code};
+    use crate::vm::counter::Caller;
 
     const KERNEL: u64 = 0xffff_ffff_8100_0000;
     const MODULE: u64 = 0xffff_ffff_c000_0000;
@@ -258,7 +316,10 @@ mod tests {
     #[test]
     fn a_row_gets_what_its_untraced_step_executed() {
         let mut rows = rows();
-        attach(&mut rows, &profiled());
+        let sessions = profiled();
+        let sample_of = |row: &Row| of_sessions(&sessions, row);
+        let stacks = Profiling::Functions.attach(&mut rows, sample_of);
+        assert_eq!(stacks, Stacks::new());
         let profile = rows[0].profile.as_ref().unwrap();
         let function = |name: &str, part, cost_per_page, rep_iterations| Function {
             name: name.to_owned(),
@@ -283,7 +344,9 @@ mod tests {
 
     #[test]
     fn stacks_are_below_their_row_and_have_all_that_it_executed() {
-        let stacks = stacks(&rows(), &profiled());
+        let sessions = profiled();
+        let sample_of = |row: &Row| of_sessions(&sessions, row);
+        let stacks = Profiling::Stacks.attach(&mut rows(), sample_of);
         let row = key().to_string();
         let stack = |frames: &[&str]| -> Vec<String> {
             let frames = frames.iter().map(|&frame| frame.to_owned());
@@ -302,7 +365,9 @@ mod tests {
     fn another_system_has_no_profile() {
         let mut rows = rows();
         rows[0].key.system = System::Native;
-        attach(&mut rows, &profiled());
+        let sessions = profiled();
+        let sample_of = |row: &Row| of_sessions(&sessions, row);
+        let _ = Profiling::Functions.attach(&mut rows, sample_of);
         assert_eq!(rows[0].profile, None);
     }
 }

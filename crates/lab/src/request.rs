@@ -17,6 +17,7 @@ use crate::conduct::Conduct;
 use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder, Kernel};
+use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Machine, Mode};
 
 /// CPU time without a report after which a guest with that many pages is given up.
@@ -37,10 +38,7 @@ pub(crate) struct Request {
     /// Of no use to routes without Xen.
     xen: Hypervisor,
     pub(crate) refresh: Wanted,
-    /// What is counted beside the clock.
-    pub(crate) profile: Wanted,
-    /// Whether who called what is wanted.
-    pub(crate) stacks: bool,
+    pub(crate) profiling: Profiling,
     conduct: Conduct,
 }
 
@@ -75,11 +73,7 @@ impl Request {
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            profile: match (lab.profile, &lab.flamegraph) {
-                (Wanted::No, None) => Wanted::No,
-                _ => Wanted::Yes,
-            },
-            stacks: lab.flamegraph.is_some(),
+            profiling: Profiling::of(lab),
         })
     }
 

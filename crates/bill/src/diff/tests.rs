@@ -204,6 +204,20 @@ fn other_orders_and_other_guests_are_refused_by_name() {
 }
 
 #[test]
+fn a_run_in_many_pages_moves_no_cost() {
+    let layout = |runs, folios| Layout {
+        runs,
+        folios,
+        largest_folio: 512,
+    };
+    let pages = Pages(1 << 16);
+    assert!(layout(1, 128).costs_like(layout(3, 128), pages));
+    assert!(!layout(1, 128).costs_like(layout(4, 128), pages));
+    assert!(!layout(1, 128).costs_like(layout(1, 127), pages));
+    assert!(!layout(1, 128).costs_like(layout(2, 128), Pages(4096)));
+}
+
+#[test]
 fn rows_on_another_layout_are_not_compared_and_fail_the_gate() {
     let on = |runs| {
         let mut row = unmap(Folio::Pages4k, "6.18", 100.0);

@@ -174,9 +174,8 @@ impl Opt {
             | Self::Cold
             | Self::KeepLogs
             | Self::Timeout => backend == Lab,
-            Self::Headers | Self::Xen | Self::Profile | Self::Flamegraph => {
-                backend == Lab && has_dom0(route)
-            }
+            Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
+            Self::Profile | Self::Flamegraph => backend == Lab && route != Route::Demand,
             Self::Probe => backend == Live && has_dom0(route),
             Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),
             Self::Device | Self::Bind => backend == Live && route == Route::Pin,

@@ -1,5 +1,6 @@
 //! What memory a row was billed on, and what others published of it.
 
+use pagetoll_units::Pages;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,19 @@ pub struct Layout {
     pub folios: u64,
     /// Pages of 4 KiB of the largest folio.
     pub largest_folio: u64,
+}
+
+/// Pages to a run by which costs are not moved: a run costs some thousand instructions, the least that a page does is 25.
+const PAGES_OF_A_RUN: u64 = 1 << 15;
+
+impl Layout {
+    /// Whether so many pages cost the same on both, by all that is known.
+    #[must_use]
+    pub fn costs_like(self, other: Self, pages: Pages) -> bool {
+        let alike = |layout: Self| (layout.folios, layout.largest_folio);
+        alike(self) == alike(other)
+            && self.runs.abs_diff(other.runs) <= pages.get() / PAGES_OF_A_RUN
+    }
 }
 
 /// A published rate beside a modelled one.

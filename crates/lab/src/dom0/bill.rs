@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pagetoll_backend::{Billed, Stacks, Stop};
-use pagetoll_bill::spec::Wanted;
-use pagetoll_bill::{Draft, Inputs, Order};
+use pagetoll_backend::{Billed, Stop};
+use pagetoll_bill::{Draft, Inputs, Order, Row};
 use pagetoll_guest::pv::findings::Findings;
 use pagetoll_guest::pv::plan::{self, Abilities};
 use pagetoll_guest::routes::Billing;
@@ -18,7 +17,7 @@ use crate::clock::Clock;
 use crate::dom0::collect::{Collect, Collected, Job};
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::profile;
+use crate::profile::{self, Profiling};
 use crate::request::Bench;
 use crate::vm::counter::{Counter, Detail};
 
@@ -36,7 +35,7 @@ pub(crate) fn bill(
     let clock = Clock::default();
     let materials = obtain(billing, bench, &clock, surroundings)?;
     let mut jobs = jobs(billing, order, materials.abilities());
-    if bench.request.profile == Wanted::Yes {
+    if bench.request.profiling != Profiling::No {
         jobs.extend(Job::of_symbols(&jobs));
     }
     let collect = Collect {
@@ -47,11 +46,8 @@ pub(crate) fn bill(
     };
     let harvest = collect.all(&jobs)?;
     let mut rows = (billing.rows)(order, &harvest.findings);
-    profile::attach(&mut rows, &harvest.profiled);
-    let stacks = match bench.request.stacks {
-        true => profile::stacks(&rows, &harvest.profiled),
-        false => Stacks::new(),
-    };
+    let sample_of = |row: &Row| profile::of_sessions(&harvest.profiled, row);
+    let stacks = bench.request.profiling.attach(&mut rows, sample_of);
     let draft = Draft {
         stack: stack(&harvest, &jobs, surroundings.stop)?,
         rows,
@@ -95,9 +91,9 @@ fn obtain(
 
 /// What is counted beside the clock, where anything is.
 fn detail(billing: &Billing, bench: &Bench<'_>) -> Option<Detail> {
-    match bench.request.profile {
-        Wanted::Yes => Some(Detail::Stacks),
-        Wanted::No => billing.counts_flushes.then_some(Detail::Flushes),
+    match bench.request.profiling {
+        Profiling::Functions | Profiling::Stacks => Some(Detail::Stacks),
+        Profiling::No => billing.counts_flushes.then_some(Detail::Flushes),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::files::{Files, Furnished};
-use crate::profile::{Names, Profiled};
+use crate::profile::{KALLSYMS, Names, Profiled};
 use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -29,9 +29,6 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::symbols::Symbols;
-
-/// Where a kernel says what its functions are called.
-const KALLSYMS: &str = "/proc/kallsyms";
 
 /// What all boots brought.
 pub(crate) struct Collected {

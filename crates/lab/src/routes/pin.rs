@@ -12,11 +12,11 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError, Stacks};
+use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
-use pagetoll_bill::{Backend, Draft, Inputs, Order, Route, Row, Spec, Terms};
-use pagetoll_guest::pin;
+use pagetoll_bill::{Backend, Draft, Inputs, Mechanism, Method, Order, Route, Row, Spec, Terms};
+use pagetoll_guest::pin::{self, Cell};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -26,6 +26,8 @@ use crate::conduct::Conduct;
 use crate::error::LabError;
 use crate::kernels;
 use crate::native::{Kernel, check_tools};
+use crate::profile::{Profiling, Sample};
+use crate::vm::counter::{Counter, Detail};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_guest::step::Interface;
 use pagetoll_images::Error;
@@ -60,6 +62,7 @@ pub(crate) struct Request {
     iommu: Iommu,
     /// Whether functions are traced, in boots of their own.
     trace: Wanted,
+    profiling: Profiling,
     freshness: Freshness,
     conduct: Conduct,
 }
@@ -77,6 +80,7 @@ impl Request {
             kernels: kernels::sources(lab)?,
             iommu: lab.iommu.unwrap_or(Iommu::VtD),
             trace: lab.trace,
+            profiling: Profiling::of(lab),
             freshness: Freshness::from(lab.refresh),
             conduct: Conduct::of(lab, TIMEOUT)?.of_runs(order.runs),
             order,
@@ -101,16 +105,52 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let clock = Clock::default();
     let obtain = || Materials::obtain(&request.kernels, request.freshness, *surroundings);
     let materials = clock.time("images and builds", obtain)?;
+    let counter = counter(request, surroundings)?;
     let work = Work {
         request,
         materials: &materials,
+        counter: counter.as_ref().and_then(|counter| counter.as_ref().ok()),
         clock: &clock,
         surroundings: *surroundings,
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(clock.billed(draft(request, &materials, &found, qemu)?, Stacks::new()))
+    let mut draft = draft(request, &materials, &found, qemu)?;
+    let sample_of = |row: &Row| sample_of(&found, row);
+    let stacks = request.profiling.attach(&mut draft.rows, sample_of);
+    if let Some(Err(reason)) = counter {
+        draft
+            .notes
+            .push(format!("what was executed was not counted: {reason}"));
+    }
+    Ok(clock.billed(draft, stacks))
+}
+
+/// What counts beside the clock, where anything is to.
+fn counter(
+    request: &Request,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<Result<Counter, String>>, Error> {
+    let Surroundings { cache, stop, .. } = surroundings;
+    match request.profiling {
+        Profiling::No => Ok(None),
+        Profiling::Functions | Profiling::Stacks => {
+            Counter::obtain(Detail::Stacks, cache, stop).map(Some)
+        }
+    }
+}
+
+fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
+    let Method::Mechanism(Mechanism::Pin(mechanism)) = row.key.method else {
+        return None;
+    };
+    let cell = Cell {
+        interface: pin::interface(mechanism)?,
+        shape: row.key.folio?,
+    };
+    let of_row = |of: &&OfKernel| row.key.kernel == Some(of.hello.linux_version());
+    found.iter().find(of_row)?.sample_of(cell, row)
 }
 
 fn check_host(request: &Request) -> Result<(), Error> {

@@ -43,6 +43,7 @@ pub fn check(
             mode: Mode::of(guest.cpus),
             ..machine(largest(request))
         },
+        counter: None,
         probe_order: step::order(&steps),
         last: &[Step::KernelLog],
         file: None,

@@ -131,6 +131,7 @@ pub(super) fn run(
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: machine(order.pages),
+        counter: None,
         probe_order: step::order(&steps),
         last: &[],
         file: None,

@@ -1,7 +1,9 @@
 //! Runs the boots of an order, of all its kernels side by side, and gathers what they report.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::{fs, slice};
 
+use pagetoll_bill::Row;
 use pagetoll_bill::spec::Wanted;
 
 use super::materials::{Materials, may_have_iommufd};
@@ -9,15 +11,25 @@ use super::{Request, machine, plan};
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, NativeBoot};
+use crate::profile::{KALLSYMS, Names, Sample};
+use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
+use crate::vm::counter::{Counter, Executed};
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_guest::pin;
+use pagetoll_guest::pin::{self, Cell};
 use pagetoll_guest::report::{Hello, PinTraced, Report};
-use pagetoll_guest::step::{self, Interface, PinStep};
+use pagetoll_guest::step::{self, Interface, PinStep, Step};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
+use pagetoll_images::symbols::Symbols;
+
+/// Is published in place of names: an order of the same length, in an archive that is as long, counts the same.
+const NOTHING: &str = "//////dev/null";
+const _: () = assert!(NOTHING.len() == KALLSYMS.len());
+/// The number of the probe's first step: init's own, which runs it, is the first of all.
+const FIRST_STEP: usize = 2;
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +39,15 @@ pub(super) struct Found {
     pub(super) traced: Vec<PinTraced>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
+    /// Where the code was counted: by the numbers of the guest's steps, and its names.
+    pub(super) profiled: Option<Profiled>,
+}
+
+/// What a boot has executed.
+#[derive(Clone, Debug)]
+pub(super) struct Profiled {
+    executed: BTreeMap<u16, Executed>,
+    names: Names,
 }
 
 /// What all boots of a kernel brought: one for each run, and the traced one.
@@ -42,6 +63,19 @@ impl OfKernel {
         let mut pins = self.runs.iter().flat_map(|run| &run.bill.pins);
         pins.any(|pin| pin.interface == interface)
     }
+
+    /// What the first run has executed for a row.
+    pub(super) fn sample_of(&self, cell: Cell, row: &Row) -> Option<Sample<'_>> {
+        let run = self.runs.first()?;
+        let profiled = run.profiled.as_ref()?;
+        let step = run.bill.step_of(cell, row.key.operation)?;
+        let number = u16::try_from(step + FIRST_STEP).ok()?;
+        Some(Sample {
+            executed: vec![profiled.executed.get(&number)?],
+            names: &profiled.names,
+            pages: row.pages.get(),
+        })
+    }
 }
 
 /// Everything that boots need.
@@ -49,6 +83,8 @@ impl OfKernel {
 pub(super) struct Work<'a> {
     pub(super) request: &'a Request,
     pub(super) materials: &'a Materials,
+    /// What counts beside the clock.
+    pub(super) counter: Option<&'a Counter>,
     pub(super) clock: &'a Clock,
     pub(super) surroundings: Surroundings<'a>,
 }
@@ -59,6 +95,8 @@ struct Job<'a> {
     name: String,
     kernel: &'a Kernel,
     /// What the probe does.
+    /// By function_graph.
+    is_traced: bool,
     steps: Vec<PinStep>,
 }
 
@@ -110,9 +148,10 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
     };
     let interfaces: Vec<_> = interfaces.into_iter().filter(has).collect();
     let release = &kernel.image.release;
-    let job = |name, steps| Job {
+    let job = |name, is_traced, steps| Job {
         name,
         kernel,
+        is_traced,
         steps,
     };
     let order = &request.order;
@@ -122,10 +161,12 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
         _ => format!("pin-{release}-{run}"),
     };
     let runs = 1..=order.runs;
-    let mut jobs: Vec<_> = runs.map(|run| job(name(run), bill.clone())).collect();
+    let mut jobs: Vec<_> = runs
+        .map(|run| job(name(run), false, bill.clone()))
+        .collect();
     if request.trace == Wanted::Yes {
         let steps = plan::trace(&request.shapes, order.pages);
-        jobs.push(job(format!("pin-{release}-trace"), steps));
+        jobs.push(job(format!("pin-{release}-trace"), true, steps));
     }
     jobs
 }
@@ -139,13 +180,21 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
     let request = work.request;
+    // Of the traced boot nothing is counted. The others say their names in the end: another boot may lie elsewhere.
+    let counter = work.counter.filter(|_| !job.is_traced);
+    let published = if counter.is_some() { KALLSYMS } else { NOTHING };
+    let publish = Step::Publish(published.to_owned());
     let boot = NativeBoot {
         name: &job.name,
         kernel: job.kernel,
         programs: &work.materials.programs,
         machine: machine(request),
         probe_order: step::order(&job.steps),
-        last: &[],
+        counter,
+        last: match job.is_traced {
+            false => slice::from_ref(&publish),
+            true => &[],
+        },
         file: None,
         conduct: &request.conduct,
     };
@@ -158,6 +207,11 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             Report::Pin(pin) => found.bill.pins.push(pin.clone()),
             Report::PinUnavailable(shape) => found.bill.unavailable.push(shape.clone()),
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
+            Report::Blob(blob) if blob.name == KALLSYMS => {
+                let bytes = harvest.blob(blob)?;
+                found.profiled = Some(profiled(&harvest, &bytes, job, work)?);
+            }
+            Report::Blob(blob) if blob.name == NOTHING => {}
             Report::Blob(blob) => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
                 keep(boot.conduct.logs(), &job.name, &text)?;
@@ -167,6 +221,26 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         }
     }
     Ok(found)
+}
+
+fn profiled(
+    harvest: &Harvest,
+    kallsyms: &[u8],
+    job: &Job<'_>,
+    work: Work<'_>,
+) -> Result<Profiled, LabError> {
+    let malformed = |problem| LabError::Malformed {
+        boot: job.name.clone(),
+        problem,
+    };
+    Ok(Profiled {
+        executed: harvest.executed()?.map_err(malformed)?,
+        names: Names {
+            hypervisor: Symbols::default(),
+            kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(kallsyms)),
+            program: Symbols::of_object(&work.materials.programs.probe_file)?,
+        },
+    })
 }
 
 fn keep(folder: Option<&std::path::Path>, name: &str, text: &str) -> Result<(), Error> {

@@ -64,6 +64,7 @@ pub fn run(
         kernel: &materials.kernels[0],
         programs: &materials.programs,
         machine,
+        counter: None,
         probe_order: step::order(&plan::conformance(CASES)),
         last: &[],
         file: Some(NamedText {
