@@ -31,6 +31,8 @@ static struct frame frames[DEPTH];
 static unsigned int depth;
 static uint32_t node;
 static struct block *current;
+/* It was entered in its middle, by the mark. */
+static bool begun_inside;
 static uint64_t charged;
 static struct entries entries;
 
@@ -131,7 +133,7 @@ static void return_from_trap(uint64_t address)
 	}
 }
 
-/* What the current block has executed since it was entered. */
+/* How many of the current block's instructions have been executed. */
 static uint32_t charge(uint64_t instructions)
 {
 	struct count *count = count_of(current);
@@ -139,7 +141,7 @@ static uint32_t charge(uint64_t instructions)
 
 	charged = instructions;
 	count->instructions += executed;
-	return executed > current->count ? current->count : executed;
+	return begun_inside || executed > current->count ? current->count : executed;
 }
 
 static bool is_next(const struct block *next)
@@ -215,6 +217,7 @@ void stack_begin(struct block *block, uint64_t instructions)
 	depth = 0;
 	node = ROOT;
 	current = block;
+	begun_inside = true;
 	charged = instructions;
 }
 
@@ -222,6 +225,7 @@ void stack_enter(struct block *next, uint64_t instructions)
 {
 	go(next, charge(instructions));
 	current = next;
+	begun_inside = false;
 }
 
 void stack_end(uint64_t instructions)

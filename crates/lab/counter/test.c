@@ -68,7 +68,7 @@ static struct block *block(uint64_t address, uint32_t count, enum flow flow, uin
 	return block;
 }
 
-/* Runs these blocks, of which each executes all, but that at `faulting` so many. */
+/* Runs these blocks, of which each executes all, but that at `faulting` so many. The first begins with the mark. */
 static char *run(struct block **blocks, size_t count, size_t faulting, uint32_t executed)
 {
 	uint64_t instructions = 0;
@@ -123,13 +123,22 @@ static void test_a_return_to_elsewhere_is_a_jump(void)
 /* The faulting one is not retired; a hypervisor's handler hands it to the kernel's, on the same stack. */
 static void test_a_fault_that_is_handed_on(void)
 {
-	struct block *blocks[] = { block(0x10, 4, ONWARD, 0),	    block(0x100, 2, CALL, 0x200),
+	struct block *blocks[] = { block(0xf, 1, ONWARD, 0),
+				   block(0x10, 4, ONWARD, 0),	    block(0x100, 2, CALL, 0x200),
 				   block(0x200, 1, TRAP_RETURN, 0), block(0x300, 5, TRAP, 0),
 				   block(0x110, 1, TRAP_RETURN, 0), block(0x11, 3, ONWARD, 0) };
 
-	EXPECT(blocks, 0, 2,
+	EXPECT(blocks, 1, 2,
 	       "node 0 11\nnode 1 101\nnode 1 304\n"
-	       "code 0 10 1 0\ncode 1 100 2 0\ncode 2 200 1 0\ncode 1 300 5 0\ncode 3 110 1 0\ncode 0 11 3 0\n");
+	       "code 0 f 1 0\ncode 0 10 1 0\ncode 1 100 2 0\ncode 2 200 1 0\ncode 1 300 5 0\ncode 3 110 1 0\ncode 0 11 3 0\n");
+}
+
+/* What the first executes of its block is no fault, however little it is. */
+static void test_a_mark_in_the_middle_of_a_block(void)
+{
+	struct block *blocks[] = { block(0x10, 9, CALL, 0x80), block(0x80, 2, RET, 0), block(0x19, 4, ONWARD, 0) };
+
+	EXPECT(blocks, 0, 1, "node 0 18\ncode 0 10 1 0\ncode 1 80 2 0\ncode 0 19 4 0\n");
 }
 
 static void test_iterations_are_told_apart(void)
@@ -145,9 +154,9 @@ static void test_iterations_are_told_apart(void)
 /* QEMU names one instruction too many where that is in two pages. */
 static void test_a_block_that_ends_early_goes_on(void)
 {
-	struct block *blocks[] = { block(0x10, 3, ONWARD, 0), block(0x12, 1, ONWARD, 0) };
+	struct block *blocks[] = { block(0xf, 1, ONWARD, 0), block(0x10, 3, ONWARD, 0), block(0x12, 1, ONWARD, 0) };
 
-	EXPECT(blocks, 0, 2, "code 0 10 2 0\ncode 0 12 1 0\n");
+	EXPECT(blocks, 1, 2, "code 0 f 1 0\ncode 0 10 2 0\ncode 0 12 1 0\n");
 }
 
 int main(void)
@@ -158,6 +167,7 @@ int main(void)
 	test_a_call_and_its_return();
 	test_a_return_to_elsewhere_is_a_jump();
 	test_a_fault_that_is_handed_on();
+	test_a_mark_in_the_middle_of_a_block();
 	test_iterations_are_told_apart();
 	test_a_block_that_ends_early_goes_on();
 	return 0;

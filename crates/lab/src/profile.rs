@@ -67,12 +67,15 @@ pub(crate) struct Sample<'a> {
     pub(crate) pages: u64,
 }
 
-/// All stacks of rows that there is a sample of, below a frame with the row's key.
+/// All stacks of rows that there is a sample of, below a frame with the row's key; where the row says its kernel, that is a
+/// frame of its own below.
 fn stacks<'a>(rows: &[Row], sample_of: impl Fn(&Row) -> Option<Sample<'a>>) -> Stacks {
     let mut stacks = Stacks::new();
     for row in rows {
         if let Some(sample) = sample_of(row) {
-            sample.fold(&row.key.to_string(), &mut stacks);
+            let key = row.key.on_any_kernel().to_string();
+            let root = row.key.kernel.clone().into_iter().chain([key]);
+            sample.fold(root.collect(), &mut stacks);
         }
     }
     stacks
@@ -192,10 +195,10 @@ impl Sample<'_> {
         functions
     }
 
-    /// Adds the stacks of one row: frames from the outermost on, each a function with its part.
-    fn fold(&self, row: &str, into: &mut Stacks) {
+    /// Adds the stacks of one row on top of these frames: from the outermost on, each a function with its part.
+    fn fold(&self, root: Vec<String>, into: &mut Stacks) {
         for executed in &self.executed {
-            let mut callers = vec![vec![row.to_owned()]];
+            let mut callers = vec![root.clone()];
             for caller in &executed.callers {
                 let stack = below(&callers, caller.stack, self.names.function(caller.site));
                 callers.push(stack);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use inferno::flamegraph::color::{MultiPalette, Palette};
-use inferno::flamegraph::{self, Options};
+use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use thiserror::Error;
 
 /// Instructions by stack: functions from the outermost on.
@@ -18,11 +18,13 @@ pub struct FlameGraphError(String);
 /// space and a whole number. The format has no quoting: in names, a semicolon becomes a colon and white space an underscore.
 #[must_use]
 pub fn folded(stacks: &Stacks) -> String {
-    let line = |(frames, count): (&Vec<String>, &u64)| {
-        let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
-        format!("{} {count}\n", frames.join(";"))
-    };
+    let line = |(frames, count): (&Vec<String>, &u64)| format!("{} {count}\n", joined(frames));
     stacks.iter().map(line).collect()
+}
+
+fn joined(frames: &[String]) -> String {
+    let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
+    frames.join(";")
 }
 
 fn plain(frame: &str) -> String {
@@ -39,18 +41,47 @@ fn plain(frame: &str) -> String {
 /// # Errors
 /// No stack has executed anything.
 pub fn flame_graph(stacks: &Stacks, title: &str) -> Result<String, FlameGraphError> {
+    let subtitle = "hypervisor green, kernel orange, probe blue, user space red";
+    draw(folded(stacks).lines(), title, subtitle)
+}
+
+/// Two kernels' stacks as one SVG: widths are those of `after`, colours say what it executes more and less often.
+///
+/// # Errors
+/// No stack of `after` has executed anything.
+pub fn difference(
+    before: &Stacks,
+    after: &Stacks,
+    title: &str,
+    subtitle: &str,
+) -> Result<String, FlameGraphError> {
+    let only_before = before.keys().filter(|frames| !after.contains_key(*frames));
+    let line = |frames: &Vec<String>| {
+        let count = |stacks: &Stacks| stacks.get(frames).copied().unwrap_or(0);
+        let (before, after) = (count(before), count(after));
+        format!("{} {before} {after}", joined(frames))
+    };
+    let mut lines: Vec<_> = after.keys().chain(only_before).map(line).collect();
+    lines.sort();
+    draw(lines.iter().map(String::as_str), title, subtitle)
+}
+
+fn draw<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    title: &str,
+    subtitle: &str,
+) -> Result<String, FlameGraphError> {
     let mut options = Options::default();
     title.clone_into(&mut options.title);
-    "Hypervisor green, kernel orange, probe blue, user space red.".clone_into(&mut options.notes);
-    options.subtitle = Some(options.notes.clone());
+    options.subtitle = Some(subtitle.to_owned());
     "instructions".clone_into(&mut options.count_name);
     // By annotations: _[k] is a kernel's function, _[j] and _[i] are free for others.
     options.colors = Palette::Multi(MultiPalette::Java);
+    options.text_truncate_direction = TextTruncateDirection::Right;
     // The same stacks are drawn the same.
     options.deterministic = true;
-    let lines = folded(stacks);
     let mut svg = Vec::new();
-    flamegraph::from_lines(&mut options, lines.lines(), &mut svg)
+    flamegraph::from_lines(&mut options, lines, &mut svg)
         .map_err(|error| FlameGraphError(error.to_string()))?;
     String::from_utf8(svg).map_err(|error| FlameGraphError(error.to_string()))
 }
@@ -73,6 +104,17 @@ mod tests {
             folded(&stacks()),
             "a_row;main;do_syscall:64_[k] 30\na_row;main;x86_emulate_[j] 12\n"
         );
+    }
+
+    #[test]
+    fn a_difference_names_what_there_is_of_both() {
+        let before = stacks();
+        let mut after = stacks();
+        after.pop_first();
+        after.values_mut().for_each(|count| *count += 8);
+        let svg = difference(&before, &after, "unmap", "b against a").unwrap();
+        assert!(svg.contains("x86_emulate (20 instructions"), "{svg}");
+        assert!(svg.contains("b against a"), "{svg}");
     }
 
     #[test]

@@ -26,7 +26,12 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
     let chosen = backends::chosen(route, args.on)?;
     options::check(spec.given(), route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
     let destination = Destination::new(&args.output)?;
-    let graph = spec.lab.flamegraph.as_deref().map(Graph::new).transpose()?;
+    let graph = spec
+        .lab
+        .flamegraph
+        .as_deref()
+        .map(|file| Graph::new(file, spec.lab.kernels.len()))
+        .transpose()?;
     let backend = backends::of(chosen.kind);
     backend.check(&spec)?;
     if spec.live.dry_run == Wanted::Yes {

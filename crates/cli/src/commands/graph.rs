@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use pagetoll_backend::Stacks;
 use pagetoll_bill::Bill;
-use pagetoll_render::flamegraph::{flame_graph, folded};
+use pagetoll_render::flamegraph::{difference, flame_graph, folded};
 
 use crate::failure::Failure;
 use crate::output;
+
+const FLAG: &str = "--flamegraph";
 
 /// A file that stacks are written to.
 pub(crate) struct Graph {
@@ -22,18 +24,24 @@ enum Form {
     Folded,
 }
 
+/// Kernels that one drawing can compare.
+const MOST_KERNELS: usize = 2;
+
 impl Graph {
     /// The form follows from the name.
-    pub(crate) fn new(file: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(file: &Path, kernels: usize) -> Result<Self, Failure> {
+        let refuse = |problem| Err(output::bad(FLAG, file, problem));
         let form = match file.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") if kernels > MOST_KERNELS => {
+                return refuse(
+                    "draws two kernels at most; expected fewer --kernel, or FILE.folded",
+                );
+            }
             Some("svg") => Form::Svg,
             Some("folded") => Form::Folded,
-            _ => {
-                let problem = "its name tells no form; expected FILE.svg or FILE.folded";
-                return Err(output::bad("--flamegraph", file, problem));
-            }
+            _ => return refuse("its name tells no form; expected FILE.svg or FILE.folded"),
         };
-        output::check("--flamegraph", Some(file))?;
+        output::check(FLAG, Some(file))?;
         Ok(Self {
             file: file.to_owned(),
             form,
@@ -42,12 +50,46 @@ impl Graph {
 
     /// Writes what a bill's rows have executed.
     pub(crate) fn write(&self, stacks: &Stacks, bill: &Bill) -> Result<()> {
-        let text = match self.form {
-            Form::Svg => flame_graph(stacks, &format!("pagetoll bill {}", bill.route))?,
-            Form::Folded => folded(stacks),
+        let title = format!("pagetoll bill {}", bill.route);
+        let text = match (self.form, kernels(bill).as_slice()) {
+            (Form::Folded, _) => folded(stacks),
+            (Form::Svg, [before, after]) => {
+                let subtitle = format!(
+                    "as wide as on {after}; red where that is more than on {before}, blue where less"
+                );
+                difference(
+                    &of_kernel(stacks, before),
+                    &of_kernel(stacks, after),
+                    &title,
+                    &subtitle,
+                )?
+            }
+            (Form::Svg, _) => flame_graph(stacks, &title)?,
         };
         Ok(output::write(&text, Some(&self.file))?)
     }
+}
+
+/// In the order in which they were billed.
+fn kernels(bill: &Bill) -> Vec<&str> {
+    let mut kernels: Vec<&str> = Vec::new();
+    for kernel in bill.rows.iter().filter_map(|row| row.key.kernel.as_deref()) {
+        if !kernels.contains(&kernel) {
+            kernels.push(kernel);
+        }
+    }
+    kernels
+}
+
+/// The stacks below a kernel's frame, without it.
+fn of_kernel(stacks: &Stacks, kernel: &str) -> Stacks {
+    let of = stacks
+        .iter()
+        .filter_map(|(frames, count)| match frames.split_first() {
+            Some((first, rest)) if first == kernel => Some((rest.to_vec(), *count)),
+            _ => None,
+        });
+    of.collect()
 }
 
 #[cfg(test)]
@@ -57,15 +99,16 @@ mod tests {
     #[test]
     fn a_name_without_a_form_is_refused() {
         for (name, problem) in [
+            ("x.svg", "--flamegraph x.svg: draws two kernels at most"),
             ("x.png", "--flamegraph x.png: its name tells no form"),
             (
-                "/nowhere/x.svg",
-                "--flamegraph /nowhere/x.svg: its folder does not exist",
+                "/nowhere/x.folded",
+                "--flamegraph /nowhere/x.folded: its folder does not exist",
             ),
         ] {
-            let error = Graph::new(Path::new(name)).err().unwrap().to_string();
+            let error = Graph::new(Path::new(name), 3).err().unwrap().to_string();
             assert!(error.contains(problem), "{error}");
         }
-        assert!(Graph::new(Path::new("x.folded")).is_ok());
+        assert!(Graph::new(Path::new("x.folded"), 3).is_ok());
     }
 }
