@@ -76,6 +76,18 @@ impl Conduct {
         }
     }
 
+    /// The same for what enters no figure: it is asked once of a guest, unless all are booted.
+    pub(crate) fn of_names(&self) -> Self {
+        let counts = match self.start {
+            Start::Restored => Counts::Kept,
+            Start::Cold => self.counts,
+        };
+        Self {
+            counts,
+            ..self.clone()
+        }
+    }
+
     /// The same with logs in a folder below.
     pub(crate) fn below(&self, folder: &str) -> Self {
         let keep_logs = self.keep_logs.as_ref().map(|logs| logs.join(folder));

@@ -202,6 +202,10 @@ impl Work<'_> {
         let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
         let steps = u64::try_from(job.session.steps.len()).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&job.session.name, steps);
+        let conduct = match job.purpose {
+            Purpose::Counts => bench.conduct.clone(),
+            Purpose::Symbols => bench.conduct.of_names(),
+        };
         let boot = Boot {
             name: &job.session.name,
             machine: job.machine,
@@ -209,7 +213,7 @@ impl Work<'_> {
             linux,
             guest: &guest,
             counter: self.counter(job),
-            conduct: &bench.conduct,
+            conduct: &conduct,
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
         match clock.time(&format!("boot {}", job.session.name), work) {
@@ -251,7 +255,9 @@ impl Work<'_> {
     }
 
     fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
-        self.all.clock.counted_before(harvest.counted);
+        if job.purpose == Purpose::Counts {
+            self.all.clock.counted_before(harvest.counted);
+        }
         let executed = harvest.executed()?;
         let never = || malformed(job, "it never said hello".to_owned());
         let mut ran = Ran::of(&harvest.reports).ok_or_else(never)?;
