@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A QEMU plugin that counts what is executed, whoever executes it, between the marks that the guest's own code carries
+ * A QEMU plugin that counts what is executed, by any program or kernel, between the marks that the guest's own code carries
  * (MARK_NOP in guests/lib/marks.h). It changes no count of QEMU's.
  *
- * For each step of the order it appends to the file out=PATH a line "step" with the step's number and counts of events, in the
- * order of enum event, then exceptions, traps, and accesses of memory; with stacks=on the stacks follow (stack.h), and without
- * it the last three are 0. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
+ * For each step of the order it appends to the file out=PATH a line "step" with the step's number and counts of events, in
+ * the order of enum event, then exceptions, traps, and accesses of memory; with stacks=on the stacks follow (stack.h), and
+ * without it the last three are 0. With check=on it ends QEMU at once with status 0: then this QEMU takes it.
  *
  * One vCPU only: nothing is locked.
  */

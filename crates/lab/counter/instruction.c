@@ -6,7 +6,7 @@
 
 /*
  * A call over so few bytes is no call of a function: a retpoline's, which catches speculation in between, or one that fills
- * the return stack buffer; nobody returns from it.
+ * the return stack buffer; nothing returns from it.
  */
 #define CALLED_OVER 16u
 

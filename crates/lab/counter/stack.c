@@ -114,7 +114,7 @@ static void return_from_call(uint64_t address)
 
 /*
  * A hypervisor that does not go back to where it was entered from goes on to a handler of its guest's: that takes its place
- * on the stack, until somebody goes back there.
+ * on the stack, until execution goes back there.
  */
 static void return_from_trap(uint64_t address)
 {

@@ -141,7 +141,7 @@ static void test_a_mark_in_the_middle_of_a_block(void)
 	EXPECT(blocks, 0, 1, "node 0 18\ncode 0 10 1 0\ncode 1 80 2 0\ncode 0 19 4 0\n");
 }
 
-static void test_iterations_are_told_apart(void)
+static void test_iterations_are_counted_apart(void)
 {
 	struct block *blocks[] = { block(0x10, 2, ONWARD, 0), block(0x11, 1, ONWARD, 0), block(0x11, 1, ONWARD, 0),
 				   block(0x12, 1, ONWARD, 0) };
@@ -168,7 +168,7 @@ int main(void)
 	test_a_return_to_elsewhere_is_a_jump();
 	test_a_fault_that_is_handed_on();
 	test_a_mark_in_the_middle_of_a_block();
-	test_iterations_are_told_apart();
+	test_iterations_are_counted_apart();
 	test_a_block_that_ends_early_goes_on();
 	return 0;
 }

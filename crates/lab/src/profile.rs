@@ -11,7 +11,7 @@ use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::pv::session::Session;
 use pagetoll_images::symbols::Symbols;
 
-use crate::vm::counter::{Code, Executed};
+use crate::vm::counter::Executed;
 
 /// Where a kernel says what its functions are called.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
@@ -60,10 +60,8 @@ struct Count {
 
 /// What a row's cost is made of.
 pub(crate) struct Sample<'a> {
-    /// Each of the times that it was counted.
-    pub(crate) executed: Vec<&'a Executed>,
+    pub(crate) executed: &'a Executed,
     pub(crate) names: &'a Names,
-    /// Of all of them together.
     pub(crate) pages: u64,
 }
 
@@ -86,7 +84,7 @@ pub(crate) fn of_sessions<'a>(sessions: &'a [Profiled], row: &Row) -> Option<Sam
     let of = |profiled: &'a Profiled| {
         let step = profiled.session.step_of(&row.key)?;
         Some(Sample {
-            executed: vec![profiled.executed.get(&step)?],
+            executed: profiled.executed.get(&step)?,
             names: &profiled.names,
             pages: row.pages.get(),
         })
@@ -140,31 +138,25 @@ fn is_probe(module: &str) -> bool {
 }
 
 impl Sample<'_> {
-    fn code(&self) -> impl Iterator<Item = &Code> {
-        self.executed.iter().flat_map(|executed| &executed.code)
-    }
-
     fn per_page(&self, count: u64) -> f64 {
         per(count, self.pages)
     }
 
-    /// How often for each page.
-    fn rate(&self, of: impl Fn(&Executed) -> u64) -> f64 {
-        self.per_page(self.executed.iter().map(|executed| of(executed)).sum())
-    }
-
     fn profile(&self) -> Profile {
+        let executed = self.executed;
+        let flushes = &executed.flushes;
+        let repeated = executed.code.iter().map(|code| code.repeated);
         Profile {
             per_page: Events {
-                exceptions: self.rate(|executed| executed.exceptions),
-                calls: self.rate(|executed| executed.traps),
-                cr3_writes: self.rate(|executed| executed.flushes.cr3),
-                cr4_writes: self.rate(|executed| executed.flushes.cr4),
-                invlpg: self.rate(|executed| executed.flushes.invlpg),
-                invpcid: self.rate(|executed| executed.flushes.invpcid),
-                serialising: self.rate(|executed| executed.serialising),
-                memory_accesses: self.rate(|executed| executed.accesses),
-                rep_iterations: self.per_page(self.code().map(|code| code.repeated).sum()),
+                exceptions: self.per_page(executed.exceptions),
+                calls: self.per_page(executed.traps),
+                cr3_writes: self.per_page(flushes.cr3),
+                cr4_writes: self.per_page(flushes.cr4),
+                invlpg: self.per_page(flushes.invlpg),
+                invpcid: self.per_page(flushes.invpcid),
+                serialising: self.per_page(executed.serialising),
+                memory_accesses: self.per_page(executed.accesses),
+                rep_iterations: self.per_page(repeated.sum()),
             },
             functions: self.functions(),
         }
@@ -172,7 +164,7 @@ impl Sample<'_> {
 
     fn functions(&self) -> Vec<Function> {
         let mut counts: BTreeMap<_, Count> = BTreeMap::new();
-        for code in self.code() {
+        for code in &self.executed.code {
             let count = counts.entry(self.names.function(code.address)).or_default();
             count.add(code.instructions, code.repeated);
         }
@@ -197,16 +189,15 @@ impl Sample<'_> {
 
     /// Adds the stacks of one row on top of these frames: from the outermost on, each a function with its part.
     fn fold(&self, root: Vec<String>, into: &mut Stacks) {
-        for executed in &self.executed {
-            let mut callers = vec![root.clone()];
-            for caller in &executed.callers {
-                let stack = below(&callers, caller.stack, self.names.function(caller.site));
-                callers.push(stack);
-            }
-            for code in executed.code.iter().filter(|code| code.instructions > 0) {
-                let stack = below(&callers, code.stack, self.names.function(code.address));
-                *into.entry(stack).or_default() += code.instructions;
-            }
+        let mut callers = vec![root];
+        for caller in &self.executed.callers {
+            let stack = below(&callers, caller.stack, self.names.function(caller.site));
+            callers.push(stack);
+        }
+        let executed = self.executed.code.iter();
+        for code in executed.filter(|code| code.instructions > 0) {
+            let stack = below(&callers, code.stack, self.names.function(code.address));
+            *into.entry(stack).or_default() += code.instructions;
         }
     }
 }
@@ -247,7 +238,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::vm::counter::Caller;
+    use crate::vm::counter::{Caller, Code};
 
     const KERNEL: u64 = 0xffff_ffff_8100_0000;
     const MODULE: u64 = 0xffff_ffff_c000_0000;

@@ -39,7 +39,7 @@ impl Graph {
             }
             Some("svg") => Form::Svg,
             Some("folded") => Form::Folded,
-            _ => return refuse("its name tells no form; expected FILE.svg or FILE.folded"),
+            _ => return refuse("its name says no form; expected FILE.svg or FILE.folded"),
         };
         output::check(FLAG, Some(file))?;
         Ok(Self {
@@ -100,7 +100,7 @@ mod tests {
     fn a_name_without_a_form_is_refused() {
         for (name, problem) in [
             ("x.svg", "--flamegraph x.svg: draws two kernels at most"),
-            ("x.png", "--flamegraph x.png: its name tells no form"),
+            ("x.png", "--flamegraph x.png: its name says no form"),
             (
                 "/nowhere/x.folded",
                 "--flamegraph /nowhere/x.folded: its folder does not exist",

@@ -144,6 +144,12 @@ fn notes(
         };
         notes.push(format!("{what} not counted: {reason}"));
     }
+    if bench.request.profiling != Profiling::No && materials.xen.symbols.is_none() {
+        notes.push(
+            "functions of the hypervisor are not named: there is no file of its symbols beside its image, NAME.efi or xen-syms"
+                .to_owned(),
+        );
+    }
     notes.extend(findings.no_probe.iter().cloned());
     let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
     notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));

@@ -71,7 +71,7 @@ impl OfKernel {
         let step = run.bill.step_of(cell, row.key.operation)?;
         let number = u16::try_from(step + FIRST_STEP).ok()?;
         Some(Sample {
-            executed: vec![profiled.executed.get(&number)?],
+            executed: profiled.executed.get(&number)?,
             names: &profiled.names,
             pages: row.pages.get(),
         })
