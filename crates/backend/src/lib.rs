@@ -7,9 +7,9 @@ pub mod input;
 mod progress;
 mod stop;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+pub use pagetoll_bill::profile::Stacks;
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
 
 pub use error::{Class, Classified, Error};
@@ -24,9 +24,6 @@ pub struct Context<'a> {
     /// Sink of phases and steps.
     pub progress: &'a dyn Progress,
 }
-
-/// Instructions by stack: functions from the outermost on.
-pub type Stacks = BTreeMap<Vec<String>, u64>;
 
 /// A draft, and where the time went.
 #[derive(Debug)]

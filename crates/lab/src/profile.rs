@@ -51,6 +51,13 @@ pub(crate) struct Profiled {
     pub(crate) names: Names,
 }
 
+/// A function, or the rest of a part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Named<'a> {
+    part: Part,
+    name: &'a str,
+}
+
 /// Instructions, and those of them that were iterations of REP instructions after the first.
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -118,17 +125,23 @@ impl Profiling {
 }
 
 impl Names {
-    fn function(&self, address: u64) -> (Part, &str) {
+    fn function(&self, address: u64) -> Named<'_> {
         let (part, symbols) = match address {
             _ if XEN.contains(&address) => (Part::Hypervisor, &self.hypervisor),
             KERNELS.. => (Part::Kernel, &self.kernel),
             _ => (Part::UserSpace, &self.program),
         };
         let Some(symbol) = symbols.at(address) else {
-            return (part, UNKNOWN);
+            return Named {
+                part,
+                name: UNKNOWN,
+            };
         };
         let is_probe = symbol.module.as_deref().is_some_and(is_probe);
-        (if is_probe { Part::Probe } else { part }, &symbol.name)
+        Named {
+            part: if is_probe { Part::Probe } else { part },
+            name: &symbol.name,
+        }
     }
 }
 
@@ -170,13 +183,13 @@ impl Sample<'_> {
         }
         let total: u64 = counts.values().map(|count| count.instructions).sum();
         let mut named: BTreeMap<_, Count> = BTreeMap::new();
-        for ((part, name), count) in counts {
+        for (function, count) in counts {
             let takes_little = per(count.instructions, total.max(1)) < LEAST_SHARE;
-            let name = if takes_little { OTHERS } else { name };
-            let sum = named.entry((part, name)).or_default();
+            let name = if takes_little { OTHERS } else { function.name };
+            let sum = named.entry(Named { name, ..function }).or_default();
             sum.add(count.instructions, count.repeated);
         }
-        let function = |((part, name), count): ((Part, &str), Count)| Function {
+        let function = |(Named { part, name }, count): (Named<'_>, Count)| Function {
             name: name.to_owned(),
             part,
             cost_per_page: self.per_page(count.instructions),
@@ -210,12 +223,12 @@ impl Count {
 }
 
 /// A stack with one more function on it.
-fn below(callers: &[Vec<String>], stack: u32, (part, name): (Part, &str)) -> Vec<String> {
+fn below(callers: &[Vec<String>], stack: u32, function: Named<'_>) -> Vec<String> {
     let caller = usize::try_from(stack)
         .ok()
         .and_then(|stack| callers.get(stack));
     let mut frames = caller.cloned().unwrap_or_default();
-    frames.push(format!("{name}{}", annotation(part)));
+    frames.push(format!("{}{}", function.name, annotation(function.part)));
     frames
 }
 

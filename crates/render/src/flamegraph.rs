@@ -1,13 +1,9 @@
 //! Who called what: stacks of functions with the instructions that each executed, folded or drawn.
 
-use std::collections::BTreeMap;
-
 use inferno::flamegraph::color::{MultiPalette, Palette};
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
+use pagetoll_bill::profile::Stacks;
 use thiserror::Error;
-
-/// Instructions by stack: functions from the outermost on.
-pub type Stacks = BTreeMap<Vec<String>, u64>;
 
 /// Stacks that cannot be drawn.
 #[derive(Debug, Error)]

@@ -79,7 +79,7 @@ impl Change {
             new: to,
             verdict: judged.verdict,
             p_value: judged.p_value,
-            tolls: changed(&by_name(before.tolls()), &by_name(row.tolls())),
+            tolls: changed(&tolls(before.tolls()), &tolls(row.tolls())),
             functions: functions(before, row),
             crossings_per_page: old.zip(new).map(|(old, new)| PerPage {
                 name: "crossings".to_owned(),
@@ -99,20 +99,24 @@ fn functions(before: &Row, row: &Row) -> Vec<PerPage> {
     }
 }
 
-/// Functions of one name are one item.
 fn costs(profile: &Profile) -> BTreeMap<&str, f64> {
-    let mut named = BTreeMap::new();
-    for function in &profile.functions {
-        *named.entry(function.name.as_str()).or_default() += function.cost_per_page;
-    }
-    named
+    let functions = profile.functions.iter();
+    by_name(functions.map(|function| (function.name.as_str(), function.cost_per_page)))
 }
 
-/// Tolls of one name are one item.
-fn by_name(tolls: &[Toll]) -> BTreeMap<&str, f64> {
+fn tolls(tolls: &[Toll]) -> BTreeMap<&str, f64> {
+    by_name(
+        tolls
+            .iter()
+            .map(|toll| (toll.name.as_str(), toll.cost_per_page())),
+    )
+}
+
+/// Those of one name are one item.
+fn by_name<'a>(costs: impl Iterator<Item = (&'a str, f64)>) -> BTreeMap<&'a str, f64> {
     let mut named = BTreeMap::new();
-    for toll in tolls {
-        *named.entry(toll.name.as_str()).or_default() += toll.cost_per_page();
+    for (name, cost) in costs {
+        *named.entry(name).or_default() += cost;
     }
     named
 }

@@ -1,5 +1,7 @@
 //! What a row executed, function by function, and what makes instructions slow.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,9 @@ names! {
         UserSpace,
     }
 }
+
+/// Instructions by stack: functions from the outermost on.
+pub type Stacks = BTreeMap<Vec<String>, u64>;
 
 /// What one page took, itemised by what was executed. Counted without what a CPU makes of it: no figure of it is a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
