@@ -7,7 +7,6 @@ mod side_by_side;
 
 use std::collections::{BTreeMap, HashSet};
 
-use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
@@ -87,8 +86,9 @@ impl Draft {
 }
 
 /// A bill. No two rows have the same key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Bill")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Bill"))]
 pub struct Bill<O = Order, R = Row> {
     /// The version of this form.
     pub schema: Schema,
@@ -189,6 +189,7 @@ fn check_keys(rows: &[Row]) -> Result<(), RowError> {
 }
 
 /// The JSON schema of a bill, generated from the types.
+#[cfg(feature = "schema")]
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(BillForm).to_value()

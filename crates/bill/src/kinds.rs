@@ -1,12 +1,12 @@
 //! Where a bill was made, in what it is counted, and how far it can be trusted.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 
 /// The version of the JSON form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Schema {
     /// Gains fields, never loses or changes one.
     #[default]

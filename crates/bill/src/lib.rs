@@ -17,7 +17,9 @@ pub mod row;
 #[cfg(test)]
 mod tests;
 
-pub use bill::{Bill, BillError, Draft, Occasion, OnKernel, schema};
+#[cfg(feature = "schema")]
+pub use bill::schema;
+pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
 pub use kinds::{Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};

@@ -4,7 +4,6 @@ pub mod options;
 pub mod spec;
 
 use pagetoll_units::Pages;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -79,11 +78,12 @@ pub enum OrderError {
 }
 
 /// A validated order: mechanisms exist, batches are sorted and unique, everything is within limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Order")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Order"))]
 pub struct Order<M = Mechanism> {
     /// Pages per row.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub pages: Pages,
     /// Batches of the mechanisms that take several pages at once.
     pub batches: Vec<u32>,

@@ -1,10 +1,10 @@
 //! What exactly was run, so that a bill can be made again.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A distribution package that the run used.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Package {
     /// Name, such as `linux-image-6.1.0-56-amd64`.
     pub name: String,
@@ -15,7 +15,8 @@ pub struct Package {
 }
 
 /// A file that was booted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Image {
     /// What it is: `xen`, `linux`, `xen-probe`, `init`.
     pub name: String,
@@ -24,7 +25,8 @@ pub struct Image {
 }
 
 /// What was booted, read or measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inputs {
     /// RFC 3339 time in UTC at which the oldest of these counts was made, where it was kept from an earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +46,8 @@ pub struct Inputs {
 }
 
 /// What else ran on the host while costs were measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostLoad {
     /// The load average of the last minute before the run (`/proc/loadavg`).
     pub load_average: f64,
@@ -55,7 +58,8 @@ pub struct HostLoad {
 }
 
 /// When, by what and with what a bill was made. Nothing here enters a figure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Provenance {
     /// RFC 3339 time in UTC at which the run ended.
     pub when: String,

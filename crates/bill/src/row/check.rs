@@ -2,7 +2,6 @@
 //!
 //! A check that could not fail proves nothing: each that claims safety names how often its negative control failed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
@@ -20,7 +19,8 @@ names! {
 }
 
 /// One check of a row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// What was checked, such as `smp-lost-dirty`.
     pub name: String,

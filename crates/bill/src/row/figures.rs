@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unavailable;
@@ -10,7 +9,8 @@ use super::crossing;
 use super::spread::Spread;
 
 /// A part of the cost of a page: how often it is paid, and how much each time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Toll {
     /// What is paid for.
     pub name: String,
@@ -51,7 +51,8 @@ impl Toll {
 }
 
 /// Where 90 % of the samples of a model lie.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// 5 % of the samples are below this.
     pub low: f64,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use pagetoll_units::Pages;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
@@ -17,8 +16,9 @@ use crate::names::UnknownName;
 use crate::route::Route;
 
 /// One line of a bill, as JSON has it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Row")]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Row"))]
 pub(crate) struct RowForm {
     /// What was done with the pages.
     operation: Operation,
@@ -64,7 +64,7 @@ pub(crate) struct RowForm {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     folios: BTreeMap<String, u64>,
     /// Pages, or operations, that were billed.
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pages: Pages,
     /// The cost of one page in the bill's unit, the mean over the runs; null when `unavailable` says why.
     cost_per_page: Option<f64>,

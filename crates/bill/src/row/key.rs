@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::kinds::{Role, System};
@@ -215,7 +214,8 @@ impl Serialize for Method {
     }
 }
 
-impl JsonSchema for Method {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Method {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Method".into()
     }
@@ -226,7 +226,8 @@ impl JsonSchema for Method {
 }
 
 /// Which line of a bill a row is: all axes along which rows of one bill differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowKey {
     /// What was done.
     pub operation: Operation,

@@ -1,11 +1,11 @@
 //! What memory a row was billed on, and what others published of it.
 
 use pagetoll_units::Pages;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What physical memory the pages of a row were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Layout {
     /// Runs of physically contiguous pages.
     pub runs: u64,
@@ -29,7 +29,8 @@ impl Layout {
 }
 
 /// A published rate beside a modelled one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishedRate {
     /// Pages of all vCPUs together in a second.
     pub pages_per_second: f64,

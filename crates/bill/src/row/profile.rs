@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
@@ -25,7 +24,8 @@ names! {
 pub type Stacks = BTreeMap<Vec<String>, u64>;
 
 /// What one page took, itemised by what was executed. Counted without what a CPU makes of it: no figure of it is a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profile {
     /// What is slower than other instructions.
     pub per_page: Events,
@@ -34,7 +34,8 @@ pub struct Profile {
 }
 
 /// How often for each page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Events {
     /// Exceptions and interrupts.
     pub exceptions: f64,
@@ -57,7 +58,8 @@ pub struct Events {
 }
 
 /// What one page took in a function, without what it called.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Function {
     /// Its name; `(others)` of all that took little, `(unknown)` where no symbol is known.
     pub name: String,
