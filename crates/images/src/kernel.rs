@@ -9,8 +9,10 @@ pub mod modules;
 mod vmlinux;
 
 use std::fs;
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::apt::resolve::KernelPackages;
@@ -254,7 +256,8 @@ fn from_archive(
             problem,
             expected: "a suite with such a kernel".into(),
         })?;
-    let folders = unpacked_image(archive, &packages, cache, stop)?;
+    let (folders, headers) = unpacked(archive, &packages, cache, stop);
+    let folders = folders?;
     let image = folders
         .iter()
         .find_map(|folder| Some(folder.file(vmlinuz_in(folder.path())?)))
@@ -263,15 +266,11 @@ fn from_archive(
             remedy: "give another suite, or a file".into(),
         })??;
     let release = release_of(&image)?;
-    let headers = match packages.headers {
-        Ok(listed) => headers::from_packages(archive, cache, &listed, stop)?,
-        Err(reason) => Err(reason),
-    };
     Ok(KernelImage {
         modules: folders
             .iter()
             .find_map(|folder| modules::below(folder, &release)),
-        headers: headers.and_then(|headers| matching(headers, &release)),
+        headers: headers?.and_then(|headers| matching(headers, &release)),
         packages: packages
             .image
             .into_iter()
@@ -292,6 +291,27 @@ fn matching(headers: headers::Headers, release: &str) -> Availability {
             headers.release
         ))
     }
+}
+
+/// The folders of the image's packages, and the headers: side by side, because each of them is decompressed by one thread.
+fn unpacked(
+    archive: &Archive<'_>,
+    packages: &KernelPackages,
+    cache: &Cache,
+    stop: &Stop,
+) -> (Result<Vec<Entry>, Error>, Result<Availability, Error>) {
+    thread::scope(|scope| {
+        let headers = scope.spawn(|| match &packages.headers {
+            Ok(listed) => headers::from_packages(archive, cache, listed, stop),
+            Err(reason) => Ok(Err(reason.clone())),
+        });
+        let folders = unpacked_image(archive, packages, cache, stop);
+        let headers = headers.join();
+        (
+            folders,
+            headers.unwrap_or_else(|panic| panic::resume_unwind(panic)),
+        )
+    })
 }
 
 fn unpacked_image(
