@@ -38,7 +38,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The five that take minutes come last.
-const TESTS: [(&str, Test); 37] = [
+const TESTS: [(&str, Test); 38] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -98,6 +98,7 @@ const TESTS: [(&str, Test); 37] = [
     ),
     ("signals_while_booted_leave_nothing", signals::while_booted),
     ("sigkill_takes_the_guests_along", signals::killed),
+    ("a_qemu_that_crashes_is_started_again", signals::crashed),
     ("qemu_has_no_privileges", confined::qemu),
     ("a_flooded_console_is_cut_off", confined::flood),
     (

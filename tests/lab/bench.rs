@@ -130,13 +130,18 @@ pub(crate) fn processes_below(folder: &Path) -> Vec<String> {
 
 /// A file of /proc/PID of each process that works in a folder.
 pub(crate) fn read_of_processes_below(folder: &Path, file: &str) -> impl Iterator<Item = String> {
+    let below = folders_of_processes_below(folder);
+    below.filter_map(move |process| fs::read_to_string(process.join(file)).ok())
+}
+
+/// /proc/PID of each process that works in a folder.
+pub(crate) fn folders_of_processes_below(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let below = processes
+    processes
         .map(|process| process.path())
         .filter(move |process| {
             fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
-        });
-    below.filter_map(move |process| fs::read_to_string(process.join(file)).ok())
+        })
 }
 
 /// Waits until `done`; an error says what was waited for.

@@ -1,5 +1,7 @@
 //! Signals in each phase: the program ends at once, with the right exit code, and nothing is left running.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -8,7 +10,9 @@ use libtest_mimic::Failed;
 use pagetoll_test_support::skipped_test;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, nothing_is_left, processes_below, wait_until};
+use crate::bench::{
+    Bench, ensure, folders_of_processes_below, nothing_is_left, processes_below, wait_until,
+};
 
 fn started(mut command: Command) -> Result<Child, Failed> {
     Ok(command
@@ -18,11 +22,8 @@ fn started(mut command: Command) -> Result<Child, Failed> {
 }
 
 fn send(child: &Child, signal: Signal) -> Result<(), Failed> {
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or("no such process")?;
-    Ok(kill_process(pid, signal)?)
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    Ok(kill_process(pid.ok_or("no such process")?, signal)?)
 }
 
 fn ends_with(mut child: Child, code: i32) -> Result<(), Failed> {
@@ -104,5 +105,38 @@ pub(crate) fn killed(bench: &Bench) -> Result<(), Failed> {
     let mut child = booted(bench)?;
     send(&child, Signal::KILL)?;
     child.wait()?;
+    nothing_is_left(&bench.cache)
+}
+
+/// The QEMU with two vCPUs, once there is one.
+fn qemu_of_two(bench: &Bench) -> Option<Pid> {
+    let has_two = |process: &PathBuf| {
+        let line = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+        line.contains("\0-smp\x002\0")
+    };
+    let process = folders_of_processes_below(&bench.cache).find(has_two)?;
+    let pid = process.file_name()?.to_str()?.parse().ok()?;
+    Pid::from_raw(pid)
+}
+
+/// Where QEMU runs a thread for each vCPU it crashes now and then.
+pub(crate) fn crashed(bench: &Bench) -> Result<(), Failed> {
+    let mut child = bench
+        .small_bill(&[])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()?;
+    let qemu = loop {
+        match qemu_of_two(bench) {
+            Some(qemu) => break qemu,
+            None => ensure(child.try_wait()?.is_none(), "no guest has two vCPUs")?,
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    kill_process(qemu, Signal::SEGV)?;
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let is_told = said.contains("QEMU of the boot race crashed; it is started again");
+    ensure(output.status.success() && is_told, said)?;
     nothing_is_left(&bench.cache)
 }
