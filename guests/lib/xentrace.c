@@ -123,25 +123,53 @@ static uint32_t recorded(void)
 }
 
 /* Xen does not say whether it traces: what is recorded does. */
-static void require_idle(void)
+static bool is_busy(void)
 {
 	uint32_t before = recorded();
 
 	if (!xen->pause)
-		return;
+		return false;
 	xen->pause();
-	if (recorded() != before)
-		fail_with("trace: Xen's trace buffers are in use", EBUSY);
+	return recorded() != before;
+}
+
+static void find(const struct xentrace_access *access)
+{
+	xen = access;
+	find_interface_version();
+}
+
+struct xentrace_state xentrace_state(const struct xentrace_access *access)
+{
+	struct xentrace_state state;
+
+	find(access);
+	state = (struct xentrace_state){ .mask = call.tbuf.evt_mask };
+	/* Without buffers, no trace is running. */
+	if (call.tbuf.size) {
+		map_buffers();
+		state.busy = is_busy();
+	}
+	return state;
+}
+
+void xentrace_stop(const struct xentrace_access *access, uint32_t mask)
+{
+	find(access);
+	if (call.tbuf.evt_mask != TRC_PV)
+		return;
+	must(TBUFOP_DISABLE, "stop tracing");
+	call.tbuf.evt_mask = mask;
+	must(TBUFOP_SET_EVT_MASK, "restore the trace events");
 }
 
 void xentrace_begin(const struct xentrace_access *access, uint32_t pages)
 {
 	bool fresh;
 
-	xen = access;
-	find_interface_version();
+	find(access);
 	mask_before = call.tbuf.evt_mask;
-	/* Buffers cannot be resized. Without any, no trace is running; allocating them starts one. */
+	/* Buffers cannot be resized; allocating them starts a trace. */
 	fresh = !call.tbuf.size;
 	if (fresh) {
 		call.tbuf.size = pages;
@@ -149,8 +177,11 @@ void xentrace_begin(const struct xentrace_access *access, uint32_t pages)
 		must(TBUFOP_GET_INFO, "find the trace buffers");
 	}
 	map_buffers();
-	if (!fresh)
-		require_idle();
+	if (!fresh && is_busy())
+		fail_with("trace: Xen's trace buffers are in use", EBUSY);
+	/* What another trace has left there. */
+	for (uint32_t cpu = 0; cpu < cpus; cpu++)
+		buffers[cpu]->cons = buffers[cpu]->prod;
 	call.tbuf.evt_mask = TRC_PV;
 	must(TBUFOP_SET_EVT_MASK, "choose the trace events");
 	must(TBUFOP_ENABLE, "start tracing");

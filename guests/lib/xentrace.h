@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define HYPERVISOR_SYSCTL 35
+#define SYSCTL_LOCKPROF_OP 15
 #define DOMID_XEN 0x7ff2u
 
 /* uint64_aligned_t: aligned to 8 bytes in 32-bit guests too. */
@@ -36,6 +37,13 @@ struct xen_sysctl {
 			uint32_t cores_per_socket;
 			uint32_t nr_cpus;
 		} physinfo;
+		struct {
+			uint32_t cmd;
+			uint32_t max_elem;
+			uint32_t nr_elem;
+			xen_uint64 time;
+			xen_uint64 data;
+		} lockprof;
 		uint8_t pad[128];
 	};
 };
@@ -49,6 +57,18 @@ struct xentrace_access {
 	/* Waits long enough to see another's trace go on; NULL where there is no other. */
 	void (*pause)(void);
 };
+
+struct xentrace_state {
+	/* The choice of events. */
+	uint32_t mask;
+	/* Whether a trace is running. */
+	bool busy;
+};
+
+struct xentrace_state xentrace_state(const struct xentrace_access *access);
+
+/* Stops a trace that was begun here and not ended, and restores the choice of events; leaves any other alone. */
+void xentrace_stop(const struct xentrace_access *access, uint32_t mask);
 
 /*
  * Starts tracing the PV event class into buffers of that many pages, or of their present size. Ends the guest where a

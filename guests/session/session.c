@@ -10,6 +10,7 @@
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
 #include "../steps/steps.h"
+#include "xen_steps.h"
 
 /* Marks in Xen's trace count what the CPU records that a thread stays on. */
 static void stay_on_this_cpu(void)
@@ -25,7 +26,7 @@ static void stay_on_this_cpu(void)
 static void run_line(const char *line)
 {
 	line_begin();
-	if (!run_measuring_step(line))
+	if (!run_measuring_step(line) && !run_xen_step(line))
 		fail_with(line, EINVAL);
 	line_end();
 }
@@ -35,6 +36,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		fail_with("session ORDER", EINVAL);
 	report_hello();
+	xen_steps_begin();
 	stay_on_this_cpu();
 	for_each_line(argv[1], run_line);
 	report("{\"kind\":\"done\"}");

@@ -34,12 +34,12 @@ static void wait_a_moment(void)
 	usleep(200000);
 }
 
+const struct xentrace_access xentrace_by_privcmd = { sysctl, map_of_xen, wait_a_moment };
+
 static void step_trace_begin(uint32_t pages)
 {
-	static const struct xentrace_access access = { sysctl, map_of_xen, wait_a_moment };
-
 	privcmd_open();
-	xentrace_begin(&access, pages);
+	xentrace_begin(&xentrace_by_privcmd, pages);
 	state.tracing = true;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -12,7 +13,7 @@
 
 struct privcmd_hypercall {
 	uint64_t op;
-	uint64_t arg[5];
+	uint64_t arg[PRIVCMD_ARGUMENTS];
 };
 
 struct privcmd_mmapbatch_v2 {
@@ -30,17 +31,26 @@ static int privcmd = -1;
 
 void privcmd_open(void)
 {
+	if (privcmd >= 0)
+		return;
 	privcmd = open("/dev/xen/privcmd", O_RDWR | O_CLOEXEC);
 	if (privcmd < 0)
 		fail("open /dev/xen/privcmd");
 }
 
+long privcmd_call(uint64_t op, const uint64_t arguments[PRIVCMD_ARGUMENTS])
+{
+	struct privcmd_hypercall call = { .op = op };
+	long ret;
+
+	memcpy(call.arg, arguments, sizeof(call.arg));
+	ret = ioctl(privcmd, IOCTL_PRIVCMD_HYPERCALL, &call);
+	return ret < 0 ? -errno : ret;
+}
+
 long privcmd_hypercall(uint64_t op, uint64_t a0, uint64_t a1)
 {
-	struct privcmd_hypercall call = { .op = op, .arg = { a0, a1 } };
-	long ret = ioctl(privcmd, IOCTL_PRIVCMD_HYPERCALL, &call);
-
-	return ret < 0 ? -errno : ret;
+	return privcmd_call(op, (uint64_t[PRIVCMD_ARGUMENTS]){ a0, a1 });
 }
 
 void *privcmd_map(unsigned int dom, const uint64_t *frames, unsigned int count, int protection)

@@ -41,7 +41,7 @@ impl Snippet {
             let place = format!("{}:{}", page.path, fence.line);
             match fence.info.split(' ').collect::<Vec<_>>().as_slice() {
                 ["sh", "gate" | "guest"]
-                | ["sh", "guest", "counted"]
+                | ["sh", "guest", "counted" | "flushes"]
                 | ["text" | "toml" | "json"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {

@@ -41,6 +41,7 @@ impl Attempts {
         let mut counts: BTreeMap<_, Count> = BTreeMap::new();
         let mut since = Vec::new();
         for (number, (run, harm)) in (1..=self.times).zip(planned) {
+            run.prepare();
             let state = State::of(run);
             let attempt = attempt(run, harm);
             counts.entry(run.name).or_default().count(attempt.hit);

@@ -56,7 +56,7 @@ pub(crate) fn fail_each(attempts: &Attempts, runs: &Runs) -> Violations {
         return Violations::default();
     }
     let mut planned: Vec<(&Run, Fault)> = Vec::new();
-    for run in runs.all.iter().filter(|run| run.ends()) {
+    for run in runs.all.iter().filter(|run| run.is_quick_again()) {
         let calls = Calls::of(run);
         let before = planned.len();
         planned.extend(calls.faults().map(|fault| (run, fault)));

@@ -1,7 +1,6 @@
 //! SIGKILL at a random moment.
 
 use std::iter;
-use std::process::Stdio;
 use std::thread;
 
 use crate::attempts::{Attempt, Attempts};
@@ -16,7 +15,7 @@ pub(crate) fn kill(attempts: &Attempts, runs: &Runs) -> Violations {
         (run, run.length.mul_f64(random.f64()))
     });
     attempts.make(planned, runs, |run, delay| {
-        let mut child = run.command().stderr(Stdio::null()).spawn().unwrap();
+        let mut child = run.begin();
         thread::sleep(delay);
         let hit = child.try_wait().unwrap().is_none();
         child.kill().unwrap();

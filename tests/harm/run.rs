@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,16 @@ const PAGETOLL: &str = env!("CARGO_BIN_EXE_pagetoll");
 const LIMIT: Duration = Duration::from_secs(300);
 /// A longer run is killed within its beginning: that is where files are made.
 const LONGEST: Duration = Duration::from_secs(4);
+/// How long it takes to save a guest.
+const SAVING: Duration = Duration::from_secs(1);
 
 /// What a run does when it is left alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// It ends with counted or modelled figures, the same to the digit each time.
     Repeats,
+    /// As that, after its guests were booted and saved. It has a cache to itself.
+    Saves,
     /// It ends with measured figures.
     Varies,
     /// It takes many minutes: it is never left alone, and has a cache to itself.
@@ -34,7 +38,7 @@ pub(crate) struct Run {
     pub(crate) output: PathBuf,
     pub(crate) cache: PathBuf,
     temporary: PathBuf,
-    /// How long it took, at most [`LONGEST`].
+    /// How long its work took once it had [begun](Self::begin), at most [`LONGEST`].
     pub(crate) length: Duration,
     ending: Ending,
     /// The rows of its first bill.
@@ -74,6 +78,7 @@ impl Runs {
             Ending::Repeats,
         );
         runs.add("lab", "bill irq --on lab --fresh", Ending::Repeats);
+        runs.add("save", "bill irq --on lab --fresh", Ending::Saves);
         runs.add(
             "live",
             "bill demand --on live --pages 4096 --runs 2 --vcpus 1 --mechanism uffd,exit-gmem",
@@ -94,7 +99,7 @@ impl Runs {
         {
             return;
         }
-        let [cache, temporary] = ["cache", "tmp"].map(|folder| self.folder.path().join(folder));
+        let temporary = self.folder.path().join("tmp");
         fs::create_dir_all(&temporary).unwrap();
         let shared = std::env::var_os("PAGETOLL_CACHE").map(PathBuf::from);
         let below_target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cache");
@@ -103,7 +108,7 @@ impl Runs {
             arguments: arguments.split(' ').map(str::to_owned).collect(),
             output: self.folder.path().join(format!("{name}.json")),
             cache: match ending {
-                Ending::TooFar => cache,
+                Ending::TooFar | Ending::Saves => self.folder.path().join(format!("cache-{name}")),
                 _ => shared.unwrap_or_else(below_target),
             },
             temporary,
@@ -115,7 +120,10 @@ impl Runs {
             let began = Instant::now();
             match run.finish() {
                 Ok(()) => {
-                    run.length = began.elapsed().min(LONGEST);
+                    run.length = match ending {
+                        Ending::Saves => SAVING,
+                        _ => began.elapsed().min(LONGEST),
+                    };
                     run.figures = run.last_figures();
                 }
                 Err(reason) => return skipped_test(&format!("harm to {name}"), &reason),
@@ -213,6 +221,47 @@ impl Run {
         self.ending != Ending::TooFar
     }
 
+    /// Whether its calls can be made to fail one by one: not where each time takes a boot.
+    pub(crate) fn is_quick_again(&self) -> bool {
+        matches!(self.ending, Ending::Repeats | Ending::Varies)
+    }
+
+    /// Makes its cache as it has to be before each time.
+    pub(crate) fn prepare(&self) {
+        if self.ending == Ending::Saves {
+            self.clean("snapshots").unwrap();
+        }
+    }
+
+    /// Starts it, and waits until it is at the work that it is killed at.
+    pub(crate) fn begin(&self) -> Child {
+        let mut child = self.command().stderr(Stdio::null()).spawn().unwrap();
+        while self.ending == Ending::Saves && !self.is_saving() {
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    /// Whether a snapshot is in the making.
+    fn is_saving(&self) -> bool {
+        let runs = entries(&self.cache.join("tmp")).into_iter();
+        let mut drafts = runs.flat_map(|run| entries(&run));
+        drafts.any(|draft| draft.join("state.lz4").exists())
+    }
+
+    /// Removes entries of a kind from its cache, which is swept by that.
+    fn clean(&self, kind: &str) -> Result<(), String> {
+        let mut clean = Command::new(PAGETOLL);
+        self.in_place(clean.args(["cache", "clean", "--kind", kind]));
+        match clean.status() {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(format!("the cache cannot be used: {other:?}")),
+        }
+    }
+
     /// The rows of its last bill.
     fn last_figures(&self) -> Option<Value> {
         let bill: Value = serde_json::from_slice(&fs::read(&self.output).ok()?).ok()?;
@@ -228,13 +277,7 @@ impl Run {
     /// Runs once more: it must succeed, with the same figures where figures repeat.
     pub(crate) fn differs(&self) -> Option<String> {
         if !self.ends() {
-            // This uses the same cache, and sweeps it.
-            let mut next = Command::new(PAGETOLL);
-            self.in_place(next.args(["cache", "clean", "--kind", "logs"]));
-            return match next.status() {
-                Ok(status) if status.success() => None,
-                other => Some(format!("the cache cannot be used: {other:?}")),
-            };
+            return self.clean("logs").err();
         }
         match self.finish() {
             Err(error) => Some(format!("the next run failed: {error}")),

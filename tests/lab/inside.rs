@@ -7,10 +7,16 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use pagetoll_backend::{Quiet, Stop};
+use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::Iommu;
-use pagetoll_bill::{Bill, Check, Method, Operation, Row, RowKey, System};
+use pagetoll_bill::{Bill, Check, Method, Operation, Row, RowKey, System, Toll};
+use pagetoll_fix::hypervisor;
+use pagetoll_fix::spec::Spec;
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::Cache;
+use pagetoll_images::xen::XenSource;
 use pagetoll_lab::inside::{self, Changed, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
 use pagetoll_lab::vm::cores::Cores;
 use pagetoll_lab::{Conduct, Counts, Guest, Start};
@@ -26,6 +32,9 @@ const OF_VFIO_HOSTS: &str = include_str!("../../docs/vfio-host.md");
 const GUEST: &str = "sh guest";
 /// For times that do not vary.
 const COUNTED: &str = "sh guest counted";
+/// On several CPUs, under a Xen with profiles of its locks.
+const FLUSHES: &str = "sh guest flushes";
+const FLUSHING_CPUS: usize = 4;
 /// The device of that page.
 const DOCUMENTED_DEVICE: &str = "0000:01:00.0";
 /// What a module that is not the kernel's own leaves until the next boot.
@@ -43,6 +52,8 @@ const TOLERANCE: f64 = 0.01;
 /// also between the lab's own orders.
 const ONE_BY_ONE: &str = "-foreign kernel,";
 const TOLERANCE_ONE_BY_ONE: f64 = 0.04;
+/// Between crossings per page: of the host's 512 pages and the lab's 4096.
+const CROSSINGS_APART: f64 = 0.1;
 /// As many as the lab's own.
 const PAGES_OF_ANOTHER: Pages = Pages(16_384);
 
@@ -102,12 +113,15 @@ fn documented(page: &str, kind: &str) -> Vec<String> {
 const DOM0: Machine<'_> = Machine {
     name: "inside-1",
     host: Host::Dom0 {
+        options: XenOptions::Default,
         memory_mib: 384,
         other_domain: PAGES_OF_ANOTHER,
     },
     kernel: "debian",
+    xen: None,
     cpus: 1,
     wanted: "/bill.json",
+    while_traced: None,
 };
 
 /// A machine of the lab that bills itself.
@@ -115,9 +129,13 @@ struct Machine<'a> {
     name: &'a str,
     host: Host,
     kernel: &'a str,
+    /// Debian's where there is none.
+    xen: Option<XenSource>,
     cpus: usize,
     /// The bill that is looked at.
     wanted: &'a str,
+    /// A command that another's trace of Xen keeps from its work.
+    while_traced: Option<&'a str>,
 }
 
 /// Runs commands in a guest, and hands out what one wrote. Each has to end with its code, and to leave the
@@ -127,7 +145,8 @@ fn inside(
     machine: &Machine<'_>,
     commands: Vec<(Command, i32)>,
 ) -> Result<Ran, Failed> {
-    let (commands, expected): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
+    let (commands, mut expected): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
+    expected.extend(machine.while_traced.map(|_| NOT_HERE));
     let stop = Stop::new();
     let cache = Cache::open_at(&bench.cache, &stop)?;
     let surroundings = Surroundings {
@@ -138,7 +157,10 @@ fn inside(
     let guest = Guest {
         name: machine.name.to_owned(),
         kernel: machine.kernel.parse()?,
-        xen: "debian".parse()?,
+        xen: match &machine.xen {
+            Some(xen) => xen.clone(),
+            None => "debian".parse()?,
+        },
         cpus: machine.cpus,
         conduct: Conduct {
             counts: Counts::Apart,
@@ -153,6 +175,7 @@ fn inside(
         program: static_program()?,
         commands,
         wanted: Some(machine.wanted.to_owned()),
+        while_traced: machine.while_traced.map(words),
     };
     let ran = inside::run(&request, &Cores::new(2), &surroundings)?;
     ensure(
@@ -211,7 +234,11 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     ];
     let documented = documented(OF_XEN_HOSTS, COUNTED);
     commands.extend(documented.iter().map(|line| (words(line), 0)));
-    let ran = inside(bench, &DOM0, commands)?;
+    let machine = Machine {
+        while_traced: Some(BILL),
+        ..DOM0
+    };
+    let ran = inside(bench, &machine, commands)?;
     let other = ran.other_domain.ok_or("the other domain was not checked")?;
     ensure(other.tried > 0 && other.failed == 0, format!("{other:?}"))?;
     let inside: Bill = serde_json::from_slice(&ran.wanted)?;
@@ -223,7 +250,32 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
         &costs(&lab, System::XenPvDom0),
         &least_costs(&inside, System::XenPvDom0),
     )?;
+    crossed_alike(&lab, &inside)?;
     priced_alike(bench, &inside, &ran.wanted)
+}
+
+/// Xen's trace says the same of a row inside as in the lab, but where memory lies otherwise.
+fn crossed_alike(lab: &Bill, inside: &Bill) -> Result<(), Failed> {
+    let crossings = |row: &Row| Some(row.figures()?.crossings.as_ref()?.per_page);
+    let mut compared = 0;
+    for row in &inside.rows {
+        let Some(of_lab) = lab.rows.iter().find(|other| key(other) == key(row)) else {
+            continue;
+        };
+        let (Some(counted), Some(found)) = (crossings(of_lab), crossings(row)) else {
+            let is_alike = crossings(of_lab).is_none();
+            ensure(is_alike, format!("{}: no crossings", row.key))?;
+            continue;
+        };
+        let difference = (found - counted).abs();
+        let is_alike = difference <= CROSSINGS_APART * counted.max(1.0);
+        ensure(
+            is_alike,
+            format!("{}: {found} and {counted} crossings", row.key),
+        )?;
+        compared += 1;
+    }
+    ensure(compared > 20, format!("{compared} rows with crossings"))
 }
 
 /// The table of a bill that a host made of itself prices the model: what was timed comes out.
@@ -358,4 +410,58 @@ pub(crate) fn raced(bench: &Bench) -> Result<(), Failed> {
         raced.iter().all(|rows| *rows > 0),
         format!("{raced:?} races"),
     )
+}
+
+/// On a Xen with profiles of its locks, a bill of flushes has that of `flush_lock`, with global pages and without, and
+/// leaves Xen's parameter as it was, also when it is killed.
+pub(crate) fn flushed(bench: &Bench) -> Result<(), Failed> {
+    let killed =
+        "pagetoll bill flush --on live --probe xen-probe.ko --mechanism no-global-pages --runs 100";
+    let mut commands = vec![(ended(killed, Signal::Kill), KILLED)];
+    let documented = documented(OF_XEN_HOSTS, FLUSHES);
+    commands.extend(documented.iter().map(|line| (words(line), 0)));
+    let machine = Machine {
+        name: "inside-4",
+        host: Host::Dom0 {
+            // Else no guest's pages are global.
+            options: XenOptions::GlobalPages,
+            memory_mib: 384,
+            other_domain: Pages(1),
+        },
+        xen: Some(with_lock_profiles(bench)?),
+        cpus: FLUSHING_CPUS,
+        wanted: "/flush.json",
+        ..DOM0
+    };
+    let ran = inside(bench, &machine, commands)?;
+    let bill: Bill = serde_json::from_slice(&ran.wanted)?;
+    for mechanism in [Flush::GlobalPages, Flush::NoGlobalPages] {
+        let key = RowKey {
+            vcpus: u32::try_from(FLUSHING_CPUS).ok(),
+            ..RowKey::new(Operation::FlushAll, mechanism, System::XenPvDom0)
+        };
+        let row = bill.row(&key).ok_or(format!("no row {key}"))?;
+        let toll = |name| row.tolls().iter().find(|toll| toll.name == name);
+        let cost = |name| toll(name).map_or(0.0, Toll::cost_per_page);
+        let is_profiled = cost("hold") > 0.0 && cost("wait") > 0.0;
+        ensure(is_profiled, format!("{key}: {:?}", row.tolls()))?;
+    }
+    let says = |text: &str| bill.notes.iter().any(|note| note.contains(text));
+    let is_said =
+        says("no-global-pages: Global lock flush_lock: ") && says("Xen had global-pages=1 before");
+    ensure(is_said, format!("{:?}", bill.notes))
+}
+
+/// Debian's Xen, built with them.
+fn with_lock_profiles(bench: &Bench) -> Result<XenSource, Failed> {
+    let stop = Stop::new();
+    let surroundings = Surroundings {
+        cache: &Cache::open_at(&bench.cache, &stop)?,
+        stop: &stop,
+        progress: &Quiet,
+    };
+    let flavour = hypervisor::Flavour::LockProfile;
+    let none = Spec::of_xen("none")?;
+    let built = hypervisor::build(&none, flavour, Freshness::Cached, &surroundings)?;
+    Ok(XenSource::Built(Box::new(built)))
 }

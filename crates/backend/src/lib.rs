@@ -61,23 +61,9 @@ pub trait Backend {
     /// Which one it is.
     fn kind(&self) -> Kind;
 
-    /// Whether this version of pagetoll can bill `route` on it, whatever the machine.
-    ///
-    /// By default: whether the table has a mechanism of the route for it.
-    fn support(&self, route: Route) -> Support {
-        if route.mechanisms_on(self.kind()).next().is_some() {
-            Support::Yes
-        } else {
-            Support::No(self.lacks(route).to_owned())
-        }
-    }
-
-    /// Why it has no mechanism of `route`.
-    fn lacks(&self, route: Route) -> &'static str;
-
-    /// Like [`support`](Self::support), and whether this machine has what it takes.
-    fn support_here(&self, route: Route) -> Support {
-        self.support(route)
+    /// Whether this machine has what it takes to bill `route` on it.
+    fn support_here(&self, _route: Route) -> Support {
+        Support::Yes
     }
 
     /// Whether a bill of this order can be made, as far as that is known before anything starts.

@@ -51,6 +51,7 @@ impl Builder for Fixes {
         let freshness = Freshness::from(refresh);
         Ok(hypervisor::build(
             &Spec::of_xen(name)?,
+            hypervisor::Flavour::Lab,
             freshness,
             surroundings,
         )?)

@@ -14,19 +14,39 @@ use crate::error::{FixError, refused};
 use crate::spec::Spec;
 use crate::tree::{self, Changes};
 
+/// How a Xen is configured, beside its patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// As Debian's.
+    Lab,
+    /// It counts and times how its locks are held and waited for.
+    LockProfile,
+}
+
+impl Flavour {
+    const fn config(self) -> &'static str {
+        match self {
+            Self::Lab => "",
+            Self::LockProfile => "CONFIG_EXPERT=y\nCONFIG_DEBUG_LOCK_PROFILE=y\n",
+        }
+    }
+}
+
 /// Builds a Xen unless it is in the cache.
 ///
 /// # Errors
 /// Those of [`build::build`]; a suite with another series of Xen; a patch that does not apply.
 pub fn build(
     spec: &Spec,
+    flavour: Flavour,
     freshness: Freshness,
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
-    patched(spec, None, freshness, surroundings)
+    let patches = spec.patches();
+    of_patches(spec, flavour, &patches, freshness, surroundings)
 }
 
-/// The same, with one more patch where that is to break it.
+/// The lab's, with one more patch where that is to break it.
 pub(crate) fn patched(
     spec: &Spec,
     breaking: Option<Patch>,
@@ -34,13 +54,23 @@ pub(crate) fn patched(
     surroundings: &Surroundings<'_>,
 ) -> Result<XenImage, FixError> {
     let patches: Vec<_> = spec.patches().into_iter().chain(breaking).collect();
+    of_patches(spec, Flavour::Lab, &patches, freshness, surroundings)
+}
+
+fn of_patches(
+    spec: &Spec,
+    flavour: Flavour,
+    patches: &[Patch],
+    freshness: Freshness,
+    surroundings: &Surroundings<'_>,
+) -> Result<XenImage, FixError> {
     let texts: String = patches.iter().map(|patch| patch.text).collect();
     let recipe = Recipe {
         name: spec.name(),
-        config: "",
+        config: flavour.config(),
         changes: &texts,
     };
-    let change = |tree: &Path, package: &Package| patch(tree, package, spec, &patches);
+    let change = |tree: &Path, package: &Package| patch(tree, package, spec, patches);
     let built = build::build(recipe, spec.suite(), change, freshness, *surroundings)?;
     Ok(built)
 }

@@ -12,8 +12,9 @@ use std::io;
 use pagetoll_bill::route::{self, RouteMechanism};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Method, Operation, Route};
+use pagetoll_traces::lock_profile::Spent;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::step::{Cell, Interface};
 
@@ -39,6 +40,16 @@ pub enum Report {
     ForeignReleased(ForeignReleased),
     /// This Xen made no other domain.
     ForeignUnavailable(ForeignUnavailable),
+    /// A `trace-state` step.
+    Trace(TraceState),
+    /// A `parameter` step.
+    Parameter(Parameter),
+    /// A `lock-profile` step.
+    Lock(Lock),
+    /// The same on a Xen that was built without such profiles.
+    LockUnavailable,
+    /// A `contend` step.
+    Contended(Contended),
     /// A case of a `conformance` step.
     Case(CaseRun),
     /// A `check` step.
@@ -251,6 +262,43 @@ pub struct ForeignReleased {
 pub struct ForeignUnavailable {
     /// What Xen said to `XEN_DOMCTL_createdomain`.
     pub errno: i32,
+}
+
+/// What Xen's trace is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct TraceState {
+    /// Its choice of events.
+    pub mask: u32,
+    /// 1 where it is running.
+    pub busy: u32,
+}
+
+/// A parameter of Xen that can be set while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    pub name: String,
+    /// 0 or 1.
+    pub value: u8,
+}
+
+/// The profile of a global lock.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Lock {
+    pub name: String,
+    /// Holding it, in nanoseconds.
+    pub lock: Spent,
+    /// Waiting for it.
+    pub block: Spent,
+}
+
+/// CPUs flushed each other's TLBs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Contended {
+    pub cpus: u32,
+    /// Flushes of all CPUs together.
+    pub count: u64,
+    /// The sum of what each CPU took for its own.
+    pub instructions: u64,
 }
 
 /// A conformance case was carried out.

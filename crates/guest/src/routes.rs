@@ -32,6 +32,10 @@ pub struct Billing {
     pub rows: fn(&Order, &Findings) -> Vec<Row>,
     /// What a reader should know of every bill of this route.
     pub notes: &'static [&'static str],
+    /// The same of those of the lab.
+    pub lab_notes: &'static [&'static str],
+    /// The same of those of a host, by what was found.
+    pub host_notes: fn(&Findings) -> Vec<String>,
     /// Whether the instructions that flush TLBs are counted, where they can be.
     pub counts_flushes: bool,
 }

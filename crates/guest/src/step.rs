@@ -88,6 +88,20 @@ pub enum Step {
     Try(Command),
     /// Reports the bytes of a file, after those of files before it.
     Publish(String),
+    /// Reports whether Xen's trace is running, and which events it has.
+    TraceState,
+    /// Ends a trace that a process left running, with the choice of events that was there before it.
+    TraceStop { mask: u32 },
+    /// Reports a parameter of Xen that can be set while it runs.
+    Parameter(&'static str),
+    /// Sets it.
+    SetParameter { name: String, value: u8 },
+    /// Begins the profiles of Xen's locks anew.
+    LockReset,
+    /// Reports the profile of a global lock.
+    LockProfile(&'static str),
+    /// All CPUs flush each other's TLBs, so often together.
+    Contend { count: u64 },
     /// Turns xentrace on, with buffers of so many pages for each CPU.
     TraceBegin { buffer_pages: u32 },
     /// Turns xentrace off and reports what it wrote.
@@ -154,6 +168,13 @@ impl Display for Step {
                 write!(f, "try {signal} {after} {}", command.words.join(" "))
             }
             Self::Publish(file) => write!(f, "publish {file}"),
+            Self::TraceState => write!(f, "trace-state"),
+            Self::TraceStop { mask } => write!(f, "trace-stop {mask}"),
+            Self::Parameter(name) => write!(f, "parameter {name}"),
+            Self::SetParameter { name, value } => write!(f, "parameter-set {name} {value}"),
+            Self::LockReset => write!(f, "lock-reset"),
+            Self::LockProfile(name) => write!(f, "lock-profile {name}"),
+            Self::Contend { count } => write!(f, "contend {count}"),
             Self::TraceBegin { buffer_pages } => write!(f, "trace-begin {buffer_pages}"),
             Self::TraceEnd => write!(f, "trace-end"),
             Self::Release => write!(f, "release"),
@@ -195,6 +216,17 @@ impl Step {
 pub fn divided(steps: &[Step]) -> (&[Step], &[Step]) {
     let first = steps.iter().position(|step| !step.prepares());
     steps.split_at(first.unwrap_or(steps.len()))
+}
+
+/// Leaves out what is done under a trace.
+pub fn remove_traced(steps: &mut Vec<Step>) {
+    let begin = steps
+        .iter()
+        .position(|step| matches!(step, Step::TraceBegin { .. }));
+    let end = steps.iter().position(|step| *step == Step::TraceEnd);
+    if let Some((begin, end)) = begin.zip(end) {
+        steps.drain(begin..=end);
+    }
 }
 
 /// How `guests/pin-probe` maps memory.
@@ -385,6 +417,21 @@ mod tests {
         assert_eq!(known_to(&["pv32-probe/main.c"]), verbs(&both));
         let all = [both, of_init_alone()].concat();
         assert_eq!(known_to(&["init/init.c", "steps/line.c"]), verbs(&all));
+    }
+
+    #[test]
+    fn a_session_knows_these_verbs_beside_inits_and_no_others() {
+        let name = "global-pages".to_owned();
+        let steps = [
+            Step::TraceState,
+            Step::TraceStop { mask: 1 },
+            Step::Parameter("global-pages"),
+            Step::SetParameter { name, value: 1 },
+            Step::LockReset,
+            Step::LockProfile("flush_lock"),
+            Step::Contend { count: 1 },
+        ];
+        assert_eq!(known_to(&["session/xen_steps.c"]), verbs(&steps));
     }
 
     #[test]

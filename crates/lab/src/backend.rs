@@ -39,15 +39,12 @@ impl Backend for Lab {
         Kind::Lab
     }
 
-    fn lacks(&self, _route: Route) -> &'static str {
-        "there is no probe for it in this version"
-    }
-
-    fn support_here(&self, route: Route) -> Support {
-        match (self.support(route), tools::check_lab(Images::Debian)) {
-            (Support::Yes, Err(missing)) => Support::No(missing.to_string()),
-            (support, _) => support,
-        }
+    fn support_here(&self, _route: Route) -> Support {
+        let tools = tools::check_lab(Images::Debian);
+        tools.map_or_else(
+            |missing| Support::No(missing.to_string()),
+            |()| Support::Yes,
+        )
     }
 
     fn check(&self, spec: &Spec) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use crate::guest::Guest;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
 use crate::vm::machine::Firmware;
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::{CheckRun, Report};
 use pagetoll_guest::step;
 use pagetoll_images::Error;
@@ -104,6 +105,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
     let dom0 = Dom0 {
+        options: XenOptions::Default,
         guest: &request.guest,
         pages_mib: PAGES_MIB,
         purpose: "the checks",

@@ -31,6 +31,8 @@ use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 /// The program that reports what has changed, and the file of what it compares with.
 const SURVEY: &str = "survey";
 const NOTED: &str = "noted";
+/// Of a trace that nobody reads until the command ends: a full one would look as if it had been stopped.
+const BUFFER_PAGES: u32 = 2048;
 /// For an error of too little memory.
 const PURPOSE: &str = "the commands";
 
@@ -47,6 +49,8 @@ pub struct Request {
     pub commands: Vec<Command>,
     /// A file of the guest's that is wanted afterwards.
     pub wanted: Option<String>,
+    /// One that is run at the end, while another takes Xen's trace.
+    pub while_traced: Option<Command>,
 }
 
 /// The machine that the commands bill.
@@ -54,6 +58,8 @@ pub struct Request {
 pub enum Host {
     /// A PV dom0. The probe lies in `/` as `xen-probe.ko`.
     Dom0 {
+        /// Options of its Xen.
+        options: XenOptions,
         /// Its memory for what the commands do, in MiB.
         memory_mib: u64,
         /// Pages of a domain that exists while the commands run, as number 1.
@@ -71,7 +77,7 @@ pub enum Host {
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// The exit code of each command.
+    /// The exit code of each command, that of the one while there is a trace last.
     pub codes: Vec<i32>,
     /// Settings of the machine that a command left otherwise than they were before the first.
     pub changed: Vec<Changed>,
@@ -103,11 +109,13 @@ pub fn run(
     let survey = build::survey(surroundings.cache, surroundings.stop)?;
     let harvest = match request.host {
         Host::Dom0 {
+            options,
             memory_mib,
             other_domain,
         } => {
             let dom0 = Dom0 {
                 guest: &request.guest,
+                options,
                 pages_mib: memory_mib,
                 purpose: PURPOSE,
                 reports: request.commands.len() + 1,
@@ -124,7 +132,7 @@ pub fn run(
             with_iommu(request, &survey, firmware, cores, *surroundings)
         }
     };
-    understand(&harvest?)
+    understand(&harvest?, request.wanted.as_deref())
 }
 
 fn with_iommu(
@@ -195,7 +203,14 @@ fn work(request: &Request) -> impl Iterator<Item = Step> {
     let of = |command: &Command| [Step::Try(command.clone()), survey.clone()];
     let commands: Vec<_> = request.commands.iter().flat_map(of).collect();
     let all = [survey].into_iter().chain(commands);
-    all.chain(request.wanted.clone().map(Step::Publish))
+    let all = all.chain(request.wanted.clone().map(Step::Publish));
+    let while_traced = request.while_traced.clone().map(|command| {
+        let begin = Step::TraceBegin {
+            buffer_pages: BUFFER_PAGES,
+        };
+        [begin, Step::Try(command), Step::TraceEnd]
+    });
+    all.chain(while_traced.into_iter().flatten())
 }
 
 /// Init with its order, the program that surveys, and pagetoll.
@@ -244,7 +259,7 @@ fn check_of(pages: Pages) -> Step {
     }
 }
 
-fn understand(harvest: &Harvest) -> Result<Ran, LabError> {
+fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> {
     let mut ran = Ran::default();
     for report in &harvest.reports {
         match report {
@@ -254,7 +269,9 @@ fn understand(harvest: &Harvest) -> Result<Ran, LabError> {
                 setting: changed.setting.clone(),
             }),
             Report::Check(check) => ran.other_domain = Some(Finding::of(check)),
-            Report::Blob(blob) => ran.wanted = harvest.blob(blob)?,
+            Report::Blob(blob) if Some(&*blob.name) == wanted => {
+                ran.wanted = harvest.blob(blob)?;
+            }
             _ => {}
         }
     }

@@ -29,12 +29,8 @@ impl Request {
                 }
                 None => Self::Pin(pin::Request::new(spec)?),
             }),
-            Route::Unmap | Route::Fault | Route::Switch | Route::Irq => {
+            Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
                 Ok(Self::Pv(pv::Request::new(spec)?))
-            }
-            Route::Flush => {
-                let lacking = Live.lacks(spec.route);
-                Err(Error::bad_input(format!("--on live: {lacking}")))
             }
         }
     }
@@ -45,22 +41,18 @@ impl Backend for Live {
         Kind::Live
     }
 
-    fn lacks(&self, _: Route) -> &'static str {
-        "which mechanism Xen uses is chosen when it boots"
-    }
-
     fn support_here(&self, route: Route) -> Support {
         match route {
             Route::Demand => host::check().map_or_else(
                 |lacking| Support::No(lacking.to_string()),
                 |()| Support::Yes,
             ),
-            Route::Unmap | Route::Fault | Route::Switch | Route::Irq => {
+            Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
                 let here = pv::Surroundings::of_this_host();
                 here.billable()
                     .map_or_else(|lacking| Support::No(lacking.to_string()), |_| Support::Yes)
             }
-            Route::Pin | Route::Flush => self.support(route),
+            Route::Pin => Support::Yes,
         }
     }
 
@@ -99,21 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_that_this_host_cannot_bill_are_refused_with_the_reason() {
-        let reason = "which mechanism Xen uses is chosen when it boots";
-        assert_eq!(Live.support_here(Route::Flush), Support::No(reason.into()));
-        let error = Live.check(&Spec::new(Route::Flush)).unwrap_err();
-        assert_eq!(error.class(), Class::BadInput);
-        assert!(error.to_string().ends_with(reason), "{error}");
-        assert_eq!(Live.support_here(Route::Pin), Support::Yes);
-    }
-
-    #[test]
     fn routes_of_pv_guests_need_one() {
         if pv::Surroundings::of_this_host().guest().is_ok() {
             skip!("this host is a Xen PV guest");
         }
-        for route in [Route::Unmap, Route::Fault, Route::Switch, Route::Irq] {
+        let of_pv_guests = |&route: &Route| !matches!(route, Route::Pin | Route::Demand);
+        for route in Route::ALL.iter().copied().filter(of_pv_guests) {
             let Support::No(reason) = Live.support_here(route) else {
                 panic!("{route}");
             };

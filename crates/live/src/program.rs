@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_guest::report::{Report, object_in};
+use pagetoll_guest::report::{Blob, Report, object_in};
 use pagetoll_images::Error;
 use pagetoll_images::cache::{Cache, Scratch};
 use pagetoll_images::process::{Run, run_to_end};
@@ -20,6 +20,9 @@ use crate::tsc::Moment;
 
 /// How long an order may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// The file of a program's bulk data, where it was started: guests/lib/linux/host/shared_memory.c.
+const SHARED_MEMORY: &str = "shared-memory";
 
 /// A program, as `build.rs` makes it.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct Ran {
     pub(crate) reports: Vec<Report>,
     /// Nanoseconds of a tick, in which it measured.
     pub(crate) tick: f64,
+    /// The bulk data that it reported.
+    pub(crate) blob: Option<Vec<u8>>,
 }
 
 /// A program in the cache, written once for all orders of a bill; it stays there as long as this.
@@ -68,14 +73,26 @@ impl<'a> Program<'a> {
     pub(crate) fn run(&self, steps: &str) -> Result<Ran, LiveError> {
         let order = self.scratch.path().join("order");
         fs::write(&order, steps).map_err(Error::io("write", &order))?;
-        let run = Run::new(self.path()).arg(&order);
+        let folder = self.scratch.path();
+        let run = Run::new(self.path()).arg(&order).current_dir(folder);
         let began = Moment::now();
         let output = run_to_end(&run, LIMIT, self.stop);
         let tick = began.nanoseconds_per_tick(Moment::now());
+        let reports = reports(&output?.text())?;
+        let blob = reports.iter().find_map(Report::blob);
         Ok(Ran {
-            reports: reports(&output?.text())?,
+            blob: blob.map(|blob| self.carried(blob)).transpose()?,
+            reports,
             tick,
         })
+    }
+
+    /// Bulk data, as it was announced.
+    fn carried(&self, blob: &Blob) -> Result<Vec<u8>, LiveError> {
+        let path = self.scratch.path().join(SHARED_MEMORY);
+        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        blob.check(&bytes).map_err(|problem| broken(&problem))?;
+        Ok(bytes)
     }
 
     fn path(&self) -> PathBuf {

@@ -8,11 +8,13 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use pagetoll_guest::report::Parameter;
 use serde::{Deserialize, Serialize};
 
 use crate::LiveError;
 use crate::kernel_module;
 use crate::pci::Binding;
+use crate::routes::pv;
 
 /// The hidden command of the process that restores this host.
 const COMMAND: &str = "guard";
@@ -25,6 +27,10 @@ pub(crate) enum Change {
     Module(String),
     /// A device is bound to vfio-pci.
     Driver(Binding),
+    /// Xen's trace is taken, which had this choice of events.
+    Trace(u32),
+    /// A parameter of Xen is set, which had this value.
+    Parameter(Parameter),
 }
 
 impl Change {
@@ -32,6 +38,8 @@ impl Change {
         match self {
             Self::Module(name) => kernel_module::unload(name),
             Self::Driver(binding) => binding.restore(),
+            Self::Trace(mask) => pv::steps::stop_trace(*mask),
+            Self::Parameter(before) => pv::steps::set(before.clone()),
         }
     }
 }

@@ -249,7 +249,7 @@ mod tests {
         }
         for profiles in lock_profiles() {
             let text = String::from_utf8(profiles).unwrap();
-            let read = pagetoll_sim::contention::flush_lock::lock_profile::LockProfile::read(&text);
+            let read = pagetoll_traces::lock_profile::LockProfile::read(&text);
             assert_eq!(read.unwrap().len(), 2);
         }
     }

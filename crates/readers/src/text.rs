@@ -1,8 +1,8 @@
 //! Readers of traces, console output, scripts and patches.
 
 use pagetoll_conformance as conformance;
-use pagetoll_sim::contention::flush_lock::lock_profile::LockProfile;
 use pagetoll_traces::ftrace::FunctionGraph;
+use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_traces::xentrace::{Summary, Windows};
 
 pub(crate) fn trace(file: &[u8]) {

@@ -10,10 +10,10 @@
 
 use pagetoll_bill::cost::published::error_of;
 use pagetoll_models::xen::FullFlush;
-use pagetoll_sim::contention::flush_lock::lock_profile::LockProfile;
 use pagetoll_sim::contention::flush_lock::{
     FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith, run,
 };
+use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Nanos;
 
 /// Flushes of a run.

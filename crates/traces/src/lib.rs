@@ -15,6 +15,7 @@
 
 pub mod folded;
 pub mod ftrace;
+pub mod lock_profile;
 pub mod perfetto;
 pub mod spans;
 pub mod xentrace;

@@ -73,6 +73,9 @@ pub(crate) struct FixBuildArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
+    /// A Xen that profiles its locks, for `bill flush --on live`: none, or a fix of Xen
+    #[arg(long)]
+    pub(crate) lock_profile: bool,
 }
 
 /// How a kernel is built.

@@ -23,7 +23,7 @@ use crate::output::{self, Destination};
 pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome> {
     let (route, args) = command.split();
     let spec = args.spec(route);
-    let chosen = backends::chosen(route, args.on)?;
+    let chosen = backends::chosen(route, args.on);
     options::check(spec.given(), route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
     let destination = Destination::new(&args.output)?;
     let graph = spec

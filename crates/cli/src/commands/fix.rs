@@ -180,7 +180,10 @@ fn spec(name: &str) -> Result<Spec> {
 }
 
 fn order(name: &str, args: BuildArgs) -> Result<Order> {
-    let spec = spec(name)?;
+    order_of(spec(name)?, args)
+}
+
+fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
     if spec.program() == Program::Xen {
         refuse("--source", args.source.is_some(), &spec)?;
         refuse("--jobs", args.jobs.is_some(), &spec)?;
@@ -207,13 +210,16 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
     match given {
         false => Ok(()),
         true => Err(Failure::BadInput(format!(
-            "{option}: does not apply to {spec}, a fix of Xen, which is built from Debian's source"
+            "{option}: does not apply to {spec} of Xen, which is built from Debian's source"
         ))),
     }
 }
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let order = order(&args.name, args.build)?;
+    let order = match args.lock_profile {
+        true => order_of(Spec::of_xen(&args.name).map_err(Error::from)?, args.build)?,
+        false => order(&args.name, args.build)?,
+    };
     if order.spec.program() == Program::Xen {
         refuse(
             "--debug-kernel",
@@ -229,8 +235,14 @@ fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
         }
         Program::Xen => {
             let (spec, freshness) = (&order.spec, order.freshness);
-            let built = in_lab(verbosity, |here| hypervisor::build(spec, freshness, here))?;
-            xen_document(spec, &built)
+            let flavour = match args.lock_profile {
+                true => hypervisor::Flavour::LockProfile,
+                false => hypervisor::Flavour::Lab,
+            };
+            let built = in_lab(verbosity, |here| {
+                hypervisor::build(spec, flavour, freshness, here)
+            })?;
+            xen_document(spec, flavour, &built)
         }
     };
     output::print(&text::document(&document, terminal::width()))?;
@@ -273,14 +285,13 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
     }
 }
 
-fn xen_document(spec: &Spec, built: &XenImage) -> Document {
-    let mut facts = vec![
-        Fact::new("image", built.elf.display().to_string()),
-        Fact::new(
-            "to bill it",
-            format!("pagetoll bill unmap --xen {PREFIX}{spec}"),
-        ),
-    ];
+fn xen_document(spec: &Spec, flavour: hypervisor::Flavour, built: &XenImage) -> Document {
+    let image = built.elf.display().to_string();
+    let bill = match flavour {
+        hypervisor::Flavour::Lab => format!("pagetoll bill unmap --xen {PREFIX}{spec}"),
+        hypervisor::Flavour::LockProfile => "pagetoll bill flush --on live, in its dom0".to_owned(),
+    };
+    let mut facts = vec![Fact::new("image", image), Fact::new("to bill it", bill)];
     let packages = built.packages.iter();
     facts.extend(packages.map(|package| Fact::new(&package.name, &package.version)));
     Document {

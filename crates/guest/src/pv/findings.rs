@@ -6,7 +6,8 @@ use pagetoll_traces::xentrace::Crossings;
 
 use crate::pv::session::{Kind, XenOptions};
 use crate::report::{
-    Clear, Foreign, ForeignReleased, ForeignUnavailable, Hello, Race, Repeat, Report, User, scaled,
+    Clear, Contended, Foreign, ForeignReleased, ForeignUnavailable, Hello, Lock, Race, Repeat,
+    Report, User, scaled,
 };
 
 /// What one counting session found.
@@ -22,6 +23,10 @@ pub struct Counted {
     pub users: Vec<User>,
     /// What was mapped and unmapped of another domain.
     pub foreign: Vec<Foreign>,
+    /// Flushes of all CPUs at once.
+    pub contended: Option<Contended>,
+    /// What Xen's lock was held and waited for meanwhile; nothing where it does not say.
+    pub lock: Option<Lock>,
     /// What Xen had left of that domain in the end.
     pub released: Option<ForeignReleased>,
     /// Why there was no other domain.
@@ -91,6 +96,8 @@ impl Ran {
                 Report::Foreign(foreign) => counted.foreign.push(foreign.clone()),
                 Report::ForeignReleased(released) => counted.released = Some(*released),
                 Report::ForeignUnavailable(reason) => counted.no_foreign = Some(*reason),
+                Report::Contended(contended) => counted.contended = Some(*contended),
+                Report::Lock(lock) => counted.lock = Some(lock.clone()),
                 Report::Race(race) => races.push(race.clone()),
                 _ => {}
             }
@@ -110,7 +117,12 @@ impl Ran {
         let repeats = counted.repeats.iter_mut().map(|one| &mut one.instructions);
         let users = counted.users.iter_mut().map(|one| &mut one.instructions);
         let foreign = counted.foreign.iter_mut().map(|one| &mut one.instructions);
-        for cost in clears.chain(repeats).chain(users).chain(foreign) {
+        let contended = counted
+            .contended
+            .iter_mut()
+            .map(|one| &mut one.instructions);
+        let all = clears.chain(repeats).chain(users).chain(foreign);
+        for cost in all.chain(contended) {
             *cost = scaled(*cost, tick);
         }
         self

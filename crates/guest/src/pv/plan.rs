@@ -5,10 +5,42 @@ use pagetoll_units::Pages;
 
 use crate::step::Step;
 
-/// Pages of a traced step.
-pub const TRACED_PAGES: u64 = 4096;
-/// Xen's buffer for one step of that many pages: the longest writes 2 MiB, this is 4 MiB.
-const TRACE_BUFFER_PAGES: u32 = 1024;
+/// How much of a step Xen's trace takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Pages of a traced step, at most. Crossings per page do not depend on their number, but in what a batch that is not
+    /// full adds.
+    pub pages: Pages,
+    /// Pages of each CPU's buffer: a step of that many pages writes half of it at most.
+    buffer_pages: u32,
+}
+
+impl Trace {
+    /// In a guest of the lab.
+    pub const OF_LAB: Self = Self {
+        pages: Pages(4096),
+        buffer_pages: 1024,
+    };
+    /// On a host, where Xen keeps the buffers until it is booted again: one of the largest batches.
+    pub const OF_HOST: Self = Self {
+        pages: Pages(512),
+        buffer_pages: 128,
+    };
+
+    /// The order's pages, or as many of them as are traced.
+    pub(crate) fn pages_of(self, order: &Order) -> Step {
+        Step::Pages(order.pages.min(self.pages))
+    }
+
+    /// Steps with the trace.
+    pub(crate) fn of(self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+        let begin = Step::TraceBegin {
+            buffer_pages: self.buffer_pages,
+        };
+        let steps = [begin].into_iter().chain(steps);
+        steps.chain([Step::TraceEnd]).collect()
+    }
+}
 
 /// Where a guest of the lab finds its module.
 pub const PROBE_MODULE: &str = "modules/xen-probe.ko";
@@ -22,6 +54,12 @@ pub struct Abilities {
     pub probe: bool,
     /// User space can make hypercalls.
     pub privcmd: Privcmd,
+    /// Xen's trace can be had by them.
+    pub trace: Option<Trace>,
+    /// Whose memory it maps.
+    pub other: Other,
+    /// CPUs whose TLBs it flushes at once.
+    pub cpus: usize,
 }
 
 /// How user space gets at hypercalls.
@@ -31,10 +69,19 @@ pub enum Privcmd {
     BuiltIn,
     /// By loading a module.
     Module,
-    /// Not at all, so nothing is traced.
+    /// Not at all.
     None,
-    /// To map memory of this domain, and for nothing else.
-    Domain(u16),
+}
+
+/// Another domain, whose memory is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// None.
+    None,
+    /// One that is made for it.
+    Made,
+    /// The one with this number.
+    Existing(u16),
 }
 
 /// What is done for a route in each guest.
@@ -55,11 +102,6 @@ impl Privcmd {
     pub(crate) fn module(self) -> Option<Step> {
         (self == Self::Module).then(|| Step::Module(PRIVCMD_MODULE.to_owned()))
     }
-
-    /// Whether Xen's trace can be had by it.
-    const fn traces(self) -> bool {
-        matches!(self, Self::BuiltIn | Self::Module)
-    }
 }
 
 impl Abilities {
@@ -67,21 +109,10 @@ impl Abilities {
     pub const ALL: Self = Self {
         probe: true,
         privcmd: Privcmd::Module,
+        trace: Some(Trace::OF_LAB),
+        other: Other::Made,
+        cpus: 1,
     };
-}
-
-/// Steps with the trace.
-pub(crate) fn traced(steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
-    let begin = Step::TraceBegin {
-        buffer_pages: TRACE_BUFFER_PAGES,
-    };
-    let steps = [begin].into_iter().chain(steps);
-    steps.chain([Step::TraceEnd]).collect()
-}
-
-/// The order's pages, or as many of them as are traced: crossings per page do not depend on their number.
-pub(crate) fn traced_pages(order: &Order) -> Step {
-    Step::Pages(Pages(order.pages.get().min(TRACED_PAGES)))
 }
 
 /// Counts in a dom0: first without the trace, which costs, then with it.
@@ -97,9 +128,9 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
         all.extend(steps.baselines.iter().cloned());
     }
     all.extend(measured(abilities, steps));
-    if abilities.privcmd.traces() {
-        all.push(traced_pages(order));
-        all.extend(traced(measured(abilities, steps)));
+    if let Some(trace) = abilities.trace {
+        all.push(trace.pages_of(order));
+        all.extend(trace.of(measured(abilities, steps)));
     }
     all
 }

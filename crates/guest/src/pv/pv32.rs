@@ -10,7 +10,7 @@ use pagetoll_bill::{Figures, Mechanism, Order, Toll, crossing};
 use pagetoll_images::xen::pv32::NO_PV32;
 
 use crate::pv::findings::Findings;
-use crate::pv::plan::{traced, traced_pages};
+use crate::pv::plan::Trace;
 use crate::step::Step;
 
 const LOWER: &str = "lower-half";
@@ -39,8 +39,8 @@ pub fn refusal(last_words: &str) -> Option<&'static str> {
 pub(crate) fn counting(order: &Order, baselines: &[Step], mechanisms: &[Step]) -> Vec<Step> {
     let mut all = vec![Step::Pages(order.pages)];
     all.extend(baselines.iter().chain(mechanisms).cloned());
-    all.push(traced_pages(order));
-    all.extend(traced(mechanisms.iter().cloned()));
+    all.push(Trace::OF_LAB.pages_of(order));
+    all.extend(Trace::OF_LAB.of(mechanisms.iter().cloned()));
     all
 }
 

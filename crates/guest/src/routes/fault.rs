@@ -22,6 +22,8 @@ pub(crate) const BILLING: Billing = Billing {
         "a 64-bit guest crosses into Xen once for each entry by both mechanisms, by a trap or by a hypercall: what \
          differs is what a crossing costs; a 32-bit guest's entry is two stores, and so two traps",
     ],
+    lab_notes: &[],
+    host_notes: |_| Vec::new(),
     counts_flushes: false,
 };
 

@@ -7,12 +7,15 @@
 
 use pagetoll_bill::route::{Flush, RouteMechanism};
 use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_units::Pages;
 
 use crate::pv::findings::{Counted, Findings, Flushes};
 use crate::pv::plan::{self, Abilities, Steps};
 use crate::pv::repeated::{self, baseline_steps, dom0_baselines};
 use crate::pv::rows::{Traced, per, traced_user, user_figures};
 use crate::pv::session::{self, OptionsOfXen, Session, XenOptions};
+use crate::report::{Contended, Lock};
 use crate::routes::Billing;
 use crate::step::{Cell, Step};
 
@@ -21,15 +24,18 @@ pub(crate) const BILLING: Billing = Billing {
     sessions,
     rows,
     notes: &[
+        "new-baseptr loads the page tables that are in use again, so it does not pay for their types and counts; \
+         context-switch does all that a switch between two processes does",
+    ],
+    lab_notes: &[
         "Xen was booted with xpti=off and global-pages=1 or 0; with XPTI, its default on this CPU, no guest's pages are \
          global",
         "cr3-write and cr4-write are one instruction each, so their costs are also how often they were executed; QEMU \
          counted them, in Xen and in the guest",
         "TCG forgets all translations at every write of CR3: that global ones survive it on a real CPU, and what their \
          misses cost, is not in these figures; neither is the exit of a write of CR4 when Xen is virtualised itself",
-        "new-baseptr loads the page tables that are in use again, so it does not pay for their types and counts; \
-         context-switch does all that a switch between two processes does",
     ],
+    host_notes,
     counts_flushes: true,
 };
 
@@ -46,6 +52,8 @@ const ONE_ADDRESS: Operation = Operation::InvlpgLocal;
 const CALL: &str = "mmuext_op";
 /// By user space: a switch between two processes, and a system call, where a PV guest's two page tables are switched.
 const OBSERVED: [Operation; 2] = [Operation::ContextSwitch, Operation::Getppid];
+/// A flush of several CPUs is made under this lock (Xen 4.17, `xen/arch/x86/smp.c`).
+const FLUSH_LOCK: &str = "flush_lock";
 /// `do_tlb_flush` and `switch_cr3_cr4` clear CR4.PGE and set it again (Xen 4.17, `xen/arch/x86/flushtlb.c`).
 const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 
@@ -73,9 +81,22 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
             .to_vec(),
         observed: OBSERVED.map(Step::Call).to_vec(),
     };
-    let steps = plan::counting(order, abilities, &steps);
+    let mut steps = plan::counting(order, abilities, &steps);
+    if abilities.cpus > 1 {
+        steps.extend(contention(order));
+    }
     let xens: Vec<_> = order.of().into_iter().map(options).collect();
     session::under(&xens, order, &steps)
+}
+
+/// All CPUs flush each other, under the profile of the lock that they queue for.
+fn contention(order: &Order) -> [Step; 3] {
+    let count = order.pages.get();
+    [
+        Step::LockReset,
+        Step::Contend { count },
+        Step::LockProfile(FLUSH_LOCK),
+    ]
 }
 
 /// A mechanism, and what was found under the Xen that uses it.
@@ -136,6 +157,26 @@ impl Column {
         Row::new(key, order.pages, figures)
     }
 
+    /// What flushing costs a vCPU while all others flush too; nothing where there are no others.
+    fn contended_row(&self) -> Option<Row> {
+        let runs = || self.findings.dom0.iter();
+        let contended: Vec<_> = runs().filter_map(|run| run.contended).collect();
+        let first = contended.first()?;
+        let cost = |one: &Contended| per(one.instructions, one.count);
+        let figures = Figures::of_runs(contended.iter().map(cost).collect());
+        let locks: Vec<_> = runs().filter_map(|run| run.lock.clone()).collect();
+        let flushes: u64 = contended.iter().map(|one| one.count).sum();
+        let figures = figures.map(|figures| Figures {
+            tolls: lock_tolls(&figures, &locks, flushes),
+            ..figures
+        });
+        let key = RowKey {
+            vcpus: Some(first.cpus),
+            ..RowKey::new(Operation::FlushAll, self.mechanism, System::XenPvDom0)
+        };
+        Some(Row::new(key, Pages(first.count), figures))
+    }
+
     /// What QEMU counted in a traced step.
     fn flushed(&self, traced: impl Fn(&Counted) -> Option<Traced>) -> Option<Flushed> {
         self.findings.dom0.iter().find_map(|run| {
@@ -161,6 +202,7 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
                 .map(|column| column.probe_row(operation, order)),
         );
     }
+    rows.extend(columns.iter().filter_map(Column::contended_row));
     for operation in OBSERVED {
         rows.extend(
             columns
@@ -169,6 +211,59 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
         );
     }
     rows
+}
+
+/// What a flush pays for the lock, by Xen's profile of it, and the rest; nothing without one.
+fn lock_tolls(figures: &Figures, locks: &[Lock], flushes: u64) -> Vec<Toll> {
+    if locks.is_empty() {
+        return Vec::new();
+    }
+    let sum = |of: fn(&Lock) -> u64| locks.iter().map(of).sum::<u64>();
+    let hold = per(sum(|lock| lock.lock.time), flushes);
+    let wait = per(sum(|lock| lock.block.time), flushes);
+    let blocked = per(sum(|lock| lock.block.count), flushes);
+    let each = if blocked > 0.0 { wait / blocked } else { 0.0 };
+    vec![
+        Toll::once("hold", hold),
+        Toll::new("wait", blocked, each),
+        Toll::once("call", figures.cost_per_page - hold - wait),
+    ]
+}
+
+fn host_notes(findings: &Findings) -> Vec<String> {
+    let set = "Xen was told global-pages=1 or 0 while it ran; with XPTI or PCID no guest's pages are global, and both \
+               mechanisms are one: a line with XPTI in its boot log (xl dmesg) says which";
+    let mut notes = vec![set.to_owned()];
+    notes.extend(findings.dom0.iter().filter_map(lock_profile));
+    let is_unprofiled = |run: &Counted| run.contended.is_some() && run.lock.is_none();
+    if findings.dom0.iter().any(is_unprofiled) {
+        notes.push(
+            "hold of flush_lock and waits for it are not told apart: this Xen was built without CONFIG_DEBUG_LOCK_PROFILE"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// The profile of the lock that flushes queue for, as Xen prints it; what the hypercall does not say is 0.
+fn lock_profile(run: &Counted) -> Option<String> {
+    let Lock { name, lock, block } = run.lock.clone()?;
+    let profile = LockProfile {
+        name,
+        addr: 0,
+        lockval: 0,
+        cpu: None,
+        lock,
+        block,
+    };
+    let mechanism = mechanism_of(run.xen)?;
+    Some(format!("{mechanism}: {}", profile.in_one_line()))
+}
+
+fn mechanism_of(xen: XenOptions) -> Option<&'static str> {
+    let mut all = Flush::ALL.iter();
+    let of = all.find(|&&mechanism| XenOptions::of(mechanism) == xen)?;
+    Some(of.properties().name)
 }
 
 /// The instructions that flushed in so many repetitions.

@@ -22,6 +22,8 @@ pub(crate) const BILLING: Billing = Billing {
          for each call, and kernels since 3.4 do what if-pending does",
         "one-pending: delivery and handler are in the cost, and the iret hypercall that ends the handler is a crossing",
     ],
+    lab_notes: &[],
+    host_notes: |_| Vec::new(),
     counts_flushes: false,
 };
 

@@ -20,6 +20,8 @@ pub(crate) const BILLING: Billing = Billing {
         "context-switch: two processes pass a byte to and fro through pipes on one CPU; kernels since 3.6 do what \
          if-changed does, and none of the descriptors of these two differ",
     ],
+    lab_notes: &[],
+    host_notes: |_| Vec::new(),
     counts_flushes: false,
 };
 

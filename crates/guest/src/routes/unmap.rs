@@ -17,15 +17,14 @@ pub(crate) const BILLING: Billing = Billing {
     sessions,
     rows: rows::rows,
     notes: &[],
+    lab_notes: &[],
+    host_notes: |_| Vec::new(),
     counts_flushes: false,
 };
 
 fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     let mut all = session::counting(order, abilities, &plan::steps(order));
-    all.extend(session::foreign(
-        order,
-        &plan::foreign(order, abilities.privcmd),
-    ));
+    all.extend(session::foreign(order, &plan::foreign(order, abilities)));
     if abilities.probe {
         all.push(session::race(plan::race(order)));
     }

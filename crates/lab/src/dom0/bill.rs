@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pagetoll_backend::{Billed, Stop};
 use pagetoll_bill::{Draft, Inputs, Order, Row};
 use pagetoll_guest::pv::findings::Findings;
-use pagetoll_guest::pv::plan::{self, Abilities};
+use pagetoll_guest::pv::plan::{Abilities, Trace};
 use pagetoll_guest::routes::Billing;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
@@ -131,7 +131,7 @@ fn notes(
         notes.push(format!("crossings were not counted: {reason}"));
     } else {
         let request = bench.request;
-        let traced = request.order.pages.get().min(plan::TRACED_PAGES);
+        let traced = request.order.pages.min(Trace::OF_LAB.pages).get();
         let items = request.route.item().many;
         notes.push(format!(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
@@ -154,7 +154,8 @@ fn notes(
     let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
     notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));
     notes.extend(built_xen(materials).map(origin).map(of_pv32));
-    notes.extend(billing.notes.iter().map(|&note| note.to_owned()));
+    let of_route = billing.lab_notes.iter().chain(billing.notes);
+    notes.extend(of_route.map(|&note| note.to_owned()));
     notes
 }
 

@@ -15,6 +15,8 @@ use crate::vm::machine::{Firmware, Machine, Mode};
 /// What is booted, and for what.
 pub(crate) struct Dom0<'a> {
     pub(crate) guest: &'a Guest,
+    /// Options of its Xen.
+    pub(crate) options: XenOptions,
     /// Memory for what it does.
     pub(crate) pages_mib: u64,
     /// What that is, for an error of too little memory.
@@ -45,7 +47,7 @@ impl Dom0<'_> {
             mode: Mode::of(guest.cpus),
             firmware: Firmware::Xen,
             pages_mib: self.pages_mib,
-            xen: XenOptions::Default,
+            xen: self.options,
         };
         let materials = sources.obtain(*surroundings)?;
         let furnished = furnish(&materials)?;

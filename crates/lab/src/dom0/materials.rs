@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pagetoll_guest::build as guest;
-use pagetoll_guest::pv::plan::{Abilities, Privcmd};
+use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -49,13 +49,18 @@ pub(crate) struct Pv32 {
 impl Materials {
     /// What a dom0 that is made from these can do.
     pub(crate) fn abilities(&self) -> Abilities {
+        let privcmd = match self.privcmd {
+            Part::BuiltIn => Privcmd::BuiltIn,
+            Part::Module(_) => Privcmd::Module,
+            Part::Missing(_) => Privcmd::None,
+        };
+        let calls = privcmd != Privcmd::None;
         Abilities {
             probe: self.probe.is_ok(),
-            privcmd: match self.privcmd {
-                Part::BuiltIn => Privcmd::BuiltIn,
-                Part::Module(_) => Privcmd::Module,
-                Part::Missing(_) => Privcmd::None,
-            },
+            privcmd,
+            trace: calls.then_some(Trace::OF_LAB),
+            other: if calls { Other::Made } else { Other::None },
+            cpus: 1,
         }
     }
 }

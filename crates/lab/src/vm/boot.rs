@@ -522,6 +522,12 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::Tried(tried) => format!("exit code {}", tried.code),
         Report::Changed(changed) => changed.setting.clone(),
         Report::Blob(blob) => blob.name.clone(),
-        Report::Error(_) | Report::Done => String::new(),
+        Report::Trace(_)
+        | Report::Parameter(_)
+        | Report::Lock(_)
+        | Report::LockUnavailable
+        | Report::Contended(_)
+        | Report::Error(_)
+        | Report::Done => String::new(),
     }
 }

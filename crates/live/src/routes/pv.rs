@@ -6,6 +6,7 @@
 mod bill;
 mod module;
 mod request;
+pub(crate) mod steps;
 mod surroundings;
 
 pub(crate) use bill::{bill, intentions};

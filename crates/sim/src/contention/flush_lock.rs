@@ -43,7 +43,6 @@
 //! Not here: vCPUs that leave the lock alone, flushes of fewer than all vCPUs (they are part of the variation), and
 //! the time of the local flush before the lock is taken (it is part of computing).
 
-pub mod lock_profile;
 mod setup;
 mod shim;
 #[cfg(test)]
@@ -53,11 +52,11 @@ use std::rc::Rc;
 
 use pagetoll_engine::{CoreId, Engine, Setup};
 
-use self::lock_profile::LockProfile;
 use self::setup::MOST_VCPUS;
 use self::shim::{FlushTolls, Shim};
 use crate::contention::EngineError;
 use crate::timeline::Timeline;
+use pagetoll_traces::lock_profile::LockProfile;
 
 pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith};
 

@@ -17,9 +17,9 @@ use rayon::prelude::*;
 use self::timeline::TimelineFile;
 use super::counted::{COUNTED, ONE_BY_ONE};
 use super::{DEFAULT_SAMPLES, Ordered, versions};
-use crate::contention::flush_lock::lock_profile::LockProfile;
 use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
 use crate::error::{BillingError, RequestError};
+use pagetoll_traces::lock_profile::LockProfile;
 
 /// vCPUs of the machine that was published.
 const VCPUS: u32 = 32;
@@ -92,16 +92,10 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
     for mechanism in request.mechanisms() {
         rows.push(row(request, mechanism, stop)?);
         let profile = profile(&costs.prices(), setting(request, mechanism), samples.seed)?;
-        notes.push(one_line(mechanism, &profile));
+        let name = mechanism.properties().name;
+        notes.push(format!("{name}: {}", profile.in_one_line()));
     }
     Ok(request.ordered.draft(rows, notes))
-}
-
-/// The profile as `xl debug-keys l` prints it, without its line end.
-fn one_line(mechanism: Flush, profile: &LockProfile) -> String {
-    let text = profile.to_string();
-    let lines: Vec<_> = text.lines().map(str::trim).collect();
-    format!("{}: {}", mechanism.properties().name, lines.join(" "))
 }
 
 /// What is run, whatever it costs.

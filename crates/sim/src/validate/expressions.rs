@@ -7,7 +7,6 @@ use pagetoll_bill::route::{Fault, Irq, Switch};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;
-use crate::contention::flush_lock::lock_profile::LockProfile;
 use crate::error::BillingError;
 use crate::routes::pin::shape::{self, Extent, PAGES_2M, PAGES_4K, Shape, THP};
 use crate::routes::pin::tariff::{Ioctl, MAP, UNMAP};
@@ -20,6 +19,7 @@ use pagetoll_models::vfio::Mechanism::{self, PerBatch, PerFolio, PerPage};
 use pagetoll_models::vfio::Tolls;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_models::xen::Width;
+use pagetoll_traces::lock_profile::LockProfile;
 
 /// The tables that price comparisons.
 const PV_DOM0: &str = "xen-pv-dom0";

@@ -5,7 +5,7 @@ use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Method, Operation, Order, System};
 use pagetoll_units::Pages;
 
-use crate::pv::plan::{self, PROBE_MODULE, Privcmd, Steps};
+use crate::pv::plan::{Abilities, Other, PROBE_MODULE, Steps};
 use crate::pv::pv32;
 use crate::step::Step;
 
@@ -81,24 +81,26 @@ pub(super) fn steps(order: &Order) -> Steps {
 
 /// What a dom0 does with another domain's memory: first with the trace, then without it, as the first mappings after
 /// boot cost more. Nothing where it can map none.
-pub(super) fn foreign(order: &Order, privcmd: Privcmd) -> Vec<Step> {
+pub(super) fn foreign(order: &Order, abilities: Abilities) -> Vec<Step> {
     let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
     let steps: Vec<_> = order.batches.iter().flat_map(at).collect();
     let pages = |most: Pages| Step::Pages(most.min(order.pages));
     let of = |most| [pages(most)].into_iter().chain(steps.clone());
     let billed = of(FOREIGN_PAGES);
-    match privcmd {
-        Privcmd::None => Vec::new(),
+    let trace = abilities.trace;
+    let traced = trace.map(|trace| trace.of(of(TRACED_FOREIGN_PAGES.min(trace.pages))));
+    let all = traced.into_iter().flatten().chain(billed);
+    match abilities.other {
+        Other::None => Vec::new(),
         // As many of its pages are looked for as are billed.
-        Privcmd::Domain(id) => [pages(FOREIGN_PAGES), Step::Domain(id)]
+        Other::Existing(id) => [pages(FOREIGN_PAGES), Step::Domain(id)]
             .into_iter()
-            .chain(steps)
+            .chain(all)
             .collect(),
-        Privcmd::BuiltIn | Privcmd::Module => [Step::Settle]
+        Other::Made => [Step::Settle]
             .into_iter()
-            .chain(privcmd.module())
-            .chain(plan::traced(of(TRACED_FOREIGN_PAGES)))
-            .chain(billed)
+            .chain(abilities.privcmd.module())
+            .chain(all)
             .chain([Step::ForeignRelease])
             .collect(),
     }
@@ -160,7 +162,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use crate::pv::plan::{Abilities, counting};
+    use crate::pv::plan::{Privcmd, counting};
 
     fn counting_of(order: &Order, abilities: Abilities) -> Vec<String> {
         lines(&counting(order, abilities, &steps(order)))
@@ -223,6 +225,9 @@ mod tests {
         let none = Abilities {
             probe: false,
             privcmd: Privcmd::None,
+            trace: None,
+            other: Other::None,
+            cpus: 1,
         };
         let steps = counting_of(&order(&[]), none);
         let allowed = |step: &String| {
@@ -236,9 +241,14 @@ mod tests {
 
     #[test]
     fn the_pages_of_a_domain_are_looked_for_before_any_is_mapped() {
-        let steps = lines(&foreign(&order(&[]), Privcmd::Domain(7)));
-        assert_eq!(steps[..2], ["pages 16384", "domain 7"]);
-        assert_eq!(steps.len(), 2 + FOREIGN.len() * 2);
+        let abilities = Abilities {
+            trace: None,
+            other: Other::Existing(7),
+            ..Abilities::ALL
+        };
+        let steps = lines(&foreign(&order(&[]), abilities));
+        assert_eq!(steps[..3], ["pages 16384", "domain 7", "pages 16384"]);
+        assert_eq!(steps.len(), 3 + FOREIGN.len() * 2);
     }
 
     #[test]

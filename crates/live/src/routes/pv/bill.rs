@@ -4,19 +4,21 @@ use std::path::Path;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Timing};
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Row, System, Unit};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unit};
 use pagetoll_guest::pv::findings::{Findings, Ran};
-use pagetoll_guest::pv::plan::{Abilities, Privcmd};
-use pagetoll_guest::pv::session::{Kind, Session};
+use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
+use pagetoll_guest::pv::session::{Kind, Session, XenOptions};
+use pagetoll_guest::report::Parameter;
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
+use pagetoll_traces::xentrace::Windows;
 
 use super::surroundings::PRIVCMD;
-use super::{Guest, Request, Surroundings, module};
+use super::{Guest, Request, Surroundings, module, steps};
 use crate::LiveError;
 use crate::host::{self, Watch};
 use crate::program::{Program, SESSION, broken};
-use crate::undo::Guardian;
+use crate::undo::{Change, Guardian};
 
 const PHASE: &str = "sessions";
 
@@ -32,7 +34,11 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     host::require_memory(2 * 4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
     let cache = Cache::open(context.stop)?;
-    let findings = collect(request, context, &cache)?;
+    let Collected {
+        findings,
+        untraced,
+        before,
+    } = collect(request, guest, context, &cache)?;
     let load = watch.end()?;
     let mut stack = host::stack();
     stack.insert("xen".to_owned(), surroundings.xen_version());
@@ -46,6 +52,10 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
         rows: rows(request, &findings, guest),
         notes: notes(request, &findings, &surroundings)
             .into_iter()
+            .chain([crossings_note(request, untraced)])
+            .chain(before.map(|Parameter { name, value }| {
+                format!("Xen had {name}={value} before, and has it again")
+            }))
             .chain(host::busy_note(load))
             .collect(),
         inputs: Inputs {
@@ -60,42 +70,91 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     })
 }
 
-fn collect(request: &Request, context: &Context<'_>, cache: &Cache) -> Result<Findings, LiveError> {
+/// What all sessions found.
+struct Collected {
+    findings: Findings,
+    /// Why crossings were not counted, where they were not.
+    untraced: Option<String>,
+    /// The parameter that was set meanwhile, as it was.
+    before: Option<Parameter>,
+}
+
+fn collect(
+    request: &Request,
+    guest: Guest,
+    context: &Context<'_>,
+    cache: &Cache,
+) -> Result<Collected, LiveError> {
     let program = Program::install(SESSION, cache, context.stop)?;
     find_domain(request, &program)?;
+    let mask = match traceable(guest) {
+        Ok(()) => steps::trace_mask(&program)?,
+        Err(reason) => Err(reason.to_owned()),
+    };
     let probe = module::obtain(request.probe.as_deref(), cache, context.stop)?;
-    let sessions = sessions(request, probe.is_ok());
+    let before = sets_xen(request).then(|| steps::global_pages(&program));
+    let before = before.transpose()?;
+    let sessions = sessions(request, probe.is_ok(), mask.is_ok());
     let mut guardian = Guardian::start()?;
     if let Ok(file) = &probe {
         module::load(file, &mut guardian)?;
+    }
+    if let Ok(mask) = mask {
+        guardian.expect(&Change::Trace(mask))?;
+    }
+    if let Some(before) = before.clone() {
+        guardian.expect(&Change::Parameter(before))?;
     }
     let mut findings = Findings {
         no_probe: probe.err(),
         ..Findings::default()
     };
+    let mut untraced = mask.err();
     let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
-        findings.add(session.kind, run(&program, &session)?);
+        let (ran, unread) = run(&program, &session)?;
+        findings.add(session.kind, ran);
+        untraced = untraced.or(unread);
     }
     guardian.finish()?;
-    Ok(findings)
+    Ok(Collected {
+        findings,
+        untraced,
+        before,
+    })
 }
 
-/// Checks that this domain can map the memory of others, if it is to.
-fn require_dom0(request: &Request, guest: Guest) -> Result<(), LiveError> {
-    if request.domain.is_none() {
-        return Ok(());
+/// Why Xen's trace cannot be had, where it cannot.
+fn traceable(guest: Guest) -> Result<(), &'static str> {
+    match guest {
+        Guest::DomU => Err("Xen gives its trace to dom0 alone"),
+        Guest::Dom0 if !Path::new("/").join(PRIVCMD).exists() => {
+            Err("there is no /dev/xen/privcmd (modprobe xen-privcmd)")
+        }
+        Guest::Dom0 => Ok(()),
     }
+}
+
+/// Whether Xen itself is told which mechanism it is to use.
+fn sets_xen(request: &Request) -> bool {
+    request.route == Route::Flush
+}
+
+/// Checks that this domain can do what only dom0 can, if it is to.
+fn require_dom0(request: &Request, guest: Guest) -> Result<(), LiveError> {
+    let what = match (request.domain, sets_xen(request)) {
+        (Some(_), _) => "--domain: this domain may not map the memory of others",
+        (None, true) => "flush: this domain may not tell Xen which mechanism to use",
+        (None, false) => return Ok(()),
+    };
     if guest != Guest::Dom0 {
-        return Err(LiveError::environment(
-            "--domain: this domain may not map the memory of others",
-            "run it in dom0",
-        ));
+        return Err(LiveError::environment(what, "run it in dom0"));
     }
     if !Path::new("/").join(PRIVCMD).exists() {
+        let (option, _) = what.split_once(':').unwrap_or_default();
         return Err(LiveError::environment(
-            format!("--domain: there is no /{PRIVCMD}"),
+            format!("{option}: there is no /{PRIVCMD}"),
             "modprobe xen-privcmd",
         ));
     }
@@ -113,18 +172,30 @@ fn find_domain(request: &Request, program: &Program<'_>) -> Result<(), LiveError
     }
 }
 
-/// Runs a session, and gives its costs in nanoseconds.
-fn run(program: &Program<'_>, session: &Session) -> Result<Ran, LiveError> {
+/// Runs a session, and gives its costs in nanoseconds; and why its trace says nothing, where it does not.
+fn run(program: &Program<'_>, session: &Session) -> Result<(Ran, Option<String>), LiveError> {
     let done = program.run(&step::order(&session.steps))?;
     let ran = Ran::of(&done.reports).ok_or_else(|| broken("it never said what it runs on"))?;
-    Ok(ran.in_units(done.tick))
+    let mut ran = ran.in_units(done.tick);
+    ran.counted.xen = session.xen;
+    let crossings = done.blob.map(|bytes| Windows::read(&*bytes)).transpose();
+    match crossings {
+        Ok(crossings) => {
+            ran.counted.crossings = crossings.unwrap_or_default();
+            Ok((ran, None))
+        }
+        Err(error) => Ok((ran, Some(format!("Xen's trace: {error}")))),
+    }
 }
 
-/// Those of a PV guest, without what a guest that has just been booted needs.
-fn sessions(request: &Request, probe: bool) -> Vec<Session> {
+/// Those of a PV guest, without what a guest that has just been booted needs. The first of a kind is traced.
+fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
     let abilities = Abilities {
         probe,
-        privcmd: request.domain.map_or(Privcmd::None, Privcmd::Domain),
+        privcmd: Privcmd::BuiltIn,
+        trace: trace.then_some(Trace::OF_HOST),
+        other: request.domain.map_or(Other::None, Other::Existing),
+        cpus: host::allowed_cpus().len(),
     };
     let mut sessions = (request.billing.sessions)(&request.order, abilities);
     sessions.retain(|session| match session.kind {
@@ -132,9 +203,23 @@ fn sessions(request: &Request, probe: bool) -> Vec<Session> {
         Kind::Race => can_race(),
         Kind::Native | Kind::Pv32 => false,
     });
+    let mut traced = Vec::new();
     for session in &mut sessions {
         let is_of_boot = |step: &Step| matches!(step, Step::Settle | Step::Module(_));
         session.steps.retain(|step| !is_of_boot(step));
+        let guest = (session.kind, session.xen);
+        match traced.contains(&guest) {
+            true => step::remove_traced(&mut session.steps),
+            false => traced.push(guest),
+        }
+        let global_pages = match session.xen {
+            XenOptions::Default => continue,
+            XenOptions::GlobalPages => true,
+            XenOptions::NoGlobalPages => false,
+        };
+        session
+            .steps
+            .insert(0, steps::set_global_pages(global_pages));
     }
     sessions
 }
@@ -161,12 +246,23 @@ fn notes(request: &Request, findings: &Findings, surroundings: &Surroundings) ->
         "times are the TSC's, which is not invariant on this CPU: a change of its frequency is one of the figures"
             .to_owned()
     });
-    let crossings =
-        "crossings were not counted: pagetoll traces no Xen but its own in this version".to_owned();
     let one_cpu = (!can_race()).then(|| "nothing was raced: there is one CPU".to_owned());
     let notes = request.billing.notes.iter().map(|&note| note.to_owned());
-    let all = notes.chain([crossings]).chain(tsc).chain(one_cpu);
+    let of_host = (request.billing.host_notes)(findings);
+    let all = notes.chain(of_host).chain(tsc).chain(one_cpu);
     all.chain(findings.no_probe.clone()).collect()
+}
+
+fn crossings_note(request: &Request, untraced: Option<String>) -> String {
+    let items = request.route.item().many;
+    let traced = request.order.pages.min(Trace::OF_HOST.pages).get();
+    match untraced {
+        Some(reason) => format!("crossings were not counted: {reason}"),
+        None => format!(
+            "crossings: Xen's own trace of {traced} {items} per row, of all that ran on that CPU; times were taken without \
+             the trace"
+        ),
+    }
 }
 
 /// What [`bill`] would do to this host.
@@ -175,7 +271,8 @@ fn notes(request: &Request, findings: &Findings, surroundings: &Surroundings) ->
 /// As [`bill`], as far as that is known before anything is done.
 pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
     let surroundings = Surroundings::of_this_host();
-    require_dom0(request, surroundings.billable()?)?;
+    let guest = surroundings.billable()?;
+    require_dom0(request, guest)?;
     let probe = match &request.probe {
         Some(file) => format!("load {} as it is", file.display()),
         None => format!(
@@ -186,7 +283,8 @@ pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
     let lockdown = surroundings.lockdown().map(|kind| {
         format!("the kernel is locked down ({kind}): a module that is not signed is refused")
     });
-    let sessions = sessions(request, true);
+    let traces = traceable(guest).is_ok();
+    let sessions = sessions(request, true, traces);
     let pages = request.order.pages.get();
     let work = format!(
         "run {} sessions one after the other, each a process of its own, with {pages} pages ({} MiB) of its own",
@@ -198,13 +296,19 @@ pub(crate) fn intentions(request: &Request) -> Result<Vec<String>, LiveError> {
     let mapped = request.domain.map(|id| {
         format!("map up to {pages} pages of domain {id} in batches, only to read, and unmap them")
     });
+    let set = sets_xen(request).then(|| {
+        "tell Xen global-pages=1 and 0 meanwhile, and at the end what it was; flush the TLBs of all CPUs".to_owned()
+    });
     let races = sessions.iter().any(|session| session.kind == Kind::Race);
     let races = races.then(|| "race two CPUs for some minutes at most".to_owned());
-    let end = "unload xen-probe, also after Ctrl-C or SIGKILL: a process of its own waits for that";
+    let traced = traces.then(|| {
+        "take Xen's trace meanwhile, into buffers that Xen keeps until it is booted again unless it has some".to_owned()
+    });
+    let end = "unload xen-probe and stop the trace, also after Ctrl-C or SIGKILL: a process of its own waits for that";
     let all = [probe]
         .into_iter()
         .chain(lockdown)
         .chain([work, touched.to_owned()]);
-    let all = all.chain(mapped).chain(races);
+    let all = all.chain(traced).chain(set).chain(mapped).chain(races);
     Ok(all.chain([end.to_owned()]).collect())
 }

@@ -9,8 +9,8 @@ use pagetoll_engine::{
 use pagetoll_models::x86::Tlb;
 use pagetoll_units::Nanos;
 
-use super::lock_profile::{LockProfile, Spent};
 use super::setup::{FlushSetup, Hold, MOST_VCPUS, WaitsWith};
+use pagetoll_traces::lock_profile::{LockProfile, Spent};
 
 /// What the time of a run is charged under.
 #[derive(Clone, Copy)]

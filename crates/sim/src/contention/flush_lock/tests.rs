@@ -7,11 +7,11 @@ use pagetoll_traces::folded::write_folded;
 use pagetoll_traces::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};
 
-use super::lock_profile::Spent;
 use super::setup::Hold;
 use super::shim::CpuMask;
 use super::*;
 use pagetoll_models::x86::{Flags, Pcid, Tlb, Translation};
+use pagetoll_traces::lock_profile::Spent;
 
 fn setup(flush: FullFlush, flushes: u64) -> FlushSetup {
     FlushSetup {

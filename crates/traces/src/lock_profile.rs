@@ -8,10 +8,11 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 /// How often something happened, and how long it took in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Spent {
     /// How often.
     pub count: u64,
@@ -55,6 +56,14 @@ impl LockProfile {
     #[must_use]
     pub fn share_blocked(&self) -> f64 {
         self.block.count as f64 / self.lock.count.max(1) as f64
+    }
+
+    /// The profile without its line end.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let text = self.to_string();
+        let lines: Vec<_> = text.lines().map(str::trim).collect();
+        lines.join(" ")
     }
 
     /// The profiles of global locks in Xen's console output; other lines are passed over.
@@ -160,7 +169,7 @@ impl fmt::Display for LockProfile {
 mod tests {
     use super::*;
 
-    /// What that change's mail quotes (see [`crate::contention::flush_lock`]), the word that it lost restored.
+    /// What that change's mail quotes ("Allow use of global pages to be disabled", xen-devel), the word that it lost restored.
     const PGE_ON: &str = "\
 (XEN) Global lock flush_lock: addr=ffff82d0804b01c0, lockval=1adb1adb, not locked
 (XEN)   lock:1841883(1375128998543), block:1658716(10193054890781)
