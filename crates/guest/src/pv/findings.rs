@@ -63,6 +63,8 @@ pub struct Findings {
     pub races: Vec<Race>,
     /// Why the probe did nothing.
     pub no_probe: Option<String>,
+    /// Why crossings were not counted.
+    pub no_crossings: Option<String>,
     /// What a 32-bit dom0 found.
     pub pv32: Vec<Counted>,
     /// Why there was none.

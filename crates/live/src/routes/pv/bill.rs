@@ -7,7 +7,7 @@ use pagetoll_backend::{Billed, Context, Stacks, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unit};
 use pagetoll_guest::pv::findings::{Findings, Ran};
 use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
-use pagetoll_guest::pv::session::{Kind, Session, XenOptions};
+use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::report::Parameter;
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
@@ -34,11 +34,7 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
     host::require_memory(2 * 4096 * request.order.pages.get())?;
     let watch = Watch::begin()?;
     let cache = Cache::open(context.stop)?;
-    let Collected {
-        findings,
-        untraced,
-        before,
-    } = collect(request, guest, context, &cache)?;
+    let collected = collect(request, guest, context, &cache)?;
     let load = watch.end()?;
     let mut stack = host::stack();
     stack.insert("xen".to_owned(), surroundings.xen_version());
@@ -49,13 +45,9 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
         evidence: Evidence::Measured,
         stack,
         order: request.order.clone(),
-        rows: rows(request, &findings, guest),
-        notes: notes(request, &findings, &surroundings)
+        rows: rows(request, &collected.findings, guest),
+        notes: notes(request, &collected, &surroundings)
             .into_iter()
-            .chain([crossings_note(request, untraced)])
-            .chain(before.map(|Parameter { name, value }| {
-                format!("Xen had {name}={value} before, and has it again")
-            }))
             .chain(host::busy_note(load))
             .collect(),
         inputs: Inputs {
@@ -73,8 +65,6 @@ pub(crate) fn bill(request: &Request, context: &Context<'_>) -> Result<Billed, L
 /// What all sessions found.
 struct Collected {
     findings: Findings,
-    /// Why crossings were not counted, where they were not.
-    untraced: Option<String>,
     /// The parameter that was set meanwhile, as it was.
     before: Option<Parameter>,
 }
@@ -107,22 +97,25 @@ fn collect(
     }
     let mut findings = Findings {
         no_probe: probe.err(),
+        no_crossings: mask.err(),
         ..Findings::default()
     };
-    let mut untraced = mask.err();
     let mut phase = context.progress.begin_timed(PHASE, sessions.len() as u64);
     for session in sessions {
         phase.step(&session.name);
-        let (ran, unread) = run(&program, &session)?;
+        let done = program.run(&step::order(&session.steps))?;
+        let (ran, tick) = (Ran::of(&done.reports), done.tick);
+        let ran = ran.ok_or_else(|| broken("it never said what it runs on"))?;
+        let mut ran = ran.in_units(tick);
+        ran.counted.xen = session.xen;
+        match done.blob.map(|bytes| Windows::read(&*bytes)).transpose() {
+            Ok(crossings) => ran.counted.crossings = crossings.unwrap_or_default(),
+            Err(error) => findings.no_crossings = Some(format!("Xen's trace: {error}")),
+        }
         findings.add(session.kind, ran);
-        untraced = untraced.or(unread);
     }
     guardian.finish()?;
-    Ok(Collected {
-        findings,
-        untraced,
-        before,
-    })
+    Ok(Collected { findings, before })
 }
 
 /// Why Xen's trace cannot be had, where it cannot.
@@ -172,22 +165,6 @@ fn find_domain(request: &Request, program: &Program<'_>) -> Result<(), LiveError
     }
 }
 
-/// Runs a session, and gives its costs in nanoseconds; and why its trace says nothing, where it does not.
-fn run(program: &Program<'_>, session: &Session) -> Result<(Ran, Option<String>), LiveError> {
-    let done = program.run(&step::order(&session.steps))?;
-    let ran = Ran::of(&done.reports).ok_or_else(|| broken("it never said what it runs on"))?;
-    let mut ran = ran.in_units(done.tick);
-    ran.counted.xen = session.xen;
-    let crossings = done.blob.map(|bytes| Windows::read(&*bytes)).transpose();
-    match crossings {
-        Ok(crossings) => {
-            ran.counted.crossings = crossings.unwrap_or_default();
-            Ok((ran, None))
-        }
-        Err(error) => Ok((ran, Some(format!("Xen's trace: {error}")))),
-    }
-}
-
 /// Those of a PV guest, without what a guest that has just been booted needs. The first of a kind is traced.
 fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
     let abilities = Abilities {
@@ -212,14 +189,7 @@ fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
             true => step::remove_traced(&mut session.steps),
             false => traced.push(guest),
         }
-        let global_pages = match session.xen {
-            XenOptions::Default => continue,
-            XenOptions::GlobalPages => true,
-            XenOptions::NoGlobalPages => false,
-        };
-        session
-            .steps
-            .insert(0, steps::set_global_pages(global_pages));
+        session.steps.splice(0..0, steps::setting(session.xen));
     }
     sessions
 }
@@ -241,7 +211,8 @@ fn rows(request: &Request, findings: &Findings, guest: Guest) -> Vec<Row> {
     rows
 }
 
-fn notes(request: &Request, findings: &Findings, surroundings: &Surroundings) -> Vec<String> {
+fn notes(request: &Request, collected: &Collected, surroundings: &Surroundings) -> Vec<String> {
+    let Collected { findings, before } = collected;
     let tsc = (!surroundings.tsc_is_invariant()).then(|| {
         "times are the TSC's, which is not invariant on this CPU: a change of its frequency is one of the figures"
             .to_owned()
@@ -249,14 +220,20 @@ fn notes(request: &Request, findings: &Findings, surroundings: &Surroundings) ->
     let one_cpu = (!can_race()).then(|| "nothing was raced: there is one CPU".to_owned());
     let notes = request.billing.notes.iter().map(|&note| note.to_owned());
     let of_host = (request.billing.host_notes)(findings);
-    let all = notes.chain(of_host).chain(tsc).chain(one_cpu);
+    let set = before.as_ref();
+    let set = set.map(|before| {
+        let Parameter { name, value } = before;
+        format!("Xen had {name}={value} before, and has it again")
+    });
+    let all = notes.chain(of_host).chain(set).chain(tsc).chain(one_cpu);
+    let all = all.chain([of_crossings(request, findings)]);
     all.chain(findings.no_probe.clone()).collect()
 }
 
-fn crossings_note(request: &Request, untraced: Option<String>) -> String {
+fn of_crossings(request: &Request, findings: &Findings) -> String {
     let items = request.route.item().many;
     let traced = request.order.pages.min(Trace::OF_HOST.pages).get();
-    match untraced {
+    match &findings.no_crossings {
         Some(reason) => format!("crossings were not counted: {reason}"),
         None => format!(
             "crossings: Xen's own trace of {traced} {items} per row, of all that ran on that CPU; times were taken without \

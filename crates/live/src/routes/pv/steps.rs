@@ -1,6 +1,7 @@
 //! What a session is asked beside measuring: the state of Xen, and that it is as it was.
 
 use pagetoll_backend::Stop;
+use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::report::{Parameter, Report, TraceState};
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
@@ -53,12 +54,15 @@ pub(super) fn global_pages(program: &Program<'_>) -> Result<Parameter, LiveError
     })
 }
 
-/// The step that sets it.
-pub(super) fn set_global_pages(to: bool) -> Step {
-    Step::SetParameter {
-        name: GLOBAL_PAGES.to_owned(),
-        value: u8::from(to),
-    }
+/// The step that makes these options Xen's.
+pub(super) fn setting(options: XenOptions) -> Option<Step> {
+    let value = match options {
+        XenOptions::Default => return None,
+        XenOptions::GlobalPages => 1,
+        XenOptions::NoGlobalPages => 0,
+    };
+    let name = GLOBAL_PAGES.to_owned();
+    Some(Step::SetParameter { name, value })
 }
 
 fn answer<A>(
