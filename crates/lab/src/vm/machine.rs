@@ -231,6 +231,9 @@ impl Machine {
                 "shift=0,sleep=off",
                 "-rtc",
                 "base=2026-01-01,clock=vm",
+                // Of RDRAND, which AMD's processor has, and of the seed that a kernel is given.
+                "-seed",
+                "1",
             ],
             Mode::Race { .. } => &["-accel", "tcg,thread=multi"],
         }
