@@ -10,6 +10,7 @@
 #include "../lib/linux/fail.h"
 #include "../lib/linux/named.h"
 #include "../lib/linux/page.h"
+#include "../lib/marks.h"
 #include "kvm_abi.h"
 
 static const struct mechanism mechanisms[] = {
@@ -147,9 +148,12 @@ static void measure(const struct mechanism *mechanism, struct machine *machine, 
 	uint64_t switched = switches(), exits = machine_exits(machine), start;
 
 	machine_load(machine, PROGRAM_TOUCH, AREA_GPA, pager->pages);
+	MARK_NOP(MARK_STEP);
+	MARK_NOP(MARK_BEGIN);
 	start = ticks();
 	run_to_end(mechanism, machine, pager, counts);
 	counts->instructions = ticks() - start;
+	MARK_NOP(MARK_END);
 	counts->exits = machine_exits(machine) - exits;
 	counts->switches = switches() - switched;
 	counts->entries = machine->entries;

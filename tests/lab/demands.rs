@@ -36,7 +36,26 @@ pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
         "a check did not pass",
     )?;
     must_succeed(bench.pagetoll(&["diff", &path, &path]))?;
+    profiled(bench, &bill)?;
     nothing_is_left(&bench.cache)
+}
+
+/// Booted once more, with all that is executed counted, it costs the same to the digit, and the functions sum up to it.
+fn profiled(bench: &Bench, bill: &Bill) -> Result<(), Failed> {
+    let order = "bill demand --on lab --pages 256 --profile --format json";
+    let again = must_succeed(bench.pagetoll(&order.split(' ').collect::<Vec<_>>()))?;
+    let again: Bill = serde_json::from_slice(&again.stdout)?;
+    for (row, again) in bill.rows.iter().zip(&again.rows) {
+        ensure(row.cost() == again.cost(), format!("{row:?}, {again:?}"))?;
+        let Some((cost, profile)) = again.cost().zip(again.profile.as_ref()) else {
+            ensure(again.cost().is_none(), format!("{}: no profile", again.key))?;
+            continue;
+        };
+        let sum = profile.cost_per_page();
+        let sums_up = (sum - cost).abs() <= cost * 0.001;
+        ensure(sums_up, format!("{}: {sum} of {cost}", again.key))?;
+    }
+    Ok(())
 }
 
 fn sums_up(row: &Row) -> Result<(), Failed> {

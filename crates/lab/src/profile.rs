@@ -9,12 +9,23 @@ use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_guest::pv::plan::PROBE_MODULE;
 use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::pv::session::Session;
+use pagetoll_guest::report::Report;
+use pagetoll_guest::step::Step;
 use pagetoll_images::symbols::Symbols;
+use pagetoll_images::{Error, Surroundings};
 
-use crate::vm::counter::Executed;
+use crate::error::LabError;
+use crate::native::NativeBoot;
+use crate::vm::boot::Harvest;
+use crate::vm::counter::{Counter, Detail, Executed};
 
 /// Where a kernel says what its functions are called.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
+/// Is published in place of names: an order of the same length, in an archive that is as long, counts the same.
+const NOTHING: &str = "//////dev/null";
+const _: () = assert!(NOTHING.len() == KALLSYMS.len());
+/// The number of a probe's first step: init's own, which runs it, is the first of all.
+const FIRST_STEP: usize = 2;
 /// Where Xen lives in a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
 const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 /// User space is below.
@@ -49,6 +60,55 @@ pub(crate) struct Profiled {
     pub(crate) session: Session,
     pub(crate) executed: BTreeMap<u16, Executed>,
     pub(crate) names: Names,
+}
+
+/// What a probe in a guest without Xen executed.
+#[derive(Clone, Debug)]
+pub(crate) struct OfProbe {
+    executed: BTreeMap<u16, Executed>,
+    names: Names,
+}
+
+impl OfProbe {
+    /// Init's last step: the names are published in the end, as another boot may lie elsewhere.
+    pub(crate) fn publish(counter: Option<&Counter>) -> Step {
+        let file = if counter.is_some() { KALLSYMS } else { NOTHING };
+        Step::Publish(file.to_owned())
+    }
+
+    /// What a boot has executed, if it was counted.
+    ///
+    /// # Errors
+    /// Counts that are not there; a program that cannot be read.
+    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &Harvest) -> Result<Option<Self>, LabError> {
+        let mut blobs = harvest.reports.iter().filter_map(Report::blob);
+        let Some(kallsyms) = blobs.find(|blob| blob.name == KALLSYMS) else {
+            return Ok(None);
+        };
+        let kallsyms = harvest.blob(kallsyms)?;
+        let malformed = |problem| LabError::Malformed {
+            boot: boot.name.to_owned(),
+            problem,
+        };
+        Ok(Some(Self {
+            executed: harvest.executed()?.map_err(malformed)?,
+            names: Names {
+                hypervisor: Symbols::default(),
+                kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(&kallsyms)),
+                program: Symbols::of_object(&boot.programs.probe_file)?,
+            },
+        }))
+    }
+
+    /// What it executed in a step, as it numbers them, from 0 on.
+    pub(crate) fn sample(&self, step: usize, row: &Row) -> Option<Sample<'_>> {
+        let number = u16::try_from(step + FIRST_STEP).ok()?;
+        Some(Sample {
+            executed: self.executed.get(&number)?,
+            names: &self.names,
+            pages: row.pages.get(),
+        })
+    }
 }
 
 /// A function, or the rest of a part.
@@ -105,6 +165,23 @@ impl Profiling {
             (_, Some(_)) => Self::Stacks,
             (Wanted::Yes, None) => Self::Functions,
             (Wanted::No, None) => Self::No,
+        }
+    }
+
+    /// What counts the code beside the clock, where that is wanted, or why nothing can.
+    ///
+    /// # Errors
+    /// Those of the cache; a stop.
+    pub(crate) fn counter(
+        self,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Option<Result<Counter, String>>, Error> {
+        let Surroundings { cache, stop, .. } = surroundings;
+        match self {
+            Self::No => Ok(None),
+            Self::Functions | Self::Stacks => {
+                Counter::obtain(Detail::Stacks, cache, stop).map(Some)
+            }
         }
     }
 

@@ -173,9 +173,10 @@ impl Opt {
             | Self::Fresh
             | Self::Cold
             | Self::KeepLogs
+            | Self::Profile
+            | Self::Flamegraph
             | Self::Timeout => backend == Lab,
             Self::Headers | Self::Xen => backend == Lab && has_dom0(route),
-            Self::Profile | Self::Flamegraph => backend == Lab && route != Route::Demand,
             Self::Probe => backend == Live && has_dom0(route),
             Self::DryRun => backend == Live && (has_dom0(route) || route == Route::Pin),
             Self::Device | Self::Bind => backend == Live && route == Route::Pin,

@@ -10,7 +10,7 @@ mod rows;
 
 use std::time::Duration;
 
-use pagetoll_backend::{Billed, Error as BackendError, Stacks};
+use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::{Draft, Inputs, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
@@ -85,7 +85,9 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
     host::require_memory(machine(order.pages).memory_mib(), "--pages")?;
     let obtain = || Materials::obtain(&bench.kernel, bench.freshness(), *surroundings);
     let clock = Clock::default();
-    let materials = clock.time("images and builds", obtain)?;
+    let mut materials = clock.time("images and builds", obtain)?;
+    let profiling = bench.request.profiling;
+    materials.counter = profiling.counter(surroundings)?;
     let found = clock.time("boots", || {
         let run = |run| guest::run(bench, &materials, run, &clock, *surroundings);
         (1..=order.runs)
@@ -93,7 +95,14 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
             .collect::<Result<Vec<_>, LabError>>()
     })?;
     let qemu = host::qemu_version(surroundings.stop)?;
-    Ok(clock.billed(draft(bench, &materials, &found, qemu)?, Stacks::new()))
+    let mut draft = draft(bench, &materials, &found, qemu)?;
+    let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
+    if let Some(Err(reason)) = &materials.counter {
+        draft
+            .notes
+            .push(format!("what was executed was not counted: {reason}"));
+    }
+    Ok(clock.billed(draft, stacks))
 }
 
 fn draft(
@@ -124,7 +133,9 @@ fn draft(
 }
 
 fn inputs(pages: Pages, materials: &Materials) -> Result<Inputs, LabError> {
-    let Materials { programs, kernel } = materials;
+    let Materials {
+        programs, kernel, ..
+    } = materials;
     Ok(Inputs {
         boots: vec![machine(pages).command().to_string()],
         packages: kernel.image.packages.clone(),

@@ -27,7 +27,6 @@ use crate::error::LabError;
 use crate::kernels;
 use crate::native::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::vm::counter::{Counter, Detail};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_guest::step::Interface;
 use pagetoll_images::Error;
@@ -105,7 +104,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let clock = Clock::default();
     let obtain = || Materials::obtain(&request.kernels, request.freshness, *surroundings);
     let materials = clock.time("images and builds", obtain)?;
-    let counter = counter(request, surroundings)?;
+    let counter = request.profiling.counter(surroundings)?;
     let work = Work {
         request,
         materials: &materials,
@@ -125,20 +124,6 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
             .push(format!("what was executed was not counted: {reason}"));
     }
     Ok(clock.billed(draft, stacks))
-}
-
-/// What counts beside the clock, where anything is to.
-fn counter(
-    request: &Request,
-    surroundings: &Surroundings<'_>,
-) -> Result<Option<Result<Counter, String>>, Error> {
-    let Surroundings { cache, stop, .. } = surroundings;
-    match request.profiling {
-        Profiling::No => Ok(None),
-        Profiling::Functions | Profiling::Stacks => {
-            Counter::obtain(Detail::Stacks, cache, stop).map(Some)
-        }
-    }
 }
 
 fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {

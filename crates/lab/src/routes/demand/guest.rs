@@ -1,9 +1,10 @@
 //! A boot of a guest that has guests: its kernel with KVM, the probe, and their orders.
 
 use std::collections::BTreeSet;
+use std::slice;
 
-use pagetoll_bill::Order;
 use pagetoll_bill::route::Demand as Mechanism;
+use pagetoll_bill::{Order, Row};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -13,13 +14,15 @@ use super::machine;
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
+use crate::profile::{OfProbe, Sample};
 use crate::request::Bench;
+use crate::vm::counter::Counter;
 use pagetoll_guest::build;
 use pagetoll_guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
 use pagetoll_guest::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
-const REPEATS: u32 = 3;
+const REPEATS: usize = 3;
 /// How often each part is repeated.
 const PARTS: u32 = 1000;
 /// The mechanism that is checked beyond what it bills, and how: what the vCPU's thread and others do about the same page.
@@ -47,6 +50,8 @@ const MODULES: Modules = Modules {
 pub(super) struct Materials {
     pub(super) programs: Programs,
     pub(super) kernel: Kernel,
+    /// What counts the code beside the clock, where that is wanted, or why nothing can.
+    pub(super) counter: Option<Result<Counter, String>>,
 }
 
 impl Materials {
@@ -63,7 +68,11 @@ impl Materials {
         let mut phase = surroundings.progress.begin("images", 1);
         let kernel = Kernel::obtain(source, &MODULES, freshness, surroundings)?;
         phase.step(&kernel.image.release);
-        Ok(Self { programs, kernel })
+        Ok(Self {
+            programs,
+            kernel,
+            counter: None,
+        })
     }
 }
 
@@ -76,6 +85,17 @@ pub(super) struct Found {
     pub(super) demands: Vec<Demand>,
     pub(super) unavailable: Vec<DemandUnavailable>,
     pub(super) checks: Vec<CheckRun>,
+    /// Where the code was counted.
+    pub(super) profiled: Option<OfProbe>,
+}
+
+impl Found {
+    /// What was executed for a row, whose cost is that of the demand with this number.
+    pub(super) fn sample_of(&self, demand: usize, row: &Row) -> Option<Sample<'_>> {
+        // Before the repeats of each, it is done once more to warm up.
+        let warm_ups = demand / REPEATS + 1;
+        self.profiled.as_ref()?.sample(demand + warm_ups, row)
+    }
 }
 
 /// The steps of the probe: the parts, then every mechanism, the baseline in any case, then the checks.
@@ -89,7 +109,7 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
             mechanism,
             batch,
             pages: order.pages,
-            repeats: REPEATS,
+            repeats: u32::try_from(REPEATS).unwrap_or(u32::MAX),
         })
     };
     let checks = CHECKS.iter().filter(|_| is_checked);
@@ -126,14 +146,17 @@ pub(super) fn run(
         _ => format!("demand-{release}-{run}"),
     };
     let steps = steps_of_probe(order);
+    let counter = materials.counter.as_ref();
+    let counter = counter.and_then(|counter| counter.as_ref().ok());
+    let publish = OfProbe::publish(counter);
     let boot = NativeBoot {
         name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: machine(order.pages),
-        counter: None,
+        counter,
         probe_order: step::order(&steps),
-        last: &[],
+        last: slice::from_ref(&publish),
         file: None,
         conduct: &bench.conduct,
     };
@@ -141,10 +164,12 @@ pub(super) fn run(
     let mut phase = surroundings.progress.begin(&name, steps);
     let harvest = boot.run(surroundings, phase.as_mut())?;
     clock.counted_before(harvest.counted);
-    understood(harvest.reports).ok_or_else(|| LabError::Malformed {
+    let profiled = OfProbe::of(&boot, &harvest)?;
+    let found = understood(harvest.reports).ok_or_else(|| LabError::Malformed {
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
-    })
+    })?;
+    Ok(Found { profiled, ..found })
 }
 
 fn understood(reports: Vec<Report>) -> Option<Found> {

@@ -5,10 +5,12 @@
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{
-    Check, Crossings, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable,
+    Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
+    System, Toll, Unavailable,
 };
 
 use super::guest::{BASELINE, CHECKED, Found};
+use crate::profile::Sample;
 use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::report::{Demand, DemandParts};
 
@@ -98,6 +100,18 @@ fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
             )
         },
     )
+}
+
+/// What the first run has executed for a row.
+pub(super) fn sample_of<'a>(found: &'a [Found], row: &Row) -> Option<Sample<'a>> {
+    let Method::Mechanism(Anything::Demand(mechanism)) = row.key.method else {
+        return None;
+    };
+    let batch = row.key.batch;
+    let run = found.first()?;
+    let median = median(run, Line { mechanism, batch })?;
+    let index = run.demands.iter().position(|demand| demand == median)?;
+    run.sample_of(index, row)
 }
 
 fn of(found: &Found, line: Line) -> impl Iterator<Item = &Demand> {

@@ -1,6 +1,5 @@
 //! Runs the boots of an order, of all its kernels side by side, and gathers what they report.
 
-use std::collections::BTreeMap;
 use std::{fs, slice};
 
 use pagetoll_bill::Row;
@@ -11,25 +10,17 @@ use super::{Request, machine, plan};
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, NativeBoot};
-use crate::profile::{KALLSYMS, Names, Sample};
-use crate::vm::boot::Harvest;
+use crate::profile::{OfProbe, Sample};
 use crate::vm::cores::Cores;
-use crate::vm::counter::{Counter, Executed};
+use crate::vm::counter::Counter;
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
 use pagetoll_guest::pin::{self, Cell};
 use pagetoll_guest::report::{Hello, PinTraced, Report};
-use pagetoll_guest::step::{self, Interface, PinStep, Step};
+use pagetoll_guest::step::{self, Interface, PinStep};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
-use pagetoll_images::symbols::Symbols;
-
-/// Is published in place of names: an order of the same length, in an archive that is as long, counts the same.
-const NOTHING: &str = "//////dev/null";
-const _: () = assert!(NOTHING.len() == KALLSYMS.len());
-/// The number of the probe's first step: init's own, which runs it, is the first of all.
-const FIRST_STEP: usize = 2;
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
@@ -39,15 +30,8 @@ pub(super) struct Found {
     pub(super) traced: Vec<PinTraced>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
-    /// Where the code was counted: by the numbers of the guest's steps, and its names.
-    pub(super) profiled: Option<Profiled>,
-}
-
-/// What a boot has executed.
-#[derive(Clone, Debug)]
-pub(super) struct Profiled {
-    executed: BTreeMap<u16, Executed>,
-    names: Names,
+    /// Where the code was counted.
+    pub(super) profiled: Option<OfProbe>,
 }
 
 /// What all boots of a kernel brought: one for each run, and the traced one.
@@ -69,12 +53,7 @@ impl OfKernel {
         let run = self.runs.first()?;
         let profiled = run.profiled.as_ref()?;
         let step = run.bill.step_of(cell, row.key.operation)?;
-        let number = u16::try_from(step + FIRST_STEP).ok()?;
-        Some(Sample {
-            executed: profiled.executed.get(&number)?,
-            names: &profiled.names,
-            pages: row.pages.get(),
-        })
+        profiled.sample(step, row)
     }
 }
 
@@ -180,10 +159,9 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
     let request = work.request;
-    // Of the traced boot nothing is counted. The others say their names in the end: another boot may lie elsewhere.
+    // Of the traced boot nothing is counted.
     let counter = work.counter.filter(|_| !job.is_traced);
-    let published = if counter.is_some() { KALLSYMS } else { NOTHING };
-    let publish = Step::Publish(published.to_owned());
+    let publish = OfProbe::publish(counter);
     let boot = NativeBoot {
         name: &job.name,
         kernel: job.kernel,
@@ -200,19 +178,17 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
     };
     let harvest = boot.run(surroundings, phase.as_mut())?;
     work.clock.counted_before(harvest.counted);
-    let mut found = Found::default();
+    let mut found = Found {
+        profiled: OfProbe::of(&boot, &harvest)?,
+        ..Found::default()
+    };
     for report in &harvest.reports {
         match report {
             Report::Hello(hello) => found.hello = Some(hello.clone()),
             Report::Pin(pin) => found.bill.pins.push(pin.clone()),
             Report::PinUnavailable(shape) => found.bill.unavailable.push(shape.clone()),
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
-            Report::Blob(blob) if blob.name == KALLSYMS => {
-                let bytes = harvest.blob(blob)?;
-                found.profiled = Some(profiled(&harvest, &bytes, job, work)?);
-            }
-            Report::Blob(blob) if blob.name == NOTHING => {}
-            Report::Blob(blob) => {
+            Report::Blob(blob) if job.is_traced => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
                 keep(boot.conduct.logs(), &job.name, &text)?;
                 found.graph = Some(text);
@@ -221,26 +197,6 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         }
     }
     Ok(found)
-}
-
-fn profiled(
-    harvest: &Harvest,
-    kallsyms: &[u8],
-    job: &Job<'_>,
-    work: Work<'_>,
-) -> Result<Profiled, LabError> {
-    let malformed = |problem| LabError::Malformed {
-        boot: job.name.clone(),
-        problem,
-    };
-    Ok(Profiled {
-        executed: harvest.executed()?.map_err(malformed)?,
-        names: Names {
-            hypervisor: Symbols::default(),
-            kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(kallsyms)),
-            program: Symbols::of_object(&work.materials.programs.probe_file)?,
-        },
-    })
 }
 
 fn keep(folder: Option<&std::path::Path>, name: &str, text: &str) -> Result<(), Error> {
