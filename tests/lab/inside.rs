@@ -283,7 +283,6 @@ pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
                 is_billed && row.pages == PAGES_OF_ANOTHER,
                 format!("{row:?}"),
             )?;
-            println!("{key}: {:?} ns, {:?}", row.cost(), crossings_of(row));
         }
     }
     Ok(())
