@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * session ORDER: runs the order in a file, in a PV guest that is not ours. pagetoll carries this program. Nothing here
- * mounts, loads a module or ends more than this process. A step that fails ends it after an error report.
+ * session ORDER: runs the order in a file, whose path is absolute, in a PV guest that is not ours. pagetoll carries this
+ * program. Nothing here mounts, loads a module or ends more than this process. A step that fails ends it after an error
+ * report.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
@@ -23,6 +28,16 @@ static void stay_on_this_cpu(void)
 		fail("stay on a CPU");
 }
 
+/* Where bulk data is left: beside the order. */
+static void enter_folder_of(const char *path)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	if (chdir(dirname(folder)) < 0)
+		fail(path);
+}
+
 static void run_line(const char *line)
 {
 	line_begin();
@@ -35,6 +50,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 2)
 		fail_with("session ORDER", EINVAL);
+	enter_folder_of(argv[1]);
 	report_hello();
 	xen_steps_begin();
 	stay_on_this_cpu();

@@ -135,7 +135,7 @@ fn unknown_names_are_refused_with_the_known_ones() {
 }
 
 #[test]
-fn what_cannot_be_billed_yet_is_refused_with_what_can() {
+fn what_a_backend_cannot_vary_is_refused_with_what_can() {
     refused(
         &["bill", "demand", "--on", "lab", "--vcpus", "2"],
         2,
@@ -143,11 +143,6 @@ fn what_cannot_be_billed_yet_is_refused_with_what_can() {
             "--vcpus: does not apply to route demand on lab",
             "--on live",
         ],
-    );
-    refused(
-        &["bill", "flush", "--on", "live"],
-        2,
-        &["--on live: cannot bill route flush", "lab, sim"],
     );
 }
 

@@ -70,7 +70,7 @@ fn a_series_is_exported_with_its_letter_into_an_empty_folder_only() {
 fn what_is_of_the_other_program_is_refused() {
     let xen = "xen-mmu-update-batch";
     for option in [["--source", "/"], ["--jobs", "2"]] {
-        let words = [option[0], "does not apply", "a fix of Xen"];
+        let words = [option[0], "does not apply", "of Xen, which is built"];
         refused(&["build", xen, option[0], option[1]], 2, &words);
     }
     refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: does not"]);

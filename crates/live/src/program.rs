@@ -21,7 +21,7 @@ use crate::tsc::Moment;
 /// How long an order may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// The file of a program's bulk data, where it was started: guests/lib/linux/host/shared_memory.c.
+/// The file of a program's bulk data, beside its order: guests/lib/linux/host/shared_memory.c.
 const SHARED_MEMORY: &str = "shared-memory";
 
 /// A program, as `build.rs` makes it.
@@ -73,8 +73,7 @@ impl<'a> Program<'a> {
     pub(crate) fn run(&self, steps: &str) -> Result<Ran, LiveError> {
         let order = self.scratch.path().join("order");
         fs::write(&order, steps).map_err(Error::io("write", &order))?;
-        let folder = self.scratch.path();
-        let run = Run::new(self.path()).arg(&order).current_dir(folder);
+        let run = Run::new(self.path()).arg(&order);
         let began = Moment::now();
         let output = run_to_end(&run, LIMIT, self.stop);
         let tick = began.nanoseconds_per_tick(Moment::now());

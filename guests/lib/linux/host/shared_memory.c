@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* On its own host, a program that pagetoll runs carries bulk data in a file where it was started. */
+/* On its own host, a program that pagetoll runs carries bulk data in a file of its working directory. */
 #define _GNU_SOURCE
 #include "../../shared_memory.h"
 
