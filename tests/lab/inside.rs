@@ -264,6 +264,7 @@ pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
             words(&format!("{bill} --domain 1 --runs 2 --output /bill.json")),
             0,
         ),
+        (words("pagetoll report /bill.json"), 0),
     ];
     let kernel = std::env::var(KERNEL).unwrap_or(DOM0.kernel.to_owned());
     let machine = Machine {
