@@ -38,35 +38,64 @@ fn plain(frame: &str) -> String {
 /// No stack has executed anything.
 pub fn flame_graph(stacks: &Stacks, title: &str) -> Result<String, FlameGraphError> {
     let subtitle = "hypervisor green, kernel orange, probe blue, user space red";
-    draw(folded(stacks).lines(), title, subtitle)
+    draw(folded(stacks).lines(), options(title, subtitle))
 }
 
-/// Two kernels' stacks as one SVG: widths are those of `after`, colours say what it executes more and less often.
+/// What a kernel has executed.
+#[derive(Clone, Copy, Debug)]
+pub struct OfKernel<'a> {
+    /// The kernel.
+    pub name: &'a str,
+    /// Its stacks.
+    pub stacks: &'a Stacks,
+}
+
+impl OfKernel<'_> {
+    fn count(self, frames: &Vec<String>) -> u64 {
+        self.stacks.get(frames).copied().unwrap_or(0)
+    }
+
+    fn total(self) -> u64 {
+        self.stacks.values().sum()
+    }
+}
+
+/// Two kernels' stacks as one SVG: widths are those of the dearer one, as what only the other does has no place, colours
+/// say what the second executes more and less often.
 ///
 /// # Errors
-/// No stack of `after` has executed anything.
+/// No stack has executed anything.
 pub fn difference(
-    before: &Stacks,
-    after: &Stacks,
+    first: OfKernel<'_>,
+    second: OfKernel<'_>,
     title: &str,
-    subtitle: &str,
 ) -> Result<String, FlameGraphError> {
-    let only_before = before.keys().filter(|frames| !after.contains_key(*frames));
-    let line = |frames: &Vec<String>| {
-        let count = |stacks: &Stacks| stacks.get(frames).copied().unwrap_or(0);
-        let (before, after) = (count(before), count(after));
-        format!("{} {before} {after}", joined(frames))
+    let shrinks = first.total() > second.total();
+    let (narrow, wide) = if shrinks {
+        (second, first)
+    } else {
+        (first, second)
     };
-    let mut lines: Vec<_> = after.keys().chain(only_before).map(line).collect();
+    let only_narrow = narrow.stacks.keys();
+    let only_narrow = only_narrow.filter(|frames| !wide.stacks.contains_key(*frames));
+    let line = |frames: &Vec<String>| {
+        let (narrow, wide) = (narrow.count(frames), wide.count(frames));
+        format!("{} {narrow} {wide}", joined(frames))
+    };
+    let all = wide.stacks.keys().chain(only_narrow);
+    let mut lines: Vec<_> = all.map(line).collect();
     lines.sort();
-    draw(lines.iter().map(String::as_str), title, subtitle)
+    let subtitle = format!(
+        "as wide as on {}; red where {} executes more than {}, blue where less",
+        wide.name, second.name, first.name
+    );
+    let mut options = options(title, &subtitle);
+    // Colours are those of the second column less the first.
+    options.negate_differentials = shrinks;
+    draw(lines.iter().map(String::as_str), options)
 }
 
-fn draw<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    title: &str,
-    subtitle: &str,
-) -> Result<String, FlameGraphError> {
+fn options(title: &str, subtitle: &str) -> Options<'static> {
     let mut options = Options::default();
     title.clone_into(&mut options.title);
     options.subtitle = Some(subtitle.to_owned());
@@ -76,6 +105,13 @@ fn draw<'a>(
     options.text_truncate_direction = TextTruncateDirection::Right;
     // The same stacks are drawn the same.
     options.deterministic = true;
+    options
+}
+
+fn draw<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    mut options: Options<'_>,
+) -> Result<String, FlameGraphError> {
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines, &mut svg)
         .map_err(|error| FlameGraphError(error.to_string()))?;
@@ -103,14 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_what_there_is_of_both() {
-        let before = stacks();
-        let mut after = stacks();
-        after.pop_first();
-        after.values_mut().for_each(|count| *count += 8);
-        let svg = difference(&before, &after, "unmap", "b against a").unwrap();
-        assert!(svg.contains("x86_emulate (20 instructions"), "{svg}");
-        assert!(svg.contains("b against a"), "{svg}");
+    fn a_difference_is_drawn_as_wide_as_the_dearer_kernel() {
+        let dear = stacks();
+        let mut cheap = stacks();
+        cheap.pop_first();
+        let [dear, cheap] =
+            [("dear", &dear), ("cheap", &cheap)].map(|(name, stacks)| OfKernel { name, stacks });
+        for (first, second) in [(dear, cheap), (cheap, dear)] {
+            let svg = difference(first, second, "unmap").unwrap();
+            // What only the dearer one executes has a place.
+            assert!(svg.contains("do_syscall:64 (30 instructions"), "{svg}");
+            let (first, second) = (first.name, second.name);
+            let said = format!("as wide as on dear; red where {second} executes more than {first}");
+            assert!(svg.contains(&said), "{svg}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use pagetoll_backend::Stacks;
 use pagetoll_bill::Bill;
-use pagetoll_render::flamegraph::{difference, flame_graph, folded};
+use pagetoll_render::flamegraph::{OfKernel, difference, flame_graph, folded};
 
 use crate::failure::Failure;
 use crate::output;
@@ -53,16 +53,11 @@ impl Graph {
         let title = format!("pagetoll bill {}", bill.route);
         let text = match (self.form, kernels(bill).as_slice()) {
             (Form::Folded, _) => folded(stacks),
-            (Form::Svg, [before, after]) => {
-                let subtitle = format!(
-                    "as wide as on {after}; red where that is more than on {before}, blue where less"
-                );
-                difference(
-                    &of_kernel(stacks, before),
-                    &of_kernel(stacks, after),
-                    &title,
-                    &subtitle,
-                )?
+            (Form::Svg, &[first, second]) => {
+                let below = [first, second].map(|kernel| of_kernel(stacks, kernel));
+                let [first, second] = [(first, &below[0]), (second, &below[1])]
+                    .map(|(name, stacks)| OfKernel { name, stacks });
+                difference(first, second, &title)?
             }
             (Form::Svg, _) => flame_graph(stacks, &title)?,
         };
