@@ -83,6 +83,11 @@ fn conflicting_options_are_refused() {
         &["--rounds 0", "1 to 1000"],
     );
     refused(&["calibrate", "--rounds", "3", "bill.json"], &["--rounds"]);
+    refused(&["calibrate", "--probe", "x.ko", "bill.json"], &["--probe"]);
+    refused(
+        &["calibrate", "--this-host", "--probe", "x.ko"],
+        &["--probe x.ko", "Xen PV guest"],
+    );
     refused(&["validate", "--costs", "this-host"], &["--live"]);
     if let Err(reason) = host::check() {
         skip!("validate --live: {reason}");

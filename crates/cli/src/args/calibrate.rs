@@ -24,10 +24,11 @@ pub(crate) struct CalibrateArgs {
     /// Which of the kernels in bills of route pin, such as 6.18.15; without this, the first
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
-    /// Measures this host instead, which needs /dev/kvm and userfaultfd; the machine should be idle
+    /// Measures this host instead, which should be idle: demand paging, by /dev/kvm and userfaultfd; of a Xen PV guest,
+    /// what it pays Xen for, by bills of itself
     #[arg(long, conflicts_with_all = ["bills", "kernel"])]
     pub(crate) this_host: bool,
-    /// With --this-host: how often everything is measured, 1 to 1000 [default: 21]
+    /// With --this-host: how often everything is measured, 1 to 1000 [default: 21; of a Xen PV guest, 10]
     #[arg(
         long,
         value_name = "N",
@@ -35,6 +36,9 @@ pub(crate) struct CalibrateArgs {
         allow_negative_numbers = true
     )]
     pub(crate) rounds: Option<u32>,
+    /// With --this-host, of a Xen PV guest: the probe module, where none can be built for its kernel
+    #[arg(long, value_name = "FILE", conflicts_with = "bills")]
+    pub(crate) probe: Option<PathBuf>,
     /// Name of the table [default: lab, live or this-host]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

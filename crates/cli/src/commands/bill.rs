@@ -61,7 +61,7 @@ fn intend(intentions: &[String]) -> Result<Outcome> {
     Ok(Outcome::Success)
 }
 
-fn occasion(backend_reason: String) -> Occasion {
+pub(super) fn occasion(backend_reason: String) -> Occasion {
     Occasion {
         backend_reason,
         when: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),

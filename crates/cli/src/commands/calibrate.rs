@@ -1,6 +1,7 @@
 //! `pagetoll calibrate`: makes a cost table for the simulator, from bills or by measuring this host.
 
 mod this_host;
+mod xen_guest;
 
 use std::collections::BTreeMap;
 
@@ -20,10 +21,14 @@ pub(super) use this_host::{measured, table_text};
 
 /// Makes the table that was asked for.
 pub(crate) fn run(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let text = if args.this_host {
-        this_host::text(args, verbosity)?
-    } else {
-        of_bills(args)?
+    let text = match (args.this_host, pagetoll_live::routes::pv::is_xen_pv_guest()) {
+        (false, _) => of_bills(args)?,
+        (true, true) => {
+            let name = args.name.as_deref().unwrap_or(this_host::NAME);
+            let bills = xen_guest::bills(args, verbosity)?;
+            toml::to_string(&of_xen(args, name, &bills)?)?
+        }
+        (true, false) => this_host::text(args, verbosity)?,
     };
     output::write(&text, args.output.as_deref())?;
     Ok(Outcome::Success)

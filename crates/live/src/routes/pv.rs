@@ -12,3 +12,9 @@ mod surroundings;
 pub(crate) use bill::{bill, intentions};
 pub(crate) use request::Request;
 pub(crate) use surroundings::{Guest, Surroundings};
+
+/// Whether this host is a PV guest of Xen.
+#[must_use]
+pub fn is_xen_pv_guest() -> bool {
+    Surroundings::of_this_host().guest().is_ok()
+}

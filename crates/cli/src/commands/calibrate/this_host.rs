@@ -13,13 +13,20 @@ use crate::commands::watched::watched;
 use crate::failure::Failure;
 
 /// The table's name without `--name`.
-const NAME: &str = "this-host";
+pub(super) const NAME: &str = "this-host";
 
 /// Measures, and writes the table down.
 pub(super) fn text(args: &CalibrateArgs, verbosity: Verbosity) -> Result<String> {
     let rounds = args.rounds.unwrap_or(DEFAULT_ROUNDS);
     if !(1..=MOST_ROUNDS).contains(&rounds) {
         let problem = format!("--rounds {rounds}: expected 1 to {MOST_ROUNDS}");
+        return Err(Failure::BadInput(problem).into());
+    }
+    if let Some(probe) = &args.probe {
+        let problem = format!(
+            "--probe {}: is of use in a Xen PV guest, which this host is not",
+            probe.display()
+        );
         return Err(Failure::BadInput(problem).into());
     }
     let name = args.name.as_deref().unwrap_or(NAME);

@@ -1,0 +1,32 @@
+//! A table of the Xen PV guest that this host is, from bills that it makes of itself.
+
+use anyhow::Result;
+use pagetoll_backend::{Backend, Billed};
+use pagetoll_bill::{Bill, Route, Spec};
+use pagetoll_live::Live;
+
+use crate::args::{CalibrateArgs, Verbosity};
+use crate::commands::bill::occasion;
+use crate::commands::watched::watched;
+
+/// The routes whose steps a table of Xen prices, but `flush`, which is priced by a machine's locks.
+const ROUTES: [Route; 4] = [Route::Unmap, Route::Fault, Route::Switch, Route::Irq];
+
+/// Bills each route with all mechanisms. All orders are checked before the first is billed.
+pub(super) fn bills(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Vec<Bill>> {
+    let order = |route| {
+        let mut spec = Spec::new(route);
+        spec.runs = args.rounds;
+        spec.live.probe.clone_from(&args.probe);
+        Live.check(&spec).map(|()| spec)
+    };
+    let orders = ROUTES
+        .map(order)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
+    let bill = |spec: Spec| {
+        let Billed { draft, .. } = watched(verbosity, |context| Live.bill(&spec, context))?;
+        Ok(draft.complete(occasion("ordered by --this-host".to_owned())))
+    };
+    orders.into_iter().map(bill).collect()
+}
