@@ -210,7 +210,7 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
     match given {
         false => Ok(()),
         true => Err(Failure::BadInput(format!(
-            "{option}: does not apply to {spec} of Xen, which is built from Debian's source"
+            "{option}: does not apply to {PREFIX}{spec} of Xen, which is built from Debian's source"
         ))),
     }
 }
