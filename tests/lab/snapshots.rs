@@ -6,12 +6,13 @@ use pagetoll_bill::{Bill, Row};
 use crate::bench::{Bench, ensure, must_succeed};
 
 /// A small order of each route whose guests stop.
-const ORDERS: [&str; 5] = [
+const ORDERS: [&str; 6] = [
     "unmap --pages 512 --batch 1,32 --mechanism emulate,preserve-ad",
     "fault --pages 512 --mechanism emulate,hypercall",
     "switch --pages 512",
     "irq --pages 512",
     "flush --pages 512",
+    "demand --on lab --pages 512 --batch 1",
 ];
 /// What -vv says of a guest that was not booted.
 const RESTORED: &str = "restored from a snapshot";

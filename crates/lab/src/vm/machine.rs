@@ -60,10 +60,9 @@ pub(crate) enum Firmware {
 }
 
 impl Firmware {
-    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `edu`, none of `amd-iommu`; of a
-    /// machine with SVM it was not tried since guests stop while they sleep.
+    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `edu`, and none of `amd-iommu`.
     pub(crate) const fn stops(self) -> bool {
-        matches!(self, Self::Xen | Self::Linux)
+        matches!(self, Self::Xen | Self::Linux | Self::LinuxWithSvm)
     }
 }
 
