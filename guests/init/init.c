@@ -5,6 +5,8 @@
  *
  *   module PATH [PARAMETERS]               load a kernel module
  *   settle LIMIT_S                         see settle.h
+ *   unplug VENDOR DEVICE                   see pci.h
+ *   rescan                                 find it again
  *   conformance FILE
  *   check NAME PAGES                       see checks.h
  *   catch NAME PAGES
@@ -30,6 +32,7 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/file.h"
+#include "../lib/linux/guest/pci.h"
 #include "../lib/linux/process.h"
 #include "../lib/shared_memory.h"
 #include "../steps/steps.h"
@@ -131,12 +134,16 @@ static void step_publish(const char *path)
 static void run_step(const char *line)
 {
 	char word[64], a[256], b[256] = "";
-	unsigned int signal, x;
+	unsigned int signal, x, y;
 
 	if (sscanf(line, "module %255s %255[^\n]", a, b) >= 1)
 		step_module(a, b);
 	else if (sscanf(line, "settle %u", &x) == 1)
 		settle(x);
+	else if (sscanf(line, "unplug %x %x", &x, &y) == 2)
+		pci_unplug(x, y);
+	else if (!strcmp(line, "rescan"))
+		pci_rescan();
 	else if (sscanf(line, "conformance %255s", a) == 1)
 		step_conformance(a);
 	else if (sscanf(line, "check %63s %u", word, &x) == 2)

@@ -6,13 +6,14 @@ use pagetoll_bill::{Bill, Row};
 use crate::bench::{Bench, ensure, must_succeed};
 
 /// A small order of each route whose guests stop.
-const ORDERS: [&str; 6] = [
+const ORDERS: [&str; 7] = [
     "unmap --pages 512 --batch 1,32 --mechanism emulate,preserve-ad",
     "fault --pages 512 --mechanism emulate,hypercall",
     "switch --pages 512",
     "irq --pages 512",
     "flush --pages 512",
     "demand --on lab --pages 512 --batch 1",
+    "pin --pages 512 --folio 4K,2M",
 ];
 /// What -vv says of a guest that was not booted.
 const RESTORED: &str = "restored from a snapshot";

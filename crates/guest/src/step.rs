@@ -44,6 +44,10 @@ pub enum Step {
     Module(String),
     /// Waits until the kernel is idle, or for a minute of the guest's time.
     Settle,
+    /// Takes the PCI device with these ids from the kernel, until [`Step::Rescan`].
+    Unplug { vendor: u16, device: u16 },
+    /// Lets the kernel find the PCI devices that it does not know.
+    Rescan,
     /// Pages, or repetitions, of the steps that follow.
     Pages(Pages),
     /// Clears entries by a mechanism of the probe.
@@ -160,6 +164,8 @@ impl Display for Step {
             Self::Conformance(file) => write!(f, "conformance /{file}"),
             Self::Check { name, pages } => write!(f, "check {name} {pages}"),
             Self::Catch { name, pages } => write!(f, "catch {name} {pages}"),
+            Self::Unplug { vendor, device } => write!(f, "unplug {vendor:x} {device:x}"),
+            Self::Rescan => write!(f, "rescan"),
             Self::KernelLog => write!(f, "kernel-log"),
             Self::Run { program, order } => write!(f, "run /{program} /{order}"),
             Self::Try(command) => {
@@ -207,7 +213,7 @@ impl Step {
 
     /// Whether it makes a guest ready, whatever the guest has to do then.
     const fn prepares(&self) -> bool {
-        matches!(self, Self::Settle | Self::Module(_))
+        matches!(self, Self::Settle | Self::Module(_) | Self::Unplug { .. })
     }
 }
 
@@ -401,6 +407,11 @@ mod tests {
             },
             Step::Catch { name, pages },
             Step::KernelLog,
+            Step::Unplug {
+                vendor: 0x1234,
+                device: 0x11e8,
+            },
+            Step::Rescan,
             Step::Run {
                 program: "p",
                 order: "o",

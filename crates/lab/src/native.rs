@@ -178,7 +178,12 @@ impl NativeBoot<'_> {
         let mut files = Files::default();
         files.program("init", init_file)?;
         files.program(probe.name, probe_file)?;
-        files.steps(&steps_of_init(probe, &names, self.last));
+        files.steps(&steps_of_init(
+            probe,
+            &names,
+            self.machine.firmware.unplugged(),
+            self.last,
+        ));
         files.deliver(probe.order, self.probe_order.as_bytes());
         if let Some(file) = &self.file {
             files.deliver(file.name, file.text.as_bytes());
@@ -195,7 +200,12 @@ pub(crate) fn in_guest(module: &Module) -> String {
     format!("modules/{}.ko", module.name)
 }
 
-fn steps_of_init(probe: &Probe, modules: &[String], last: &[Step]) -> Vec<Step> {
+fn steps_of_init(
+    probe: &Probe,
+    modules: &[String],
+    unplugged: Option<Step>,
+    last: &[Step],
+) -> Vec<Step> {
     let run = Step::Run {
         program: probe.name,
         order: probe.order,
@@ -203,6 +213,11 @@ fn steps_of_init(probe: &Probe, modules: &[String], last: &[Step]) -> Vec<Step> 
     [Step::Settle]
         .into_iter()
         .chain(modules.iter().cloned().map(Step::Module))
+        .chain(
+            unplugged
+                .into_iter()
+                .flat_map(|unplug| [unplug, Step::Rescan]),
+        )
         .chain([run])
         .chain(last.iter().cloned())
         .collect()
@@ -213,14 +228,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_loaded_before_the_probe_runs() {
+    fn modules_are_loaded_and_devices_unplugged_before_the_probe_runs() {
         let probe = Probe {
             name: "demand-probe",
             order: "demand-order",
             build: build::demand_probe,
         };
         let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
-        let order = pagetoll_guest::step::order(&steps_of_init(&probe, &modules, &[]));
+        let unplug = Step::Unplug {
+            vendor: 0x1234,
+            device: 0x11e8,
+        };
+        let steps = steps_of_init(&probe, &modules, Some(unplug), &[]);
+        let order = pagetoll_guest::step::order(&steps);
         let lines: Vec<_> = order.lines().collect();
         assert_eq!(
             lines,
@@ -228,6 +248,8 @@ mod tests {
                 "settle 60",
                 "module /modules/kvm.ko",
                 "module /modules/kvm_amd.ko",
+                "unplug 1234 11e8",
+                "rescan",
                 "run /demand-probe /demand-order"
             ]
         );

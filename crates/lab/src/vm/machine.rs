@@ -8,6 +8,7 @@
 
 use pagetoll_bill::spec::Iommu;
 use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_guest::step::Step;
 use pagetoll_images::process::Run;
 use pagetoll_images::tools::Tool;
 
@@ -31,8 +32,13 @@ const XEN_BASE_MIB: u64 = 256;
 
 /// Memory of a q35 below its devices, when it has more than that.
 pub(crate) const LOW_MIB: u64 = 2048;
-/// Where the guest finds the device behind the IOMMU.
+/// Where the guest finds the device behind the IOMMU, QEMU's `edu`.
 pub const DMA_DEVICE: &str = "0000:00:05.0";
+/// By its ids, as docs/specs/edu.txt of QEMU has them.
+const UNPLUG_EDU: Step = Step::Unplug {
+    vendor: 0x1234,
+    device: 0x11e8,
+};
 
 /// Whether instructions are counted or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +66,18 @@ pub(crate) enum Firmware {
 }
 
 impl Firmware {
-    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `edu`, and none of `amd-iommu`.
+    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`.
     pub(crate) const fn stops(self) -> bool {
-        matches!(self, Self::Xen | Self::Linux | Self::LinuxWithSvm)
+        !matches!(self, Self::LinuxWithIommu(_, Iommu::AmdVi))
+    }
+
+    /// What the guest's kernel must not know while the machine stops: QEMU hands over no state of `edu`, so that a
+    /// restored guest has one that was just switched on.
+    pub(crate) const fn unplugged(self) -> Option<Step> {
+        match self {
+            Self::LinuxWithIommu(_, Iommu::VtD | Iommu::VtD48) => Some(UNPLUG_EDU),
+            _ => None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,6 +16,10 @@
 #include "../file.h"
 
 #define PCI_DEVICES "/sys/bus/pci/devices"
+/* Of the configuration space (PCI Local Bus Specification 3.0, 6.1). */
+#define COMMAND 0x4
+#define BASE_ADDRESS_0 0x10
+#define INTERRUPT_LINE 0x3c
 
 static unsigned long read_id(const char *name, const char *what)
 {
@@ -86,4 +91,22 @@ void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, siz
 		fail("map a device's memory");
 	close(fd);
 	return memory;
+}
+
+void pci_unplug(unsigned int vendor, unsigned int device)
+{
+	char name[NAME_MAX + 1], path[PATH_MAX];
+	uint32_t zero = 0;
+
+	pci_configure(vendor, device, COMMAND, &zero, 2);
+	pci_configure(vendor, device, BASE_ADDRESS_0, &zero, 4);
+	pci_configure(vendor, device, INTERRUPT_LINE, &zero, 1);
+	find_device(vendor, device, name, sizeof(name));
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/remove", name);
+	write_file(path, "1");
+}
+
+void pci_rescan(void)
+{
+	write_file("/sys/bus/pci/rescan", "1");
 }

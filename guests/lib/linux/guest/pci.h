@@ -15,4 +15,12 @@ void *pci_map(unsigned int vendor, unsigned int device, unsigned int region, siz
 /* Writes to the configuration space of the first device with these ids; ends the guest when there is none. */
 void pci_configure(unsigned int vendor, unsigned int device, off_t at, const void *value, size_t size);
 
+/*
+ * Makes the first device with these ids, which has region 0 alone, what it is when the machine is switched on, and takes it
+ * from the kernel, until pci_rescan(). Ends the guest when there is none.
+ */
+void pci_unplug(unsigned int vendor, unsigned int device);
+
+void pci_rescan(void);
+
 #endif
