@@ -118,10 +118,10 @@ pub fn run(
 fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Error> {
     let steps = request.steps.iter().map(Step::of_init);
     let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
-    let mut files = Files::default();
+    let mut files = Files::of(Firmware::Xen);
     files.program("init", &materials.init)?;
     files.steps(&steps);
-    files.furnished(Firmware::Xen)
+    files.furnished()
 }
 
 pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {

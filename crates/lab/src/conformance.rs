@@ -133,12 +133,12 @@ fn furnished(materials: &Materials, cases: &[Case]) -> Result<Furnished, Error> 
     let numbers: String = numbers
         .map(|(index, case)| encode::case(index, case))
         .collect();
-    let mut files = Files::default();
+    let mut files = Files::of(Firmware::Xen);
     files.program("init", &materials.init)?;
     files.steps(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     files.deliver(CASES, numbers.into_bytes());
     files.file(MODULE, probe);
-    files.furnished(Firmware::Xen)
+    files.furnished()
 }
 
 fn boot(

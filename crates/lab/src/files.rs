@@ -27,8 +27,8 @@ struct Member<'a> {
 }
 
 /// The files of a guest, in the order in which they were added.
-#[derive(Default)]
 pub(crate) struct Files<'a> {
+    firmware: Firmware,
     members: Vec<Member<'a>>,
     delivered: Vec<Member<'a>>,
 }
@@ -42,6 +42,15 @@ pub(crate) struct Furnished {
 }
 
 impl<'a> Files<'a> {
+    /// None yet, for a guest of this kind.
+    pub(crate) const fn of(firmware: Firmware) -> Self {
+        Self {
+            firmware,
+            members: Vec::new(),
+            delivered: Vec::new(),
+        }
+    }
+
     /// Adds a program that was built on this host.
     ///
     /// # Errors
@@ -76,19 +85,23 @@ impl<'a> Files<'a> {
         });
     }
 
-    /// Adds the steps of init: those that make the guest ready, and the rest.
+    /// Adds the steps of init: those that make the guest ready, and the rest, around which lies its machine's stop.
     pub(crate) fn steps(&mut self, steps: &[Step]) {
         let (preparation, order) = step::divided(steps);
-        self.file("preparation", step::order(preparation).into_bytes());
-        self.deliver("order", step::order(order).into_bytes());
+        let unplug = self.firmware.unplugs();
+        let rescan = unplug.is_some().then_some(Step::Rescan);
+        let preparation: Vec<_> = preparation.iter().cloned().chain(unplug).collect();
+        let order: Vec<_> = rescan.into_iter().chain(order.iter().cloned()).collect();
+        self.file("preparation", step::order(&preparation).into_bytes());
+        self.deliver("order", step::order(&order).into_bytes());
     }
 
-    /// All of them, for a guest of this kind: one that does not stop boots with all.
+    /// All of them: a guest that does not stop boots with all.
     ///
     /// # Errors
     /// A file beyond 4 GiB, which the format cannot hold; an order beyond 1 MiB.
-    pub(crate) fn furnished(mut self, firmware: Firmware) -> Result<Furnished, Error> {
-        let delivery = match firmware.stops() {
+    pub(crate) fn furnished(mut self) -> Result<Furnished, Error> {
+        let delivery = match self.firmware.stops() {
             true => Some(delivery_of(&self.delivered)?),
             false => {
                 self.members.append(&mut self.delivered);
@@ -147,9 +160,26 @@ fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
 mod tests {
     use std::io::{Cursor, Read};
 
+    use pagetoll_bill::spec::Iommu;
     use pagetoll_units::Pages;
 
     use super::*;
+    use crate::vm::machine::HugePages;
+
+    #[test]
+    fn a_device_is_unplugged_before_the_machine_stops_and_found_afterwards() {
+        let huge = HugePages {
+            two_mib: 0,
+            one_gib: 0,
+        };
+        let mut files = Files::of(Firmware::LinuxWithIommu(huge, Iommu::VtD));
+        files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
+        let furnished = files.furnished().unwrap();
+        let archive = String::from_utf8_lossy(&furnished.initramfs);
+        assert!(archive.contains("settle 60\nunplug 1234 11e8\n"));
+        let delivered = furnished.delivery.unwrap().bytes();
+        assert_eq!(delivered, b"order 15\nrescan\npages 1\n\n");
+    }
 
     #[test]
     fn the_archive_holds_the_files_and_is_the_same_each_time() {
@@ -157,10 +187,10 @@ mod tests {
         let built = folder.path().join("built");
         std::fs::write(&built, b"program").unwrap();
         let furnished = || {
-            let mut files = Files::default();
+            let mut files = Files::of(Firmware::Xen);
             files.program("init", &built).unwrap();
             files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
-            files.furnished(Firmware::Xen).unwrap()
+            files.furnished().unwrap()
         };
         let (one, other) = (furnished(), furnished());
         assert_eq!(one.initramfs, other.initramfs);

@@ -187,11 +187,11 @@ fn of_linux(
     let names: Vec<_> = kernel.modules.iter().map(in_guest).collect();
     let modules = kernel.modules.iter().map(with_parameters);
     let steps = [Step::Settle].into_iter().chain(modules);
-    let mut files = furnished(request, programs, steps.chain(work(request)))?;
+    let mut files = furnished(request, firmware, programs, steps.chain(work(request)))?;
     for (name, module) in names.iter().zip(&kernel.modules) {
         files.file(name, module.bytes.as_slice());
     }
-    files.furnished(firmware)
+    files.furnished()
 }
 
 /// The commands, a survey of the machine before the first and after each, and the file that is wanted of them.
@@ -216,11 +216,12 @@ fn work(request: &Request) -> impl Iterator<Item = Step> {
 /// Init with its order, the program that surveys, and pagetoll.
 fn furnished<'a>(
     request: &Request,
+    firmware: Firmware,
     [init, survey]: [&Path; 2],
     steps: impl Iterator<Item = Step>,
 ) -> Result<Files<'a>, Error> {
     let steps: Vec<_> = steps.collect();
-    let mut files = Files::default();
+    let mut files = Files::of(firmware);
     files.program("init", init)?;
     files.program(SURVEY, survey)?;
     files.program("pagetoll", &request.program)?;
@@ -241,14 +242,19 @@ fn of_dom0(
     steps.extend([Step::Pages(other_domain), Step::ForeignPrepare]);
     steps.extend(work(request));
     steps.push(check_of(other_domain));
-    let mut files = furnished(request, [&materials.init, survey], steps.into_iter())?;
+    let mut files = furnished(
+        request,
+        Firmware::Xen,
+        [&materials.init, survey],
+        steps.into_iter(),
+    )?;
     if let Ok(probe) = &materials.probe {
         files.program("xen-probe.ko", probe)?;
     }
     if let Part::Module(bytes) = &materials.privcmd {
         files.file(PRIVCMD_MODULE, bytes.as_slice());
     }
-    files.furnished(Firmware::Xen)
+    files.furnished()
 }
 
 /// Reads all pages of the other domain, ends it, and sees whether Xen frees it.

@@ -175,15 +175,10 @@ impl NativeBoot<'_> {
         } = self.programs;
         let modules = &self.kernel.modules;
         let names: Vec<_> = modules.iter().map(in_guest).collect();
-        let mut files = Files::default();
+        let mut files = Files::of(self.machine.firmware);
         files.program("init", init_file)?;
         files.program(probe.name, probe_file)?;
-        files.steps(&steps_of_init(
-            probe,
-            &names,
-            self.machine.firmware.unplugged(),
-            self.last,
-        ));
+        files.steps(&steps_of_init(probe, &names, self.last));
         files.deliver(probe.order, self.probe_order.as_bytes());
         if let Some(file) = &self.file {
             files.deliver(file.name, file.text.as_bytes());
@@ -191,7 +186,7 @@ impl NativeBoot<'_> {
         for (name, module) in names.iter().zip(modules) {
             files.file(name, module.bytes.as_slice());
         }
-        files.furnished(self.machine.firmware)
+        files.furnished()
     }
 }
 
@@ -200,12 +195,7 @@ pub(crate) fn in_guest(module: &Module) -> String {
     format!("modules/{}.ko", module.name)
 }
 
-fn steps_of_init(
-    probe: &Probe,
-    modules: &[String],
-    unplugged: Option<Step>,
-    last: &[Step],
-) -> Vec<Step> {
+fn steps_of_init(probe: &Probe, modules: &[String], last: &[Step]) -> Vec<Step> {
     let run = Step::Run {
         program: probe.name,
         order: probe.order,
@@ -213,11 +203,6 @@ fn steps_of_init(
     [Step::Settle]
         .into_iter()
         .chain(modules.iter().cloned().map(Step::Module))
-        .chain(
-            unplugged
-                .into_iter()
-                .flat_map(|unplug| [unplug, Step::Rescan]),
-        )
         .chain([run])
         .chain(last.iter().cloned())
         .collect()
@@ -228,19 +213,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_loaded_and_devices_unplugged_before_the_probe_runs() {
+    fn modules_are_loaded_before_the_probe_runs() {
         let probe = Probe {
             name: "demand-probe",
             order: "demand-order",
             build: build::demand_probe,
         };
         let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
-        let unplug = Step::Unplug {
-            vendor: 0x1234,
-            device: 0x11e8,
-        };
-        let steps = steps_of_init(&probe, &modules, Some(unplug), &[]);
-        let order = pagetoll_guest::step::order(&steps);
+        let order = pagetoll_guest::step::order(&steps_of_init(&probe, &modules, &[]));
         let lines: Vec<_> = order.lines().collect();
         assert_eq!(
             lines,
@@ -248,8 +228,6 @@ mod tests {
                 "settle 60",
                 "module /modules/kvm.ko",
                 "module /modules/kvm_amd.ko",
-                "unplug 1234 11e8",
-                "rescan",
                 "run /demand-probe /demand-order"
             ]
         );

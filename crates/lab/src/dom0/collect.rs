@@ -231,7 +231,7 @@ impl Work<'_> {
             });
         }
         let materials = self.all.materials;
-        let mut files = Files::default();
+        let mut files = Files::of(job.machine.firmware);
         files.program("init", &materials.init)?;
         files.steps(&job.session.steps);
         if job.machine.firmware == Firmware::Xen {
@@ -243,7 +243,7 @@ impl Work<'_> {
                 files.file(plan::PRIVCMD_MODULE, bytes.as_slice());
             }
         }
-        files.furnished(job.machine.firmware)
+        files.furnished()
     }
 
     fn counter<'b>(&'b self, job: &Job) -> Option<&'b Counter> {
