@@ -4,6 +4,7 @@
 
 mod error;
 pub mod input;
+pub mod output;
 mod progress;
 mod stop;
 

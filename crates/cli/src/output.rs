@@ -1,10 +1,10 @@
 //! Where results go: standard output, or a file that is either the whole result or not there.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pagetoll_backend::output;
 use pagetoll_render::Format;
 use rustix::io::Errno;
 
@@ -40,7 +40,10 @@ impl Destination {
     /// for this run's.
     pub(crate) fn unless_failed<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         if let (Err(_), Some(file)) = (&result, &self.file) {
-            set_aside(file)?;
+            output::set_aside(file).map_err(|source| Failure::Output {
+                to: file.display().to_string(),
+                source,
+            })?;
         }
         result
     }
@@ -98,11 +101,13 @@ pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Fail
 
 /// Writes `text` to a file, or to standard output where there is none.
 ///
-/// A file is written beside and renamed, so that it is never half a result; a regular file that was there is kept as
-/// `FILE.old`, as `perf record` does. A reader who closed the pipe (`| head`) is no failure.
+/// A file is never half a result ([`output::replace`]). A reader who closed the pipe (`| head`) is no failure.
 pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<(), Failure> {
     let (to, result) = match file {
-        Some(path) => (path.display().to_string(), replace(path, text)),
+        Some(path) => (
+            path.display().to_string(),
+            output::replace(path, |file| file.write_all(text.as_bytes())),
+        ),
         None => ("standard output".to_owned(), to_stdout(text)),
     };
     match result {
@@ -114,50 +119,6 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<(), Failure> {
 /// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(text, None)
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A device or a pipe, such as /dev/stderr, cannot be replaced.
-    if path.exists() && !path.is_file() {
-        return fs::write(path, text);
-    }
-    let beside = with_suffix(path, &format!(".{}.tmp", std::process::id()));
-    let written = write_synced(&beside, text)
-        .and_then(|()| set_aside_as(path, &with_suffix(path, ".old")))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // What is left of a failed write is of no use, and the failure is what counts.
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Moves a regular file that is there to `FILE.old`.
-fn set_aside(path: &Path) -> Result<(), Failure> {
-    set_aside_as(path, &with_suffix(path, ".old")).map_err(|source| Failure::Output {
-        to: path.display().to_string(),
-        source,
-    })
-}
-
-fn set_aside_as(path: &Path, old: &Path) -> io::Result<()> {
-    if path.is_file() {
-        fs::rename(path, old)
-    } else {
-        Ok(())
-    }
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn to_stdout(text: &str) -> io::Result<()> {
@@ -187,21 +148,9 @@ extern "C" fn look_at_stdout() {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    #[test]
-    fn a_file_that_was_there_is_kept_aside() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("b.json");
-        write("one", Some(&file)).unwrap();
-        write("two", Some(&file)).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "two");
-        assert_eq!(
-            fs::read_to_string(folder.path().join("b.json.old")).unwrap(),
-            "one"
-        );
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-    }
+    use super::*;
 
     #[test]
     fn after_a_failed_run_no_earlier_result_can_be_taken_for_it() {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use pagetoll_backend::output;
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::{Order, RouteMechanism};
 use pagetoll_traces::folded::write_folded;
@@ -70,11 +71,12 @@ impl TimelineFile {
         let setting = setting(request, self.mechanism);
         let (costs, setup) = (costs(&prices, setting)?, setup(&prices, setting)?);
         let timeline = flush_lock::record(costs, setup, request.ordered.samples.seed)?;
-        self.write_spans(&timeline)
-            .map_err(|source| BillingError::Timeline {
+        output::replace(&self.path, |file| self.write_spans(file, &timeline)).map_err(
+            |source| BillingError::Timeline {
                 file: self.path.clone(),
                 source,
-            })?;
+            },
+        )?;
         Ok((timeline.overwritten > 0).then(|| {
             format!(
                 "timeline: {} holds the newest {} spans; {} older ones were overwritten",
@@ -85,8 +87,8 @@ impl TimelineFile {
         }))
     }
 
-    fn write_spans(&self, timeline: &Timeline) -> Result<(), SpanError> {
-        let mut sink = BufWriter::new(File::create(&self.path)?);
+    fn write_spans(&self, file: &mut File, timeline: &Timeline) -> Result<(), SpanError> {
+        let mut sink = BufWriter::new(file);
         let legend = timeline.legend()?;
         let spans = timeline.spans.iter().copied();
         let title = self.mechanism.properties().name;
