@@ -102,11 +102,12 @@ pub(crate) fn check_folder(flag: &str, folder: Option<&Path>) -> Result<(), Fail
 /// Writes `text` to a file, or to standard output where there is none.
 ///
 /// A file is never half a result ([`output::replace`]). A reader who closed the pipe (`| head`) is no failure.
-pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<(), Failure> {
+pub(crate) fn write(text: impl AsRef<[u8]>, file: Option<&Path>) -> Result<(), Failure> {
+    let text = text.as_ref();
     let (to, result) = match file {
         Some(path) => (
             path.display().to_string(),
-            output::replace(path, |file| file.write_all(text.as_bytes())),
+            output::replace(path, |file| file.write_all(text)),
         ),
         None => ("standard output".to_owned(), to_stdout(text)),
     };
@@ -121,12 +122,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(text, None)
 }
 
-fn to_stdout(text: &str) -> io::Result<()> {
+fn to_stdout(text: &[u8]) -> io::Result<()> {
     if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
         return Err(Errno::BADF.into());
     }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(text)?;
     stdout.flush()
 }
 

@@ -187,7 +187,7 @@ pub(crate) struct LabArgs {
     /// Itemises costs by function: Xen's, the kernel's, and those of user space
     #[arg(long)]
     profile: bool,
-    /// The same, and draws who called what into this file: an .svg, or folded stacks in a .folded
+    /// The same, and draws who called what into this file: an .svg, folded stacks in a .folded, a Perfetto trace in a .pftrace
     #[arg(long, value_name = "FILE")]
     pub(crate) flamegraph: Option<PathBuf>,
     /// Counts anew what was counted before

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &ConformanceArgs, verbosity: Verbosity) -> Result<Outcom
         ConformanceSuite::Kvm => suites::KVM.compare(args, verbosity)?,
     };
     if let Some(path) = &args.record {
-        output::write(&record(&comparison.asked, &comparison.real), Some(path))?;
+        output::write(record(&comparison.asked, &comparison.real), Some(path))?;
     }
     let compared = Compared::new(&comparison);
     print_list(document(&compared), &compared, args.format)?;

@@ -6,6 +6,7 @@ use anyhow::Result;
 use pagetoll_backend::Stacks;
 use pagetoll_bill::Bill;
 use pagetoll_render::flamegraph::{OfKernel, difference, flame_graph, folded};
+use pagetoll_traces::perfetto::write_stacks;
 
 use crate::failure::Failure;
 use crate::output;
@@ -22,6 +23,7 @@ pub(crate) struct Graph {
 enum Form {
     Svg,
     Folded,
+    Perfetto,
 }
 
 /// Kernels that one drawing can compare.
@@ -34,12 +36,17 @@ impl Graph {
         let form = match file.extension().and_then(|extension| extension.to_str()) {
             Some("svg") if kernels > MOST_KERNELS => {
                 return refuse(
-                    "draws two kernels at most; expected fewer --kernel, or FILE.folded",
+                    "draws two kernels at most; expected fewer --kernel, or another form",
                 );
             }
             Some("svg") => Form::Svg,
             Some("folded") => Form::Folded,
-            _ => return refuse("its name says no form; expected FILE.svg or FILE.folded"),
+            Some("pftrace") => Form::Perfetto,
+            _ => {
+                return refuse(
+                    "its name says no form; expected FILE.svg, FILE.folded or FILE.pftrace",
+                );
+            }
         };
         output::check(FLAG, Some(file))?;
         Ok(Self {
@@ -51,18 +58,28 @@ impl Graph {
     /// Writes what a bill's rows have executed.
     pub(crate) fn write(&self, stacks: &Stacks, bill: &Bill) -> Result<()> {
         let title = format!("pagetoll bill {}", bill.route);
-        let text = match (self.form, kernels(bill).as_slice()) {
-            (Form::Folded, _) => folded(stacks),
+        let bytes = match (self.form, kernels(bill).as_slice()) {
+            (Form::Folded, _) => folded(stacks).into_bytes(),
+            (Form::Perfetto, _) => perfetto(stacks, &title)?,
             (Form::Svg, &[first, second]) => {
                 let below = [first, second].map(|kernel| of_kernel(stacks, kernel));
                 let [first, second] = [(first, &below[0]), (second, &below[1])]
                     .map(|(name, stacks)| OfKernel { name, stacks });
-                difference(first, second, &title)?
+                difference(first, second, &title)?.into_bytes()
             }
-            (Form::Svg, _) => flame_graph(stacks, &title)?,
+            (Form::Svg, _) => flame_graph(stacks, &title)?.into_bytes(),
         };
-        Ok(output::write(&text, Some(&self.file))?)
+        Ok(output::write(&bytes, Some(&self.file))?)
     }
+}
+
+fn perfetto(stacks: &Stacks, title: &str) -> Result<Vec<u8>> {
+    let stacks = stacks
+        .iter()
+        .map(|(frames, count)| (frames.as_slice(), *count));
+    let mut bytes = Vec::new();
+    write_stacks(&mut bytes, title, stacks)?;
+    Ok(bytes)
 }
 
 /// In the order in which they were billed.
@@ -104,6 +121,8 @@ mod tests {
             let error = Graph::new(Path::new(name), 3).err().unwrap().to_string();
             assert!(error.contains(problem), "{error}");
         }
-        assert!(Graph::new(Path::new("x.folded"), 3).is_ok());
+        for name in ["x.folded", "x.pftrace"] {
+            assert!(Graph::new(Path::new(name), 3).is_ok());
+        }
     }
 }
