@@ -1,6 +1,5 @@
 //! Files for results: what is at the path is a whole result, or what was there before.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +50,7 @@ fn write_synced<E: From<io::Error>>(
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(OsStr::new(suffix));
+    name.push(suffix);
     name.into()
 }
 
