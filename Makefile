@@ -42,6 +42,7 @@ test-packages: tests
 tests: toolchain
 	cargo test --workspace --no-run
 	target/debug/pagetoll doctor --install > /dev/null
+	-target/debug/pagetoll doctor --install --arch arm64 > /dev/null
 
 # Optimised, because models of hundreds of vCPUs are among the commands.
 test-docs: setup

@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_test_support::skipped_test;
 
@@ -38,7 +39,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The six that take minutes come last.
-const TESTS: [(&str, Test); 40] = [
+const TESTS: [(&str, Test); 41] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -52,7 +53,12 @@ const TESTS: [(&str, Test); 40] = [
     ("kernels_that_cannot_pin_are_refused", pins::refusals),
     ("a_kernel_without_vfio_is_reported", pins::without_vfio),
     ("too_little_memory_is_reported", pins::too_little_memory),
-    ("memory_is_paged_in_by_a_guests_guest", demands::bill),
+    ("memory_is_paged_in_by_a_guests_guest", |bench| {
+        demands::bill(bench, Arch::X86_64)
+    }),
+    ("memory_is_paged_in_on_arm64", |bench| {
+        demands::bill(bench, Arch::Arm64)
+    }),
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_host_bills_vfio_as_the_lab_does", |bench| {
         inside::counted_pins(bench, "debian", Iommu::VtD)

@@ -17,60 +17,9 @@
 
 #define CODE_SLOT 0
 #define AREA_SLOT 1
-#define CODE_GPA 0x1000ul
 #define CODE_SIZE PAGE
 /* Each program begins at a multiple of this. */
 #define PROGRAM_SIZE 64
-/* CR0.PE and CR0.ET; RFLAGS bit 1 is always set. */
-#define CR0_PROTECTED 0x11
-#define RFLAGS_FIXED 2
-/* Types of segments: Intel's manual, volume 3, table 3-1. */
-#define TYPE_CODE 11
-#define TYPE_DATA 3
-
-#define PORT_END 0x10
-#define PORT_OUT 0x11
-#define PORT_ANSWERED 0x12
-
-__asm__(".pushsection .rodata\n"
-	".code32\n"
-	".balign 64\n"
-	"programs:\n"
-	/* PROGRAM_TOUCH */
-	"1: movl %ecx, 4(%esi)\n"
-	"   addl (%esi), %ebx\n"
-	"   addl $4096, %esi\n"
-	"   decl %ecx\n"
-	"   jnz 1b\n"
-	"   out %al, $0x10\n"
-	".balign 64\n"
-	/* PROGRAM_READ */
-	"   movl (%esi), %ebx\n"
-	"   out %al, $0x10\n"
-	".balign 64\n"
-	/* PROGRAM_JUMP */
-	"   jmp *%esi\n"
-	".balign 64\n"
-	/* PROGRAM_OUTS */
-	"   movl $0x11, %edx\n"
-	"   outsb\n"
-	"   out %al, $0x10\n"
-	".balign 64\n"
-	/* PROGRAM_OUT_ANSWERED */
-	"1: out %al, $0x12\n"
-	"   decl %ecx\n"
-	"   jnz 1b\n"
-	"   out %al, $0x10\n"
-	".balign 64\n"
-	/* PROGRAM_OUT */
-	"1: out %al, $0x11\n"
-	"   decl %ecx\n"
-	"   jnz 1b\n"
-	"   out %al, $0x10\n"
-	".balign 64\n"
-	"programs_end:\n"
-	".code64\n"
-	".popsection\n");
 
 extern const char programs[], programs_end[];
 
@@ -82,6 +31,12 @@ static int call(int fd, unsigned long request, void *argument, const char *what)
 		fail(what);
 	return ret;
 }
+
+#ifdef __aarch64__
+#include "arm64.h"
+#else
+#include "x86_64.h"
+#endif
 
 static uint64_t find_exits(int stats)
 {
@@ -103,22 +58,6 @@ static uint64_t find_exits(int stats)
 	return offset;
 }
 
-static void set_segments(int vcpu)
-{
-	struct kvm_segment segment = { .limit = 0xffffffff, .present = 1, .db = 1, .s = 1, .g = 1 };
-	struct kvm_sregs sregs;
-
-	call(vcpu, KVM_GET_SREGS, &sregs, "KVM_GET_SREGS");
-	sregs.cr0 = CR0_PROTECTED;
-	segment.type = TYPE_CODE;
-	segment.selector = 8;
-	sregs.cs = segment;
-	segment.type = TYPE_DATA;
-	segment.selector = 16;
-	sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = segment;
-	call(vcpu, KVM_SET_SREGS, &sregs, "KVM_SET_SREGS");
-}
-
 static void open_vcpu(struct machine *machine)
 {
 	int size = call(machine->kvm, KVM_GET_VCPU_MMAP_SIZE, NULL, "KVM_GET_VCPU_MMAP_SIZE");
@@ -129,21 +68,7 @@ static void open_vcpu(struct machine *machine)
 		fail("map a vCPU");
 	machine->stats = call(machine->vcpu, KVM_GET_STATS_FD, NULL, "KVM_GET_STATS_FD");
 	machine->exits_offset = find_exits(machine->stats);
-	set_segments(machine->vcpu);
-}
-
-/*
- * The cheapest exit that KVM answers: the processor says where a port's instruction ends. That of CPUID is decoded by the
- * emulator where the processor does not, as QEMU's.
- */
-static void answer_port(struct machine *machine)
-{
-	struct kvm_ioeventfd port = { .addr = PORT_ANSWERED, .len = 1, .flags = KVM_IOEVENTFD_FLAG_PIO };
-
-	machine->answered = port.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (port.fd < 0)
-		fail("eventfd");
-	call(machine->vm, KVM_IOEVENTFD, &port, "KVM_IOEVENTFD");
+	set_up_vcpu(machine);
 }
 
 struct machine machine_open(void)
@@ -197,11 +122,7 @@ int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t
 
 void machine_load(struct machine *machine, enum program program, uint32_t gpa, uint32_t count)
 {
-	struct kvm_regs regs = {
-		.rip = CODE_GPA + program * PROGRAM_SIZE, .rsi = gpa, .rcx = count, .rflags = RFLAGS_FIXED,
-	};
-
-	call(machine->vcpu, KVM_SET_REGS, &regs, "KVM_SET_REGS");
+	set_registers(machine, CODE_GPA + FIRST_PROGRAM + program * PROGRAM_SIZE, gpa, count);
 }
 
 enum stop machine_run(struct machine *machine)
@@ -213,9 +134,7 @@ enum stop machine_run(struct machine *machine)
 		return STOP_INTERRUPTED;
 	if (ret < 0)
 		return errno == EFAULT && machine->run->exit_reason == ABI_EXIT_MEMORY_FAULT ? STOP_MISSING : STOP_OTHER;
-	if (machine->run->exit_reason != KVM_EXIT_IO)
-		return STOP_OTHER;
-	return machine->run->io.port == PORT_END ? STOP_END : STOP_PORT;
+	return why_stopped(machine->run);
 }
 
 void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages)
@@ -230,18 +149,12 @@ void machine_prefault(struct machine *machine, uint64_t page, uint64_t pages)
 
 uint64_t machine_touching(const struct machine *machine)
 {
-	struct kvm_regs regs;
-
-	call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
-	return (regs.rsi - AREA_GPA) / PAGE;
+	return (touched_gpa(machine) - AREA_GPA) / PAGE;
 }
 
 uint32_t machine_sum(const struct machine *machine)
 {
-	struct kvm_regs regs;
-
-	call(machine->vcpu, KVM_GET_REGS, &regs, "KVM_GET_REGS");
-	return regs.rbx;
+	return added(machine);
 }
 
 uint64_t machine_exits(const struct machine *machine)

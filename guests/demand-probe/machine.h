@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A virtual machine of one vCPU in flat 32-bit mode without paging, so that it touches guest physical addresses. It runs
- * one of a few programs of some instructions each.
+ * A virtual machine of one vCPU without paging, so that it touches guest physical addresses. It runs one of a few programs
+ * of some instructions each. Their names are x86's: arm64 has stores to where no memory is for OUT.
  */
 #ifndef PAGETOLL_MACHINE_H
 #define PAGETOLL_MACHINE_H

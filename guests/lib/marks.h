@@ -4,7 +4,7 @@
  *
  * In Xen's trace a mark is a sched_op hypercall whose command no Xen implements: it does nothing, and Xen records the
  * command (xen/common/trace.c, __trace_hypercall, since 4.3). For QEMU's plugin that counts instructions
- * (crates/lab/counter) it is a long NOP with the mark as its displacement.
+ * (crates/lab/counter) it is a long NOP with the mark as its displacement; on arm64 a MOVZ of its upper half to XZR.
  */
 #ifndef PAGETOLL_MARKS_H
 #define PAGETOLL_MARKS_H
@@ -18,6 +18,10 @@
 /* A step that is not marked in the trace. */
 #define NO_MARK 0xffffffffu
 
+#ifdef __aarch64__
+#define MARK_NOP(mark) __asm__ volatile("movz xzr, %0, lsl #16" : : "i"((mark) >> 16) : "memory")
+#else
 #define MARK_NOP(mark) __asm__ volatile(".byte 0x0f, 0x1f, 0x80; .long %c0" : : "i"(mark) : "memory")
+#endif
 
 #endif

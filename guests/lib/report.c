@@ -57,11 +57,17 @@ static void put_escaped(const char *text)
 /* Divides in place and returns the remainder: a 32-bit guest has no library function for it. */
 static unsigned int divide_by_ten(uint64_t *value)
 {
+#ifdef __aarch64__
+	unsigned int rest = *value % 10;
+
+	*value /= 10;
+#else
 	uint32_t high = *value >> 32, low = *value, rest = high % 10;
 
 	high /= 10;
 	__asm__("divl %[ten]" : "+a"(low), "+d"(rest) : [ten] "r"(10));
 	*value = (uint64_t)high << 32 | low;
+#endif
 	return rest;
 }
 

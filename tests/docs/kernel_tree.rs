@@ -7,6 +7,7 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::{kernel, xen};
@@ -19,7 +20,13 @@ use super::scratch::{Scratch, cache};
 pub(crate) fn make(scratch: &Scratch) -> Result<PathBuf, Failed> {
     let stop = Stop::new();
     let cache = Cache::open_at(&cache(), &stop)?;
-    let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
+    let kernel = kernel::obtain(
+        &"debian".parse()?,
+        Arch::X86_64,
+        &cache,
+        Freshness::Cached,
+        &stop,
+    )?;
     let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
     let headers = kernel
         .headers

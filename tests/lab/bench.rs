@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
@@ -33,7 +34,7 @@ fn cache_root() -> PathBuf {
 
 /// Why no guest can be booted here, if none can.
 pub(crate) fn what_is_missing() -> Result<(), String> {
-    tools::check_lab(Images::Debian).map_err(|error| error.to_string())?;
+    tools::check_lab(Arch::X86_64, Images::Debian).map_err(|error| error.to_string())?;
     Bench::open()
         .map(drop)
         .map_err(|failed| failed.message().unwrap_or("no images").to_owned())
@@ -44,7 +45,13 @@ impl Bench {
     pub(crate) fn open() -> Result<Self, Failed> {
         let stop = Stop::new();
         let cache = Cache::open_at(&cache_root(), &stop)?;
-        let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
+        let kernel = kernel::obtain(
+            &"debian".parse()?,
+            Arch::X86_64,
+            &cache,
+            Freshness::Cached,
+            &stop,
+        )?;
         let xen = xen::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?.elf;
         let folder = tempfile::tempdir()?;
         Ok(Self {

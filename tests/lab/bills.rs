@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::{Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
+use pagetoll_bill::{Arch, Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
 use pagetoll_guest::build;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::Cache;
@@ -52,7 +52,13 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
 pub(crate) fn same_probe(bench: &Bench) -> Result<(), Failed> {
     let stop = Stop::new();
     let cache = Cache::open_at(&bench.cache, &stop)?;
-    let kernel = kernel::obtain(&"debian".parse()?, &cache, Freshness::Cached, &stop)?;
+    let kernel = kernel::obtain(
+        &"debian".parse()?,
+        Arch::X86_64,
+        &cache,
+        Freshness::Cached,
+        &stop,
+    )?;
     let built = |folder: &str| -> Result<Vec<u8>, Failed> {
         let cache = Cache::open_at(&bench.folder.path().join(folder), &stop)?;
         Ok(fs::read(build::xen_probe(

@@ -3,18 +3,23 @@
 use std::fs;
 
 use libtest_mimic::Failed;
-use pagetoll_bill::{Bill, Row, Toll, Verdict};
+use pagetoll_bill::{Arch, Bill, Row, Toll, Verdict};
+use pagetoll_images::tools::{Images, check_lab};
+use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, ensure, must_fail, must_succeed, nothing_is_left};
 
-/// The machine's own kernel: what it has is billed and sums up, what it lacks has a reason.
-pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
+/// Debian's kernel for a processor: what it has is billed and sums up, what it lacks has a reason.
+pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
+    if let Err(missing) = check_lab(arch, Images::Debian) {
+        skipped_test("memory_is_paged_in", missing);
+        return Ok(());
+    }
     let file = bench.folder.path().join("demand.json");
     let path = file.to_string_lossy().into_owned();
-    let order = [
-        "bill", "demand", "--on", "lab", "--pages", "256", "--output", &path,
-    ];
-    must_succeed(bench.pagetoll(&order))?;
+    let order = format!("bill demand --on lab --arch {arch} --pages 256");
+    let order: Vec<_> = order.split(' ').collect();
+    must_succeed(bench.pagetoll(&[&order[..], &["--output", &path]].concat()))?;
     let bill: Bill = serde_json::from_slice(&fs::read(&file)?)?;
     let [populated, uffd, batch, exits @ ..] = bill.rows.as_slice() else {
         return Err(format!("{} rows", bill.rows.len()).into());
@@ -36,14 +41,14 @@ pub(crate) fn bill(bench: &Bench) -> Result<(), Failed> {
         "a check did not pass",
     )?;
     must_succeed(bench.pagetoll(&["diff", &path, &path]))?;
-    profiled(bench, &bill)?;
+    profiled(bench, &order, &bill)?;
     nothing_is_left(&bench.cache)
 }
 
 /// Booted once more, with all that is executed counted, it costs the same to the digit, and the functions sum up to it.
-fn profiled(bench: &Bench, bill: &Bill) -> Result<(), Failed> {
-    let order = "bill demand --on lab --pages 256 --profile --format json";
-    let again = must_succeed(bench.pagetoll(&order.split(' ').collect::<Vec<_>>()))?;
+fn profiled(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
+    let order = [order, &["--profile", "--format", "json"]].concat();
+    let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;
     for (row, again) in bill.rows.iter().zip(&again.rows) {
         ensure(row.cost() == again.cost(), format!("{row:?}, {again:?}"))?;
@@ -76,6 +81,11 @@ fn sums_up(row: &Row) -> Result<(), Failed> {
 pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
     must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;
+    let arch = ["bill", "unmap", "--arch", "arm64"];
+    must_fail(bench.pagetoll(&arch), 2, &["--arch", "route demand"])?;
+    let kernel = "bill demand --on lab --arch arm64 --kernel fix:none".split(' ');
+    let kernel = bench.pagetoll(&kernel.collect::<Vec<_>>());
+    must_fail(kernel, 2, &["fix:none: is built for x86-64"])?;
     let mechanism = ["bill", "demand", "--on", "lab", "--mechanism", "exit"];
     must_fail(
         bench.pagetoll(&mechanism),

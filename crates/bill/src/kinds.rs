@@ -65,6 +65,23 @@ names! {
 }
 
 names! {
+    /// The processor of a machine in the lab.
+    pub enum Arch as "--arch" {
+        /// AMD's and Intel's
+        X86_64 = "x86-64",
+        /// ARM's, 64 bits
+        Arm64,
+    }
+}
+
+impl Default for Arch {
+    /// The one that bills which do not say are of.
+    fn default() -> Self {
+        Self::ALL[0]
+    }
+}
+
+names! {
     /// What a mechanism is to its route.
     pub enum Role as "role" {
         /// What the fix replaces.

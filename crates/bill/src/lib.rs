@@ -20,7 +20,7 @@ mod tests;
 #[cfg(feature = "schema")]
 pub use bill::schema;
 pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
-pub use kinds::{Backend, Evidence, Role, Schema, Support, System, Unit};
+pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};

@@ -10,6 +10,7 @@ mod values;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
@@ -175,6 +176,9 @@ pub(crate) struct DoctorArgs {
     /// Installs what is missing through apt-get, as root or by sudo without a password
     #[arg(long)]
     pub(crate) install: bool,
+    /// Processor of the lab's machines
+    #[arg(long, default_value = "x86-64", value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    pub(crate) arch: Arch,
     /// How the findings are printed
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
     pub(crate) format: Format,
@@ -313,6 +317,7 @@ mod tests {
                 Opt::Order => "=random",
                 Opt::Ring => "=0",
                 Opt::Pin => "=none",
+                Opt::Arch => "=arm64",
                 Opt::WhatIf => "=no-walks",
                 Opt::Folio => "=2M",
                 Opt::Iommu => "=amd-vi",

@@ -9,9 +9,10 @@ mod machine;
 use std::ffi::OsStr;
 use std::fmt;
 
+use pagetoll_bill::Arch;
 use pagetoll_images::tools::{
-    Installer, KERNEL_LIBRARIES, LIBRARIES, Library, NEEDED, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS,
-    NEEDED_FOR_XEN, SearchPath, Tool,
+    Installer, KERNEL_LIBRARIES, Library, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS, NEEDED_FOR_XEN,
+    SearchPath, Tool, libraries, needed,
 };
 use serde::Serialize;
 
@@ -84,10 +85,10 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Looks at this machine.
-    pub(crate) fn of_this_machine() -> Self {
+    /// Looks at this machine, and at what it has for machines of the lab with a processor.
+    pub(crate) fn of_this_machine(arch: Arch) -> Self {
         let path = SearchPath::from_env();
-        let mut diagnosis = Self::of_tools(&path, Installer::current());
+        let mut diagnosis = Self::of_tools(arch, &path, Installer::current());
         diagnosis.findings.extend(machine::findings());
         diagnosis.findings.extend(live::findings());
         diagnosis.lab_can_run = diagnosis
@@ -97,8 +98,8 @@ impl Diagnosis {
         diagnosis
     }
 
-    fn of_tools(path: &SearchPath, installer: Installer) -> Self {
-        let looked_for: Vec<_> = wanted()
+    fn of_tools(arch: Arch, path: &SearchPath, installer: Installer) -> Self {
+        let looked_for: Vec<_> = wanted(arch)
             .into_iter()
             .map(|wanted| (wanted.look_on(path, installer), wanted.package))
             .collect();
@@ -139,17 +140,20 @@ const NO_XEN: &str = "no Xen for 32-bit guests can be built (pagetoll bill fault
 const NO_KERNEL: &str = "no kernel can be built (pagetoll fix)";
 
 /// All that packages bring, each thing once, what the lab needs first.
-fn wanted() -> Vec<Wanted> {
-    let lab = NEEDED.into_iter().chain(NEEDED_FOR_DEBIAN);
+fn wanted(arch: Arch) -> Vec<Wanted> {
+    let lab = needed(arch).iter().copied().chain(NEEDED_FOR_DEBIAN);
+    let (for_xen, for_kernels, kernel_libraries): (&[_], &[_], &[_]) = match arch {
+        Arch::X86_64 => (&NEEDED_FOR_XEN, &NEEDED_FOR_KERNELS, &KERNEL_LIBRARIES),
+        Arch::Arm64 => (&[], &[], &[]),
+    };
     let tools = lab
         .map(|tool| (tool, None))
         .chain([(Tool::Setpriv, Some(NO_DEATH_SIGNAL))])
-        .chain(NEEDED_FOR_XEN.map(|tool| (tool, Some(NO_XEN))))
-        .chain(NEEDED_FOR_KERNELS.map(|tool| (tool, Some(NO_KERNEL))));
-    let libraries = LIBRARIES.map(|library| (library, None));
-    let libraries = libraries
-        .into_iter()
-        .chain(KERNEL_LIBRARIES.map(|library| (library, Some(NO_KERNEL))));
+        .chain(for_xen.iter().map(|tool| (*tool, Some(NO_XEN))))
+        .chain(for_kernels.iter().map(|tool| (*tool, Some(NO_KERNEL))));
+    let libraries = libraries(arch).iter().map(|library| (*library, None));
+    let of_kernels = kernel_libraries.iter();
+    let libraries = libraries.chain(of_kernels.map(|library| (*library, Some(NO_KERNEL))));
     let mut all: Vec<Wanted> = Vec::new();
     let of_tools = tools.map(|(tool, without)| (What::Program(tool), tool.package(), without));
     let of_libraries =
@@ -196,26 +200,26 @@ mod tests {
 
     #[test]
     fn on_an_empty_search_path_everything_is_missing_and_one_command_mends_it() {
-        let diagnosis = Diagnosis::of_tools(&SearchPath::new(OsStr::new("")), Installer::User);
-        let missing = diagnosis
-            .findings
-            .iter()
-            .filter(|finding| finding.state == State::Missing);
-        assert!(
-            missing.clone().count() == NEEDED.len() + NEEDED_FOR_DEBIAN.len() + LIBRARIES.len()
-        );
-        assert!(missing.into_iter().all(|finding| finding.remedy.is_some()));
-        let command = diagnosis.install.unwrap();
-        assert!(command.starts_with("sudo apt-get install "), "{command}");
-        for wanted in wanted() {
-            assert!(command.contains(wanted.package), "{command}");
+        let nowhere = SearchPath::new(OsStr::new(""));
+        for &arch in Arch::ALL {
+            let diagnosis = Diagnosis::of_tools(arch, &nowhere, Installer::User);
+            let missing = diagnosis.findings.iter();
+            let missing = missing.filter(|finding| finding.state == State::Missing);
+            let all = needed(arch).len() + NEEDED_FOR_DEBIAN.len() + libraries(arch).len();
+            assert_eq!(missing.clone().count(), all);
+            assert!(missing.into_iter().all(|finding| finding.remedy.is_some()));
+            let command = diagnosis.install.unwrap();
+            assert!(command.starts_with("sudo apt-get install "), "{command}");
+            for wanted in wanted(arch) {
+                assert!(command.contains(wanted.package), "{command}");
+            }
+            assert!(!diagnosis.lab_can_run);
         }
-        assert!(!diagnosis.lab_can_run);
     }
 
     #[test]
     fn this_machine_can_be_examined() {
-        let diagnosis = Diagnosis::of_this_machine();
+        let diagnosis = Diagnosis::of_this_machine(Arch::default());
         let named = |name: &str| diagnosis.findings.iter().any(|f| f.name == name);
         assert!(named("gcc") && named("/dev/kvm") && named("userfaultfd") && named("cache"));
     }

@@ -35,6 +35,7 @@ fn said(option: Opt) -> Vec<String> {
         Opt::Ring => "3",
         Opt::Pin => "none",
         Opt::WhatIf => "no-walks",
+        Opt::Arch => "arm64",
         Opt::Folio => "2M",
         Opt::Iommu => "vt-d-48",
         _ => "1",

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -100,7 +101,7 @@ impl<'a> Plan<'a> {
         phase.step("patch");
         Ok(Self {
             changes: tree::changes(&source, &Changes::new(), &patches)?,
-            compiler: compiler(surroundings.stop)?,
+            compiler: compiler(Arch::X86_64, surroundings.stop)?,
             order,
             surroundings,
             source,

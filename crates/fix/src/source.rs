@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::Package;
+use pagetoll_bill::{Arch, Package};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::resolve::SourcePackages;
@@ -71,7 +71,7 @@ pub(crate) fn obtain(
     surroundings: Surroundings<'_>,
 ) -> Result<Source, FixError> {
     let Surroundings { cache, stop, .. } = surroundings;
-    let archive = Archive::open(cache, spec.suite(), freshness, stop)?;
+    let archive = Archive::open(cache, spec.suite(), Arch::X86_64, freshness, stop)?;
     let packages = archive
         .index()
         .source(&spec.series.version)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_images::Error;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::digest::sha256_of;
@@ -98,24 +99,24 @@ const PV32_KERNEL: &[&str] = &[
 ///
 /// # Errors
 /// [`Error::Process`] when it does not compile; those of the cache.
-pub fn init(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&INIT, cache, stop)
+pub fn init(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&INIT, arch, cache, stop)
 }
 
 /// The static program that maps memory for DMA.
 ///
 /// # Errors
 /// As [`init`].
-pub fn pin_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&PIN_PROBE, cache, stop)
+pub fn pin_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&PIN_PROBE, arch, cache, stop)
 }
 
 /// The static program that has guests of its own and pages their memory in.
 ///
 /// # Errors
 /// As [`init`].
-pub fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&DEMAND_PROBE, cache, stop)
+pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&DEMAND_PROBE, arch, cache, stop)
 }
 
 /// The static program that reports what of a machine's settings has changed.
@@ -123,7 +124,7 @@ pub fn demand_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`init`].
 pub fn survey(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&SURVEY, cache, stop)
+    program(&SURVEY, Arch::X86_64, cache, stop)
 }
 
 /// The kernel of a 32-bit PV dom0.
@@ -131,7 +132,7 @@ pub fn survey(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`init`].
 pub fn pv32_probe(cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    program(&PV32_PROBE, cache, stop)
+    program(&PV32_PROBE, Arch::X86_64, cache, stop)
 }
 
 /// The sources in some folders, not those below them.
@@ -143,14 +144,14 @@ fn sources(folders: &[&str]) -> impl Iterator<Item = (&'static str, &'static str
     SOURCES.iter().copied().filter(move |(name, _)| is_in(name))
 }
 
-fn program(program: &Program, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+fn program(program: &Program, arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     let Program {
         name,
         folders,
         arguments,
     } = program;
     let carried: Vec<_> = sources(folders).collect();
-    let built_from = format!("{carried:?} {arguments:?} {}", compiler(stop)?);
+    let built_from = format!("{carried:?} {arguments:?} {}", compiler(arch, stop)?);
     let key = sha256_of(built_from.as_bytes());
     let made = cache.entry(&format!("guests/{name}-{key}"), stop, |place| {
         let scratch = cache.scratch();
@@ -158,7 +159,7 @@ fn program(program: &Program, cache: &Cache, stop: &Stop) -> Result<PathBuf, Err
         write_sources(folder, folders)?;
         let is_unit = |name: &&str| name.ends_with(".c") || name.ends_with(".S");
         let units = carried.iter().map(|(name, _)| *name).filter(is_unit);
-        let compile = Run::new(Tool::Gcc.program())
+        let compile = Run::new(Tool::compiler(arch).program())
             .current_dir(folder)
             .temporary(folder)
             .args(*arguments)
@@ -231,7 +232,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
     let built_from = format!(
         "{:?} {STRIP:?} {} {} {:?} {} {}",
         sources(XEN_PROBE).collect::<Vec<_>>(),
-        compiler(stop)?,
+        compiler(Arch::X86_64, stop)?,
         headers.release,
         headers.make_arguments,
         of_file("Module.symvers")?,
@@ -309,10 +310,10 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        let first = init(&cache, &Stop::new()).unwrap();
+        let first = init(Arch::X86_64, &cache, &Stop::new()).unwrap();
         let made = fs::metadata(&first).unwrap().modified().unwrap();
         assert_eq!(&fs::read(&first).unwrap()[..4], b"\x7fELF");
-        assert_eq!(init(&cache, &Stop::new()).unwrap(), first);
+        assert_eq!(init(Arch::X86_64, &cache, &Stop::new()).unwrap(), first);
         assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
     }
 

@@ -20,10 +20,10 @@ use crate::digest::sha256_of_file;
 use crate::error::Error;
 use index::Listed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Package;
 use pagetoll_bill::spec::Wanted;
+use pagetoll_bill::{Arch, Package};
 use resolve::Index;
-use root::PrivateRoot;
+use root::{Holds, PrivateRoot};
 
 /// Whether what was recorded earlier may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,7 +54,7 @@ pub struct Archive<'a> {
 }
 
 impl<'a> Archive<'a> {
-    /// Opens a suite; `None` is the one that this system runs.
+    /// Opens a suite, for machines with a processor; `None` is the one that this system runs.
     ///
     /// # Errors
     /// [`Error::BadInput`] for a suite that the mirror does not have; [`Error::Environment`]
@@ -62,19 +62,20 @@ impl<'a> Archive<'a> {
     pub fn open(
         cache: &'a Cache,
         suite: Option<&str>,
+        arch: Arch,
         freshness: Freshness,
         stop: &Stop,
     ) -> Result<Self, Error> {
         let suite = suite_named(suite, cache, freshness, stop)?;
-        let root = PrivateRoot::new(cache, &suite, "");
-        let _lock = cache.lock(&format!("apt/{suite}"), stop)?;
+        let root = PrivateRoot::new(cache, &suite, Holds::Packages(arch));
+        let _lock = cache.lock(root.name(), stop)?;
         let recorded = match freshness {
-            Freshness::Cached => recorded(cache, &suite)?,
+            Freshness::Cached => recorded(cache, &suite, arch)?,
             Freshness::Refresh => None,
         };
         let index = match recorded {
             Some(index) => index,
-            None => record(cache, &suite, &root, stop)?,
+            None => record(cache, &root, stop)?,
         };
         Ok(Self {
             cache,
@@ -90,6 +91,12 @@ impl<'a> Archive<'a> {
         &self.suite
     }
 
+    /// The processor that its packages are for.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.index.arch
+    }
+
     /// What the suite offers.
     #[must_use]
     pub fn index(&self) -> &Index {
@@ -103,7 +110,7 @@ impl<'a> Archive<'a> {
     /// [`Error::NoSpace`]; [`Error::Stopped`].
     pub fn fetch(&self, packages: &[Listed], stop: &Stop) -> Result<Vec<Entry>, Error> {
         if !self.missing(packages)?.is_empty() {
-            let _lock = self.cache.lock(&format!("apt/{}", self.suite), stop)?;
+            let _lock = self.cache.lock(self.root.name(), stop)?;
             self.adopt(&self.missing(packages)?)?;
             self.download(&self.missing(packages)?, stop)?;
         }
@@ -152,7 +159,7 @@ impl<'a> Archive<'a> {
             return Ok(());
         }
         if !self.root.has_lists()? {
-            record(self.cache, &self.suite, &self.root, stop)?;
+            record(self.cache, &self.root, stop)?;
         }
         let scratch = self.cache.scratch();
         let folder = scratch.create_dir()?;
@@ -193,20 +200,36 @@ fn name_of(package: &Package) -> String {
     format!("packages/{}.deb", package.sha256)
 }
 
-fn recorded(cache: &Cache, suite: &str) -> Result<Option<Index>, Error> {
-    let bytes = cache.recorded(&format!("suites/{suite}.json"))?;
+/// The name of what a suite offers, as recorded.
+fn name_of_record(suite: &str, arch: Arch) -> String {
+    match arch {
+        Arch::X86_64 => format!("suites/{suite}.json"),
+        Arch::Arm64 => format!("suites/{suite}.arm64.json"),
+    }
+}
+
+fn recorded(cache: &Cache, suite: &str, arch: Arch) -> Result<Option<Index>, Error> {
+    let bytes = cache.recorded(&name_of_record(suite, arch))?;
     // A record that cannot be read, or holds less, was written by another version: made anew.
     let index: Option<Index> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(index.filter(|index| index.kept == resolve::KEPT))
 }
 
-fn record(cache: &Cache, suite: &str, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, Error> {
+fn record(cache: &Cache, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, Error> {
     let targets = root::system_targets(stop)?;
-    let sources = sources::sources_for(suite, &targets).ok_or_else(no_mirror)?;
+    let sources = sources::sources_for(root.suite(), &targets).ok_or_else(no_mirror)?;
     let index = root.update(&sources, stop)?;
     let json = serde_json::to_vec_pretty(&index).unwrap_or_default();
-    cache.record(&format!("suites/{suite}.json"), &json)?;
+    cache.record(&name_of_record(root.suite(), index.arch), &json)?;
     Ok(index)
+}
+
+/// What Debian calls a processor.
+const fn debian(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "amd64",
+        Arch::Arm64 => "arm64",
+    }
 }
 
 /// The suite of this name; `None` is the one that this system runs.
@@ -281,12 +304,20 @@ mod tests {
     fn a_recorded_suite_needs_neither_apt_nor_network() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        let index = Index::new(7, Vec::new(), Vec::new());
+        let index = Index::new(Arch::X86_64, 7, Vec::new(), Vec::new());
         cache
             .record("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
             .unwrap();
-        let archive =
-            Archive::open(&cache, Some("nowhere"), Freshness::Cached, &Stop::new()).unwrap();
+        let opened = |arch| {
+            Archive::open(
+                &cache,
+                Some("nowhere"),
+                arch,
+                Freshness::Cached,
+                &Stop::new(),
+            )
+        };
+        let archive = opened(Arch::X86_64).unwrap();
         assert_eq!(archive.index(), &index);
         assert!(!cache.path("apt/nowhere").exists());
     }
@@ -298,6 +329,6 @@ mod tests {
         cache
             .record("suites/torn.json", b"{\"fetched_at\":")
             .unwrap();
-        assert_eq!(recorded(&cache, "torn").unwrap(), None);
+        assert_eq!(recorded(&cache, "torn", Arch::X86_64).unwrap(), None);
     }
 }

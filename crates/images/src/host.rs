@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::process::{Run, run_to_end};
 use crate::tools::Tool;
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 
 /// Limit of `qemu --version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
@@ -46,14 +47,14 @@ pub fn require_memory(needed_mib: u64, option: &str) -> Result<(), Error> {
 }
 
 /// What QEMU says of its version, with that of its package.
-pub fn qemu_build(stop: &Stop) -> Result<String, Error> {
-    let ask = Run::new(Tool::Qemu.program()).arg("--version");
+pub fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
+    let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
 }
 
 /// QEMU's version, such as `7.2.22`.
-pub fn qemu_version(stop: &Stop) -> Result<String, Error> {
-    let text = qemu_build(stop)?;
+pub fn qemu_version(arch: Arch, stop: &Stop) -> Result<String, Error> {
+    let text = qemu_build(arch, stop)?;
     let words: Vec<_> = text.split_whitespace().collect();
     let after = words
         .iter()

@@ -2,6 +2,7 @@
 //!
 //! Everything is checked before a machine is started with it. Nothing is booted here.
 
+mod arm64;
 mod bzimage;
 pub mod dom0;
 pub mod headers;
@@ -22,15 +23,21 @@ use crate::deb;
 use crate::digest::sha256_of;
 use crate::error::Error;
 use pagetoll_backend::{Stop, input};
-use pagetoll_bill::Package;
 use pagetoll_bill::names::closest;
+use pagetoll_bill::{Arch, Package};
 
 use bzimage::BootImage;
 use headers::Availability;
 use vmlinux::XenSupport;
 
 /// What an acceptable file is, as errors put it.
-const EXPECTED: &str = "an x86-64 Linux kernel, bzImage or vmlinux";
+const fn expected(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "an x86-64 Linux kernel, bzImage or vmlinux",
+        Arch::Arm64 => "an arm64 Linux kernel, Image",
+    }
+}
+
 /// What checks found, kept below this name of the cache until a refresh is asked for.
 pub const VERDICTS: &str = "verdicts";
 /// A larger file is no kernel. Assumed: a vmlinux with all debug information is below 1 GiB.
@@ -196,14 +203,15 @@ impl KernelImage {
     }
 }
 
-/// Fetches or reads a kernel and checks it.
+/// Fetches or reads a kernel for machines with a processor, and checks it.
 ///
 /// # Errors
-/// [`Error::BadInput`] for a file that is not a whole kernel, for headers of another release,
+/// [`Error::BadInput`] for a file that is not a whole kernel for them, for headers of another release,
 /// and for a suite or version that does not exist; those of [`Archive::open`], [`Archive::fetch`]
 /// and the cache.
 pub fn obtain(
     source: &KernelSource,
+    arch: Arch,
     cache: &Cache,
     freshness: Freshness,
     stop: &Stop,
@@ -218,7 +226,7 @@ pub fn obtain(
             headers,
             modules,
         } => {
-            let release = release_of(image)?;
+            let release = release_of(image, arch)?;
             Ok(KernelImage {
                 headers: own_headers(image, &release, headers.as_deref(), cache, stop)?,
                 modules: own_modules(image, &release, modules.as_deref())?,
@@ -231,7 +239,7 @@ pub fn obtain(
             suite,
             version_prefix,
         } => {
-            let archive = Archive::open(cache, suite.as_deref(), freshness, stop)?;
+            let archive = Archive::open(cache, suite.as_deref(), arch, freshness, stop)?;
             from_archive(&archive, version_prefix.as_deref(), cache, stop)
         }
     }
@@ -265,7 +273,7 @@ fn from_archive(
             what: format!("the kernel packages of {} hold no vmlinuz", archive.suite()),
             remedy: "give another suite, or a file".into(),
         })??;
-    let release = release_of(&image)?;
+    let release = release_of(&image, archive.arch())?;
     Ok(KernelImage {
         modules: folders
             .iter()
@@ -302,6 +310,9 @@ fn unpacked(
 ) -> (Result<Vec<Entry>, Error>, Result<Availability, Error>) {
     thread::scope(|scope| {
         let headers = scope.spawn(|| match &packages.headers {
+            Ok(_) if archive.arch() != Arch::X86_64 => {
+                Ok(Err("modules are built for x86-64 only".to_owned()))
+            }
             Ok(listed) => headers::from_packages(archive, cache, listed, stop),
             Err(reason) => Ok(Err(reason.clone())),
         });
@@ -393,13 +404,19 @@ fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Resul
 }
 
 /// Reads the release of a whole kernel.
-fn release_of(image: &Path) -> Result<String, Error> {
-    release_in(&read_kernel(image)?)
-        .map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))
+fn release_of(image: &Path, arch: Arch) -> Result<String, Error> {
+    let bytes = read_kernel(image, arch)?;
+    let release = match arch {
+        Arch::X86_64 => release_in(&bytes),
+        Arch::Arm64 => arm64::release(&bytes),
+    };
+    release.map_err(|problem| Error::bad_file("--kernel", image, problem, expected(arch)))
 }
 
 fn release_in(bytes: &[u8]) -> Result<String, String> {
-    if vmlinux::is_x86_64_elf(bytes) {
+    if arm64::is_image(bytes) {
+        Err("is a kernel for arm64".into())
+    } else if vmlinux::is_x86_64_elf(bytes) {
         vmlinux::xen_support(bytes)?;
         vmlinux::release(bytes)
             .ok_or_else(|| "is an ELF file, but not a Linux kernel (it has no banner)".into())
@@ -418,14 +435,14 @@ pub fn inspect(bytes: &[u8]) -> Result<String, String> {
     Ok(release)
 }
 
-pub(super) fn read_kernel(image: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_kernel(image: &Path, arch: Arch) -> Result<Vec<u8>, Error> {
     input::read(image, IMAGE_LIMIT)
-        .map_err(|error| Error::bad_file("--kernel", image, error.to_string(), EXPECTED))
+        .map_err(|error| Error::bad_file("--kernel", image, error.to_string(), expected(arch)))
 }
 
 /// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.
 fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
-    let bytes = read_kernel(image)?;
+    let bytes = read_kernel(image, Arch::X86_64)?;
     let name = format!("{VERDICTS}/xen-{}.json", sha256_of(&bytes));
     let recorded = cache
         .recorded(&name)?
@@ -435,7 +452,7 @@ fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
     }
     let began = Instant::now();
     let support = support_in(&bytes)
-        .map_err(|problem| Error::bad_file("--kernel", image, problem, EXPECTED))?;
+        .map_err(|problem| Error::bad_file("--kernel", image, problem, expected(Arch::X86_64)))?;
     if began.elapsed() > WORTH_REMEMBERING {
         cache.record(&name, &serde_json::to_vec(&support).unwrap_or_default())?;
     }

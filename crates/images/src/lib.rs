@@ -11,6 +11,7 @@ pub mod error;
 pub mod host;
 pub mod kernel;
 pub mod make;
+pub mod per_arch;
 pub mod process;
 pub mod symbols;
 pub mod tools;

@@ -5,14 +5,15 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Phase, Stop, input};
+use pagetoll_bill::Arch;
 
 use crate::Surroundings;
 use crate::error::Error;
+use crate::per_arch::PerArch;
 use crate::process::{Child, Run, run_to_end};
 use crate::tools::Tool;
 
@@ -58,21 +59,19 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The versions of compiler and linker that the search path leads to, as part of the key of what they make. Asked once.
+/// The versions of compiler and linker for a processor that the search path leads to, as part of the key of what they
+/// make. Asked once.
 ///
 /// # Errors
 /// One of them is missing or fails.
-pub fn compiler(stop: &Stop) -> Result<&'static str, Error> {
-    static HERE: OnceLock<String> = OnceLock::new();
-    if let Some(versions) = HERE.get() {
-        return Ok(versions);
-    }
+pub fn compiler(arch: Arch, stop: &Stop) -> Result<&'static str, Error> {
+    static HERE: PerArch<String> = PerArch::new();
     let version = |tool: Tool| {
         let ask = Run::new(tool.program()).arg("--version");
         run_to_end(&ask, VERSION_LIMIT, stop).map(|output| output.text())
     };
-    let versions = version(Tool::Gcc)? + &version(Tool::Ld)?;
-    Ok(HERE.get_or_init(|| versions))
+    let versions = || Ok(version(Tool::compiler(arch))? + &version(Tool::linker(arch))?);
+    HERE.get_or_try(arch, versions).map(String::as_str)
 }
 
 /// `make` with so many jobs, without the options of a make that pagetoll was called from.

@@ -11,6 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use pagetoll_bill::Arch;
+
 use crate::error::{Error, MissingTool};
 
 /// A host program that some part of the lab needs.
@@ -48,6 +50,12 @@ pub enum Tool {
     Python,
     /// Unpacks source packages.
     DpkgSource,
+    /// The emulator of machines with ARM's processor.
+    QemuArm64,
+    /// Compiles for such machines,
+    GccArm64,
+    /// and links.
+    LdArm64,
 }
 
 impl Tool {
@@ -71,6 +79,9 @@ impl Tool {
             Self::Bc => "bc",
             Self::Python => "python3",
             Self::DpkgSource => "dpkg-source",
+            Self::QemuArm64 => "qemu-system-aarch64",
+            Self::GccArm64 => "aarch64-linux-gnu-gcc",
+            Self::LdArm64 => "aarch64-linux-gnu-ld",
         }
     }
 
@@ -92,12 +103,49 @@ impl Tool {
             Self::Bc => "bc",
             Self::Python => "python3",
             Self::DpkgSource => "dpkg-dev",
+            Self::QemuArm64 => "qemu-system-arm",
+            Self::GccArm64 => "gcc-aarch64-linux-gnu",
+            Self::LdArm64 => "binutils-aarch64-linux-gnu",
+        }
+    }
+
+    /// The emulator of machines with this processor.
+    #[must_use]
+    pub const fn emulator(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::Qemu,
+            Arch::Arm64 => Self::QemuArm64,
+        }
+    }
+
+    /// The compiler for them.
+    #[must_use]
+    pub const fn compiler(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::Gcc,
+            Arch::Arm64 => Self::GccArm64,
+        }
+    }
+
+    /// Its linker.
+    #[must_use]
+    pub const fn linker(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::Ld,
+            Arch::Arm64 => Self::LdArm64,
         }
     }
 }
 
-/// What every order of the lab needs.
-pub const NEEDED: [Tool; 5] = [Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip];
+/// What every order of the lab needs, on machines with this processor. Modules are built for x86-64 only.
+#[must_use]
+pub const fn needed(arch: Arch) -> &'static [Tool] {
+    match arch {
+        Arch::X86_64 => &[Tool::Qemu, Tool::Make, Tool::Gcc, Tool::Ld, Tool::Strip],
+        Arch::Arm64 => &[Tool::QemuArm64, Tool::GccArm64, Tool::LdArm64],
+    }
+}
+
 /// What kernels and hypervisors of Debian need besides.
 pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
 
@@ -135,39 +183,50 @@ pub struct Library {
     pub file: &'static str,
     /// The Debian package that brings it.
     pub package: &'static str,
+    /// Who links with it.
+    pub compiler: Tool,
+}
+
+/// Of Debian, for what is compiled for this machine.
+const fn library(file: &'static str, package: &'static str) -> Library {
+    Library {
+        file,
+        package,
+        compiler: Tool::Gcc,
+    }
 }
 
 /// The static C library for the guest's first process; the library that Debian's `objtool` is linked with.
-pub const LIBRARIES: [Library; 2] = [
-    Library {
+#[must_use]
+pub const fn libraries(arch: Arch) -> &'static [Library] {
+    const X86_64: [Library; 2] = [
+        library("libc.a", "libc6-dev"),
+        library("libelf.so.1", "libelf1"),
+    ];
+    const ARM64: [Library; 1] = [Library {
         file: "libc.a",
-        package: "libc6-dev",
-    },
-    Library {
-        file: "libelf.so.1",
-        package: "libelf1",
-    },
-];
+        package: "libc6-dev-arm64-cross",
+        compiler: Tool::GccArm64,
+    }];
+    match arch {
+        Arch::X86_64 => &X86_64,
+        Arch::Arm64 => &ARM64,
+    }
+}
 
 /// What building a kernel links its own tools with.
 pub const KERNEL_LIBRARIES: [Library; 2] = [
-    Library {
-        file: "libelf.so",
-        package: "libelf-dev",
-    },
-    Library {
-        file: "libcrypto.so",
-        package: "libssl-dev",
-    },
+    library("libelf.so", "libelf-dev"),
+    library("libcrypto.so", "libssl-dev"),
 ];
 
 impl Library {
-    /// Where the compiler on `path` finds it; `None` also when there is no compiler to ask.
+    /// Where its compiler on `path` finds it; `None` also when there is no compiler to ask.
     ///
     /// # Errors
     /// [`Error::Io`] when the compiler cannot be asked: that says nothing of the library.
     pub fn find(self, path: &SearchPath) -> Result<Option<PathBuf>, Error> {
-        let Some(gcc) = path.find(OsStr::new(Tool::Gcc.program())) else {
+        let Some(gcc) = path.find(OsStr::new(self.compiler.program())) else {
             return Ok(None);
         };
         let answer = self.asked_of(&gcc)?;
@@ -291,12 +350,12 @@ pub enum Images {
 ///
 /// # Errors
 /// [`Error::MissingTools`] with every program and library that is missing.
-pub fn check_lab(images: Images) -> Result<(), Error> {
-    let mut needed = NEEDED.to_vec();
+pub fn check_lab(arch: Arch, images: Images) -> Result<(), Error> {
+    let mut all = needed(arch).to_vec();
     if images == Images::Debian {
-        needed.extend(NEEDED_FOR_DEBIAN);
+        all.extend(NEEDED_FOR_DEBIAN);
     }
-    check_with_libraries(&needed, &LIBRARIES)
+    check_with_libraries(&all, libraries(arch))
 }
 
 /// Checks that this machine has every program and library for building a kernel of Debian's source.
@@ -310,14 +369,13 @@ pub fn check_kernel_build() -> Result<(), Error> {
 fn check_with_libraries(needed: &[Tool], libraries: &[Library]) -> Result<(), Error> {
     let path = SearchPath::from_env();
     let mut missing = missing_on(needed, &path);
-    if path.find(OsStr::new(Tool::Gcc.program())).is_some() {
-        for library in libraries {
-            if library.find(&path)?.is_none() {
-                missing.push(MissingTool {
-                    program: library.file,
-                    package: library.package,
-                });
-            }
+    for library in libraries {
+        let has_compiler = path.find(OsStr::new(library.compiler.program())).is_some();
+        if has_compiler && library.find(&path)?.is_none() {
+            missing.push(MissingTool {
+                program: library.file,
+                package: library.package,
+            });
         }
     }
     if missing.is_empty() {
@@ -382,12 +440,9 @@ mod tests {
 
     #[test]
     fn a_library_that_does_not_exist_is_not_found() {
-        let library = Library {
-            file: "libnobody.so.9",
-            package: "none",
-        };
+        let library = library("libnobody.so.9", "none");
         assert_eq!(library.find(&SearchPath::from_env()).unwrap(), None);
-        let nowhere = LIBRARIES[0].find(&SearchPath::new(OsStr::new("")));
+        let nowhere = libraries(Arch::X86_64)[0].find(&SearchPath::new(OsStr::new("")));
         assert_eq!(nowhere.unwrap(), None);
     }
 

@@ -21,7 +21,7 @@ use crate::digest::sha256_of;
 use crate::error::Error;
 use crate::unpack;
 use pagetoll_backend::{Stop, input};
-use pagetoll_bill::Package;
+use pagetoll_bill::{Arch, Package};
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str =
@@ -107,7 +107,7 @@ fn from_debian(
     freshness: Freshness,
     stop: &Stop,
 ) -> Result<XenImage, Error> {
-    let archive = Archive::open(cache, suite, freshness, stop)?;
+    let archive = Archive::open(cache, suite, Arch::X86_64, freshness, stop)?;
     let listed = archive.index().xen().ok_or_else(|| Error::BadInput {
         what: "--xen",
         value: format!("debian:{}", archive.suite()),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Class, Classified, Stop};
+use pagetoll_bill::Arch;
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
@@ -28,7 +29,7 @@ impl Bench {
         let root = env::var_os("PAGETOLL_TEST_CACHE")
             .map_or_else(|| folder.path().join("cache"), PathBuf::from);
         let cache = Cache::open_at(&root, &Stop::new()).expect("a cache in it");
-        match Archive::open(&cache, None, Freshness::Cached, &Stop::new()) {
+        match Archive::open(&cache, None, Arch::X86_64, Freshness::Cached, &Stop::new()) {
             Ok(_) => Some(Self {
                 _folder: folder,
                 cache,
@@ -45,6 +46,7 @@ impl Bench {
         let began = Instant::now();
         let kernel = kernel::obtain(
             &source.parse()?,
+            Arch::X86_64,
             &self.cache,
             Freshness::Cached,
             &Stop::new(),
@@ -127,10 +129,16 @@ fn the_newest_backported_kernel_is_found_in_its_parts() {
 #[ignore = "fetches packages"]
 fn a_version_that_nobody_has_is_told_with_what_there_is() {
     let Some(bench) = Bench::new() else { return };
-    let suite = Archive::open(&bench.cache, None, Freshness::Cached, &Stop::new())
-        .unwrap()
-        .suite()
-        .to_owned();
+    let suite = Archive::open(
+        &bench.cache,
+        None,
+        Arch::X86_64,
+        Freshness::Cached,
+        &Stop::new(),
+    )
+    .unwrap()
+    .suite()
+    .to_owned();
     let error = bench.kernel(&format!("debian:{suite}/1.2")).unwrap_err();
     assert_eq!(error.class(), Class::BadInput);
     assert!(
@@ -192,7 +200,14 @@ fn refreshes_without_a_network() {
         return skipped("there is a network");
     }
     let Some(bench) = Bench::new() else { return };
-    let error = Archive::open(&bench.cache, None, Freshness::Refresh, &Stop::new()).unwrap_err();
+    let error = Archive::open(
+        &bench.cache,
+        None,
+        Arch::X86_64,
+        Freshness::Refresh,
+        &Stop::new(),
+    )
+    .unwrap_err();
     eprintln!("{error}");
     assert_eq!(error.class(), Class::Environment);
     assert!(
@@ -201,6 +216,13 @@ fn refreshes_without_a_network() {
             .contains("apt cannot fetch the package lists"),
         "{error}"
     );
-    let kept = Archive::open(&bench.cache, None, Freshness::Cached, &Stop::new()).unwrap();
+    let kept = Archive::open(
+        &bench.cache,
+        None,
+        Arch::X86_64,
+        Freshness::Cached,
+        &Stop::new(),
+    )
+    .unwrap();
     assert!(kept.index().newest("linux-image-amd64").is_some());
 }

@@ -103,6 +103,9 @@ static void on_block(unsigned int vcpu, void *data)
 		stack_enter(data, all.instructions);
 }
 
+/* Of the processor that is emulated. */
+static reader *instruction_of;
+
 static struct instruction read_instruction(const struct qemu_plugin_insn *insn)
 {
 	return instruction_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn), qemu_plugin_insn_vaddr(insn));
@@ -160,6 +163,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 	if (info->version.cur > LAST_VERSION)
 		return -1;
+	instruction_of = strcmp(info->target_name, "aarch64") ? instruction_of_x86_64 : instruction_of_arm64;
 	for (int i = 0; i < argc; i++) {
 		if (!strcmp(argv[i], "check=on"))
 			_exit(0);

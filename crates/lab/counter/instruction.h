@@ -38,6 +38,14 @@ struct instruction {
 	bool repeats;
 };
 
-struct instruction instruction_of(const uint8_t *code, size_t size, uint64_t address);
+/*
+ * A call over so few bytes is no call of a function: a retpoline's, which catches speculation in between, or one that fills
+ * the return stack buffer; nothing returns from it.
+ */
+#define CALLED_OVER 16u
+
+typedef struct instruction reader(const uint8_t *code, size_t size, uint64_t address);
+
+reader instruction_of_x86_64, instruction_of_arm64;
 
 #endif

@@ -12,7 +12,12 @@
 
 static struct instruction of(const char *code, size_t size)
 {
-	return instruction_of((const uint8_t *)code, size, AT);
+	return instruction_of_x86_64((const uint8_t *)code, size, AT);
+}
+
+static struct instruction of_arm64(uint32_t word)
+{
+	return instruction_of_arm64((const uint8_t *)&word, sizeof(word), AT);
 }
 
 #define OF(code) of(code, sizeof(code) - 1)
@@ -53,6 +58,23 @@ static void test_marks_and_repeats(void)
 	assert(OF("\x0f\x1f\x80\x00\x00\x57\x50").mark == NO_MARK);
 	assert(OF("\xf3\x48\xab").repeats && OF("\xf2\xae").repeats);
 	assert(!OF("\x48\xab").repeats && !OF("\xf3\x90").repeats);
+}
+
+static void test_arm64(void)
+{
+	assert(of_arm64(0xd2aa0a9f).mark == MARK_BEGIN); /* movz xzr, #0x5054, lsl #16 */
+	assert(of_arm64(0xd2aa0ac0).mark == NO_MARK); /* movz x0, #0x5056, lsl #16 */
+	assert(of_arm64(0x94000040).flow == CALL && of_arm64(0x94000040).target == AT + 0x100); /* bl */
+	assert(of_arm64(0x94000001).flow == ONWARD); /* bl .+4 */
+	assert(of_arm64(0xd63f0020).flow == CALL && !of_arm64(0xd63f0020).target); /* blr x1 */
+	assert(of_arm64(0xd61f0220).flow == JUMP && of_arm64(0xd65f03c0).flow == RET); /* br x17; ret */
+	assert(of_arm64(0x17ffffff).flow == ONWARD && of_arm64(0x17ffffff).target == AT - 4); /* b .-4 */
+	assert(of_arm64(0x54ffffe1).target == AT - 4); /* b.ne .-4 */
+	assert(of_arm64(0xb4000041).target == AT + 8 && of_arm64(0x37f80041).target == AT + 8); /* cbz; tbnz w1, #31 */
+	assert(of_arm64(0xd4000001).flow == TRAP && of_arm64(0xd4000002).flow == TRAP); /* svc #0; hvc #0 */
+	assert(of_arm64(0xd4210000).flow == TRAP && of_arm64(0xd69f03e0).flow == TRAP_RETURN); /* brk; eret */
+	assert(of_arm64(0xd69f03e0).events == S && of_arm64(0xd5033fdf).events == S); /* eret; isb */
+	assert(of_arm64(0xd503201f).flow == ONWARD && !of_arm64(0xd503201f).events); /* nop */
 }
 
 /* `count` instructions of one byte each from `address` on, the last with this flow. */
@@ -164,6 +186,7 @@ int main(void)
 	test_events();
 	test_flow();
 	test_marks_and_repeats();
+	test_arm64();
 	test_a_call_and_its_return();
 	test_a_return_to_elsewhere_is_a_jump();
 	test_a_fault_that_is_handed_on();

@@ -1,7 +1,7 @@
 //! The lab as a backend.
 
 use pagetoll_backend::{Backend, Billed, Context, Error};
-use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
+use pagetoll_bill::{Arch, Backend as Kind, Route, Spec, Support};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::tools::{self, Images};
@@ -40,7 +40,7 @@ impl Backend for Lab {
     }
 
     fn support_here(&self, _route: Route) -> Support {
-        let tools = tools::check_lab(Images::Debian);
+        let tools = tools::check_lab(Arch::X86_64, Images::Debian);
         tools.map_or_else(
             |missing| Support::No(missing.to_string()),
             |()| Support::Yes,

@@ -44,7 +44,7 @@ pub(crate) fn on_kernels(
     let mut draft = draft.ok_or(Stopped)?;
     draft
         .notes
-        .extend(Confinement::here(surroundings.stop)?.notes());
+        .extend(Confinement::here(request.arch, surroundings.stop)?.notes());
     Ok(Billed {
         draft,
         timings,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_guest::build;
 use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
@@ -143,15 +144,21 @@ fn with_iommu(
     surroundings: Surroundings<'_>,
 ) -> Result<Harvest, LabError> {
     let guest = &request.guest;
-    check_tools(std::slice::from_ref(&guest.kernel))?;
+    check_tools(Arch::X86_64, std::slice::from_ref(&guest.kernel))?;
     let machine = Machine {
         mode: Mode::of(guest.cpus),
         firmware,
         pages_mib: 0,
         xen: XenOptions::Default,
     };
-    let kernel = Kernel::obtain(&guest.kernel, &VFIO, Freshness::Cached, surroundings)?;
-    let init = build::init(surroundings.cache, surroundings.stop)?;
+    let kernel = Kernel::obtain(
+        &guest.kernel,
+        Arch::X86_64,
+        &VFIO,
+        Freshness::Cached,
+        surroundings,
+    )?;
+    let init = build::init(Arch::X86_64, surroundings.cache, surroundings.stop)?;
     let furnished = of_linux(request, &kernel, [&init, survey], firmware)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
     host::require_memory(machine.memory_mib(), PURPOSE)?;

@@ -1,14 +1,16 @@
 //! The kernels of an order: as they were named, and where they come from.
 
 use pagetoll_backend::Error;
-use pagetoll_bill::Draft;
 use pagetoll_bill::spec::{LabSpec, Wanted};
+use pagetoll_bill::{Arch, Draft};
 use pagetoll_images::Surroundings;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
 use pagetoll_images::xen::XenImage;
 
 /// What the name of a kernel or a Xen begins with that is built from a fix.
 pub(crate) const BUILT: &str = "fix:";
+/// The processor that they are built for.
+const BUILT_FOR: Arch = Arch::X86_64;
 /// The kernel of an order that names none.
 const DEFAULT: &str = "debian";
 
@@ -180,6 +182,11 @@ fn built(
             )));
         }
     }
+    if let Some(arch) = lab.arch.filter(|arch| *arch != BUILT_FOR) {
+        return Err(Error::bad_input(format!(
+            "--kernel {name}: is built for {BUILT_FOR}; expected one of Debian or a file with --arch {arch}"
+        )));
+    }
     let builder = required("--kernel", name, builder)?;
     builder.check_kernel(name)?;
     Ok(builder)
@@ -297,5 +304,13 @@ mod tests {
             "fix:x: unknown"
         );
         assert!(refusal(all(&of(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
+        let on_arm64 = LabSpec {
+            arch: Some(Arch::Arm64),
+            ..of(&["fix:none"])
+        };
+        assert_eq!(
+            refusal(all(&on_arm64, Some(&OneFix))),
+            "--kernel fix:none: is built for x86-64; expected one of Debian or a file with --arch arm64"
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pagetoll_backend::{Phase, Stop};
+use pagetoll_bill::Arch;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -26,7 +27,7 @@ pub(crate) struct Probe {
     pub(crate) name: &'static str,
     /// The file of its order.
     pub(crate) order: &'static str,
-    pub(crate) build: fn(&Cache, &Stop) -> Result<PathBuf, Error>,
+    pub(crate) build: fn(Arch, &Cache, &Stop) -> Result<PathBuf, Error>,
 }
 
 /// The programs that run inside, built.
@@ -39,13 +40,14 @@ pub(crate) struct Programs {
 impl Programs {
     pub(crate) fn build(
         probe: &'static Probe,
+        arch: Arch,
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
         let Surroundings { cache, stop, .. } = surroundings;
         Ok(Self {
             probe,
-            init_file: build::init(cache, stop)?,
-            probe_file: (probe.build)(cache, stop)?,
+            init_file: build::init(arch, cache, stop)?,
+            probe_file: (probe.build)(arch, cache, stop)?,
         })
     }
 }
@@ -74,11 +76,13 @@ impl Kernel {
     /// Those of [`kernel::obtain`]; [`Error::BadInput`] for a kernel without what is needed.
     pub(crate) fn obtain(
         source: &KernelSource,
+        arch: Arch,
         modules: &Modules,
         freshness: Freshness,
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
-        let image = kernel::obtain(source, surroundings.cache, freshness, surroundings.stop)?;
+        let Surroundings { cache, stop, .. } = surroundings;
+        let image = kernel::obtain(source, arch, cache, freshness, stop)?;
         let modules = match &image.modules {
             Some(root) => modules.of(&image, root)?,
             None => Vec::new(),
@@ -107,17 +111,17 @@ impl Modules {
     }
 }
 
-/// Checks that this machine has the programs that these kernels take.
+/// Checks that this machine has the programs that these kernels take, on machines with a processor.
 ///
 /// # Errors
 /// [`Error::MissingTools`] with every one that is missing.
-pub(crate) fn check_tools(kernels: &[KernelSource]) -> Result<(), Error> {
+pub(crate) fn check_tools(arch: Arch, kernels: &[KernelSource]) -> Result<(), Error> {
     let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    tools::check_lab(if kernels.iter().any(of_debian) {
-        Images::Debian
-    } else {
-        Images::Files
-    })
+    let images = match kernels.iter().any(of_debian) {
+        true => Images::Debian,
+        false => Images::Files,
+    };
+    tools::check_lab(arch, images)
 }
 
 /// One boot of a machine with a probe.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stacks;
-use pagetoll_bill::Row;
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
+use pagetoll_bill::{Arch, Row};
 use pagetoll_guest::pv::plan::PROBE_MODULE;
 use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::pv::session::Session;
@@ -174,13 +174,14 @@ impl Profiling {
     /// Those of the cache; a stop.
     pub(crate) fn counter(
         self,
+        arch: Arch,
         surroundings: &Surroundings<'_>,
     ) -> Result<Option<Result<Counter, String>>, Error> {
         let Surroundings { cache, stop, .. } = surroundings;
         match self {
             Self::No => Ok(None),
             Self::Functions | Self::Stacks => {
-                Counter::obtain(Detail::Stacks, cache, stop).map(Some)
+                Counter::obtain(arch, Detail::Stacks, cache, stop).map(Some)
             }
         }
     }

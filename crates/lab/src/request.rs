@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::Wanted;
-use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
+use pagetoll_bill::{Arch, Backend, Order, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::routes::TERMS;
 use pagetoll_images::Surroundings;
@@ -33,6 +33,8 @@ fn timeout(pages: Pages) -> Duration {
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) route: Route,
+    /// The processor of its machines.
+    pub(crate) arch: Arch,
     pub(crate) order: Order,
     pub(crate) kernels: Vec<Kernel>,
     /// Of no use to routes without Xen.
@@ -68,6 +70,7 @@ impl Request {
         let lab = &spec.lab;
         Ok(Self {
             route: spec.route,
+            arch: lab.arch.unwrap_or_default(),
             conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,

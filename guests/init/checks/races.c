@@ -66,7 +66,7 @@ static void meet(atomic_uint *own, atomic_uint *other)
 	unsigned int here = atomic_fetch_add(own, 1) + 1;
 
 	while (atomic_load(other) < here)
-		__builtin_ia32_pause();
+		spin_wait();
 }
 
 /* For a random part of the time that the last removal took. */

@@ -4,7 +4,7 @@ use pagetoll_units::Pages;
 use thiserror::Error;
 
 use crate::bill::Bill;
-use crate::kinds::{Backend, Unit};
+use crate::kinds::{Arch, Backend, Unit};
 use crate::route::Route;
 
 /// Why two bills cannot be compared.
@@ -63,6 +63,16 @@ pub enum DiffError {
 /// A guest's memory moves costs of its kernel: native munmap costs 1,119 a page at 900 MiB and 1,218 at 640.
 const GUEST_RAM: &str = "guest-ram";
 
+/// The processor of the machine; a bill that does not say is of the default one. Instructions of two say nothing of each
+/// other.
+const ARCH: &str = "arch";
+
+fn arch(bill: &Bill) -> &str {
+    bill.stack
+        .get(ARCH)
+        .map_or(Arch::default().name(), String::as_str)
+}
+
 pub(super) fn check(old: &Bill, new: &Bill) -> Result<(), DiffError> {
     if old.route != new.route {
         return Err(DiffError::Routes {
@@ -86,6 +96,14 @@ pub(super) fn check(old: &Bill, new: &Bill) -> Result<(), DiffError> {
         return Err(DiffError::Pages {
             old: old.order.pages,
             new: new.order.pages,
+        });
+    }
+    let (old_arch, new_arch) = (arch(old), arch(new));
+    if old_arch != new_arch {
+        return Err(DiffError::Stack {
+            what: ARCH,
+            old: old_arch.to_owned(),
+            new: new_arch.to_owned(),
         });
     }
     match (old.stack.get(GUEST_RAM), new.stack.get(GUEST_RAM)) {

@@ -58,6 +58,8 @@ names! {
         Trace = "--trace",
         /// What memory is mapped in.
         Iommu = "--iommu",
+        /// The processor of the machines.
+        Arch = "--arch",
         /// Kernels to boot.
         Kernel = "--kernel",
         /// Where modules are built for a kernel file.
@@ -167,6 +169,7 @@ impl Opt {
             Self::Sensitivity => backend == Sim && route == Route::Demand,
             Self::Folio => route == Route::Pin,
             Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
+            Self::Arch => backend == Lab && route == Route::Demand,
             Self::Kernel
             | Self::Modules
             | Self::Refresh

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pagetoll_units::Pages;
 
-use crate::kinds::Backend;
+use crate::kinds::{Arch, Backend};
 use crate::names::names;
 use crate::order::{Opt, Order, OrderError, Terms};
 use crate::route::Route;
@@ -196,6 +196,8 @@ pub struct SimSpec {
 /// Options of the lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabSpec {
+    /// The processor of the machines.
+    pub arch: Option<Arch>,
     /// Kernels as they were named: `debian`, `fix:NAME`, a path. Empty is the default.
     pub kernels: Vec<String>,
     /// The folder to build modules in, for a kernel given by its path.
@@ -326,6 +328,7 @@ impl Spec {
             (Opt::WhatIf, sim.what_if.is_some()),
             (Opt::Timeline, sim.timeline.is_some()),
             (Opt::Sensitivity, sim.sensitivity == Wanted::Yes),
+            (Opt::Arch, lab.arch.is_some()),
             (Opt::Kernel, !lab.kernels.is_empty()),
             (Opt::Headers, lab.headers.is_some()),
             (Opt::Modules, lab.modules.is_some()),

@@ -12,7 +12,7 @@ use pagetoll_bill::spec::{
     Access, DemandSpec, Faults, Iommu, LabSpec, LiveSpec, MemoryKind, Placement, Ring, Sequence,
     Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
-use pagetoll_bill::{Backend, Opt, Route, Spec};
+use pagetoll_bill::{Arch, Backend, Opt, Route, Spec};
 use pagetoll_render::{Format, Kind};
 use pagetoll_units::Pages;
 
@@ -179,6 +179,9 @@ struct SimArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Lab")]
 pub(crate) struct LabArgs {
+    /// Processor of the machines [default: x86-64]
+    #[arg(long, value_parser = named(Arch::ALL, Arch::name, Arch::meaning))]
+    arch: Option<Arch>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Looks packages up anew, instead of using what was resolved before
@@ -307,6 +310,7 @@ impl LiveArgs {
 impl LabArgs {
     pub(crate) fn spec(&self) -> LabSpec {
         LabSpec {
+            arch: self.arch,
             refresh: wanted(self.refresh),
             profile: wanted(self.profile),
             flamegraph: self.flamegraph.clone(),

@@ -1,6 +1,7 @@
 //! `pagetoll doctor`: what works on this machine, and how to get the rest.
 
 use anyhow::Result;
+use pagetoll_bill::Arch;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
@@ -11,27 +12,31 @@ use crate::failure::Outcome;
 
 /// Examines the machine, and installs what is missing where that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
-    let mut diagnosis = Diagnosis::of_this_machine();
+    let mut diagnosis = Diagnosis::of_this_machine(args.arch);
     if args.install && diagnosis.install.is_some() {
         install::missing(&diagnosis)?;
-        diagnosis = Diagnosis::of_this_machine();
+        diagnosis = Diagnosis::of_this_machine(args.arch);
     }
-    print_list(document(&diagnosis), &diagnosis, args.format)?;
+    print_list(document(&diagnosis, args.arch), &diagnosis, args.format)?;
     Ok(match diagnosis.lab_can_run {
         true => Outcome::Success,
         false => Outcome::Lacking,
     })
 }
 
-fn document(diagnosis: &Diagnosis) -> Document {
+fn document(diagnosis: &Diagnosis, arch: Arch) -> Document {
+    let (bill, option) = match arch {
+        Arch::X86_64 => ("unmap", ""),
+        Arch::Arm64 => ("demand --on lab --arch arm64", " --arch arm64"),
+    };
     let verdict = match diagnosis.lab_can_run {
-        true => "The lab can run: pagetoll bill unmap",
-        false => "The lab cannot run here yet",
+        true => format!("The lab can run: pagetoll bill {bill}"),
+        false => "The lab cannot run here yet".to_owned(),
     };
     let install = diagnosis.install.iter();
-    let install = install.map(|command| format!("{command}, or pagetoll doctor --install"));
+    let install = install.map(|command| format!("{command}, or pagetoll doctor{option} --install"));
     Document {
-        title: verdict.to_owned(),
+        title: verdict,
         sections: vec![
             Section::table("", table(&diagnosis.findings)),
             Section::list("To install what is missing", install.collect()),

@@ -5,11 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::apt::debian;
 use crate::apt::index::{Dependency, Listed, dependencies};
 use crate::apt::version;
+use pagetoll_bill::Arch;
 
-/// The kernel that Debian installs for ordinary machines.
-const KERNEL: &str = "linux-image-amd64";
+/// What a kernel's package begins with; without a version it is the one that Debian installs for ordinary machines.
+const KERNEL: &str = "linux-image-";
 /// What the parts of a kernel image begin with; it is split in three from 7.2 on.
 const IMAGE_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 /// What the parts of its headers begin with.
@@ -30,6 +32,9 @@ pub struct Index {
     /// Which packages were kept when it was recorded.
     #[serde(default)]
     pub(super) kept: u32,
+    /// The processor that its packages are for.
+    #[serde(default)]
+    pub(super) arch: Arch,
     /// When it was fetched, in seconds since 1970.
     pub fetched_at: u64,
     /// The packages of the suite itself.
@@ -58,9 +63,10 @@ pub struct SourcePackages {
 
 impl Index {
     /// An index of what two lists hold.
-    pub(super) fn new(fetched_at: u64, own: Vec<Listed>, base: Vec<Listed>) -> Self {
+    pub(super) fn new(arch: Arch, fetched_at: u64, own: Vec<Listed>, base: Vec<Listed>) -> Self {
         Self {
             kept: KEPT,
+            arch,
             fetched_at,
             own,
             base,
@@ -110,19 +116,20 @@ impl Index {
     /// # Errors
     /// A sentence that says what the suite offers instead.
     pub fn kernel(&self, prefix: Option<&str>) -> Result<KernelPackages, String> {
+        let current = format!("{KERNEL}{}", debian(self.arch));
         let head = match prefix {
             None => self
-                .newest(KERNEL)
-                .ok_or_else(|| format!("the suite has no {KERNEL}"))?,
+                .newest(&current)
+                .ok_or_else(|| format!("the suite has no {current}"))?,
             Some(prefix) => self
                 .newest_kernel(prefix)
                 .ok_or_else(|| self.offered(prefix))?,
         };
         let mut image = self.closure(head, &IMAGE_PARTS)?;
-        image.retain(|listed| listed.package.name != KERNEL);
+        image.retain(|listed| listed.package.name != current);
         let release = image
             .iter()
-            .find_map(kernel_release)
+            .find_map(|listed| self.release_of(listed))
             .ok_or("the suite's kernel has no version in its name")?;
         let headers = self.headers(release);
         Ok(KernelPackages { image, headers })
@@ -159,11 +166,9 @@ impl Index {
 
     fn newest_kernel(&self, prefix: &str) -> Option<&Listed> {
         newest(self.own.iter().filter(|listed| {
-            let by_release =
-                kernel_release(listed).is_some_and(|release| begins_version(release, prefix));
-            let by_package =
-                kernel_release(listed).is_some() && begins_version(&listed.package.version, prefix);
-            by_release || by_package
+            self.release_of(listed).is_some_and(|release| {
+                begins_version(release, prefix) || begins_version(&listed.package.version, prefix)
+            })
         }))
     }
 
@@ -171,15 +176,31 @@ impl Index {
         let mut kernels: Vec<&Listed> = self
             .own
             .iter()
-            .filter(|listed| kernel_release(listed).is_some())
+            .filter(|listed| self.release_of(listed).is_some())
             .collect();
         kernels.sort_by(|a, b| version::compare(&a.package.version, &b.package.version));
-        let mut releases: Vec<&str> = kernels.into_iter().filter_map(kernel_release).collect();
+        let mut releases: Vec<&str> = kernels
+            .into_iter()
+            .filter_map(|listed| self.release_of(listed))
+            .collect();
         releases.dedup();
         format!(
             "no kernel of the suite begins with {prefix}; it has {}",
             releases.join(", ")
         )
+    }
+
+    /// `6.1.0-56-amd64` of `linux-image-6.1.0-56-amd64`; `None` for other flavours, and for
+    /// metapackages, which have no version in their name or, as `linux-image-6.12-amd64`, half of one.
+    fn release_of<'l>(&self, listed: &'l Listed) -> Option<&'l str> {
+        let release = listed.package.name.strip_prefix(KERNEL)?;
+        let version = release.strip_suffix(debian(self.arch))?.strip_suffix('-')?;
+        let other_flavour = ["-cloud", "-rt", "-16k"]
+            .iter()
+            .any(|flavour| version.ends_with(flavour));
+        let is_whole =
+            version.starts_with(|c: char| c.is_ascii_digit()) && version.split('.').count() > 2;
+        (is_whole && !other_flavour).then_some(release)
     }
 
     fn headers(&self, release: &str) -> Result<Vec<Listed>, String> {
@@ -229,17 +250,6 @@ impl Index {
 
 fn newest<'a>(listed: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
     listed.max_by(|a, b| version::compare(&a.package.version, &b.package.version))
-}
-
-/// `6.1.0-56-amd64` of `linux-image-6.1.0-56-amd64`; `None` for other flavours, and for
-/// metapackages, which have no version in their name or, as `linux-image-6.12-amd64`, half of one.
-fn kernel_release(listed: &Listed) -> Option<&str> {
-    let release = listed.package.name.strip_prefix("linux-image-")?;
-    let version = release.strip_suffix("-amd64")?;
-    let other_flavour = version.ends_with("-cloud") || version.ends_with("-rt");
-    let is_whole =
-        version.starts_with(|c: char| c.is_ascii_digit()) && version.split('.').count() > 2;
-    (is_whole && !other_flavour).then_some(release)
 }
 
 /// Whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
@@ -307,6 +317,7 @@ mod tests {
     fn index() -> Index {
         Index {
             kept: KEPT,
+            arch: Arch::X86_64,
             fetched_at: 0,
             own: all_listed(OWN),
             base: all_listed(BASE),

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::apt::debian;
 use crate::apt::index::{self, Listed};
 use crate::apt::resolve::Index;
 use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
@@ -16,6 +17,7 @@ use crate::error::ProcessError;
 use crate::process::{Output, Run, run_to_end};
 use crate::tools::{Installer, SearchPath, Tool};
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;
@@ -39,17 +41,51 @@ pub(super) struct PrivateRoot<'a> {
     name: String,
     folder: PathBuf,
     suite: String,
+    holds: Holds,
+}
+
+/// What a root has lists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Packages for machines with a processor.
+    Packages(Arch),
+    /// Source packages.
+    Sources,
 }
 
 impl<'a> PrivateRoot<'a> {
-    /// `kind` tells roots of one suite apart.
-    pub(super) fn new(cache: &'a Cache, suite: &str, kind: &str) -> Self {
+    /// The root of a suite.
+    pub(super) fn new(cache: &'a Cache, suite: &str, holds: Holds) -> Self {
+        let kind = match holds {
+            Holds::Packages(Arch::X86_64) => "",
+            Holds::Packages(Arch::Arm64) => "-arm64",
+            Holds::Sources => "-source",
+        };
         let name = format!("apt/{suite}{kind}");
         Self {
             cache,
             folder: cache.path(&name),
             name,
             suite: suite.to_owned(),
+            holds,
+        }
+    }
+
+    /// Its name in the cache.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The suite's name.
+    pub(super) fn suite(&self) -> &str {
+        &self.suite
+    }
+
+    /// The processor whose packages it has lists of.
+    fn arch(&self) -> Arch {
+        match self.holds {
+            Holds::Packages(arch) => arch,
+            Holds::Sources => Arch::default(),
         }
     }
 
@@ -66,11 +102,12 @@ impl<'a> PrivateRoot<'a> {
 
     /// Fetches the package lists and reads what the lab can use of them.
     pub(super) fn update(&self, sources: &Sources, stop: &Stop) -> Result<Index, Error> {
-        let lines = sources.own.iter().chain(&sources.base).map(Line::render);
+        let all = sources.own.iter().chain(&sources.base);
+        let lines = all.map(|line| line.render(self.arch()));
         self.fetch_lists(&lines.collect::<Result<String, _>>()?, stop)?;
         let own = self.listed(&sources.own, stop)?;
         let base = self.listed(&sources.base, stop)?;
-        Ok(Index::new(seconds_since_1970(), own, base))
+        Ok(Index::new(self.arch(), seconds_since_1970(), own, base))
     }
 
     /// Fetches the lists of source packages of a suite.
@@ -178,6 +215,7 @@ impl<'a> PrivateRoot<'a> {
     /// whatever the system lets pass.
     fn settings(&self) -> String {
         let folder = self.folder.display();
+        let arch = debian(self.arch());
         let sandbox = match Installer::current() {
             // apt's own user could not reach the lists and packages: folders of a cache, and mostly those above them,
             // such as /root, are its user's alone.
@@ -197,7 +235,7 @@ impl<'a> PrivateRoot<'a> {
              Dir::Etc::preferences \"/dev/null\";\n\
              Dir::Etc::preferencesparts \"{folder}/empty\";\n\
              #clear APT::Architectures;\n\
-             APT::Architecture \"amd64\";\n\
+             APT::Architecture \"{arch}\";\n\
              #clear APT::Update::Pre-Invoke;\n\
              #clear APT::Update::Post-Invoke;\n\
              #clear APT::Update::Post-Invoke-Success;\n\

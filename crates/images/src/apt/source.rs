@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_bill::Package;
 
-use super::root::{self, PrivateRoot};
+use super::root::{self, Holds, PrivateRoot};
 use super::{Freshness, no_mirror, sources, suite_named, version};
 use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of_file;
@@ -39,12 +39,12 @@ pub fn fetch(
     stop: &Stop,
 ) -> Result<SourcePackage, Error> {
     let suite = suite_named(suite, cache, freshness, stop)?;
-    let _lock = cache.lock(&format!("apt/{suite}-source"), stop)?;
+    let root = PrivateRoot::new(cache, &suite, Holds::Sources);
+    let _lock = cache.lock(root.name(), stop)?;
     let record = format!("suites/{suite}.source.{name}.json");
     if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {
         return Ok(known);
     }
-    let root = PrivateRoot::new(cache, &suite, "-source");
     let lines = sources::sources_for(&suite, &root::system_targets(stop)?).ok_or_else(no_mirror)?;
     root.update_sources(&lines, stop)?;
     let mut versions = root.versions_of_source(name, stop)?;

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
+use crate::apt::debian;
 use crate::error::Error;
+use pagetoll_bill::Arch;
 
 /// The format given to `apt-get indextargets`; a field that apt does not know stays as it is written here. apt 2.6 does
 /// not know SIGNED_BY; a key that is part of the sources would be several lines.
@@ -81,8 +83,8 @@ impl Line {
     }
 
     /// For packages, in the one-line format of sources.list(5).
-    pub(super) fn render(&self) -> Result<String, Error> {
-        self.render_as("deb [arch=amd64 target=Packages")
+    pub(super) fn render(&self, arch: Arch) -> Result<String, Error> {
+        self.render_as(&format!("deb [arch={} target=Packages", debian(arch)))
     }
 
     /// For source packages.
@@ -248,13 +250,13 @@ pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIG
         );
         assert!(
             sources.own[0]
-                .render()
+                .render(Arch::X86_64)
                 .unwrap()
                 .starts_with("deb [arch=amd64 target=Packages")
         );
         assert!(
             sources.own[0]
-                .render()
+                .render(Arch::X86_64)
                 .unwrap()
                 .ends_with("] http://mirror.example/debian trixie-backports main\n")
         );
@@ -289,7 +291,7 @@ pagetoll-target|http://other.example/tools|stable|stable|stable|main|Tools|$(SIG
         );
         let targets = parse_targets(&text);
         assert_eq!(targets.len(), 1, "{text}");
-        sources_for("sid", &targets).unwrap().own[0].render()
+        sources_for("sid", &targets).unwrap().own[0].render(Arch::X86_64)
     }
 
     #[test]

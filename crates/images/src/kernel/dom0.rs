@@ -8,6 +8,7 @@ use crate::cache::{Cache, Entry};
 use crate::digest::sha256_of;
 use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 
 use crate::error::Error;
 use crate::kernel::modules::{ModuleTree, config_option, read_module};
@@ -19,7 +20,7 @@ use crate::kernel::{KernelImage, read_kernel};
 /// # Errors
 /// [`Error::BadInput`] for a damaged image; those of the cache.
 pub fn uncompressed(image: &Path, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
-    let bytes = read_kernel(image)?;
+    let bytes = read_kernel(image, Arch::X86_64)?;
     if vmlinux::is_x86_64_elf(&bytes) {
         return Ok(image.to_path_buf());
     }

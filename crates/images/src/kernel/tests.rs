@@ -29,6 +29,7 @@ impl Bench {
                 headers,
                 modules: None,
             },
+            Arch::X86_64,
             &self.cache,
             Freshness::Cached,
             &Stop::new(),
@@ -209,7 +210,9 @@ fn refusals_name_file_problem_and_expectation() {
         let text = error.to_string();
         assert_eq!(error.class(), Class::BadInput, "{text}");
         assert!(
-            text.contains("candidate") && text.contains(problem) && text.contains(EXPECTED),
+            text.contains("candidate")
+                && text.contains(problem)
+                && text.contains(expected(Arch::X86_64)),
             "{text}"
         );
     }
@@ -254,7 +257,13 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
             headers: None,
             modules: Some(modules.to_path_buf()),
         };
-        obtain(&source, &bench.cache, Freshness::Cached, &Stop::new())
+        obtain(
+            &source,
+            Arch::X86_64,
+            &bench.cache,
+            Freshness::Cached,
+            &Stop::new(),
+        )
     };
     assert_eq!(
         obtained(&tree).unwrap().modules,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use pagetoll_bill::Package;
+use pagetoll_bill::{Arch, Package};
 
 use super::{XenImage, from_file};
 use crate::Surroundings;
@@ -66,7 +66,7 @@ pub fn build(
     let built_from = format!(
         "{} {recipe:?} {CONFIG:?} {REPRODUCIBLE:?} {}",
         source.package.sha256,
-        compiler(stop)?
+        compiler(Arch::X86_64, stop)?
     );
     let key = sha256_of(built_from.as_bytes());
     let built = cache.entry(&format!("xen/{}-{key}", recipe.name), stop, |place| {

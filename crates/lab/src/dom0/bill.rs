@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pagetoll_backend::{Billed, Stop};
-use pagetoll_bill::{Draft, Inputs, Order, Row};
+use pagetoll_bill::{Arch, Draft, Inputs, Order, Row};
 use pagetoll_guest::pv::findings::Findings;
 use pagetoll_guest::pv::plan::{Abilities, Trace};
 use pagetoll_guest::routes::Billing;
@@ -80,7 +80,8 @@ fn obtain(
     let obtain = || bench.sources().obtain(*surroundings);
     let mut materials = clock.time("images and builds", obtain)?;
     if let Some(detail) = detail(billing, bench) {
-        materials.counter = Counter::obtain(detail, surroundings.cache, surroundings.stop)?;
+        materials.counter =
+            Counter::obtain(Arch::X86_64, detail, surroundings.cache, surroundings.stop)?;
     }
     if bench.request.order.needs_pv32() {
         let obtain = || bench.sources().obtain_pv32(&materials.xen, *surroundings);
@@ -111,7 +112,7 @@ fn stack(
         ("xen-pv32", of_pv32.map(|hello| hello.xen.clone())),
         ("linux", Some(hello.linux_version())),
         ("linux-release", Some(hello.release.clone())),
-        ("qemu", Some(host::qemu_version(stop)?)),
+        ("qemu", Some(host::qemu_version(Arch::X86_64, stop)?)),
         ("guest-ram", ram),
     ];
     let known = parts

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pagetoll_bill::Arch;
 use pagetoll_guest::build as guest;
 use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
 use pagetoll_images::Error;
@@ -87,11 +88,14 @@ impl Sources<'_> {
     pub(crate) fn check_tools(self) -> Result<(), Error> {
         let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
             || matches!(self.xen, XenSource::Debian { .. });
-        tools::check_lab(if of_debian {
-            Images::Debian
-        } else {
-            Images::Files
-        })
+        tools::check_lab(
+            Arch::X86_64,
+            if of_debian {
+                Images::Debian
+            } else {
+                Images::Files
+            },
+        )
     }
 
     /// Fetches, checks and builds.
@@ -103,12 +107,12 @@ impl Sources<'_> {
         let mut phase = surroundings.progress.begin("images", 3);
         let xen = xen::obtain(self.xen, cache, self.freshness, stop)?;
         phase.step("Linux");
-        let kernel = kernel::obtain(self.kernel, cache, self.freshness, stop)?;
+        let kernel = kernel::obtain(self.kernel, Arch::X86_64, cache, self.freshness, stop)?;
         kernel.require_pv(cache)?;
         phase.step("guest programs");
         let materials = Materials {
             vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
-            init: guest::init(cache, stop)?,
+            init: guest::init(Arch::X86_64, cache, stop)?,
             probe: guest::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
             pv32: None,

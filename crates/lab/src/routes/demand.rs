@@ -11,7 +11,7 @@ mod rows;
 use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::{Draft, Inputs, Route, Spec, Terms};
+use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -57,19 +57,30 @@ pub(crate) fn request(
 }
 
 /// What a reader should know of every bill of this route.
-const NOTES: [&str; 6] = [
+const NOTES: [&str; 5] = [
     "crossings: exits of the vCPU for whatever reason, by KVM's own statistics; thread switches and messages beside them",
     "uffd: one reader, which does nothing but read, copy and wake; the vCPU's thread and the reader share the one CPU",
     "exit-on-missing: a reader stands by for what KVM and system calls touch; the vCPU's thread copies and wakes nobody",
     "batch: the missing page and those that follow it are populated at once; the guest touches one after the other",
     "tolls of an exit, a return to user space, a copy, and sleeping and waking are counted by themselves in the same boot",
-    "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does",
 ];
 
-fn machine(pages: Pages) -> Machine {
+/// And of the processor.
+const fn note(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => {
+            "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does"
+        }
+        Arch::Arm64 => {
+            "arm64: KVM runs at EL2; instructions compare kernels and mechanisms, never arm64 with x86-64"
+        }
+    }
+}
+
+fn machine(pages: Pages, arch: Arch) -> Machine {
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxWithSvm,
+        firmware: Firmware::LinuxAsHost(arch),
         pages_mib: pages_mib(pages),
         xen: XenOptions::Default,
     }
@@ -80,21 +91,21 @@ fn machine(pages: Pages) -> Machine {
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
-    let order = &bench.request.order;
-    check_tools(std::slice::from_ref(&bench.kernel))?;
-    host::require_memory(machine(order.pages).memory_mib(), "--pages")?;
-    let obtain = || Materials::obtain(&bench.kernel, bench.freshness(), *surroundings);
+    let Request { order, arch, .. } = bench.request;
+    check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
+    host::require_memory(machine(order.pages, *arch).memory_mib(), "--pages")?;
+    let obtain = || Materials::obtain(&bench.kernel, *arch, bench.freshness(), *surroundings);
     let clock = Clock::default();
     let mut materials = clock.time("images and builds", obtain)?;
     let profiling = bench.request.profiling;
-    materials.counter = profiling.counter(surroundings)?;
+    materials.counter = profiling.counter(*arch, surroundings)?;
     let found = clock.time("boots", || {
         let run = |run| guest::run(bench, &materials, run, &clock, *surroundings);
         (1..=order.runs)
             .map(run)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
-    let qemu = host::qemu_version(surroundings.stop)?;
+    let qemu = host::qemu_version(*arch, surroundings.stop)?;
     let mut draft = draft(bench, &materials, &found, qemu)?;
     let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
     if let Some(Err(reason)) = &materials.counter {
@@ -111,7 +122,7 @@ fn draft(
     found: &[Found],
     qemu: String,
 ) -> Result<Draft, LabError> {
-    let order = &bench.request.order;
+    let Request { order, arch, .. } = bench.request;
     let image = &materials.kernel.image;
     let hello = found.first().map(|found| &found.hello);
     let linux = hello.map(|hello| hello.linux_version()).unwrap_or_default();
@@ -119,25 +130,28 @@ fn draft(
         ("linux", linux),
         ("linux-release", image.release.clone()),
         ("qemu", qemu),
-        ("guest-ram", machine(order.pages).ram()),
+        ("guest-ram", machine(order.pages, *arch).ram()),
     ];
+    let arch_where_not_default = (*arch != Arch::default()).then(|| ("arch", arch.to_string()));
+    let stack = stack.into_iter().chain(arch_where_not_default);
+    let notes = NOTES.into_iter().chain([note(*arch)]);
     Ok(Draft {
         stack: stack
             .map(|(part, version)| (part.to_owned(), version))
-            .into(),
+            .collect(),
         rows: rows::rows(order, found),
-        notes: NOTES.map(str::to_owned).to_vec(),
-        inputs: inputs(order.pages, materials)?,
+        notes: notes.map(str::to_owned).collect(),
+        inputs: inputs(machine(order.pages, *arch), materials)?,
         ..counted(Route::Demand, order)
     })
 }
 
-fn inputs(pages: Pages, materials: &Materials) -> Result<Inputs, LabError> {
+fn inputs(machine: Machine, materials: &Materials) -> Result<Inputs, LabError> {
     let Materials {
         programs, kernel, ..
     } = materials;
     Ok(Inputs {
-        boots: vec![machine(pages).command().to_string()],
+        boots: vec![machine.command().to_string()],
         packages: kernel.image.packages.clone(),
         images: vec![
             image("linux", &kernel.image.image)?,

@@ -15,7 +15,9 @@ use std::time::Duration;
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
-use pagetoll_bill::{Backend, Draft, Inputs, Mechanism, Method, Order, Route, Row, Spec, Terms};
+use pagetoll_bill::{
+    Arch, Backend, Draft, Inputs, Mechanism, Method, Order, Route, Row, Spec, Terms,
+};
 use pagetoll_guest::pin::{self, Cell};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
@@ -104,7 +106,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     let clock = Clock::default();
     let obtain = || Materials::obtain(&request.kernels, request.freshness, *surroundings);
     let materials = clock.time("images and builds", obtain)?;
-    let counter = request.profiling.counter(surroundings)?;
+    let counter = request.profiling.counter(Arch::X86_64, surroundings)?;
     let work = Work {
         request,
         materials: &materials,
@@ -114,7 +116,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
-    let qemu = host::qemu_version(surroundings.stop)?;
+    let qemu = host::qemu_version(Arch::X86_64, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);
@@ -139,7 +141,7 @@ fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
 }
 
 fn check_host(request: &Request) -> Result<(), Error> {
-    check_tools(&request.kernels)?;
+    check_tools(Arch::X86_64, &request.kernels)?;
     let boots = request.kernels.len().max(1).min(host::cpus());
     let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);

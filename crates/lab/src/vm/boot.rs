@@ -173,7 +173,7 @@ fn attempt(
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
     let saved = snapshot.map(Snapshot::saved).transpose()?.flatten();
-    let confinement = Confinement::here(stop)?;
+    let confinement = Confinement::here(boot.machine.firmware.arch(), stop)?;
     let user = confinement.user(stop)?;
     let console = saved.as_ref().map(Saved::console);
     let folder = Folder::furnished(boot, console, cache.scratch(), user)?;

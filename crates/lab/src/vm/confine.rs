@@ -8,11 +8,12 @@
 //! What this machine's QEMU or tools cannot do is left out, and the bill says so.
 
 use std::ffi::OsString;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_images::Error;
+use pagetoll_images::per_arch::PerArch;
 use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
 
@@ -37,25 +38,19 @@ pub(crate) struct Confinement {
 }
 
 impl Confinement {
-    /// What works here, tried once.
+    /// What works here for machines with a processor, tried once.
     ///
     /// # Errors
     /// [`Error::Stopped`]; QEMU is missing.
-    pub(crate) fn here(stop: &Stop) -> Result<&'static Self, Error> {
-        static HERE: OnceLock<Confinement> = OnceLock::new();
-        match HERE.get() {
-            Some(here) => Ok(here),
-            None => {
-                let tried = Self::tried(stop)?;
-                Ok(HERE.get_or_init(|| tried))
-            }
-        }
+    pub(crate) fn here(arch: Arch, stop: &Stop) -> Result<&'static Self, Error> {
+        static HERE: PerArch<Confinement> = PerArch::new();
+        HERE.get_or_try(arch, || Self::tried(arch, stop))
     }
 
-    fn tried(stop: &Stop) -> Result<Self, Error> {
+    fn tried(arch: Arch, stop: &Stop) -> Result<Self, Error> {
         let user = User::unused(stop)?;
-        let wrapper = refusal(with_limits(qemu(), user, 0), stop)?;
-        let sandboxed = qemu().args(["-sandbox", SANDBOX]);
+        let wrapper = refusal(with_limits(qemu(arch), user, 0), stop)?;
+        let sandboxed = qemu(arch).args(["-sandbox", SANDBOX]);
         let sandbox = match wrapper {
             Ok(()) => refusal(with_limits(sandboxed, user, 0), stop)?,
             Err(_) => refusal(sandboxed, stop)?,
@@ -101,8 +96,8 @@ impl Confinement {
 }
 
 /// A QEMU that ends by itself, after it has taken its sandbox into use (`qemu_process_early_options` in softmmu/vl.c).
-fn qemu() -> Run {
-    Run::new(Tool::Qemu.program()).args(["-machine", "none", "-cpu", "help"])
+fn qemu(arch: Arch) -> Run {
+    Run::new(Tool::emulator(arch).program()).args(["-machine", "none", "-cpu", "help"])
 }
 
 fn refusal(run: Run, stop: &Stop) -> Result<Result<(), String>, Error> {
@@ -171,7 +166,7 @@ mod tests {
         if let Err(missing) = tools::check(&[Tool::Qemu]) {
             pagetoll_test_support::skip!("{missing}");
         }
-        let here = Confinement::here(&Stop::new()).unwrap();
+        let here = Confinement::here(Arch::X86_64, &Stop::new()).unwrap();
         if !here.notes().is_empty() {
             pagetoll_test_support::skip!("{:?}", here.notes());
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::vm::machine::{COUNTER, COUNTS};
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 use pagetoll_guest::pv::findings::Flushes;
 use pagetoll_images::cache::Cache;
 use pagetoll_images::digest::{sha256_of, sha256_of_file};
@@ -20,15 +21,16 @@ use pagetoll_images::tools::Tool;
 use pagetoll_images::{Error, digest};
 
 /// What the plugin is compiled from, by name.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
+    ("arm64.c", include_str!("../../counter/arm64.c")),
     ("counter.c", include_str!("../../counter/counter.c")),
-    ("instruction.c", include_str!("../../counter/instruction.c")),
     ("instruction.h", include_str!("../../counter/instruction.h")),
     ("map.c", include_str!("../../counter/map.c")),
     ("map.h", include_str!("../../counter/map.h")),
     ("plugin.h", include_str!("../../counter/plugin.h")),
     ("stack.c", include_str!("../../counter/stack.c")),
     ("stack.h", include_str!("../../counter/stack.h")),
+    ("x86_64.c", include_str!("../../counter/x86_64.c")),
 ];
 /// How long a compiler, or a QEMU that ends at once, may take. Assumed: both take below a second.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -86,17 +88,19 @@ pub(crate) struct Code {
 }
 
 impl Counter {
-    /// Builds the plugin and lets QEMU try it; else a sentence that says why there is none.
+    /// Builds the plugin and lets the QEMU of a processor try it; else a sentence that says why there is none.
     ///
     /// # Errors
     /// Those of the cache.
     pub(crate) fn obtain(
+        arch: Arch,
         detail: Detail,
         cache: &Cache,
         stop: &Stop,
     ) -> Result<Result<Self, String>, Error> {
         let sources = SOURCES.map(|(name, text)| format!("{name}\n{text}"));
-        let key = sha256_of(format!("{} {}", sources.join(""), compiler(stop)?).as_bytes());
+        let key =
+            sha256_of(format!("{} {}", sources.join(""), compiler(Arch::X86_64, stop)?).as_bytes());
         let build = |place: &Path| build(place, cache, stop);
         let plugin = match cache.entry(&format!("counters/{key}.so"), stop, build) {
             Err(Error::Process(error)) => {
@@ -104,7 +108,7 @@ impl Counter {
             }
             other => other?.file("")?,
         };
-        Ok(tried(&plugin, stop)?.map(|()| Self { plugin, detail }))
+        Ok(tried(arch, &plugin, stop)?.map(|()| Self { plugin, detail }))
     }
 
     /// Arguments of QEMU, in the folder of its boot.
@@ -132,11 +136,11 @@ impl Counter {
 }
 
 /// Why QEMU does not take it, where it does not.
-fn tried(plugin: &Path, stop: &Stop) -> Result<Result<(), String>, Error> {
+fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Result<(), String>, Error> {
     let mut argument = plugin.as_os_str().to_owned();
     argument.push(",check=on");
     let machine = ["-machine", "none", "-nodefaults", "-display", "none"];
-    let trial = Run::new(Tool::Qemu.program())
+    let trial = Run::new(Tool::emulator(arch).program())
         .args(machine)
         .arg("-plugin")
         .arg(argument);
@@ -302,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("test");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("counter");
-        let names = ["test.c", "stack.c", "map.c", "instruction.c"];
+        let names = ["test.c", "stack.c", "map.c", "arm64.c", "x86_64.c"];
         let compile = Run::new(Tool::Gcc.program())
             .args(["-Wall", "-Wextra", "-Werror", "-o"])
             .arg(&program)
@@ -318,7 +322,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
-        match Counter::obtain(Detail::Stacks, &cache, &Stop::new()).unwrap() {
+        match Counter::obtain(Arch::X86_64, Detail::Stacks, &cache, &Stop::new()).unwrap() {
             Ok(counter) => assert!(counter.plugin.is_file()),
             Err(reason) => assert!(reason.contains("QEMU"), "{reason}"),
         }

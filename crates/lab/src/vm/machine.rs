@@ -6,6 +6,7 @@
 //!
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::step::Step;
@@ -62,13 +63,25 @@ pub(crate) enum Firmware {
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
     LinuxWithIommu(HugePages, Iommu),
     /// Linux alone, with a processor that can have guests.
-    LinuxWithSvm,
+    LinuxAsHost(Arch),
 }
 
 impl Firmware {
-    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`.
+    /// The processor.
+    pub(crate) const fn arch(self) -> Arch {
+        match self {
+            Self::Xen | Self::Linux | Self::LinuxWithIommu(..) => Arch::X86_64,
+            Self::LinuxAsHost(arch) => arch,
+        }
+    }
+
+    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`, and none of the
+    /// timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c).
     pub(crate) const fn stops(self) -> bool {
-        !matches!(self, Self::LinuxWithIommu(_, Iommu::AmdVi))
+        !matches!(
+            self,
+            Self::LinuxWithIommu(_, Iommu::AmdVi) | Self::LinuxAsHost(Arch::Arm64)
+        )
     }
 
     /// What the guest's kernel must not know while the machine stops: QEMU hands over no state of `edu`, so that a
@@ -158,7 +171,7 @@ impl Machine {
     pub(crate) fn ram(self) -> String {
         let mib = match self.firmware {
             Firmware::Xen => self.guest_mib(),
-            Firmware::Linux | Firmware::LinuxWithSvm | Firmware::LinuxWithIommu(..) => {
+            Firmware::Linux | Firmware::LinuxAsHost(_) | Firmware::LinuxWithIommu(..) => {
                 self.memory_mib()
             }
         };
@@ -169,7 +182,7 @@ impl Machine {
     pub(crate) const fn memory_mib(self) -> u64 {
         match self.firmware {
             Firmware::Xen => self.guest_mib() + XEN_BASE_MIB,
-            Firmware::Linux | Firmware::LinuxWithSvm => self.guest_mib(),
+            Firmware::Linux | Firmware::LinuxAsHost(_) => self.guest_mib(),
             // QEMU's q35 has its first 2 GiB below the devices, and whole gigabytes from 4 GiB on; of the last of them
             // the kernel takes the end for itself.
             Firmware::LinuxWithIommu(huge, _) if huge.one_gib > 0 => {
@@ -184,7 +197,7 @@ impl Machine {
     /// Nehalem: with the models `max` and `EPYC` dom0 crashes on QEMU 7.2. The clock of the machine begins at a
     /// fixed time and follows the instructions, so that two runs are the same to a guest.
     pub(crate) fn command(self) -> Run {
-        let run = Run::new(Tool::Qemu.program())
+        let run = Run::new(Tool::emulator(self.firmware.arch()).program())
             .args([
                 "-nodefaults",
                 "-no-user-config",
@@ -222,7 +235,15 @@ impl Machine {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
-            Firmware::LinuxWithSvm => vec!["-cpu", "EPYC,+svm"],
+            Firmware::LinuxAsHost(Arch::X86_64) => vec!["-cpu", "EPYC,+svm"],
+            // A tick of the generic timer is a nanosecond, and so an instruction. Emulating pointer authentication takes
+            // four fifths of a boot. Without LPA2 the tables of all kernels are alike: some take it into use from 6.8 on.
+            Firmware::LinuxAsHost(Arch::Arm64) => vec![
+                "-machine",
+                "virt,gic-version=3,virtualization=on",
+                "-cpu",
+                "max,cntfrq=1000000000,pauth=off,lpa2=off",
+            ],
             Firmware::LinuxWithIommu(_, iommu) => vec![
                 "-machine",
                 "q35",
@@ -260,7 +281,7 @@ impl Machine {
                 .arg(self.xen_command_line())
                 .arg("-initrd")
                 .arg(format!("{LINUX} {},{INITRAMFS}", self.linux_command_line())),
-            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => run
+            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxAsHost(_) => run
                 .args(["-kernel", LINUX, "-initrd", INITRAMFS, "-append"])
                 .arg(self.linux_command_line()),
         }
@@ -285,14 +306,15 @@ impl Machine {
     }
 
     fn linux_command_line(self) -> String {
-        let console = match self.firmware {
-            Firmware::Xen => "hvc0",
-            Firmware::Linux | Firmware::LinuxWithIommu(..) | Firmware::LinuxWithSvm => "ttyS0",
+        let console = match (self.firmware, self.firmware.arch()) {
+            (Firmware::Xen, _) => "hvc0",
+            (_, Arch::X86_64) => "ttyS0",
+            (_, Arch::Arm64) => "ttyAMA0",
         };
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
         let common = format!("console={console} panic=-1 loglevel=4{}", self.watchdogs());
         match self.firmware {
-            Firmware::Xen | Firmware::Linux | Firmware::LinuxWithSvm => common,
+            Firmware::Xen | Firmware::Linux | Firmware::LinuxAsHost(_) => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, iommu) => format!(
                 "{common}{} hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}",
                 switched_on(iommu)
@@ -343,7 +365,8 @@ mod tests {
 
     #[test]
     fn no_machine_has_a_network_or_names_a_folder() {
-        for firmware in [Firmware::Xen, Firmware::Linux, Firmware::LinuxWithSvm] {
+        let hosts = Arch::ALL.iter().map(|arch| Firmware::LinuxAsHost(*arch));
+        for firmware in hosts.chain([Firmware::Xen, Firmware::Linux]) {
             let command = command(Mode::Counting, firmware);
             assert!(
                 command.contains("-nodefaults") && !command.contains("-net"),

@@ -47,7 +47,7 @@ pub(crate) struct Draft {
 pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
     let of_file = |file: &Path| digest::sha256_of_file(file);
     let follows_from = [
-        host::qemu_build(stop)?,
+        host::qemu_build(boot.machine.firmware.arch(), stop)?,
         boot.machine.command().to_string(),
         boot.xen.map(of_file).transpose()?.unwrap_or_default(),
         of_file(boot.linux)?,

@@ -64,7 +64,7 @@ fn updates_from_an_unsigned_mirror() {
     };
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
-    let root = PrivateRoot::new(&cache, "sid", "");
+    let root = PrivateRoot::new(&cache, "sid", Holds::Packages(Arch::X86_64));
     let targets = parse_targets(&format!(
         "pagetoll-target|file:{mirror}|sid|sid|sid|main|Debian|\n"
     ));

@@ -14,6 +14,7 @@ use crate::make::compiler as compiler_of_keys;
 use crate::process::{Run, run_to_end};
 use crate::tools::{self, SearchPath, Tool};
 use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
 
 /// How long the trial may take. Assumed: it takes two seconds on an idle machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -104,7 +105,7 @@ pub(super) fn verdict(
 
 /// The headers by place and age, the compiler by its version.
 fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
-    let compiler = compiler_of_keys(stop)?;
+    let compiler = compiler_of_keys(Arch::X86_64, stop)?;
     let release = headers.build_dir.file("include/generated/utsrelease.h")?;
     let modified = fs::metadata(&release)
         .and_then(|meta| meta.modified())
@@ -229,7 +230,9 @@ mod tests {
             modules: None,
         };
         let refresh = crate::apt::Freshness::Refresh;
-        assert!(crate::kernel::obtain(&no_kernel, &cache, refresh, &Stop::new()).is_err());
+        assert!(
+            crate::kernel::obtain(&no_kernel, Arch::X86_64, &cache, refresh, &Stop::new()).is_err()
+        );
         assert_eq!(
             tried(folder, &cache),
             Ok(()),

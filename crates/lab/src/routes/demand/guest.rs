@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
-use pagetoll_bill::{Order, Row};
+use pagetoll_bill::{Arch, Order, Row};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -39,11 +39,17 @@ const PROBE: Probe = Probe {
     build: build::demand_probe,
 };
 
-/// The module for AMD's virtualisation, which is what QEMU emulates.
-const MODULES: Modules = Modules {
+/// The module for AMD's virtualisation, which is what QEMU emulates of x86.
+const KVM_AMD: Modules = Modules {
     wanted: &["kvm_amd"],
     needed: &["kvm_amd"],
     expected: "a kernel built with CONFIG_KVM_AMD",
+};
+/// arm64 has KVM built in, or not at all.
+const BUILT_IN: Modules = Modules {
+    wanted: &[],
+    needed: &[],
+    expected: "a kernel built with CONFIG_KVM",
 };
 
 /// What boots are made from.
@@ -61,12 +67,17 @@ impl Materials {
     /// Those of the builds and of [`Kernel::obtain`].
     pub(super) fn obtain(
         source: &KernelSource,
+        arch: Arch,
         freshness: Freshness,
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
-        let programs = Programs::build(&PROBE, surroundings)?;
+        let programs = Programs::build(&PROBE, arch, surroundings)?;
+        let modules = match arch {
+            Arch::X86_64 => &KVM_AMD,
+            Arch::Arm64 => &BUILT_IN,
+        };
         let mut phase = surroundings.progress.begin("images", 1);
-        let kernel = Kernel::obtain(source, &MODULES, freshness, surroundings)?;
+        let kernel = Kernel::obtain(source, arch, modules, freshness, surroundings)?;
         phase.step(&kernel.image.release);
         Ok(Self {
             programs,
@@ -79,6 +90,8 @@ impl Materials {
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
+    /// The processor of its machine.
+    pub(super) arch: Arch,
     pub(super) hello: Hello,
     /// For each batch of the order, and for single pages.
     pub(super) parts: Vec<DemandParts>,
@@ -153,7 +166,7 @@ pub(super) fn run(
         name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
-        machine: machine(order.pages),
+        machine: machine(order.pages, bench.request.arch),
         counter,
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
@@ -169,7 +182,11 @@ pub(super) fn run(
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
     })?;
-    Ok(Found { profiled, ..found })
+    Ok(Found {
+        arch: bench.request.arch,
+        profiled,
+        ..found
+    })
 }
 
 fn understood(reports: Vec<Report>) -> Option<Found> {

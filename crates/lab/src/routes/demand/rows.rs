@@ -5,7 +5,7 @@
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{
-    Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
+    Arch, Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
     System, Toll, Unavailable,
 };
 
@@ -94,12 +94,19 @@ fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
         || "the guest did not bill it".to_owned(),
         |report| {
             format!(
-                "the kernel does not have capability {}, KVM_CAP_EXIT_ON_MISSING; to bill it: --kernel \
-                 fix:kvm-exit-on-missing",
-                report.capability
+                "the kernel does not have capability {}, KVM_CAP_EXIT_ON_MISSING; {}",
+                report.capability,
+                found.first().map_or("", |found| where_it_is(found.arch))
             )
         },
     )
+}
+
+const fn where_it_is(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "to bill it: --kernel fix:kvm-exit-on-missing",
+        Arch::Arm64 => "the fix that adds it is for x86-64",
+    }
 }
 
 /// What the first run has executed for a row.

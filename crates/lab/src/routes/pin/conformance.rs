@@ -1,6 +1,7 @@
 //! The cases of `conformance/vfio` on a real kernel: one boot, each case a process and a container of its own.
 
 use pagetoll_backend::Error;
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::{Iommu, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
 
@@ -54,7 +55,7 @@ pub fn run(
     cases: &[Case],
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran<Answered>, LabError> {
-    check_tools(std::slice::from_ref(&request.kernel))?;
+    check_tools(Arch::X86_64, std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases);
     host::require_memory(machine.memory_mib(), NAME)?;
     let sources = std::slice::from_ref(&request.kernel);

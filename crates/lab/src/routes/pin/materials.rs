@@ -1,5 +1,6 @@
 //! What guests that pin memory are made from: kernels with VFIO, their modules, and the probe.
 
+use pagetoll_bill::Arch;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -39,7 +40,7 @@ impl Materials {
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            programs: Programs::build(&PROBE, surroundings)?,
+            programs: Programs::build(&PROBE, Arch::X86_64, surroundings)?,
             kernels: kernels(sources, freshness, surroundings)?,
         })
     }
@@ -61,7 +62,7 @@ fn kernels(
     let mut phase = surroundings.progress.begin("images", steps);
     let mut kernels: Vec<Kernel> = Vec::new();
     for source in sources {
-        let kernel = Kernel::obtain(source, &VFIO, freshness, surroundings)?;
+        let kernel = Kernel::obtain(source, Arch::X86_64, &VFIO, freshness, surroundings)?;
         let image = &kernel.image;
         phase.step(&image.release);
         if kernels

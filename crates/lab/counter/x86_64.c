@@ -4,12 +4,6 @@
 
 #include "instruction.h"
 
-/*
- * A call over so few bytes is no call of a function: a retpoline's, which catches speculation in between, or one that fills
- * the return stack buffer; nothing returns from it.
- */
-#define CALLED_OVER 16u
-
 /* The bytes after the prefixes. */
 struct opcode {
 	const uint8_t *code;
@@ -170,7 +164,7 @@ static enum flow flow_of(const struct opcode *op, size_t *displaced)
 	}
 }
 
-struct instruction instruction_of(const uint8_t *code, size_t size, uint64_t address)
+struct instruction instruction_of_x86_64(const uint8_t *code, size_t size, uint64_t address)
 {
 	struct opcode op = without_prefixes(code, size);
 	struct instruction insn = { .mark = mark_of(code, size) };
