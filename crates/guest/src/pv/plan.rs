@@ -115,13 +115,17 @@ impl Abilities {
     };
 }
 
+/// What makes a dom0 ready, the same for all that count: they are one guest until they get their orders.
+pub(crate) fn preparation(abilities: Abilities) -> Vec<Step> {
+    let probe = Step::Module(PROBE_MODULE.to_owned());
+    let modules = abilities.probe.then_some(probe);
+    let modules = modules.into_iter().chain(abilities.privcmd.module());
+    [Step::Settle].into_iter().chain(modules).collect()
+}
+
 /// Counts in a dom0: first without the trace, which costs, then with it.
 pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Step> {
-    let mut all = vec![Step::Settle];
-    if abilities.probe {
-        all.push(Step::Module(PROBE_MODULE.to_owned()));
-    }
-    all.extend(abilities.privcmd.module());
+    let mut all = preparation(abilities);
     all.push(Step::Pages(order.pages));
     all.extend(steps.warm_up.clone());
     if abilities.probe {

@@ -35,7 +35,7 @@ use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
 use pagetoll_guest::report::{Blob, Report};
 use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, read_if_there};
+use pagetoll_images::cache::{Cache, Lock, read_if_there};
 use pagetoll_images::error::Outcome;
 use pagetoll_images::process::Child;
 
@@ -172,7 +172,10 @@ fn attempt(
     stop: &Stop,
     phase: &mut dyn Phase,
 ) -> Result<Harvest, LabError> {
-    let saved = snapshot.map(Snapshot::saved).transpose()?.flatten();
+    let (saved, making) = match snapshot {
+        Some(snapshot) => snapshot.saved_or_making(stop)?,
+        None => (None, None),
+    };
     let confinement = Confinement::here(boot.machine.firmware.arch(), stop)?;
     let user = confinement.user(stop)?;
     let console = saved.as_ref().map(Saved::console);
@@ -193,6 +196,7 @@ fn attempt(
         child,
         control,
         stop,
+        making,
         lines: Vec::new(),
     };
     let collected = running.collect(saved.as_ref(), snapshot, phase);
@@ -275,6 +279,8 @@ struct Running<'a> {
     child: Child,
     control: Control,
     stop: &'a Stop,
+    /// Held until the snapshot is there, or cannot be made.
+    making: Option<Lock>,
     /// All that was reported but the last, as it was written.
     lines: Vec<String>,
 }
@@ -322,6 +328,7 @@ impl Running<'_> {
             if self.control.has_stopped()? {
                 let delivery = awaited.take().ok_or_else(stopped_twice)?;
                 snapshot.map_or(Ok(()), |snapshot| self.save(snapshot))?;
+                self.making = None;
                 self.go_on(delivery)?;
                 watchdog.progress();
             }

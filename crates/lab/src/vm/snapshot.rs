@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use pagetoll_backend::Stop;
-use pagetoll_images::cache::{self, Cache, Scratch};
+use pagetoll_images::cache::{self, Cache, Lock, Scratch};
 use pagetoll_images::{Error, digest, host};
 
 use crate::vm::boot::Boot;
@@ -63,11 +63,29 @@ impl<'a> Snapshot<'a> {
         Self { cache, name }
     }
 
+    /// The snapshot, where there is one or another boot of the same guest is making it; else the right to make it, which
+    /// others wait for.
+    ///
+    /// # Errors
+    /// Those of the cache; [`Error::Stopped`] while waiting.
+    pub(crate) fn saved_or_making(
+        &self,
+        stop: &Stop,
+    ) -> Result<(Option<Saved>, Option<Lock>), Error> {
+        if let Some(saved) = self.saved()? {
+            return Ok((Some(saved), None));
+        }
+        let making = self.cache.lock(&self.name, stop)?;
+        let saved = self.saved()?;
+        let making = saved.is_none().then_some(making);
+        Ok((saved, making))
+    }
+
     /// The snapshot, where there is one that is as it was written.
     ///
     /// # Errors
     /// Those of the cache.
-    pub(crate) fn saved(&self) -> Result<Option<Saved>, Error> {
+    fn saved(&self) -> Result<Option<Saved>, Error> {
         let Some(entry) = self.cache.known(&self.name)? else {
             return Ok(None);
         };

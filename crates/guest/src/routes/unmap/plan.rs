@@ -5,7 +5,7 @@ use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Method, Operation, Order, System};
 use pagetoll_units::Pages;
 
-use crate::pv::plan::{Abilities, Other, PROBE_MODULE, Steps};
+use crate::pv::plan::{Abilities, Other, PROBE_MODULE, Steps, preparation};
 use crate::pv::pv32;
 use crate::step::Step;
 
@@ -97,9 +97,8 @@ pub(super) fn foreign(order: &Order, abilities: Abilities) -> Vec<Step> {
             .into_iter()
             .chain(all)
             .collect(),
-        Other::Made => [Step::Settle]
+        Other::Made => preparation(abilities)
             .into_iter()
-            .chain(abilities.privcmd.module())
             .chain(all)
             .chain([Step::ForeignRelease])
             .collect(),
