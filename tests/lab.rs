@@ -39,7 +39,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The six that take minutes come last.
-const TESTS: [(&str, Test); 41] = [
+const TESTS: [(&str, Test); 43] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -48,8 +48,18 @@ const TESTS: [(&str, Test); 41] = [
     ("a_probe_is_the_same_from_any_folder", bills::same_probe),
     ("a_profile_names_all_that_is_billed", bills::profile),
     ("a_newer_kernel_bills_the_real_route", bills::newer_kernel),
-    ("memory_is_pinned_and_compared", pins::bill_and_diff),
-    ("the_real_vfio_answers_as_the_model", pins::conformance),
+    ("memory_is_pinned_and_compared", |bench| {
+        pins::bill_and_diff(bench, Arch::X86_64)
+    }),
+    ("memory_is_pinned_on_arm64", |bench| {
+        pins::bill_and_diff(bench, Arch::Arm64)
+    }),
+    ("the_real_vfio_answers_as_the_model", |bench| {
+        pins::conformance(bench, Arch::X86_64)
+    }),
+    ("the_real_vfio_answers_on_arm64", |bench| {
+        pins::conformance(bench, Arch::Arm64)
+    }),
     ("kernels_that_cannot_pin_are_refused", pins::refusals),
     ("a_kernel_without_vfio_is_reported", pins::without_vfio),
     ("too_little_memory_is_reported", pins::too_little_memory),

@@ -82,7 +82,7 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
     must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;
     let arch = ["bill", "unmap", "--arch", "arm64"];
-    must_fail(bench.pagetoll(&arch), 2, &["--arch", "route demand"])?;
+    must_fail(bench.pagetoll(&arch), 2, &["--arch", "route pin, demand"])?;
     let kernel = "bill demand --on lab --arch arm64 --kernel fix:none".split(' ');
     let kernel = bench.pagetoll(&kernel.collect::<Vec<_>>());
     must_fail(kernel, 2, &["fix:none: is built for x86-64"])?;

@@ -212,6 +212,9 @@ pub(crate) struct ConformanceArgs {
     /// Writes the real system's answers to this file, as conformance/ keeps them
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Processor of the lab's machine, of the suite vfio [default: x86-64]
+    #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    pub(crate) arch: Option<Arch>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Keeps the guest's console in this folder
@@ -223,6 +226,7 @@ impl ConformanceArgs {
     /// What the lab boots.
     pub(crate) fn lab(&self) -> LabSpec {
         LabSpec {
+            arch: self.arch,
             keep_logs: self.keep_logs.clone(),
             ..self.images.spec()
         }

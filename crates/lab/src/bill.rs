@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagetoll_backend::{Billed, Error, Stacks, Stopped};
-use pagetoll_bill::{Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
+use pagetoll_bill::{Arch, Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
 use pagetoll_images::{Surroundings, digest};
 
 use crate::error::LabError;
@@ -65,6 +65,11 @@ pub(crate) fn counted(route: Route, order: &Order) -> Draft {
         notes: Vec::new(),
         inputs: Inputs::default(),
     }
+}
+
+/// What a stack says of the processor; nothing of the default one.
+pub(crate) fn part_of_stack(arch: Arch) -> Option<(&'static str, String)> {
+    (arch != Arch::default()).then(|| ("arch", arch.to_string()))
 }
 
 /// A file that was booted.

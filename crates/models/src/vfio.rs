@@ -18,7 +18,7 @@ mod pin;
 mod process;
 mod tolls;
 
-pub use case::run;
+pub use case::{Iommu, run};
 pub use container::{Argument, Container, Mapping, Unmapping};
 pub use dma_map::{Dma, DmaTree};
 pub use domain::{Access, Domain};

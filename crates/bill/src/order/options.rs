@@ -169,7 +169,7 @@ impl Opt {
             Self::Sensitivity => backend == Sim && route == Route::Demand,
             Self::Folio => route == Route::Pin,
             Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
-            Self::Arch => backend == Lab && route == Route::Demand,
+            Self::Arch => backend == Lab && !has_dom0(route),
             Self::Kernel
             | Self::Modules
             | Self::Refresh

@@ -126,6 +126,8 @@ names! {
         VtD48 = "vt-d-48",
         /// AMD's
         AmdVi,
+        /// ARM's, four levels
+        SmmuV3 = "smmu-v3",
     }
 }
 
@@ -137,6 +139,25 @@ impl Iommu {
             Self::VtD => "VT-d, 39 bits",
             Self::VtD48 => "VT-d, 48 bits",
             Self::AmdVi => "AMD-Vi",
+            Self::SmmuV3 => "SMMUv3",
+        }
+    }
+
+    /// The processor of the machines that have it.
+    #[must_use]
+    pub const fn arch(self) -> Arch {
+        match self {
+            Self::VtD | Self::VtD48 | Self::AmdVi => Arch::X86_64,
+            Self::SmmuV3 => Arch::Arm64,
+        }
+    }
+
+    /// The one that machines have where an order does not say.
+    #[must_use]
+    pub const fn default_of(arch: Arch) -> Self {
+        match arch {
+            Arch::X86_64 => Self::VtD,
+            Arch::Arm64 => Self::SmmuV3,
         }
     }
 }

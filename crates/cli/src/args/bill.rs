@@ -208,7 +208,7 @@ pub(crate) struct LabArgs {
     /// Itemises costs by function, from boots of their own under function_graph
     #[arg(long)]
     trace: bool,
-    /// What memory is mapped in [default: vt-d]
+    /// What memory is mapped in [default: vt-d; with --arch arm64 smmu-v3]
     #[arg(long, value_parser = named(Iommu::ALL, Iommu::name, Iommu::meaning))]
     iommu: Option<Iommu>,
 }

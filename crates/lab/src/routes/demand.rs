@@ -15,7 +15,7 @@ use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image};
+use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::kernels::Builder;
@@ -132,8 +132,7 @@ fn draft(
         ("qemu", qemu),
         ("guest-ram", machine(order.pages, *arch).ram()),
     ];
-    let arch_where_not_default = (*arch != Arch::default()).then(|| ("arch", arch.to_string()));
-    let stack = stack.into_iter().chain(arch_where_not_default);
+    let stack = stack.into_iter().chain(part_of_stack(*arch));
     let notes = NOTES.into_iter().chain([note(*arch)]);
     Ok(Draft {
         stack: stack

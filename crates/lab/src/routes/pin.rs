@@ -22,7 +22,7 @@ use pagetoll_guest::pin::{self, Cell};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image};
+use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
 use crate::conduct::Conduct;
 use crate::error::LabError;
@@ -56,6 +56,8 @@ const TIMEOUT: Duration = Duration::from_secs(180);
 /// Memory to pin, and the kernels to pin it on.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
+    /// The processor of the machines.
+    arch: Arch,
     order: Order,
     shapes: Vec<Folio>,
     /// Each a column, by its version: what `kernel` does depends on it, and a name such as `debian` does not say it.
@@ -76,10 +78,12 @@ impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
         let lab = &spec.lab;
         let order = spec.order(Backend::Lab, &TERMS)?;
+        let arch = lab.arch.unwrap_or_default();
         Ok(Self {
+            arch,
             shapes: pin::shapes(&spec.folios),
             kernels: kernels::sources(lab)?,
-            iommu: lab.iommu.unwrap_or(Iommu::VtD),
+            iommu: iommu(lab.iommu, arch)?,
             trace: lab.trace,
             profiling: Profiling::of(lab),
             freshness: Freshness::from(lab.refresh),
@@ -97,6 +101,19 @@ impl Request {
     }
 }
 
+/// The IOMMU of machines with a processor.
+fn iommu(ordered: Option<Iommu>, arch: Arch) -> Result<Iommu, BackendError> {
+    let iommu = ordered.unwrap_or(Iommu::default_of(arch));
+    if iommu.arch() == arch {
+        return Ok(iommu);
+    }
+    let problem = format!(
+        "--iommu {iommu}: is none of machines with {arch}; expected it with --arch {}",
+        iommu.arch()
+    );
+    Err(BackendError::bad_input(problem))
+}
+
 /// Bills the route. Boots of all kernels run side by side.
 ///
 /// # Errors
@@ -104,9 +121,16 @@ impl Request {
 pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     check_host(request)?;
     let clock = Clock::default();
-    let obtain = || Materials::obtain(&request.kernels, request.freshness, *surroundings);
+    let obtain = || {
+        Materials::obtain(
+            request.arch,
+            &request.kernels,
+            request.freshness,
+            *surroundings,
+        )
+    };
     let materials = clock.time("images and builds", obtain)?;
-    let counter = request.profiling.counter(Arch::X86_64, surroundings)?;
+    let counter = request.profiling.counter(request.arch, surroundings)?;
     let work = Work {
         request,
         materials: &materials,
@@ -116,7 +140,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
-    let qemu = host::qemu_version(Arch::X86_64, surroundings.stop)?;
+    let qemu = host::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);
@@ -141,7 +165,7 @@ fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
 }
 
 fn check_host(request: &Request) -> Result<(), Error> {
-    check_tools(Arch::X86_64, &request.kernels)?;
+    check_tools(request.arch, &request.kernels)?;
     let boots = request.kernels.len().max(1).min(host::cpus());
     let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
@@ -176,10 +200,11 @@ fn draft(
         ("iommu", request.iommu.described().to_owned()),
         ("guest-ram", machine(request).ram()),
     ];
+    let stack = stack.into_iter().chain(part_of_stack(request.arch));
     Ok(Draft {
         stack: stack
             .map(|(part, version)| (part.to_owned(), version))
-            .into(),
+            .collect(),
         rows,
         notes: notes(request, found),
         inputs: inputs(request, materials)?,

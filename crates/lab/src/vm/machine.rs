@@ -35,6 +35,7 @@ const XEN_BASE_MIB: u64 = 256;
 pub(crate) const LOW_MIB: u64 = 2048;
 /// Where the guest finds the device behind the IOMMU, QEMU's `edu`.
 pub const DMA_DEVICE: &str = "0000:00:05.0";
+const EDU: &str = "edu,addr=5,dma_mask=0xffffffffffffffff";
 /// By its ids, as docs/specs/edu.txt of QEMU has them.
 const UNPLUG_EDU: Step = Step::Unplug {
     vendor: 0x1234,
@@ -70,7 +71,8 @@ impl Firmware {
     /// The processor.
     pub(crate) const fn arch(self) -> Arch {
         match self {
-            Self::Xen | Self::Linux | Self::LinuxWithIommu(..) => Arch::X86_64,
+            Self::Xen | Self::Linux => Arch::X86_64,
+            Self::LinuxWithIommu(_, iommu) => iommu.arch(),
             Self::LinuxAsHost(arch) => arch,
         }
     }
@@ -80,7 +82,7 @@ impl Firmware {
     pub(crate) const fn stops(self) -> bool {
         !matches!(
             self,
-            Self::LinuxWithIommu(_, Iommu::AmdVi) | Self::LinuxAsHost(Arch::Arm64)
+            Self::LinuxWithIommu(_, Iommu::AmdVi | Iommu::SmmuV3) | Self::LinuxAsHost(Arch::Arm64)
         )
     }
 
@@ -94,12 +96,22 @@ impl Firmware {
     }
 }
 
-/// QEMU's device.
-const fn device(iommu: Iommu) -> &'static str {
+/// With pages of 1 GiB.
+const NEHALEM: &str = "Nehalem,+pdpe1gb";
+/// A tick of the generic timer is a nanosecond, and so an instruction. Emulating pointer authentication takes four fifths
+/// of a boot. Without LPA2 the tables of all kernels are alike: some take it into use from 6.8 on.
+const ARMV8: &str = "max,cntfrq=1000000000,pauth=off,lpa2=off";
+
+/// Board, processor and IOMMU. q35 is the one of x86's that has any.
+const fn board_with(iommu: Iommu) -> &'static [&'static str] {
+    const fn q35(iommu: &'static str) -> [&'static str; 6] {
+        ["-machine", "q35", "-cpu", NEHALEM, "-device", iommu]
+    }
     match iommu {
-        Iommu::VtD => "intel-iommu,aw-bits=39",
-        Iommu::VtD48 => "intel-iommu,aw-bits=48",
-        Iommu::AmdVi => "amd-iommu",
+        Iommu::VtD => &const { q35("intel-iommu,aw-bits=39") },
+        Iommu::VtD48 => &const { q35("intel-iommu,aw-bits=48") },
+        Iommu::AmdVi => &const { q35("amd-iommu") },
+        Iommu::SmmuV3 => &["-machine", "virt,gic-version=3,iommu=smmuv3", "-cpu", ARMV8],
     }
 }
 
@@ -107,7 +119,7 @@ const fn device(iommu: Iommu) -> &'static str {
 const fn switched_on(iommu: Iommu) -> &'static str {
     match iommu {
         Iommu::VtD | Iommu::VtD48 => " intel_iommu=on",
-        Iommu::AmdVi => "",
+        Iommu::AmdVi | Iommu::SmmuV3 => "",
     }
 }
 
@@ -230,30 +242,19 @@ impl Machine {
         self.boot(run)
     }
 
-    /// Board and processor. q35 is the one that has an IOMMU; edu is a device that does DMA on request.
+    /// Board and processor; edu is a device that does DMA on request.
     fn board(self) -> Vec<&'static str> {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
             Firmware::LinuxAsHost(Arch::X86_64) => vec!["-cpu", "EPYC,+svm"],
-            // A tick of the generic timer is a nanosecond, and so an instruction. Emulating pointer authentication takes
-            // four fifths of a boot. Without LPA2 the tables of all kernels are alike: some take it into use from 6.8 on.
             Firmware::LinuxAsHost(Arch::Arm64) => vec![
                 "-machine",
                 "virt,gic-version=3,virtualization=on",
                 "-cpu",
-                "max,cntfrq=1000000000,pauth=off,lpa2=off",
+                ARMV8,
             ],
-            Firmware::LinuxWithIommu(_, iommu) => vec![
-                "-machine",
-                "q35",
-                "-cpu",
-                "Nehalem,+pdpe1gb",
-                "-device",
-                device(iommu),
-                "-device",
-                "edu,addr=5,dma_mask=0xffffffffffffffff",
-            ],
+            Firmware::LinuxWithIommu(_, iommu) => [board_with(iommu), &["-device", EDU]].concat(),
         }
     }
 

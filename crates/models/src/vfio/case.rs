@@ -12,15 +12,32 @@ const VADDR: u64 = 1 << 34;
 const PFN: u64 = 1 << 22;
 /// Frames beyond all memory: a device's registers.
 const MMIO_PFN: u64 = 1 << 30;
-/// The machine's interrupt window (`IOMMU_RESV_MSI`, include/linux/iommu.h; arch/x86: 0xfee00000) and the width of
-/// QEMU's emulated VT-d, 39 bits.
-const IOVA_RANGES: [RangeInclusive<u64>; 2] = [0..=0xfedf_ffff, 0xfef0_0000..=(1 << 39) - 1];
+/// The IOMMU of the lab's machine, as QEMU emulates it: all addresses of its width but the interrupt window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Iommu {
+    /// 39 bits; `IOMMU_RESV_MSI`: include/linux/iommu.h, arch/x86.
+    VtD,
+    /// 44 bits; `MSI_IOVA_BASE` and `MSI_IOVA_LENGTH` of drivers/iommu/arm/arm-smmu-v3.
+    SmmuV3,
+}
+
+impl Iommu {
+    /// The addresses that memory can be mapped at.
+    fn iova_ranges(self) -> Vec<RangeInclusive<u64>> {
+        let (window, width) = match self {
+            Self::VtD => (0xfee0_0000..0xfef0_0000, 39),
+            Self::SmmuV3 => (0x0800_0000..0x0810_0000, 44),
+        };
+        vec![0..=window.start - 1, window.end..=(1 << width) - 1]
+    }
+}
+
 const LARGE: u64 = 512;
 
 /// Carries a case out.
 #[must_use]
-pub fn run(case: &Case, mechanism: Mechanism) -> Answered {
-    let mut container = Container::new(mechanism, IOVA_RANGES.to_vec());
+pub fn run(case: &Case, mechanism: Mechanism, iommu: Iommu) -> Answered {
+    let mut container = Container::new(mechanism, iommu.iova_ranges());
     container.process.limit = case.limit;
     for (index, memory) in case.memories.iter().enumerate() {
         place(&mut container, index, memory);

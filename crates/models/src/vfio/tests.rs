@@ -98,9 +98,9 @@ fn pages_that_a_driver_has_pinned_are_not_accounted_again() {
 #[test]
 fn every_case_is_answered_alike_by_all_that_are_right() {
     for case in scripts::all().unwrap() {
-        let per_page = run(&case, Mechanism::PerPage);
+        let per_page = run(&case, Mechanism::PerPage, Iommu::VtD);
         for mechanism in [Mechanism::PerFolio, Mechanism::Range] {
-            assert_eq!(run(&case, mechanism), per_page, "{}", case.name);
+            assert_eq!(run(&case, mechanism, Iommu::VtD), per_page, "{}", case.name);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The parts of every suite: cases, a model that answers them, and a real system that does.
 
 use anyhow::{Context, Result};
+use pagetoll_bill::Arch;
 use pagetoll_conformance::{ScriptError, Scripted};
 
-use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
+use crate::args::{ConformanceArgs, ConformanceSuite, ConformanceSystems, Verbosity};
 use crate::failure::Failure;
 
 /// A case, as far as the table shows it.
@@ -38,9 +39,9 @@ pub(super) struct Suite<C: 'static> {
     pub(super) recorded_on: &'static str,
     pub(super) model_name: &'static str,
     /// A line for each step.
-    pub(super) model: fn(&C) -> Vec<String>,
+    pub(super) model: fn(&C, Arch) -> Vec<String>,
     /// Becomes [`Asked::wrong_by`] of the case.
-    pub(super) wrong_by: fn(&C) -> Vec<&'static str>,
+    pub(super) wrong_by: fn(&C, Arch) -> Vec<&'static str>,
     /// The value of `--on` that selects the real system.
     pub(super) real_name: ConformanceSystems,
     pub(super) real: fn(&[C], &ConformanceArgs, Verbosity) -> Result<Answers>,
@@ -63,11 +64,14 @@ impl<C: Scripted> Suite<C> {
         let mut cases = (self.all)().context("a script of this program is damaged")?;
         cases.retain(|case| case.name().contains(&args.case));
         self.check(args, cases.len())?;
-        let asked = cases.iter().map(|case| self.asked(case)).collect();
+        let arch = args.arch.unwrap_or_default();
+        let asked = cases.iter().map(|case| self.asked(case, arch)).collect();
         let real = || (self.real)(&cases, args, verbosity);
         let (sim, real) = match args.on {
-            ConformanceSystems::Both => (self.simulated(&cases), real()?),
-            ConformanceSystems::Sim => (self.simulated(&cases), self.recorded_answers(&cases)),
+            ConformanceSystems::Both => (self.simulated(&cases, arch), real()?),
+            ConformanceSystems::Sim => {
+                (self.simulated(&cases, arch), self.recorded_answers(&cases))
+            }
             ConformanceSystems::Lab | ConformanceSystems::Live => {
                 (self.recorded_answers(&cases), real()?)
             }
@@ -80,6 +84,18 @@ impl<C: Scripted> Suite<C> {
             let problem = format!("--case {}: no case is called so", args.case);
             return Err(Failure::BadInput(problem));
         }
+        if let Some(arch) = args.arch.filter(|_| args.suite != ConformanceSuite::Vfio) {
+            let problem = format!("--arch {arch}: expected it with --suite vfio");
+            return Err(Failure::BadInput(problem));
+        }
+        let is_recorded = args.arch.is_none_or(|arch| arch == Arch::default());
+        if !is_recorded && args.on != ConformanceSystems::Both {
+            let problem = format!(
+                "--on {}: answers were recorded on x86-64; expected --on both with --arch arm64",
+                args.on.name()
+            );
+            return Err(Failure::BadInput(problem));
+        }
         let real = self.real_name;
         if [ConformanceSystems::Both, ConformanceSystems::Sim, real].contains(&args.on) {
             return Ok(());
@@ -89,17 +105,18 @@ impl<C: Scripted> Suite<C> {
         Err(Failure::BadInput(problem))
     }
 
-    fn asked(&self, case: &C) -> Asked {
+    fn asked(&self, case: &C, arch: Arch) -> Asked {
         Asked {
             name: case.name().to_owned(),
             about: case.about().to_owned(),
             steps: case.steps().map(str::to_owned).collect(),
-            wrong_by: (self.wrong_by)(case),
+            wrong_by: (self.wrong_by)(case, arch),
         }
     }
 
-    fn simulated(&self, cases: &[C]) -> Answers {
-        let given = cases.iter().map(|case| Given::Answers((self.model)(case)));
+    fn simulated(&self, cases: &[C], arch: Arch) -> Answers {
+        let answers = |case| Given::Answers((self.model)(case, arch));
+        let given = cases.iter().map(answers);
         Answers {
             system: self.model_name.to_owned(),
             given: given.collect(),

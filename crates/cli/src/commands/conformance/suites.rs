@@ -1,14 +1,14 @@
 //! The suites: PV paging of Xen, VFIO type1, and KVM with userfaultfd.
 
-use pagetoll_bill::RouteMechanism;
 use pagetoll_bill::route::Pin;
+use pagetoll_bill::{Arch, RouteMechanism};
 use pagetoll_conformance as xen;
 use pagetoll_conformance::{kvm, vfio};
 use pagetoll_fix::Fixes;
 use pagetoll_lab::conformance as xen_lab;
 use pagetoll_lab::routes::pin::conformance as vfio_lab;
 use pagetoll_live::conformance::{self as live, Outcome, Ran};
-use pagetoll_models::vfio::Mechanism;
+use pagetoll_models::vfio::{Iommu, Mechanism};
 use pagetoll_models::{conformance as xen_model, kvm as kvm_model, vfio as vfio_model};
 use pagetoll_sim::routes::pin::model;
 
@@ -24,8 +24,8 @@ pub(super) const XEN: Suite<xen::Case> = Suite {
     recorded: |case| Given::Answers(xen::recorded(case).unwrap_or_default()),
     recorded_on: "Xen 4.17, recorded",
     model_name: "simulated Xen",
-    model: |case| xen::describe(case, &xen_model::run(case)),
-    wrong_by: |_| Vec::new(),
+    model: |case, _| xen::describe(case, &xen_model::run(case)),
+    wrong_by: |_, _| Vec::new(),
     real_name: ConformanceSystems::Lab,
     real: |cases, args, verbosity| {
         let request = xen_lab::Request::new(&args.lab(), Some(&Fixes))?;
@@ -46,7 +46,10 @@ pub(super) const VFIO: Suite<vfio::Case> = Suite {
     recorded: |case| Given::Answers(vfio::recorded(case).unwrap_or_default()),
     recorded_on: "Linux, recorded",
     model_name: "model of VFIO type1, per-folio",
-    model: |case| vfio::describe(case, &vfio_model::run(case, Mechanism::PerFolio)),
+    model: |case, arch| {
+        let answered = vfio_model::run(case, Mechanism::PerFolio, iommu(arch));
+        vfio::describe(case, &answered)
+    },
     wrong_by: wrong_mechanisms,
     real_name: ConformanceSystems::Lab,
     real: |cases, args, verbosity| {
@@ -70,8 +73,8 @@ pub(super) const KVM: Suite<kvm::Case> = Suite {
     },
     recorded_on: "Linux 6.18, recorded",
     model_name: "model of KVM and userfaultfd",
-    model: |case| kvm::describe(case, &kvm_model::run(case)),
-    wrong_by: |_| Vec::new(),
+    model: |case, _| kvm::describe(case, &kvm_model::run(case)),
+    wrong_by: |_, _| Vec::new(),
     real_name: ConformanceSystems::Live,
     real: |cases, _, verbosity| {
         let Ran { linux, outcomes } =
@@ -90,11 +93,19 @@ pub(super) const KVM: Suite<kvm::Case> = Suite {
     },
 };
 
+/// The IOMMU of the machine that the suite runs on.
+const fn iommu(arch: Arch) -> Iommu {
+    match arch {
+        Arch::X86_64 => Iommu::VtD,
+        Arch::Arm64 => Iommu::SmmuV3,
+    }
+}
+
 /// Mechanisms whose pin loop, run by a kernel of today, would lose or leak a pin.
-fn wrong_mechanisms(case: &vfio::Case) -> Vec<&'static str> {
-    let right = vfio_model::run(case, Mechanism::PerFolio);
-    let is_wrong =
-        |pin: &Pin| model(*pin).is_some_and(|model| vfio_model::run(case, model) != right);
+fn wrong_mechanisms(case: &vfio::Case, arch: Arch) -> Vec<&'static str> {
+    let run = |mechanism| vfio_model::run(case, mechanism, iommu(arch));
+    let right = run(Mechanism::PerFolio);
+    let is_wrong = |pin: &Pin| model(*pin).is_some_and(|model| run(model) != right);
     let wrong = Pin::ALL.iter().filter(|pin| is_wrong(pin));
     wrong.map(|pin| pin.properties().name).collect()
 }

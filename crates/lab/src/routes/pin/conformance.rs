@@ -27,6 +27,7 @@ const CASES: &str = "cases";
 /// On what the cases are run.
 #[derive(Clone, Debug)]
 pub struct Request {
+    arch: Arch,
     kernel: KernelSource,
     freshness: Freshness,
     conduct: Conduct,
@@ -39,6 +40,7 @@ impl Request {
     /// An unknown kernel, several kernels or one that is built from a fix, a file in place of a folder.
     pub fn new(lab: &LabSpec) -> Result<Self, Error> {
         Ok(Self {
+            arch: lab.arch.unwrap_or_default(),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
             conduct: Conduct::of(lab, TIMEOUT)?.apart(),
@@ -55,11 +57,11 @@ pub fn run(
     cases: &[Case],
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran<Answered>, LabError> {
-    check_tools(Arch::X86_64, std::slice::from_ref(&request.kernel))?;
-    let machine = machine(cases);
+    check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
+    let machine = machine(cases, request.arch);
     host::require_memory(machine.memory_mib(), NAME)?;
     let sources = std::slice::from_ref(&request.kernel);
-    let materials = Materials::obtain(sources, request.freshness, *surroundings)?;
+    let materials = Materials::obtain(request.arch, sources, request.freshness, *surroundings)?;
     let boot = NativeBoot {
         name: NAME,
         kernel: &materials.kernels[0],
@@ -89,7 +91,7 @@ pub fn run(
     )
 }
 
-fn machine(cases: &[Case]) -> Machine {
+fn machine(cases: &[Case], arch: Arch) -> Machine {
     let large = |shape| matches!(shape, MemoryShape::Huge | MemoryShape::HugeSplit);
     let pages = |case: &Case| -> u64 {
         let memories = case.memories.iter().filter(|memory| large(memory.shape));
@@ -102,7 +104,7 @@ fn machine(cases: &[Case]) -> Machine {
                 two_mib: cases.iter().map(pages).max().unwrap_or(0),
                 one_gib: 0,
             },
-            Iommu::VtD,
+            Iommu::default_of(arch),
         ),
         pages_mib: 0,
         xen: XenOptions::Default,

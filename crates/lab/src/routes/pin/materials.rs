@@ -35,13 +35,14 @@ impl Materials {
     /// # Errors
     /// Those of the builds and of [`Kernel::obtain`]; [`Error::BadInput`] for two kernels of one version.
     pub(super) fn obtain(
+        arch: Arch,
         sources: &[KernelSource],
         freshness: Freshness,
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            programs: Programs::build(&PROBE, Arch::X86_64, surroundings)?,
-            kernels: kernels(sources, freshness, surroundings)?,
+            programs: Programs::build(&PROBE, arch, surroundings)?,
+            kernels: kernels(arch, sources, freshness, surroundings)?,
         })
     }
 }
@@ -54,6 +55,7 @@ pub(super) fn may_have_iommufd(kernel: &Kernel) -> bool {
 }
 
 fn kernels(
+    arch: Arch,
     sources: &[KernelSource],
     freshness: Freshness,
     surroundings: Surroundings<'_>,
@@ -62,7 +64,7 @@ fn kernels(
     let mut phase = surroundings.progress.begin("images", steps);
     let mut kernels: Vec<Kernel> = Vec::new();
     for source in sources {
-        let kernel = Kernel::obtain(source, Arch::X86_64, &VFIO, freshness, surroundings)?;
+        let kernel = Kernel::obtain(source, arch, &VFIO, freshness, surroundings)?;
         let image = &kernel.image;
         phase.step(&image.release);
         if kernels

@@ -170,10 +170,11 @@ impl System {
 }
 
 /// Tables down to an entry of 4 KiB, for the addresses that are mapped here: VT-d, nine bits each above the twelve of a
-/// page (`agaw_to_level`, rounded up); AMD's grow with the addresses, from three (`PAGE_MODE_3_LEVEL`).
+/// page (`agaw_to_level`, rounded up); AMD's grow with the addresses, from three (`PAGE_MODE_3_LEVEL`);
+/// QEMU's SMMUv3 has addresses of 44 bits.
 const fn levels(iommu: Iommu) -> u64 {
     match iommu {
         Iommu::VtD | Iommu::AmdVi => 3,
-        Iommu::VtD48 => 4,
+        Iommu::VtD48 | Iommu::SmmuV3 => 4,
     }
 }
