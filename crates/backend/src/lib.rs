@@ -11,7 +11,7 @@ mod stop;
 use std::time::{Duration, Instant};
 
 pub use pagetoll_bill::profile::Stacks;
-use pagetoll_bill::{Backend as Kind, Draft, Route, Spec, Support};
+use pagetoll_bill::{Arch, Backend as Kind, Draft, Route, Spec, Support};
 
 pub use error::{Class, Classified, Error};
 pub use progress::{Phase, Progress, Quiet};
@@ -65,6 +65,14 @@ pub trait Backend {
     /// Whether this machine has what it takes to bill `route` on it.
     fn support_here(&self, _route: Route) -> Support {
         Support::Yes
+    }
+
+    /// The same on machines with this processor.
+    fn support_on(&self, route: Route, arch: Arch) -> Support {
+        match arch == Arch::default() {
+            true => self.support_here(route),
+            false => Support::No(format!("no machines with {arch} here")),
+        }
     }
 
     /// Whether a bill of this order can be made, as far as that is known before anything starts.

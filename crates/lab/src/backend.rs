@@ -39,8 +39,20 @@ impl Backend for Lab {
         Kind::Lab
     }
 
-    fn support_here(&self, _route: Route) -> Support {
-        let tools = tools::check_lab(Arch::X86_64, Images::Debian);
+    fn support_here(&self, route: Route) -> Support {
+        self.support_on(route, Arch::default())
+    }
+
+    fn support_on(&self, route: Route, arch: Arch) -> Support {
+        match (routes::of(route), arch) {
+            (Way::Dom0(_), Arch::Arm64) => {
+                return Support::No(
+                    "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps".to_owned(),
+                );
+            }
+            (Way::Dom0(_) | Way::Demand | Way::Pin, _) => {}
+        }
+        let tools = tools::check_lab(arch, Images::Debian);
         tools.map_or_else(
             |missing| Support::No(missing.to_string()),
             |()| Support::Yes,

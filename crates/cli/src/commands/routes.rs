@@ -1,7 +1,7 @@
 //! `pagetoll routes`: what can be billed, by which mechanism, on which backend, here.
 
 use anyhow::Result;
-use pagetoll_bill::{Backend, Role, Route, Support};
+use pagetoll_bill::{Arch, Backend, Role, Route, Support};
 use serde::Serialize;
 
 use super::print_list;
@@ -19,6 +19,18 @@ pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
         .collect::<Vec<_>>();
     print_list(document(&listed), &listed, args.format)?;
     Ok(Outcome::Success)
+}
+
+/// The backends, and the lab once more for each further processor.
+fn places() -> impl Iterator<Item = (Backend, Arch)> {
+    let further = Arch::ALL.iter().filter(|arch| **arch != Arch::default());
+    Backend::ALL.iter().flat_map(move |&backend| {
+        let further = further.clone().filter(move |_| backend == Backend::Lab);
+        [Arch::default()]
+            .into_iter()
+            .chain(further.copied())
+            .map(move |arch| (backend, arch))
+    })
 }
 
 /// A route as it is listed.
@@ -42,6 +54,9 @@ struct ListedMechanism {
 #[derive(Serialize)]
 struct ListedBackend {
     backend: Backend,
+    /// The processor of the lab's machines; absent where it is that of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arch: Option<Arch>,
     billable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -60,22 +75,22 @@ impl Listed {
             route,
             summary: route.summary(),
             mechanisms: mechanisms.collect(),
-            backends: Backend::ALL
-                .iter()
-                .map(|&backend| ListedBackend::new(route, backend))
+            backends: places()
+                .map(|(backend, arch)| ListedBackend::new(route, backend, arch))
                 .collect(),
         }
     }
 }
 
 impl ListedBackend {
-    fn new(route: Route, backend: Backend) -> Self {
-        let reason = match backends::of(backend).support_here(route) {
+    fn new(route: Route, backend: Backend, arch: Arch) -> Self {
+        let reason = match backends::of(backend).support_on(route, arch) {
             Support::Yes => None,
             Support::No(reason) => Some(reason),
         };
         Self {
             backend,
+            arch: (arch != Arch::default()).then_some(arch),
             billable: reason.is_none(),
             reason,
         }
@@ -109,7 +124,10 @@ fn backends(listed: &[Listed]) -> Table {
             };
             table.row([
                 route.route.to_string(),
-                backend.backend.to_string(),
+                match backend.arch {
+                    None => backend.backend.to_string(),
+                    Some(arch) => format!("{}, {arch}", backend.backend),
+                },
                 billable.into(),
                 why,
             ]);
