@@ -78,7 +78,8 @@ impl Firmware {
     }
 
     /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`, and none of the
-    /// timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c).
+    /// timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c). Behind
+    /// an SMMUv3, restored guests were seen to count up to five instructions in 100,000 less than booted ones.
     pub(crate) const fn stops(self) -> bool {
         !matches!(
             self,
