@@ -83,6 +83,9 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;
     let arch = ["bill", "unmap", "--arch", "arm64"];
     must_fail(bench.pagetoll(&arch), 2, &["--arch", "route pin, demand"])?;
+    let mode = "bill demand --on lab --kvm-mode nvhe".split(' ');
+    let mode = bench.pagetoll(&mode.collect::<Vec<_>>());
+    must_fail(mode, 2, &["--kvm-mode nvhe: expected it with --arch arm64"])?;
     let kernel = "bill demand --on lab --arch arm64 --kernel fix:none".split(' ');
     let kernel = bench.pagetoll(&kernel.collect::<Vec<_>>());
     must_fail(kernel, 2, &["fix:none: is built for x86-64"])?;

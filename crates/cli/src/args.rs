@@ -322,6 +322,7 @@ mod tests {
                 Opt::Ring => "=0",
                 Opt::Pin => "=none",
                 Opt::Arch => "=arm64",
+                Opt::KvmMode => "=nvhe",
                 Opt::WhatIf => "=no-walks",
                 Opt::Folio => "=2M",
                 Opt::Iommu => "=amd-vi",

@@ -36,6 +36,7 @@ fn said(option: Opt) -> Vec<String> {
         Opt::Pin => "none",
         Opt::WhatIf => "no-walks",
         Opt::Arch => "arm64",
+        Opt::KvmMode => "nvhe",
         Opt::Folio => "2M",
         Opt::Iommu => "vt-d-48",
         _ => "1",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pagetoll_backend::Error;
-use pagetoll_bill::spec::Wanted;
+use pagetoll_bill::spec::{KvmMode, Wanted};
 use pagetoll_bill::{Arch, Backend, Order, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::routes::TERMS;
@@ -18,7 +18,7 @@ use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder, Kernel};
 use crate::profile::Profiling;
-use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::machine::{Firmware, Host, Machine, Mode};
 
 /// CPU time without a report after which a guest with that many pages is given up.
 pub(crate) type Timeout = fn(Pages) -> Duration;
@@ -35,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) route: Route,
     /// The processor of its machines.
     pub(crate) arch: Arch,
+    /// Of arm64.
+    kvm_mode: KvmMode,
     pub(crate) order: Order,
     pub(crate) kernels: Vec<Kernel>,
     /// Of no use to routes without Xen.
@@ -71,6 +73,7 @@ impl Request {
         Ok(Self {
             route: spec.route,
             arch: lab.arch.unwrap_or_default(),
+            kvm_mode: lab.kvm_mode.unwrap_or(KvmMode::Vhe),
             conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,
@@ -78,6 +81,14 @@ impl Request {
             refresh: lab.refresh,
             profiling: Profiling::of(lab),
         })
+    }
+
+    /// What its machines have for guests of their own.
+    pub(crate) const fn host(&self) -> Host {
+        match self.arch {
+            Arch::X86_64 => Host::Svm,
+            Arch::Arm64 => Host::El2(self.kvm_mode),
+        }
     }
 
     /// The request on one of its kernels.

@@ -60,6 +60,8 @@ names! {
         Iommu = "--iommu",
         /// The processor of the machines.
         Arch = "--arch",
+        /// How KVM uses exception levels.
+        KvmMode = "--kvm-mode",
         /// Kernels to boot.
         Kernel = "--kernel",
         /// Where modules are built for a kernel file.
@@ -170,6 +172,7 @@ impl Opt {
             Self::Folio => route == Route::Pin,
             Self::Trace | Self::Iommu => backend == Lab && route == Route::Pin,
             Self::Arch => backend == Lab && !has_dom0(route),
+            Self::KvmMode => backend == Lab && route == Route::Demand,
             Self::Kernel
             | Self::Modules
             | Self::Refresh

@@ -131,6 +131,16 @@ names! {
     }
 }
 
+names! {
+    /// How KVM uses the exception levels of arm64: `kvm-arm.mode` of the kernel.
+    pub enum KvmMode as "--kvm-mode" {
+        /// The kernel runs at EL2
+        Vhe,
+        /// The kernel runs at EL1, and a part of KVM alone at EL2
+        Nvhe,
+    }
+}
+
 impl Iommu {
     /// What the stack of a bill says.
     #[must_use]
@@ -219,6 +229,8 @@ pub struct SimSpec {
 pub struct LabSpec {
     /// The processor of the machines.
     pub arch: Option<Arch>,
+    /// How KVM uses the exception levels of arm64.
+    pub kvm_mode: Option<KvmMode>,
     /// Kernels as they were named: `debian`, `fix:NAME`, a path. Empty is the default.
     pub kernels: Vec<String>,
     /// The folder to build modules in, for a kernel given by its path.
@@ -350,6 +362,7 @@ impl Spec {
             (Opt::Timeline, sim.timeline.is_some()),
             (Opt::Sensitivity, sim.sensitivity == Wanted::Yes),
             (Opt::Arch, lab.arch.is_some()),
+            (Opt::KvmMode, lab.kvm_mode.is_some()),
             (Opt::Kernel, !lab.kernels.is_empty()),
             (Opt::Headers, lab.headers.is_some()),
             (Opt::Modules, lab.modules.is_some()),

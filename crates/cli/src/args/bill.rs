@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Arg, Args, Command, Subcommand};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{
-    Access, DemandSpec, Faults, Iommu, LabSpec, LiveSpec, MemoryKind, Placement, Ring, Sequence,
-    Sharing, SimSpec, Waiting, Wanted, WhatIf,
+    Access, DemandSpec, Faults, Iommu, KvmMode, LabSpec, LiveSpec, MemoryKind, Placement, Ring,
+    Sequence, Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
 use pagetoll_bill::{Arch, Backend, Opt, Route, Spec};
 use pagetoll_render::{Format, Kind};
@@ -182,6 +182,9 @@ pub(crate) struct LabArgs {
     /// Processor of the machines [default: x86-64]
     #[arg(long, value_parser = named(Arch::ALL, Arch::name, Arch::meaning))]
     arch: Option<Arch>,
+    /// With --arch arm64: where the kernel runs that has guests [default: vhe]
+    #[arg(long, value_name = "MODE", value_parser = named(KvmMode::ALL, KvmMode::name, KvmMode::meaning))]
+    kvm_mode: Option<KvmMode>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
     /// Looks packages up anew, instead of using what was resolved before
@@ -311,6 +314,7 @@ impl LabArgs {
     pub(crate) fn spec(&self) -> LabSpec {
         LabSpec {
             arch: self.arch,
+            kvm_mode: self.kvm_mode,
             refresh: wanted(self.refresh),
             profile: wanted(self.profile),
             flamegraph: self.flamegraph.clone(),

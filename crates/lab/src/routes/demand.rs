@@ -21,7 +21,7 @@ use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::native::check_tools;
 use crate::request::{Bench, Request, pages_mib};
-use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::machine::{Firmware, Host, Machine, Mode};
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 
@@ -53,6 +53,11 @@ pub(crate) fn request(
     spec: &Spec,
     builder: Option<&'static dyn Builder>,
 ) -> Result<Request, BackendError> {
+    let lab = &spec.lab;
+    if let (Some(mode), Arch::X86_64) = (lab.kvm_mode, lab.arch.unwrap_or_default()) {
+        let problem = format!("--kvm-mode {mode}: expected it with --arch arm64");
+        return Err(BackendError::bad_input(problem));
+    }
     Request::new(spec, &TERMS, timeout, builder)
 }
 
@@ -72,15 +77,15 @@ const fn note(arch: Arch) -> &'static str {
             "nested: QEMU's emulated SVM takes no instruction for the world switch itself, so that an exit costs what KVM does"
         }
         Arch::Arm64 => {
-            "arm64: KVM runs at EL2; instructions compare kernels and mechanisms, never arm64 with x86-64"
+            "arm64: instructions compare kernels and mechanisms, never arm64 with x86-64"
         }
     }
 }
 
-fn machine(pages: Pages, arch: Arch) -> Machine {
+fn machine(pages: Pages, host: Host) -> Machine {
     Machine {
         mode: Mode::Counting,
-        firmware: Firmware::LinuxAsHost(arch),
+        firmware: Firmware::LinuxAsHost(host),
         pages_mib: pages_mib(pages),
         xen: XenOptions::Default,
     }
@@ -93,7 +98,10 @@ fn machine(pages: Pages, arch: Arch) -> Machine {
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     let Request { order, arch, .. } = bench.request;
     check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
-    host::require_memory(machine(order.pages, *arch).memory_mib(), "--pages")?;
+    host::require_memory(
+        machine(order.pages, bench.request.host()).memory_mib(),
+        "--pages",
+    )?;
     let obtain = || Materials::obtain(&bench.kernel, *arch, bench.freshness(), *surroundings);
     let clock = Clock::default();
     let mut materials = clock.time("images and builds", obtain)?;
@@ -130,9 +138,16 @@ fn draft(
         ("linux", linux),
         ("linux-release", image.release.clone()),
         ("qemu", qemu),
-        ("guest-ram", machine(order.pages, *arch).ram()),
+        (
+            "guest-ram",
+            machine(order.pages, bench.request.host()).ram(),
+        ),
     ];
-    let stack = stack.into_iter().chain(part_of_stack(*arch));
+    let mode = match bench.request.host() {
+        Host::Svm => None,
+        Host::El2(mode) => Some(("kvm-mode", mode.to_string())),
+    };
+    let stack = stack.into_iter().chain(part_of_stack(*arch)).chain(mode);
     let notes = NOTES.into_iter().chain([note(*arch)]);
     Ok(Draft {
         stack: stack
@@ -140,7 +155,7 @@ fn draft(
             .collect(),
         rows: rows::rows(order, found),
         notes: notes.map(str::to_owned).collect(),
-        inputs: inputs(machine(order.pages, *arch), materials)?,
+        inputs: inputs(machine(order.pages, bench.request.host()), materials)?,
         ..counted(Route::Demand, order)
     })
 }

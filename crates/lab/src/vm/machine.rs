@@ -7,7 +7,7 @@
 //! All files are named relative to the folder, so that the command is the same on every machine.
 
 use pagetoll_bill::Arch;
-use pagetoll_bill::spec::Iommu;
+use pagetoll_bill::spec::{Iommu, KvmMode};
 use pagetoll_guest::pv::session::XenOptions;
 use pagetoll_guest::step::Step;
 use pagetoll_images::process::Run;
@@ -64,7 +64,25 @@ pub(crate) enum Firmware {
     /// Linux on a machine with an IOMMU and a device behind it whose DMA user space can ask for.
     LinuxWithIommu(HugePages, Iommu),
     /// Linux alone, with a processor that can have guests.
-    LinuxAsHost(Arch),
+    LinuxAsHost(Host),
+}
+
+/// What a host's KVM works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// AMD's SVM.
+    Svm,
+    /// ARM's exception levels.
+    El2(KvmMode),
+}
+
+impl Host {
+    const fn arch(self) -> Arch {
+        match self {
+            Self::Svm => Arch::X86_64,
+            Self::El2(_) => Arch::Arm64,
+        }
+    }
 }
 
 impl Firmware {
@@ -73,7 +91,7 @@ impl Firmware {
         match self {
             Self::Xen | Self::Linux => Arch::X86_64,
             Self::LinuxWithIommu(_, iommu) => iommu.arch(),
-            Self::LinuxAsHost(arch) => arch,
+            Self::LinuxAsHost(host) => host.arch(),
         }
     }
 
@@ -83,7 +101,7 @@ impl Firmware {
     pub(crate) const fn stops(self) -> bool {
         !matches!(
             self,
-            Self::LinuxWithIommu(_, Iommu::AmdVi | Iommu::SmmuV3) | Self::LinuxAsHost(Arch::Arm64)
+            Self::LinuxWithIommu(_, Iommu::AmdVi | Iommu::SmmuV3) | Self::LinuxAsHost(Host::El2(_))
         )
     }
 
@@ -248,8 +266,8 @@ impl Machine {
         match self.firmware {
             Firmware::Xen | Firmware::Linux => vec!["-cpu", "Nehalem"],
             // The nearest to a server of AMD's that QEMU emulates; Nehalem has no virtualisation there.
-            Firmware::LinuxAsHost(Arch::X86_64) => vec!["-cpu", "EPYC,+svm"],
-            Firmware::LinuxAsHost(Arch::Arm64) => vec![
+            Firmware::LinuxAsHost(Host::Svm) => vec!["-cpu", "EPYC,+svm"],
+            Firmware::LinuxAsHost(Host::El2(_)) => vec![
                 "-machine",
                 "virt,gic-version=3,virtualization=on",
                 "-cpu",
@@ -316,6 +334,9 @@ impl Machine {
         // Errors and panics reach the console; -1 ends the machine at once after a panic.
         let common = format!("console={console} panic=-1 loglevel=4{}", self.watchdogs());
         match self.firmware {
+            Firmware::LinuxAsHost(Host::El2(KvmMode::Nvhe)) => {
+                format!("{common} kvm-arm.mode=nvhe")
+            }
             Firmware::Xen | Firmware::Linux | Firmware::LinuxAsHost(_) => common,
             Firmware::LinuxWithIommu(HugePages { two_mib, one_gib }, iommu) => format!(
                 "{common}{} hugepagesz=1G hugepages={one_gib} hugepagesz=2M hugepages={two_mib}",
@@ -367,8 +388,8 @@ mod tests {
 
     #[test]
     fn no_machine_has_a_network_or_names_a_folder() {
-        let hosts = Arch::ALL.iter().map(|arch| Firmware::LinuxAsHost(*arch));
-        for firmware in hosts.chain([Firmware::Xen, Firmware::Linux]) {
+        let hosts = [Host::Svm, Host::El2(KvmMode::Vhe)].map(Firmware::LinuxAsHost);
+        for firmware in hosts.into_iter().chain([Firmware::Xen, Firmware::Linux]) {
             let command = command(Mode::Counting, firmware);
             assert!(
                 command.contains("-nodefaults") && !command.contains("-net"),

@@ -11,7 +11,7 @@ use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
 use crate::native::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
-use crate::vm::machine::{Machine, Mode};
+use crate::vm::machine::{Host, Machine, Mode};
 use pagetoll_guest::step::{self, DemandStep, Step};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -45,7 +45,7 @@ pub fn check(
         programs: &materials.programs,
         machine: Machine {
             mode: Mode::of(guest.cpus),
-            ..machine(largest(request), ARCH)
+            ..machine(largest(request), Host::Svm)
         },
         counter: None,
         probe_order: step::order(&steps),

@@ -166,7 +166,7 @@ pub(super) fn run(
         name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
-        machine: machine(order.pages, bench.request.arch),
+        machine: machine(order.pages, bench.request.host()),
         counter,
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
