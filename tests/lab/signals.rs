@@ -136,7 +136,7 @@ pub(crate) fn crashed(bench: &Bench) -> Result<(), Failed> {
     kill_process(qemu, Signal::SEGV)?;
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let is_told = said.contains("QEMU of the boot race crashed; it is started again");
+    let is_told = said.contains("the boot race is started again, since QEMU failed");
     ensure(output.status.success() && is_told, said)?;
     nothing_is_left(&bench.cache)
 }

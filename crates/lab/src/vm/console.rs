@@ -19,11 +19,15 @@ const CONSOLE_LIMIT: u64 = 8 << 20;
 pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
 /// How much is read at once, so that a stop is seen and little is kept, however fast the guest writes.
 const AT_ONCE: u64 = 1 << 20;
+/// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::vm::boot`].
+pub(crate) const STALE_BREAKPOINT: &str = "Oops: int3";
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
-const LAST_WORDS: [&str; 8] = [
+const LAST_WORDS: [&str; 9] = [
     // Before the panic that follows, because they say why: see pagetoll_guest::pv::pv32.
     "Found 32-bit PV kernel, but CONFIG_PV32 missing",
     "Dom0 failed to switch to compat",
+    // Before the panic that follows, too.
+    STALE_BREAKPOINT,
     "Kernel panic - not syncing",
     "(XEN) Panic on CPU",
     "Could not construct d0",
@@ -180,6 +184,11 @@ mod tests {
             panic!("no trouble seen");
         };
         assert!(words.contains("Attempted to kill init"), "{words}");
+        let stale = "[    6.8] Oops: int3: 0000 [#1] SMP NOPTI\n[    6.9] Kernel panic - not syncing: Fatal exception\n";
+        let [Event::Trouble(first), _] = &console().take(stale.as_bytes())[..] else {
+            panic!("not both seen");
+        };
+        assert!(first.contains(STALE_BREAKPOINT), "{first}");
     }
 
     #[test]
