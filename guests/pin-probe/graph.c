@@ -22,7 +22,9 @@ static const char *const functions[] = {
 	"vfio_*", "vaddr_get_pfn*", "vpfn_pages*", "put_pfn*", "is_invalid_reserved_pfn*", "mm_lock_acct*",
 	"pin_user_pages_remote", "unpin_user_page*", "iommu_map*", "__iommu_map*", "iommu_unmap*", "__iommu_unmap*",
 	"iommu_iova_to_phys", "intel_iommu_*", "amd_iommu_*", "iommu_v1_*", "*pt_iommu*", "iommu_iotlb*",
+#ifdef __aarch64__
 	"arm_smmu_*", "arm_lpae_*",
+#endif
 };
 
 static bool traced;
