@@ -12,6 +12,9 @@ use crate::kernels::Builder;
 use crate::request::Request;
 use crate::routes::{self, Way, demand, pin};
 
+const NO_PV: &str =
+    "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
+
 /// Real Xen and Linux in QEMU.
 #[derive(Clone, Copy, Default)]
 pub struct Lab {
@@ -44,13 +47,8 @@ impl Backend for Lab {
     }
 
     fn support_on(&self, route: Route, arch: Arch) -> Support {
-        match (routes::of(route), arch) {
-            (Way::Dom0(_), Arch::Arm64) => {
-                return Support::No(
-                    "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps".to_owned(),
-                );
-            }
-            (Way::Dom0(_) | Way::Demand | Way::Pin, _) => {}
+        if arch == Arch::Arm64 && matches!(routes::of(route), Way::Dom0(_)) {
+            return Support::No(NO_PV.to_owned());
         }
         let tools = tools::check_lab(arch, Images::Debian);
         tools.map_or_else(
