@@ -14,6 +14,7 @@ use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
 use pagetoll_images::tools::{self, Images};
 use pagetoll_images::xen;
+use pagetoll_test_support::skipped_test;
 
 /// How long anything that should happen at once may take on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
@@ -38,6 +39,15 @@ pub(crate) fn what_is_missing() -> Result<(), String> {
     Bench::open()
         .map(drop)
         .map_err(|failed| failed.message().unwrap_or("no images").to_owned())
+}
+
+/// Whether the host cannot run machines with a processor, which is said.
+pub(crate) fn lacks(test: &str, arch: Arch) -> bool {
+    let lacking = tools::check_lab(arch, Images::Debian).err();
+    if let Some(missing) = &lacking {
+        skipped_test(test, missing);
+    }
+    lacking.is_some()
 }
 
 impl Bench {

@@ -6,11 +6,9 @@ use std::sync::OnceLock;
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::{Arch, Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
+use pagetoll_bill::{Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
 use pagetoll_guest::build;
-use pagetoll_images::apt::Freshness;
 use pagetoll_images::cache::Cache;
-use pagetoll_images::kernel;
 use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, ensure, must_succeed};
@@ -51,18 +49,10 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
 /// Two builds of the probe in folders whose names differ in length.
 pub(crate) fn same_probe(bench: &Bench) -> Result<(), Failed> {
     let stop = Stop::new();
-    let cache = Cache::open_at(&bench.cache, &stop)?;
-    let kernel = kernel::obtain(
-        &"debian".parse()?,
-        Arch::X86_64,
-        &cache,
-        Freshness::Cached,
-        &stop,
-    )?;
     let built = |folder: &str| -> Result<Vec<u8>, Failed> {
         let cache = Cache::open_at(&bench.folder.path().join(folder), &stop)?;
         Ok(fs::read(build::xen_probe(
-            &kernel.headers,
+            &bench.kernel.headers,
             &cache,
             &stop,
         )??)?)

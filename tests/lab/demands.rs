@@ -4,15 +4,12 @@ use std::fs;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Arch, Bill, Row, Toll, Verdict};
-use pagetoll_images::tools::{Images, check_lab};
-use pagetoll_test_support::skipped_test;
 
-use crate::bench::{Bench, ensure, must_fail, must_succeed, nothing_is_left};
+use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed, nothing_is_left};
 
 /// Debian's kernel for a processor: what it has is billed and sums up, what it lacks has a reason.
 pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
-    if let Err(missing) = check_lab(arch, Images::Debian) {
-        skipped_test("memory_is_paged_in", missing);
+    if lacks("memory_is_paged_in", arch) {
         return Ok(());
     }
     let file = bench.folder.path().join("demand.json");

@@ -5,10 +5,9 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use pagetoll_bill::{Arch, Bill, Operation, Row, Verdict};
-use pagetoll_images::tools::{Images, check_lab};
 use pagetoll_test_support::skipped_test;
 
-use crate::bench::{Bench, ensure, must_fail, must_succeed, nothing_is_left};
+use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed, nothing_is_left};
 
 /// 2 MiB pages of the machine's own kernel: all checks pass, and a bill is the same as itself.
 pub(crate) fn bill_and_diff(bench: &Bench, arch: Arch) -> Result<(), Failed> {
@@ -69,15 +68,6 @@ pub(crate) fn conformance(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     }
     must_succeed(bench.pagetoll(&["conformance", "--suite", "vfio", "--arch", arch.name()]))?;
     nothing_is_left(&bench.cache)
-}
-
-/// Whether the host cannot run machines with a processor, which is said.
-fn lacks(test: &str, arch: Arch) -> bool {
-    let lacking = check_lab(arch, Images::Debian).err();
-    if let Some(missing) = &lacking {
-        skipped_test(test, missing);
-    }
-    lacking.is_some()
 }
 
 pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {

@@ -308,16 +308,8 @@ mod tests {
         cache
             .record("suites/nowhere.json", &serde_json::to_vec(&index).unwrap())
             .unwrap();
-        let opened = |arch| {
-            Archive::open(
-                &cache,
-                Some("nowhere"),
-                arch,
-                Freshness::Cached,
-                &Stop::new(),
-            )
-        };
-        let archive = opened(Arch::X86_64).unwrap();
+        let (suite, stop) = (Some("nowhere"), Stop::new());
+        let archive = Archive::open(&cache, suite, Arch::X86_64, Freshness::Cached, &stop).unwrap();
         assert_eq!(archive.index(), &index);
         assert!(!cache.path("apt/nowhere").exists());
     }

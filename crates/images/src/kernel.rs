@@ -310,9 +310,6 @@ fn unpacked(
 ) -> (Result<Vec<Entry>, Error>, Result<Availability, Error>) {
     thread::scope(|scope| {
         let headers = scope.spawn(|| match &packages.headers {
-            Ok(_) if archive.arch() != Arch::X86_64 => {
-                Ok(Err("modules are built for x86-64 only".to_owned()))
-            }
             Ok(listed) => headers::from_packages(archive, cache, listed, stop),
             Err(reason) => Ok(Err(reason.clone())),
         });

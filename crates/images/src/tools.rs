@@ -346,6 +346,17 @@ pub enum Images {
     Files,
 }
 
+impl Images {
+    /// Of kernels and hypervisors of which any, or none, is Debian's.
+    #[must_use]
+    pub const fn of(any_is_debians: bool) -> Self {
+        match any_is_debians {
+            true => Self::Debian,
+            false => Self::Files,
+        }
+    }
+}
+
 /// Checks that this machine has every program and library for an order.
 ///
 /// # Errors

@@ -42,6 +42,11 @@ impl Bench {
         }
     }
 
+    /// The suite that this system runs.
+    fn archive(&self, freshness: Freshness) -> Result<Archive<'_>, Error> {
+        Archive::open(&self.cache, None, Arch::X86_64, freshness, &Stop::new())
+    }
+
     fn kernel(&self, source: &str) -> Result<KernelImage, Error> {
         let began = Instant::now();
         let kernel = kernel::obtain(
@@ -129,16 +134,7 @@ fn the_newest_backported_kernel_is_found_in_its_parts() {
 #[ignore = "fetches packages"]
 fn a_version_that_nobody_has_is_told_with_what_there_is() {
     let Some(bench) = Bench::new() else { return };
-    let suite = Archive::open(
-        &bench.cache,
-        None,
-        Arch::X86_64,
-        Freshness::Cached,
-        &Stop::new(),
-    )
-    .unwrap()
-    .suite()
-    .to_owned();
+    let suite = bench.archive(Freshness::Cached).unwrap().suite().to_owned();
     let error = bench.kernel(&format!("debian:{suite}/1.2")).unwrap_err();
     assert_eq!(error.class(), Class::BadInput);
     assert!(
@@ -200,14 +196,7 @@ fn refreshes_without_a_network() {
         return skipped("there is a network");
     }
     let Some(bench) = Bench::new() else { return };
-    let error = Archive::open(
-        &bench.cache,
-        None,
-        Arch::X86_64,
-        Freshness::Refresh,
-        &Stop::new(),
-    )
-    .unwrap_err();
+    let error = bench.archive(Freshness::Refresh).unwrap_err();
     eprintln!("{error}");
     assert_eq!(error.class(), Class::Environment);
     assert!(
@@ -216,13 +205,6 @@ fn refreshes_without_a_network() {
             .contains("apt cannot fetch the package lists"),
         "{error}"
     );
-    let kept = Archive::open(
-        &bench.cache,
-        None,
-        Arch::X86_64,
-        Freshness::Cached,
-        &Stop::new(),
-    )
-    .unwrap();
+    let kept = bench.archive(Freshness::Cached).unwrap();
     assert!(kept.index().newest("linux-image-amd64").is_some());
 }

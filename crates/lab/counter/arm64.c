@@ -12,12 +12,8 @@ static bool is(uint32_t word, uint32_t mask, uint32_t bits)
 
 static enum mark mark_of(uint32_t word)
 {
-	uint32_t mark = (word >> 5 & 0xffff) << 16;
-
 	/* movz xzr, #imm16, lsl #16 */
-	if (!is(word, 0xffe0001f, 0xd2a0001f))
-		return NO_MARK;
-	return mark == MARK_BEGIN || mark == MARK_END || mark == MARK_STEP ? mark : NO_MARK;
+	return is(word, 0xffe0001f, 0xd2a0001f) ? mark_numbered((word >> 5 & 0xffff) << 16) : NO_MARK;
 }
 
 /* ISB and ERET, which are context synchronization events. */

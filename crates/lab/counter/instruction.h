@@ -44,6 +44,12 @@ struct instruction {
  */
 #define CALLED_OVER 16u
 
+/* The mark that a number is. */
+static inline enum mark mark_numbered(uint32_t number)
+{
+	return number == MARK_BEGIN || number == MARK_END || number == MARK_STEP ? number : NO_MARK;
+}
+
 typedef struct instruction reader(const uint8_t *code, size_t size, uint64_t address);
 
 reader instruction_of_x86_64, instruction_of_arm64;

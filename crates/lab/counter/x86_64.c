@@ -43,7 +43,7 @@ static enum mark mark_of(const uint8_t *code, size_t size)
 	if (size != 7 || code[0] != 0x0f || code[1] != 0x1f || code[2] != 0x80)
 		return NO_MARK;
 	memcpy(&mark, code + 3, sizeof(mark));
-	return mark == MARK_BEGIN || mark == MARK_END || mark == MARK_STEP ? mark : NO_MARK;
+	return mark_numbered(mark);
 }
 
 static unsigned int reg_of(uint8_t modrm)

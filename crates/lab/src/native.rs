@@ -117,11 +117,7 @@ impl Modules {
 /// [`Error::MissingTools`] with every one that is missing.
 pub(crate) fn check_tools(arch: Arch, kernels: &[KernelSource]) -> Result<(), Error> {
     let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    let images = match kernels.iter().any(of_debian) {
-        true => Images::Debian,
-        false => Images::Files,
-    };
-    tools::check_lab(arch, images)
+    tools::check_lab(arch, Images::of(kernels.iter().any(of_debian)))
 }
 
 /// One boot of a machine with a probe.

@@ -23,14 +23,9 @@ pub(crate) fn run(args: &ListArgs) -> Result<Outcome> {
 
 /// The backends, and the lab once more for each further processor.
 fn places() -> impl Iterator<Item = (Backend, Arch)> {
-    let further = Arch::ALL.iter().filter(|arch| **arch != Arch::default());
-    Backend::ALL.iter().flat_map(move |&backend| {
-        let further = further.clone().filter(move |_| backend == Backend::Lab);
-        [Arch::default()]
-            .into_iter()
-            .chain(further.copied())
-            .map(move |arch| (backend, arch))
-    })
+    let on_each = |&backend| Arch::ALL.iter().map(move |&arch| (backend, arch));
+    let all = Backend::ALL.iter().flat_map(on_each);
+    all.filter(|&(backend, arch)| backend == Backend::Lab || arch == Arch::default())
 }
 
 /// A route as it is listed.

@@ -204,6 +204,9 @@ impl Index {
     }
 
     fn headers(&self, release: &str) -> Result<Vec<Listed>, String> {
+        if self.arch != Arch::X86_64 {
+            return Err("modules are built for x86-64 only".to_owned());
+        }
         let name = format!("linux-headers-{release}");
         let head = self
             .newest(&name)

@@ -88,14 +88,7 @@ impl Sources<'_> {
     pub(crate) fn check_tools(self) -> Result<(), Error> {
         let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
             || matches!(self.xen, XenSource::Debian { .. });
-        tools::check_lab(
-            Arch::X86_64,
-            if of_debian {
-                Images::Debian
-            } else {
-                Images::Files
-            },
-        )
+        tools::check_lab(Arch::X86_64, Images::of(of_debian))
     }
 
     /// Fetches, checks and builds.

@@ -91,6 +91,11 @@ fn machine(pages: Pages, host: Host) -> Machine {
     }
 }
 
+/// The machine of every boot of an order.
+fn machine_of(request: &Request) -> Machine {
+    machine(request.order.pages, request.host())
+}
+
 /// Bills the route on one kernel.
 ///
 /// # Errors
@@ -98,10 +103,7 @@ fn machine(pages: Pages, host: Host) -> Machine {
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     let Request { order, arch, .. } = bench.request;
     check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
-    host::require_memory(
-        machine(order.pages, bench.request.host()).memory_mib(),
-        "--pages",
-    )?;
+    host::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
     let obtain = || Materials::obtain(&bench.kernel, *arch, bench.freshness(), *surroundings);
     let clock = Clock::default();
     let mut materials = clock.time("images and builds", obtain)?;
@@ -138,10 +140,7 @@ fn draft(
         ("linux", linux),
         ("linux-release", image.release.clone()),
         ("qemu", qemu),
-        (
-            "guest-ram",
-            machine(order.pages, bench.request.host()).ram(),
-        ),
+        ("guest-ram", machine_of(bench.request).ram()),
     ];
     let mode = match bench.request.host() {
         Host::Svm => None,
@@ -155,7 +154,7 @@ fn draft(
             .collect(),
         rows: rows::rows(order, found),
         notes: notes.map(str::to_owned).collect(),
-        inputs: inputs(machine(order.pages, bench.request.host()), materials)?,
+        inputs: inputs(machine_of(bench.request), materials)?,
         ..counted(Route::Demand, order)
     })
 }

@@ -10,7 +10,7 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
-use super::machine;
+use super::machine_of;
 use crate::clock::Clock;
 use crate::error::LabError;
 use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
@@ -166,7 +166,7 @@ pub(super) fn run(
         name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
-        machine: machine(order.pages, bench.request.host()),
+        machine: machine_of(bench.request),
         counter,
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
