@@ -9,7 +9,7 @@ use libtest_mimic::Failed;
 use pagetoll_backend::{Quiet, Stop};
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::Iommu;
-use pagetoll_bill::{Bill, Check, Method, Operation, Row, RowKey, System, Toll};
+use pagetoll_bill::{Arch, Bill, Check, Method, Operation, Row, RowKey, System, Toll};
 use pagetoll_fix::hypervisor;
 use pagetoll_fix::spec::Spec;
 use pagetoll_guest::pv::session::XenOptions;
@@ -158,6 +158,7 @@ fn inside(
         progress: &Quiet,
     };
     let guest = Guest {
+        arch: Arch::default(),
         name: machine.name.to_owned(),
         kernel: machine.kernel.parse()?,
         xen: match &machine.xen {

@@ -142,17 +142,21 @@ const NO_KERNEL: &str = "no kernel can be built (pagetoll fix)";
 /// All that packages bring, each thing once, what the lab needs first.
 fn wanted(arch: Arch) -> Vec<Wanted> {
     let lab = needed(arch).iter().copied().chain(NEEDED_FOR_DEBIAN);
-    let (for_xen, for_kernels, kernel_libraries): (&[_], &[_], &[_]) = match arch {
-        Arch::X86_64 => (&NEEDED_FOR_XEN, &NEEDED_FOR_KERNELS, &KERNEL_LIBRARIES),
-        Arch::Arm64 => (&[], &[], &[]),
+    let for_xen: &[_] = match arch {
+        Arch::X86_64 => &NEEDED_FOR_XEN,
+        Arch::Arm64 => &[],
     };
     let tools = lab
         .map(|tool| (tool, None))
         .chain([(Tool::Setpriv, Some(NO_DEATH_SIGNAL))])
         .chain(for_xen.iter().map(|tool| (*tool, Some(NO_XEN))))
-        .chain(for_kernels.iter().map(|tool| (*tool, Some(NO_KERNEL))));
+        .chain(
+            NEEDED_FOR_KERNELS
+                .iter()
+                .map(|tool| (*tool, Some(NO_KERNEL))),
+        );
     let libraries = libraries(arch).iter().map(|library| (*library, None));
-    let of_kernels = kernel_libraries.iter();
+    let of_kernels = KERNEL_LIBRARIES.iter();
     let libraries = libraries.chain(of_kernels.map(|library| (*library, Some(NO_KERNEL))));
     let mut all: Vec<Wanted> = Vec::new();
     let of_tools = tools.map(|(tool, without)| (What::Program(tool), tool.package(), without));

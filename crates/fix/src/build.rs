@@ -16,7 +16,7 @@ use pagetoll_images::cache::{Cache, Entry, Lock, require_room};
 use pagetoll_images::digest::sha256_of;
 use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::make::compiler;
-use pagetoll_images::tools;
+use pagetoll_images::tools::{self, Tool};
 
 use crate::catalogue::{self, Compile, Fix, Patch};
 use crate::config::{self, Flavour};
@@ -24,6 +24,7 @@ use crate::error::FixError;
 use crate::make::Make;
 use crate::source::{self, Source};
 use crate::spec::Spec;
+use crate::target::Target;
 use crate::tree::{self, Changes};
 
 /// What a build takes beside its source: links to 90,000 files are 400 MiB of inodes and folders, objects 150 MiB.
@@ -91,7 +92,8 @@ pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, Fi
 impl<'a> Plan<'a> {
     /// Obtains the source and applies the patches, in memory.
     pub(crate) fn new(order: &'a Order, surroundings: Surroundings<'a>) -> Result<Self, FixError> {
-        tools::check_kernel_build()?;
+        let arch = order.spec.arch();
+        tools::check_kernel_build(arch)?;
         let mut phase = surroundings.progress.begin("source", 2);
         phase.step("unpack");
         let spec = &order.spec;
@@ -101,7 +103,7 @@ impl<'a> Plan<'a> {
         phase.step("patch");
         Ok(Self {
             changes: tree::changes(&source, &Changes::new(), &patches)?,
-            compiler: compiler(Arch::X86_64, surroundings.stop)?,
+            compiler: compiler(arch, surroundings.stop)?,
             order,
             surroundings,
             source,
@@ -165,13 +167,21 @@ impl<'a> Plan<'a> {
         })
     }
 
+    fn arch(&self) -> Arch {
+        self.order.spec.arch()
+    }
+
+    fn target(&self) -> &'static Target {
+        Target::of(self.arch())
+    }
+
     fn cache(&self) -> &Cache {
         self.surroundings.cache
     }
 
     /// What kbuild is given.
     fn config(&self) -> String {
-        config::trimmed(&self.source.config, &self.order.flavour.wanted())
+        config::trimmed(&self.source.config, &self.order.flavour.wanted(self.arch()))
     }
 
     /// Everything that makes two kernels differ.
@@ -204,7 +214,8 @@ impl<'a> Plan<'a> {
     /// Compiles a kernel and publishes it.
     fn compile(&self, changes: &Changes, name: &str) -> Result<Entry, FixError> {
         self.in_tree(changes, |make| {
-            make.kernel(self.order.spec.series.build_lines)?;
+            let lines = self.order.spec.series.build_lines.get(&self.arch());
+            make.kernel(self.target().image, lines.copied().unwrap_or_default())?;
             self.publish(make, name)
         })
     }
@@ -215,6 +226,7 @@ impl<'a> Plan<'a> {
         self.in_tree(changes, |usual| {
             let make = Make {
                 arch: &other.arch,
+                tools: "",
                 output: self.work().join(&other.name),
                 log: usual.log.with_extension(format!("{}.log", other.name)),
                 ..usual.clone()
@@ -247,7 +259,7 @@ impl<'a> Plan<'a> {
         let differ = tree::switch(&self.source, &make.tree, before, changes)?;
         if known.is_none() || differ.iter().any(|file| file.contains("Kconfig")) {
             make.configure(&self.config())?;
-            self.require(&make, &self.order.flavour.wanted())?;
+            self.require(&make, &self.order.flavour.wanted(self.arch()))?;
         }
         let made = work(&make)?;
         self.cache().sync()?;
@@ -288,7 +300,8 @@ impl<'a> Plan<'a> {
     fn make(&self, work: &Path) -> Make<'a> {
         let name = self.key(&self.changes);
         Make {
-            arch: "x86_64",
+            arch: self.target().kbuild,
+            tools: Tool::prefix(self.arch()),
             tree: work.join("tree"),
             output: work.join("objects"),
             log: self.cache().path(&format!(
@@ -310,7 +323,8 @@ impl<'a> Plan<'a> {
             let from = make.output.join(from);
             fs::copy(&from, folder.join(to)).map_err(Error::io("copy", from))
         };
-        copy("arch/x86/boot/bzImage", "bzImage")?;
+        let image = self.target().image;
+        copy(&format!("{}/{image}", self.target().boot), image)?;
         copy(".config", "config")?;
         copy("include/config/kernel.release", "release")?;
         copy("modules.builtin", "modules.builtin")?;
@@ -320,7 +334,7 @@ impl<'a> Plan<'a> {
     fn image(&self, kernel: &Entry) -> Result<KernelImage, FixError> {
         let release = kernel.text("release")?.unwrap_or_default();
         Ok(KernelImage {
-            image: kernel.file("bzImage")?,
+            image: kernel.file(self.target().image)?,
             release: release.trim().to_owned(),
             modules: Some(kernel.clone()),
             headers: Err(format!(

@@ -2,11 +2,13 @@
 //! in the order of their file names, and a folder `broken/` of variants that the checks must catch. `fixes/debug/` holds
 //! the patches that every debug kernel gets.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use include_dir::{Dir, File, include_dir};
+use pagetoll_bill::Arch;
 use serde::Deserialize;
 
 use crate::error::{FixError, refused};
@@ -117,8 +119,8 @@ pub struct Series {
     /// The suite of Debian that has its source; the system's own where this is absent.
     #[serde(default)]
     pub suite: Option<String>,
-    /// Lines that a build prints; for the progress bar only.
-    pub build_lines: u64,
+    /// The processors that the patches are for, each with the lines that a build prints: for the progress bar only.
+    pub build_lines: BTreeMap<Arch, u64>,
 }
 
 /// A patch and its file name.
@@ -209,6 +211,11 @@ pub fn find(name: &str) -> Result<&'static Fix, FixError> {
 }
 
 impl Series {
+    /// The processors that its patches are for.
+    pub fn archs(&self) -> impl Iterator<Item = Arch> {
+        self.build_lines.keys().copied()
+    }
+
     /// Numbers, so that 6.10 is later than 6.9.
     fn numbers(&self) -> Vec<u32> {
         let numbers = self.version.split('.');

@@ -282,7 +282,7 @@ fn kernel_for(
         return Ok(KernelSource::default());
     };
     let order = Order {
-        spec: Spec::of_linux(name)?,
+        spec: Spec::of_linux(name, build.spec.arch())?,
         ..build.clone()
     };
     let built = build::build(&order, surroundings)?;
@@ -372,6 +372,7 @@ impl Bench<'_> {
         let races = planned.iter().any(|(check, _)| check.races);
         let guest = Guest {
             name,
+            arch: self.order.build.spec.arch(),
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,

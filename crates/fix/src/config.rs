@@ -1,7 +1,11 @@
 //! The configurations that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
-//! asks for, a debug kernel also what `fixes/debug/kernel.config` does.
+//! and the processor's file beside it ask for, a debug kernel also what `fixes/debug/kernel.config` does.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
+
+use pagetoll_bill::Arch;
+
+use crate::target::Target;
 
 const LAB: &str = include_str!("../../../fixes/kernel.config");
 const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
@@ -17,10 +21,11 @@ pub enum Flavour {
 
 impl Flavour {
     /// Lines of a `.config`.
-    pub(crate) fn wanted(self) -> String {
+    pub(crate) fn wanted(self, arch: Arch) -> String {
+        let processor = Target::of(arch).config;
         match self {
-            Self::Lab => LAB.to_owned(),
-            Self::Debug => [LAB, DEBUG].concat(),
+            Self::Lab => [LAB, processor].concat(),
+            Self::Debug => [LAB, processor, DEBUG].concat(),
         }
     }
 }
@@ -115,11 +120,13 @@ mod tests {
 
     #[test]
     fn no_wish_is_made_twice() {
-        let wanted = Flavour::Debug.wanted();
-        let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
-        let all = options.len();
-        options.sort_unstable();
-        options.dedup();
-        assert_eq!(options.len(), all);
+        for arch in Arch::ALL {
+            let wanted = Flavour::Debug.wanted(*arch);
+            let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
+            let all = options.len();
+            options.sort_unstable();
+            options.dedup();
+            assert_eq!(options.len(), all, "{arch}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the lab boots and this crate builds: `--kernel fix:NAME`, `--xen fix:NAME`.
 
 use pagetoll_backend::Error;
+use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelImage;
@@ -18,18 +19,19 @@ use crate::spec::Spec;
 pub struct Fixes;
 
 impl Builder for Fixes {
-    fn check_kernel(&self, name: &str) -> Result<(), Error> {
-        Spec::of_linux(name).map(drop).map_err(Error::from)
+    fn check_kernel(&self, name: &str, arch: Arch) -> Result<(), Error> {
+        Spec::of_linux(name, arch).map(drop).map_err(Error::from)
     }
 
     fn kernel(
         &self,
         name: &str,
+        arch: Arch,
         refresh: Wanted,
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error> {
         let order = Order {
-            spec: Spec::of_linux(name)?,
+            spec: Spec::of_linux(name, arch)?,
             source: None,
             freshness: Freshness::from(refresh),
             jobs: host::cpus(),

@@ -15,6 +15,7 @@ mod make;
 pub mod patch;
 mod source;
 pub mod spec;
+mod target;
 mod tree;
 
 pub use config::Flavour;

@@ -26,6 +26,8 @@ pub(crate) struct Make<'a> {
     pub(crate) output: PathBuf,
     /// The architecture, as kbuild's `ARCH`.
     pub(crate) arch: &'a str,
+    /// What the names of compiler and linker begin with, as kbuild's `CROSS_COMPILE`.
+    pub(crate) tools: &'a str,
     /// All output of make; truncated when it is configured.
     pub(crate) log: PathBuf,
     /// The source's version, for errors.
@@ -56,9 +58,9 @@ impl Make<'_> {
         Ok(make::begin_log(&self.log)?)
     }
 
-    /// Compiles and links the boot image. `lines` is how many lines that makes, as far as is known.
-    pub(crate) fn kernel(&self, lines: u64) -> Result<(), FixError> {
-        self.run(["bzImage"], "build", lines)
+    /// Compiles and links a boot image. `lines` is how many lines that makes, as far as is known.
+    pub(crate) fn kernel(&self, target: &str, lines: u64) -> Result<(), FixError> {
+        self.run([target], "build", lines)
     }
 
     /// Compiles objects alone.
@@ -81,6 +83,7 @@ impl Make<'_> {
             .arg(&self.tree)
             .arg(output)
             .arg(format!("ARCH={}", self.arch))
+            .arg(format!("CROSS_COMPILE={}", self.tools))
             .args(REPRODUCIBLE)
             .args(words)
     }

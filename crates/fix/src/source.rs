@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Arch, Package};
+use pagetoll_bill::Package;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::resolve::SourcePackages;
@@ -19,6 +19,7 @@ use pagetoll_images::tools::Tool;
 
 use crate::error::{FixError, refused};
 use crate::spec::Spec;
+use crate::target::Target;
 
 /// Limit of unpacking. Assumed: 15 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -26,8 +27,6 @@ const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
 const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
 const SOURCE_ROOM: u64 = 2200 << 20;
-/// Debian's configuration for ordinary machines.
-const CONFIG: &str = "config.amd64_none_amd64.xz";
 /// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its
 /// `.git/config` names is run: of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
 const UNCONFIGURED: [&str; 11] = [
@@ -71,7 +70,7 @@ pub(crate) fn obtain(
     surroundings: Surroundings<'_>,
 ) -> Result<Source, FixError> {
     let Surroundings { cache, stop, .. } = surroundings;
-    let archive = Archive::open(cache, spec.suite(), Arch::X86_64, freshness, stop)?;
+    let archive = Archive::open(cache, spec.suite(), spec.arch(), freshness, stop)?;
     let packages = archive
         .index()
         .source(&spec.series.version)
@@ -80,7 +79,7 @@ pub(crate) fn obtain(
             let expected = "a suite with the source of that series, after an @";
             refused(spec, problem, expected.into())
         })?;
-    let config = config(&archive, &packages, cache, stop)?;
+    let config = config(Target::of(spec.arch()), &archive, &packages, surroundings)?;
     let mut source = match own {
         Some(own) => own,
         None => of_debian(&archive, &packages, cache, stop)?,
@@ -135,16 +134,18 @@ fn first_with_ending(folder: &Path, ending: &str) -> Result<PathBuf, Error> {
     })
 }
 
+/// Debian's configuration for ordinary machines.
 fn config(
+    target: &Target,
     archive: &Archive<'_>,
     packages: &SourcePackages,
-    cache: &Cache,
-    stop: &Stop,
+    surroundings: Surroundings<'_>,
 ) -> Result<String, FixError> {
+    let Surroundings { cache, stop, .. } = surroundings;
     let deb = archive.fetch_one(&packages.config, stop)?;
     let folder = deb::unpacked(cache, &deb, &packages.config.package.sha256, stop)?;
     let name = &packages.config.package.name;
-    let path = folder.file(format!("usr/src/{name}/{CONFIG}"))?;
+    let path = folder.file(format!("usr/src/{name}/{}.xz", target.debian))?;
     let unpack = Run::new(Tool::Xz.program()).arg("-dc").arg(path);
     Ok(run_to_end(&unpack, UNPACK_LIMIT, stop)?.text())
 }

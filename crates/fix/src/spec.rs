@@ -1,7 +1,10 @@
 //! Which kernel is meant: `xen-pv-get-and-clear`, `none@bookworm/6.1`, ...
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+use pagetoll_bill::Arch;
 
 use crate::catalogue::{self, Fix, Patch, Program, Series};
 use crate::error::{FixError, refused};
@@ -13,7 +16,7 @@ pub const NONE: &str = "none";
 
 const EXPECTED: &str = "NAME, NAME@SERIES such as xen-pv-get-and-clear@6.1, or NAME@SUITE/SERIES";
 
-/// A kernel that can be built: a fix or none, on a series of Linux.
+/// A kernel that can be built: a fix or none, on a series of Linux, for a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// The fix; `None` leaves the source as it is.
@@ -21,6 +24,7 @@ pub struct Spec {
     /// The patches for this series, and the suite that has its source.
     pub series: &'static Series,
     program: Program,
+    arch: Arch,
     /// Another suite than the series' own.
     suite: Option<String>,
     /// As it was written.
@@ -33,19 +37,27 @@ impl Spec {
     /// # Errors
     /// As [`Spec::from_str`]; a fix of Linux.
     pub fn of_xen(text: &str) -> Result<Self, FixError> {
-        Self::of(Program::Xen, text)
+        Self::of(Program::Xen, text, Arch::default())
     }
 
     /// What `--kernel` names, with `fix:` or without.
     ///
     /// # Errors
-    /// As [`Spec::from_str`]; a fix of Xen.
-    pub fn of_linux(text: &str) -> Result<Self, FixError> {
-        Self::of(Program::Linux, text)
+    /// As [`Spec::for_arch`]; a fix of Xen.
+    pub fn of_linux(text: &str, arch: Arch) -> Result<Self, FixError> {
+        Self::of(Program::Linux, text, arch)
     }
 
-    fn of(program: Program, text: &str) -> Result<Self, FixError> {
-        let spec = Self::parse(text.strip_prefix(PREFIX).unwrap_or(text), program)?;
+    /// A fix of either program, on machines with this processor; `none` is a kernel.
+    ///
+    /// # Errors
+    /// [`BadInput`](pagetoll_images::Error::BadInput): a name, a series or a processor for which there are no patches.
+    pub fn for_arch(text: &str, arch: Arch) -> Result<Self, FixError> {
+        Self::parse(text, Program::Linux, arch)
+    }
+
+    fn of(program: Program, text: &str, arch: Arch) -> Result<Self, FixError> {
+        let spec = Self::parse(text.strip_prefix(PREFIX).unwrap_or(text), program, arch)?;
         if spec.program == program {
             return Ok(spec);
         }
@@ -53,7 +65,7 @@ impl Spec {
         Err(refused(spec, problem, format!("a fix of {program}")).into())
     }
 
-    fn parse(text: &str, of_none: Program) -> Result<Self, FixError> {
+    fn parse(text: &str, of_none: Program, arch: Arch) -> Result<Self, FixError> {
         let (name, place) = text
             .split_once('@')
             .map_or((text, None), |(name, place)| (name, Some(place)));
@@ -70,9 +82,10 @@ impl Spec {
         };
         let program = fix.map_or(of_none, |fix| fix.program);
         Ok(Self {
-            series: series(text, fix, program, version)?,
+            series: series(text, fix, program, version, arch)?,
             fix,
             program,
+            arch,
             suite: suite.map(str::to_owned),
             text: text.to_owned(),
         })
@@ -82,6 +95,12 @@ impl Spec {
     #[must_use]
     pub const fn program(&self) -> Program {
         self.program
+    }
+
+    /// The processor that it is built for.
+    #[must_use]
+    pub const fn arch(&self) -> Arch {
+        self.arch
     }
 
     /// All that is applied to the source, in order: [`Fix::stack`]; nothing for `none`.
@@ -112,20 +131,21 @@ impl fmt::Display for Spec {
 impl FromStr for Spec {
     type Err = FixError;
 
-    /// A fix of either program; `none` is a kernel.
+    /// [`Spec::for_arch`] with the processor that is meant where none is named.
     fn from_str(text: &str) -> Result<Self, FixError> {
-        Self::parse(text, Program::Linux)
+        Self::for_arch(text, Arch::default())
     }
 }
 
-/// The series for a version; without one the fix's first.
+/// The series for a version and a processor; without a version the fix's first.
 fn series(
     text: &str,
     fix: Option<&'static Fix>,
     program: Program,
     version: Option<&str>,
+    arch: Arch,
 ) -> Result<&'static Series, FixError> {
-    let all = match fix {
+    let of_program = match fix {
         Some(fix) => fix.series.iter().collect::<Vec<_>>(),
         None => catalogue::all()
             .iter()
@@ -133,6 +153,15 @@ fn series(
             .flat_map(|fix| &fix.series)
             .collect(),
     };
+    let is_for = |series: &&&Series| series.archs().any(|of| of == arch);
+    let all: Vec<_> = of_program.iter().filter(is_for).copied().collect();
+    if all.is_empty() {
+        let archs = of_program.iter().flat_map(|series| series.archs());
+        let archs: BTreeSet<_> = archs.map(Arch::name).collect();
+        let archs: Vec<_> = archs.into_iter().collect();
+        let problem = format!("there are no patches for {arch}");
+        return Err(refused(text, problem, format!("--arch {}", archs.join(", "))).into());
+    }
     let wanted = |series: &&&Series| version.is_none_or(|version| series.version == version);
     let found = all.iter().find(wanted).copied();
     found.ok_or_else(|| {

@@ -127,6 +127,13 @@ impl Tool {
         }
     }
 
+    /// What the names of the compiler, the linker and their like begin with: `CROSS_COMPILE` of kbuild.
+    #[must_use]
+    pub fn prefix(arch: Arch) -> &'static str {
+        let compiler = Self::compiler(arch).program();
+        compiler.strip_suffix("gcc").unwrap_or_default()
+    }
+
     /// Its linker.
     #[must_use]
     pub const fn linker(arch: Arch) -> Self {
@@ -369,12 +376,19 @@ pub fn check_lab(arch: Arch, images: Images) -> Result<(), Error> {
     check_with_libraries(&all, libraries(arch))
 }
 
-/// Checks that this machine has every program and library for building a kernel of Debian's source.
+/// Checks that this machine has every program and library for building a kernel of Debian's source, for a processor.
 ///
 /// # Errors
 /// [`Error::MissingTools`] with every program and library that is missing.
-pub fn check_kernel_build() -> Result<(), Error> {
-    check_with_libraries(&NEEDED_FOR_KERNELS, &KERNEL_LIBRARIES)
+pub fn check_kernel_build(arch: Arch) -> Result<(), Error> {
+    let mut needed = NEEDED_FOR_KERNELS.to_vec();
+    let for_arch = [Tool::compiler(arch), Tool::linker(arch)];
+    needed.extend(
+        for_arch
+            .iter()
+            .filter(|tool| !NEEDED_FOR_KERNELS.contains(tool)),
+    );
+    check_with_libraries(&needed, &KERNEL_LIBRARIES)
 }
 
 fn check_with_libraries(needed: &[Tool], libraries: &[Library]) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! A guest that is not booted for a bill: which system it runs, and within which limits.
 
+use pagetoll_bill::Arch;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
@@ -10,7 +11,9 @@ use crate::conduct::Conduct;
 pub struct Guest {
     /// The name of the boot, for progress and logs.
     pub name: String,
-    /// The kernel.
+    /// The processor of its machine.
+    pub arch: Arch,
+    /// The kernel, which is for that.
     pub kernel: KernelSource,
     /// The hypervisor; without effect where the guest runs without Xen.
     pub xen: XenSource,

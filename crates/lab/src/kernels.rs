@@ -9,18 +9,16 @@ use pagetoll_images::xen::XenImage;
 
 /// What the name of a kernel or a Xen begins with that is built from a fix.
 pub(crate) const BUILT: &str = "fix:";
-/// The processor that they are built for.
-const BUILT_FOR: Arch = Arch::X86_64;
 /// The kernel of an order that names none.
 const DEFAULT: &str = "debian";
 
 /// Builds kernels and hypervisors for the lab, whose names begin with `fix:`.
 pub trait Builder: Sync {
-    /// Whether there is such a kernel.
+    /// Whether there is such a kernel for this processor.
     ///
     /// # Errors
     /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
-    fn check_kernel(&self, name: &str) -> Result<(), Error>;
+    fn check_kernel(&self, name: &str, arch: Arch) -> Result<(), Error>;
 
     /// Builds a kernel, or finds it in the cache.
     ///
@@ -29,6 +27,7 @@ pub trait Builder: Sync {
     fn kernel(
         &self,
         name: &str,
+        arch: Arch,
         refresh: Wanted,
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error>;
@@ -61,7 +60,7 @@ pub(crate) struct Kernel {
 #[derive(Clone)]
 enum Origin {
     Images(KernelSource),
-    Built(&'static dyn Builder),
+    Built(Arch, &'static dyn Builder),
 }
 
 impl Kernel {
@@ -76,8 +75,8 @@ impl Kernel {
     ) -> Result<KernelSource, Error> {
         match &self.origin {
             Origin::Images(source) => Ok(source.clone()),
-            Origin::Built(builder) => {
-                let built = builder.kernel(&self.name, refresh, surroundings)?;
+            Origin::Built(arch, builder) => {
+                let built = builder.kernel(&self.name, *arch, refresh, surroundings)?;
                 Ok(KernelSource::Built(Box::new(built)))
             }
         }
@@ -87,7 +86,7 @@ impl Kernel {
     pub(crate) fn alone(&self, draft: Draft) -> Draft {
         match self.origin {
             Origin::Images(_) => draft,
-            Origin::Built(_) => draft.on_kernel(&self.name),
+            Origin::Built(..) => draft.on_kernel(&self.name),
         }
     }
 
@@ -115,7 +114,7 @@ pub(crate) fn all(
     names.iter().map(|name| named(name, lab, builder)).collect()
 }
 
-/// The kernels of what boots none that is built from a fix: those are for a dom0 alone (`fixes/kernel.config`).
+/// The kernels of what boots none that is built from a fix: those lack drivers (`fixes/kernel.config`).
 ///
 /// # Errors
 /// Those of [`all`]; a kernel that is built from a fix.
@@ -128,7 +127,7 @@ pub(crate) fn sources(lab: &LabSpec) -> Result<Vec<KernelSource>, Error> {
     }
     let images = |kernel: Kernel| match kernel.origin {
         Origin::Images(source) => Some(source),
-        Origin::Built(_) => None,
+        Origin::Built(..) => None,
     };
     Ok(all(lab, None)?.into_iter().filter_map(images).collect())
 }
@@ -159,7 +158,7 @@ fn named(
     builder: Option<&'static dyn Builder>,
 ) -> Result<Kernel, Error> {
     let origin = if name.starts_with(BUILT) {
-        Origin::Built(built(name, lab, builder)?)
+        Origin::Built(lab.arch.unwrap_or_default(), built(name, lab, builder)?)
     } else {
         Origin::Images(source(name, lab)?)
     };
@@ -182,13 +181,8 @@ fn built(
             )));
         }
     }
-    if let Some(arch) = lab.arch.filter(|arch| *arch != BUILT_FOR) {
-        return Err(Error::bad_input(format!(
-            "--kernel {name}: is built for {BUILT_FOR}; expected one of Debian or a file with --arch {arch}"
-        )));
-    }
     let builder = required("--kernel", name, builder)?;
-    builder.check_kernel(name)?;
+    builder.check_kernel(name, lab.arch.unwrap_or_default())?;
     Ok(builder)
 }
 
@@ -228,7 +222,7 @@ mod tests {
     struct OneFix;
 
     impl Builder for OneFix {
-        fn check_kernel(&self, name: &str) -> Result<(), Error> {
+        fn check_kernel(&self, name: &str, _: Arch) -> Result<(), Error> {
             match name {
                 "fix:none" => Ok(()),
                 _ => Err(Error::bad_input(format!("{name}: unknown"))),
@@ -238,6 +232,7 @@ mod tests {
         fn kernel(
             &self,
             name: &str,
+            _: Arch,
             _: Wanted,
             _: &Surroundings<'_>,
         ) -> Result<KernelImage, Error> {
@@ -245,7 +240,7 @@ mod tests {
         }
 
         fn check_xen(&self, name: &str) -> Result<(), Error> {
-            self.check_kernel(name)
+            self.check_kernel(name, Arch::default())
         }
 
         fn xen(&self, name: &str, _: Wanted, _: &Surroundings<'_>) -> Result<XenImage, Error> {
@@ -267,7 +262,7 @@ mod tests {
     #[test]
     fn kernels_keep_their_order_and_fixes_are_built() {
         let kernels = all(&of(&["fix:none", "debian"]), Some(&OneFix)).unwrap();
-        assert!(matches!(kernels[0].origin, Origin::Built(_)));
+        assert!(matches!(kernels[0].origin, Origin::Built(..)));
         assert!(matches!(kernels[1].origin, Origin::Images(_)));
         assert_eq!(
             [kernels[0].folder(), kernels[1].folder()],
@@ -304,13 +299,5 @@ mod tests {
             "fix:x: unknown"
         );
         assert!(refusal(all(&of(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
-        let on_arm64 = LabSpec {
-            arch: Some(Arch::Arm64),
-            ..of(&["fix:none"])
-        };
-        assert_eq!(
-            refusal(all(&on_arm64, Some(&OneFix))),
-            "--kernel fix:none: is built for x86-64; expected one of Debian or a file with --arch arm64"
-        );
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Request {
     /// The processor of its machines.
     pub(crate) arch: Arch,
     /// Of arm64.
-    kvm_mode: KvmMode,
+    kvm_mode: Option<KvmMode>,
     pub(crate) order: Order,
     pub(crate) kernels: Vec<Kernel>,
     /// Of no use to routes without Xen.
@@ -73,7 +73,7 @@ impl Request {
         Ok(Self {
             route: spec.route,
             arch: lab.arch.unwrap_or_default(),
-            kvm_mode: lab.kvm_mode.unwrap_or(KvmMode::Vhe),
+            kvm_mode: lab.kvm_mode,
             conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,
@@ -84,11 +84,8 @@ impl Request {
     }
 
     /// What its machines have for guests of their own.
-    pub(crate) const fn host(&self) -> Host {
-        match self.arch {
-            Arch::X86_64 => Host::Svm,
-            Arch::Arm64 => Host::El2(self.kvm_mode),
-        }
+    pub(crate) fn host(&self) -> Host {
+        Host::of(self.arch, self.kvm_mode)
     }
 
     /// The request on one of its kernels.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use pagetoll_bill::Arch;
 use pagetoll_render::{Format, Kind};
 
 use super::{ListArgs, values};
@@ -21,6 +22,8 @@ Examples:
       Builds the patched kernel into the cache: five minutes on two CPUs, nothing when it is there
   pagetoll fix build xen-pv-get-and-clear@6.1 --source ~/linux
       The series for Linux 6.1, on a tree of your own, which is not changed
+  pagetoll fix build kvm-exit-on-missing --arch arm64
+      For another processor, by a cross compiler
   pagetoll fix check xen-pv-get-and-clear
       Runs its checks on the real thing, and on kernels that are broken on purpose, which they must catch";
 
@@ -84,6 +87,9 @@ pub(crate) struct BuildArgs {
     /// A source tree of your own, which is not changed, instead of Debian's
     #[arg(long, value_name = "DIR")]
     pub(crate) source: Option<PathBuf>,
+    /// Processor that the kernel is for [default: x86-64]
+    #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    pub(crate) arch: Option<Arch>,
     /// Compilers that run at the same time [default: as many as there are CPUs]
     #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| jobs(text))]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use pagetoll_backend::Error;
-use pagetoll_bill::Verdict;
+use pagetoll_bill::{Arch, Verdict};
 use pagetoll_fix::build::{Built, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
@@ -58,6 +58,7 @@ struct ListedSeries {
     version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     suite: Option<&'static str>,
+    archs: Vec<Arch>,
     patches: usize,
     broken_variants: usize,
 }
@@ -67,6 +68,7 @@ impl Listed {
         let series = fix.series.iter().map(|series| ListedSeries {
             version: &series.version,
             suite: series.suite.as_deref(),
+            archs: series.archs().collect(),
             patches: fix.patches(series).len(),
             broken_variants: fix.variants(series).count(),
         });
@@ -91,6 +93,7 @@ fn listing(listed: &[Listed]) -> Document {
     let mut table = Table::new([
         Column::left("fix"),
         Column::left("of"),
+        Column::left("for"),
         Column::left("source from"),
         Column::right("patches"),
         Column::left("after those of"),
@@ -102,6 +105,7 @@ fn listing(listed: &[Listed]) -> Document {
             table.row([
                 format!("{}@{}", fix.name, series.version),
                 format!("{} {}", fix.program, series.version),
+                joined(&series.archs),
                 series.suite.unwrap_or("this system's suite").to_owned(),
                 series.patches.to_string(),
                 fix.after.join(", "),
@@ -118,6 +122,11 @@ fn listing(listed: &[Listed]) -> Document {
             Section::table("Series", table),
         ],
     }
+}
+
+fn joined(archs: &[Arch]) -> String {
+    let names: Vec<_> = archs.iter().map(|arch| arch.name()).collect();
+    names.join(", ")
 }
 
 fn show(args: &FixShowArgs) -> Result<Outcome> {
@@ -180,11 +189,13 @@ fn spec(name: &str) -> Result<Spec> {
 }
 
 fn order(name: &str, args: BuildArgs) -> Result<Order> {
-    order_of(spec(name)?, args)
+    let arch = args.arch.unwrap_or_default();
+    order_of(Spec::for_arch(name, arch).map_err(Error::from)?, args)
 }
 
 fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
     if spec.program() == Program::Xen {
+        refuse("--arch", args.arch.is_some(), &spec)?;
         refuse("--source", args.source.is_some(), &spec)?;
         refuse("--jobs", args.jobs.is_some(), &spec)?;
     }
@@ -250,10 +261,10 @@ fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 /// The route that shows what a fix gives.
-fn billed_by(fix: Option<&Fix>) -> &'static str {
-    match fix.map(|fix| fix.bench) {
-        Some(Bench::KvmHost) => "demand --on lab",
-        Some(Bench::XenDom0) | None => "unmap",
+fn billed_by(spec: &Spec) -> &'static str {
+    match (spec.fix.map(|fix| fix.bench), spec.arch()) {
+        (Some(Bench::KvmHost), _) | (None, Arch::Arm64) => "demand --on lab",
+        _ => "unmap",
     }
 }
 
@@ -264,7 +275,7 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
         "built"
     };
     let packages = built.kernel.packages.iter();
-    let route = billed_by(order.spec.fix);
+    let route = billed_by(&order.spec);
     // With --kernel fix:NAME, a bill builds the lab's flavour from Debian's source.
     let kernel = match (&order.source, order.flavour) {
         (None, Flavour::Lab) => format!("{PREFIX}{}", order.spec),
@@ -275,13 +286,21 @@ fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
         Fact::new(how, format!("in {:.1} s", taken.as_secs_f64())),
         Fact::new(
             "to bill it",
-            format!("pagetoll bill {route} --kernel {kernel}"),
+            format!("pagetoll bill {route} --kernel {kernel}{}", of_arch(order)),
         ),
     ];
     facts.extend(packages.map(|package| Fact::new(&package.name, &package.version)));
     Document {
         title: format!("{PREFIX}{}: Linux {}", order.spec, built.kernel.release),
         sections: vec![Section::facts("", facts)],
+    }
+}
+
+/// The option that names the processor, where that is not the default.
+fn of_arch(order: &Order) -> String {
+    match order.spec.arch() {
+        arch if arch == Arch::default() => String::new(),
+        arch => format!(" --arch {arch}"),
     }
 }
 
@@ -395,7 +414,12 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
     let mut facts = vec![Fact::new("stack", format!("linux {}, {xen}", proof.linux))];
     facts.extend(proof.warnings.iter().map(log));
     Document {
-        title: format!("{PREFIX}{}: {}", order.build.spec, how(order).1),
+        title: format!(
+            "{PREFIX}{}{}: {}",
+            order.build.spec,
+            of_arch(&order.build),
+            how(order).1
+        ),
         sections: vec![Section::facts("", facts), Section::table("Checks", table)],
     }
 }
@@ -420,6 +444,7 @@ fn of_control(proved: &Proved, text: fn(&Control) -> &String) -> &str {
 #[derive(Serialize)]
 struct ProofJson<'a> {
     fix: String,
+    arch: Arch,
     subject: &'static str,
     linux: &'a str,
     xen: &'a str,
@@ -448,6 +473,7 @@ impl<'a> ProofJson<'a> {
         });
         Self {
             fix: order.build.spec.to_string(),
+            arch: order.build.spec.arch(),
             subject: how(order).0,
             linux: &proof.linux,
             xen: &proof.xen,

@@ -77,6 +77,14 @@ pub(crate) enum Host {
 }
 
 impl Host {
+    /// That of a processor, whose kernel is at EL2 unless something else is wanted.
+    pub(crate) fn of(arch: Arch, mode: Option<KvmMode>) -> Self {
+        match arch {
+            Arch::X86_64 => Self::Svm,
+            Arch::Arm64 => Self::El2(mode.unwrap_or(KvmMode::Vhe)),
+        }
+    }
+
     const fn arch(self) -> Arch {
         match self {
             Self::Svm => Arch::X86_64,

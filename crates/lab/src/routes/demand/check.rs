@@ -2,7 +2,6 @@
 //!
 //! Reports what a check found, without a verdict.
 
-use pagetoll_bill::Arch;
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
@@ -17,9 +16,6 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::host;
 
-/// What the fixes of KVM are written for.
-const ARCH: Arch = Arch::X86_64;
-
 /// Boots without Xen, whatever the request says of it, and runs the checks, when as many of the host's CPUs are free as
 /// the guest has. They are short, so that those that are to fail run to their end as well.
 ///
@@ -32,8 +28,8 @@ pub fn check(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran, LabError> {
     let guest = &request.guest;
-    check_tools(ARCH, std::slice::from_ref(&guest.kernel))?;
-    let materials = Materials::obtain(&guest.kernel, ARCH, Freshness::Cached, *surroundings)?;
+    check_tools(guest.arch, std::slice::from_ref(&guest.kernel))?;
+    let materials = Materials::obtain(&guest.kernel, guest.arch, Freshness::Cached, *surroundings)?;
     let steps = request.steps.iter().map(|step| DemandStep::Check {
         name: step.name.clone(),
         pages: step.pages,
@@ -45,7 +41,7 @@ pub fn check(
         programs: &materials.programs,
         machine: Machine {
             mode: Mode::of(guest.cpus),
-            ..machine(largest(request), Host::Svm)
+            ..machine(largest(request), Host::of(guest.arch, None))
         },
         counter: None,
         probe_order: step::order(&steps),

@@ -90,8 +90,6 @@ impl Materials {
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// The processor of its machine.
-    pub(super) arch: Arch,
     pub(super) hello: Hello,
     /// For each batch of the order, and for single pages.
     pub(super) parts: Vec<DemandParts>,
@@ -182,11 +180,7 @@ pub(super) fn run(
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
     })?;
-    Ok(Found {
-        arch: bench.request.arch,
-        profiled,
-        ..found
-    })
+    Ok(Found { profiled, ..found })
 }
 
 fn understood(reports: Vec<Report>) -> Option<Found> {

@@ -5,7 +5,7 @@
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{
-    Arch, Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
+    Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
     System, Toll, Unavailable,
 };
 
@@ -13,6 +13,9 @@ use super::guest::{BASELINE, CHECKED, Found};
 use crate::profile::Sample;
 use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::report::{Demand, DemandParts};
+
+/// What exits on missing pages need: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
+const EXIT_ON_MISSING: u32 = 252;
 
 /// One row for each mechanism of the order.
 pub(super) fn rows(order: &Order, found: &[Found]) -> Vec<Row> {
@@ -92,20 +95,18 @@ fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
     let mut reports = reports.filter(|report| report.mechanism == mechanism);
     reports.next().map_or_else(
         || "the guest did not bill it".to_owned(),
-        |report| {
-            format!(
-                "the kernel does not have capability {}, KVM_CAP_EXIT_ON_MISSING; {}",
-                report.capability,
-                found.first().map_or("", |found| where_it_is(found.arch))
-            )
-        },
+        |report| lacks(report.capability),
     )
 }
 
-const fn where_it_is(arch: Arch) -> &'static str {
-    match arch {
-        Arch::X86_64 => "to bill it: --kernel fix:kvm-exit-on-missing",
-        Arch::Arm64 => "the fix that adds it is for x86-64",
+/// Linux 7.3 has the second on x86-64 alone.
+fn lacks(capability: u32) -> String {
+    match capability {
+        EXIT_ON_MISSING => format!(
+            "the kernel does not have capability {capability}, KVM_CAP_EXIT_ON_MISSING; \
+             to bill it: --kernel fix:kvm-exit-on-missing"
+        ),
+        _ => format!("the kernel does not have capability {capability}, KVM_CAP_PRE_FAULT_MEMORY"),
     }
 }
 
@@ -446,6 +447,7 @@ mod tests {
         assert!(rows[0].why_unavailable().is_none());
         let reason = rows[1].why_unavailable().unwrap();
         assert!(reason.contains("capability 252"), "{reason}");
+        assert!(lacks(236).ends_with("KVM_CAP_PRE_FAULT_MEMORY"));
         assert_eq!(rows[1].cost(), None);
     }
 }
