@@ -3,10 +3,10 @@
 use pagetoll_conformance as conformance;
 use pagetoll_traces::ftrace::FunctionGraph;
 use pagetoll_traces::lock_profile::LockProfile;
-use pagetoll_traces::xentrace::{Summary, Windows};
+use pagetoll_traces::xentrace::{PvDetail, Summary, Windows};
 
 pub(crate) fn trace(file: &[u8]) {
-    let _summary = Summary::read(file);
+    let _summary = Summary::<PvDetail>::read(file);
     let _windows = Windows::read(file);
 }
 

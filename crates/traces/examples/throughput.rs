@@ -13,7 +13,7 @@ use std::io::{Seek, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use pagetoll_traces::xentrace::{Reader, Summary, Windows};
+use pagetoll_traces::xentrace::{PvCounts, PvDetail, Reader, Summary, Windows};
 
 const MIB: u64 = 1 << 20;
 const DEFAULT_MIB: u64 = 512;
@@ -38,8 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(records)
         })?;
         measure("read and summarise", bytes, &mut file, |file| {
-            let summary = Summary::read(file)?;
+            let summary = Summary::<PvCounts>::read(file)?;
             Ok(summary.pcpus().map(|(_, log)| log.records).sum())
+        })?;
+        measure("by instruction", bytes, &mut file, |file| {
+            let summary = Summary::<PvDetail>::read(file)?;
+            Ok(summary.total().entries)
         })?;
         measure("read and sum windows", bytes, &mut file, |file| {
             let windows = Windows::read(file)?;

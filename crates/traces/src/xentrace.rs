@@ -6,7 +6,7 @@
 //!
 //! 1. [`Reader`]: bytes to [`Record`]s, in file order and in constant memory.
 //! 2. [`PvEvent`], [`SchedEvent`], [`LostRecords`]: one record to its typed payload.
-//! 3. [`Summary`]: counts per vcpu, as xenalyze counts; [`Windows`]: counts between two markers.
+//! 3. [`Summary`]: counts per vcpu, as xenalyze counts, or [`PvDetail`]; [`Windows`]: counts between two markers.
 //!
 //! What it does not do: merge the CPUs by time (each CPU's records stay in order, CPUs alternate
 //! by window), decode HVM, memory or shadow records, or read big-endian traces.
@@ -15,13 +15,13 @@
 //! `write_buffer` of `tools/xentrace/xentrace.c`; all of Xen 4.17.
 //!
 //! ```
-//! use pagetoll_traces::xentrace::{HypercallOp, Owner, Pcpu, Summary};
+//! use pagetoll_traces::xentrace::{HypercallOp, Owner, Pcpu, PvCounts, Summary};
 //!
 //! # fn main() -> Result<(), pagetoll_traces::xentrace::XentraceError> {
 //! // CPU 0, a window of 8 bytes: one xen_version hypercall without a time stamp.
 //! let words = [0x2001_f003_u32, 0, 8, 0x1020_100d, 17];
 //! let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-//! let summary = Summary::read(bytes.as_slice())?;
+//! let summary = Summary::<PvCounts>::read(bytes.as_slice())?;
 //! let counts = summary.of(Owner::Default(Pcpu(0))).copied().unwrap_or_default();
 //! assert_eq!(counts.hypercalls.get(HypercallOp::XEN_VERSION), 1);
 //! # Ok(())
@@ -29,6 +29,7 @@
 //! ```
 
 mod counts;
+mod detail;
 mod error;
 mod event;
 mod hypercall_op;
@@ -39,9 +40,11 @@ mod sched;
 mod summary;
 #[cfg(test)]
 mod synthetic;
+mod tally;
 mod windows;
 
 pub use counts::{OpCounts, PvCounts};
+pub use detail::{Keep, PvDetail, TrapKind};
 pub use error::XentraceError;
 pub use event::{Class, EventId};
 pub use hypercall_op::HypercallOp;
@@ -50,4 +53,5 @@ pub use reader::{DEFAULT_BUFFER_BYTES, MAX_PCPUS, Reader};
 pub use record::{LostRecords, Pcpu, Record, Words};
 pub use sched::{Runstate, SchedEvent, Vcpu};
 pub use summary::{MAX_OWNERS, Owner, PcpuLog, Summary};
+pub use tally::{MAX_NUMBERS, Tally};
 pub use windows::{Crossings, Marker, Windows};

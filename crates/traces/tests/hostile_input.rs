@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use pagetoll_traces::xentrace::{Reader, Summary, Windows, XentraceError};
+use pagetoll_traces::xentrace::{PvDetail, Reader, Summary, Windows, XentraceError};
 use proptest::prelude::*;
 
 /// A record as the naive reader sees it: offset, CPU, header without size, time stamp, words.
@@ -84,7 +84,7 @@ fn check(bytes: &[u8]) {
     assert_eq!(offset.copied(), naive_result, "{result:?}");
     for error in [
         result.err(),
-        Summary::read(bytes).err(),
+        Summary::<PvDetail>::read(bytes).err(),
         Windows::read(bytes).err(),
     ] {
         let Some(error) = error else { continue };
@@ -138,7 +138,7 @@ fn a_capture_cut_anywhere_is_a_truncation_or_ends_between_windows() {
     for length in 0..capture.len() {
         let cut = &capture[..length];
         check(cut);
-        if let Err(error) = Summary::read(cut) {
+        if let Err(error) = Summary::<PvDetail>::read(cut) {
             assert!(error.is_truncation(), "{length} bytes: {error}");
         }
     }

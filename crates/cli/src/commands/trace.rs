@@ -15,7 +15,7 @@ use pagetoll_render::table::{Column, Table};
 /// Counts a capture. It is read as a stream, whatever its size.
 pub(crate) fn run(args: &TraceArgs) -> Result<Outcome> {
     let name = name_of(&args.file);
-    let summary = Summary::read(open(&args.file)?)
+    let summary = Summary::<PvCounts>::read(open(&args.file)?)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     let counted = Counted::new(&summary);
     print_list(document(&name, &counted), &counted, args.format)?;

@@ -86,6 +86,8 @@ impl HypercallOp {
     pub const XEN_VERSION: Self = Self(17);
     /// Maps, unmaps and copies granted pages.
     pub const GRANT_TABLE_OP: Self = Self(20);
+    /// The same for the address space of another domain.
+    pub const UPDATE_VA_MAPPING_OTHERDOMAIN: Self = Self(22);
     /// Returns from an exception.
     pub const IRET: Self = Self(23);
     /// Controls a vcpu of the same domain.
@@ -129,6 +131,10 @@ mod tests {
             (HypercallOp::UPDATE_VA_MAPPING, "update_va_mapping"),
             (HypercallOp::XEN_VERSION, "xen_version"),
             (HypercallOp::GRANT_TABLE_OP, "grant_table_op"),
+            (
+                HypercallOp::UPDATE_VA_MAPPING_OTHERDOMAIN,
+                "update_va_mapping_otherdomain",
+            ),
             (HypercallOp::IRET, "iret"),
             (HypercallOp::VCPU_OP, "vcpu_op"),
             (HypercallOp::MMUEXT_OP, "mmuext_op"),

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::{
-    Class, LostRecords, Pcpu, PvCounts, PvEvent, Reader, Record, Runstate, SchedEvent, Vcpu,
+    Class, Keep, LostRecords, Pcpu, PvCounts, PvEvent, Reader, Record, Runstate, SchedEvent, Vcpu,
     XentraceError,
 };
 
@@ -65,15 +65,16 @@ struct PcpuState {
     slot: Option<usize>,
 }
 
-/// Counts every record of a trace. Memory is bounded by the number of vcpus, see [`MAX_OWNERS`].
+/// Counts every record of a trace, and keeps `K` of each vcpu's PV records. Memory is bounded by the number of vcpus, see
+/// [`MAX_OWNERS`].
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct Summary<K = PvCounts> {
     pcpus: Vec<PcpuState>,
     slots: BTreeMap<Owner, usize>,
-    counts: Vec<PvCounts>,
+    kept: Vec<K>,
 }
 
-impl Summary {
+impl<K: Keep> Summary<K> {
     /// A summary of nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -121,7 +122,7 @@ impl Summary {
             Some(slot) => slot,
             None => self.find_slot(record)?,
         };
-        self.counts[slot].record(&event);
+        self.kept[slot].record(&event);
         Ok(())
     }
 
@@ -175,7 +176,7 @@ impl Summary {
     #[cold]
     fn find_slot(&mut self, record: &Record<'_>) -> Result<usize, XentraceError> {
         let running = self.pcpu(record.cpu).running;
-        let free = self.counts.len();
+        let free = self.kept.len();
         if free >= MAX_OWNERS && !self.slots.contains_key(&running) {
             return Err(XentraceError::TooManyVcpus {
                 offset: record.offset,
@@ -184,7 +185,7 @@ impl Summary {
         }
         let slot = *self.slots.entry(running).or_insert(free);
         if slot == free {
-            self.counts.push(PvCounts::default());
+            self.kept.push(K::default());
         }
         self.pcpu(record.cpu).slot = Some(slot);
         Ok(slot)
@@ -192,23 +193,23 @@ impl Summary {
 
     /// What belongs to `owner`, if anything does.
     #[must_use]
-    pub fn of(&self, owner: Owner) -> Option<&PvCounts> {
-        self.counts.get(*self.slots.get(&owner)?)
+    pub fn of(&self, owner: Owner) -> Option<&K> {
+        self.kept.get(*self.slots.get(&owner)?)
     }
 
     /// Everyone with PV records, in order, and what is theirs.
-    pub fn owners(&self) -> impl Iterator<Item = (Owner, &PvCounts)> {
+    pub fn owners(&self) -> impl Iterator<Item = (Owner, &K)> {
         self.slots
             .iter()
-            .map(|(owner, slot)| (*owner, &self.counts[*slot]))
+            .map(|(owner, slot)| (*owner, &self.kept[*slot]))
     }
 
     /// The PV records of everyone together.
     #[must_use]
-    pub fn total(&self) -> PvCounts {
-        let mut total = PvCounts::default();
-        for counts in &self.counts {
-            total.add(counts);
+    pub fn total(&self) -> K {
+        let mut total = K::default();
+        for kept in &self.kept {
+            total.add(kept);
         }
         total
     }
@@ -343,7 +344,7 @@ mod tests {
                 cpu.record(0x2_1101, &[vcpu]).bare_record(0x20_1008, &[])
             })
         });
-        let error = Summary::read(trace.bytes()).unwrap_err();
+        let error = Summary::<PvCounts>::read(trace.bytes()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "byte 327708: PV records of more than 16384 vcpus"
