@@ -13,7 +13,6 @@ pub mod kernel;
 pub mod make;
 pub mod per_arch;
 pub mod process;
-pub mod symbols;
 pub mod tools;
 mod unpack;
 pub mod xen;

@@ -1,8 +1,9 @@
 //! What the plugin counted, by function: rows' profiles, and stacks of calls.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use pagetoll_backend::Stacks;
+use pagetoll_backend::{Stacks, input};
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Row};
@@ -11,8 +12,8 @@ use pagetoll_guest::pv::rows::per;
 use pagetoll_guest::pv::session::Session;
 use pagetoll_guest::report::Report;
 use pagetoll_guest::step::Step;
-use pagetoll_images::symbols::Symbols;
 use pagetoll_images::{Error, Surroundings};
+use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::native::NativeBoot;
@@ -32,6 +33,8 @@ const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 const KERNELS: u64 = 1 << 63;
 /// Of a row's cost: what took less is not named.
 const LEAST_SHARE: f64 = 0.001;
+/// An object file with more bytes is not read. Assumed: a Xen with its debug information is below.
+const MOST_OF_OBJECT: u64 = 2 << 30;
 const OTHERS: &str = "(others)";
 const UNKNOWN: &str = "(unknown)";
 
@@ -43,6 +46,15 @@ pub(crate) enum Profiling {
     Functions,
     /// Also by stack.
     Stacks,
+}
+
+/// The functions of a program that was built, or of a Xen.
+pub(crate) fn symbols_of(file: &Path) -> Result<Symbols, Error> {
+    let refuse = |problem: String| {
+        Error::bad_file("symbols", file, problem, "an ELF or PE file with symbols")
+    };
+    let bytes = input::read(file, MOST_OF_OBJECT).map_err(|error| refuse(error.to_string()))?;
+    Symbols::of_object(&bytes).map_err(|error| refuse(error.to_string()))
 }
 
 /// Whose code it was, by name.
@@ -95,7 +107,7 @@ impl OfProbe {
             names: Names {
                 hypervisor: Symbols::default(),
                 kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(&kallsyms)),
-                program: Symbols::of_object(&boot.programs.probe_file)?,
+                program: symbols_of(&boot.programs.probe_file)?,
             },
         }))
     }

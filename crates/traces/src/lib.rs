@@ -18,4 +18,5 @@ pub mod ftrace;
 pub mod lock_profile;
 pub mod perfetto;
 pub mod spans;
+pub mod symbols;
 pub mod xentrace;

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::files::{Files, Furnished};
-use crate::profile::{KALLSYMS, Names, Profiled};
+use crate::profile::{KALLSYMS, Names, Profiled, symbols_of};
 use crate::request::{Bench, pages_mib};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
@@ -28,7 +28,7 @@ use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 use pagetoll_images::kernel::dom0::Part;
-use pagetoll_images::symbols::Symbols;
+use pagetoll_traces::symbols::Symbols;
 
 /// What all boots brought.
 pub(crate) struct Collected {
@@ -387,8 +387,8 @@ fn names(job: &Job, kallsyms: &str, materials: &Materials) -> Result<Names, Erro
     let xen = materials.xen.symbols.as_deref();
     let xen = xen.filter(|_| job.machine.firmware == Firmware::Xen);
     Ok(Names {
-        hypervisor: xen.map_or_else(|| Ok(Symbols::default()), Symbols::of_object)?,
+        hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
         kernel: Symbols::of_kallsyms(kallsyms),
-        program: Symbols::of_object(&materials.init)?,
+        program: symbols_of(&materials.init)?,
     })
 }

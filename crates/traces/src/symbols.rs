@@ -1,16 +1,26 @@
 //! Names of functions by their addresses: of an object file, or of a kernel that ran.
 
-use std::path::Path;
-
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use thiserror::Error;
 
-use crate::error::Error;
-use pagetoll_backend::input;
-
-/// A file with more is not read. Assumed: a vmlinux with its debug information is below.
-const MOST_BYTES: u64 = 2 << 30;
 /// Before each function of a kernel that is built with padding for call thunks, since Linux 6.2.
 const PADDING: &str = "__pfx_";
+
+/// Bytes that hold no symbols, so that `FILE: {it}` reads well.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SymbolsError {
+    /// An object file that cannot be read.
+    #[error("{0}; expected an ELF or PE file with symbols")]
+    Object(String),
+    /// Text of another kind.
+    #[error(
+        "no line is a symbol's; expected lines of System.map or /proc/kallsyms, or an ELF or PE file"
+    )]
+    None,
+    /// What an unprivileged reader gets.
+    #[error("every address is 0; expected /proc/kallsyms as root reads it")]
+    Hidden,
+}
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,16 +42,34 @@ pub struct Symbols {
 }
 
 impl Symbols {
+    /// Those of a file of any of the kinds below, which its content tells.
+    ///
+    /// # Errors
+    /// [`SymbolsError`].
+    pub fn read(bytes: &[u8]) -> Result<Self, SymbolsError> {
+        if object::FileKind::parse(bytes).is_ok() {
+            return Self::of_object(bytes);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let symbols = Self::of_kallsyms(&text);
+        if !symbols.functions.is_empty() {
+            return Ok(symbols);
+        }
+        let hidden = text.lines().any(|line| kallsyms_line(line).is_some());
+        Err(if hidden {
+            SymbolsError::Hidden
+        } else {
+            SymbolsError::None
+        })
+    }
+
     /// Those of an ELF or PE file.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::BadInput`] for a file that is neither.
-    pub fn of_object(file: &Path) -> Result<Self, Error> {
-        let refuse = |problem: String| {
-            Error::bad_file("symbols", file, problem, "an ELF or PE file with symbols")
-        };
-        let bytes = input::read(file, MOST_BYTES).map_err(|error| refuse(error.to_string()))?;
-        let object = object::File::parse(&*bytes).map_err(|error| refuse(error.to_string()))?;
+    /// [`SymbolsError::Object`] for a file that is neither.
+    pub fn of_object(bytes: &[u8]) -> Result<Self, SymbolsError> {
+        let refuse = |error: object::Error| SymbolsError::Object(error.to_string());
+        let object = object::File::parse(bytes).map_err(refuse)?;
         let text = object
             .sections()
             .filter(|section| section.kind() == SectionKind::Text);
@@ -64,10 +92,18 @@ impl Symbols {
         Ok(Self::sorted(named.collect(), end))
     }
 
-    /// Those of a kernel, as its `/proc/kallsyms` has them; other lines are left out.
+    /// Those of a kernel, as its `/proc/kallsyms` or its `System.map` has them; other lines are left out.
     #[must_use]
     pub fn of_kallsyms(text: &str) -> Self {
         Self::sorted(text.lines().filter_map(kallsyms_line).collect(), None)
+    }
+
+    /// Those of both: of two functions at one address, the first one's.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.functions.extend(other.functions);
+        let end = self.end.zip(other.end).map(|(one, other)| one.max(other));
+        Self::sorted(self.functions, end)
     }
 
     fn sorted(mut functions: Vec<Symbol>, end: Option<u64>) -> Self {
@@ -128,13 +164,30 @@ mod tests {
     }
 
     #[test]
-    fn this_program_knows_its_own_functions_and_a_text_file_has_none() {
-        let this = std::env::current_exe().unwrap();
-        let symbols = Symbols::of_object(&this).unwrap();
+    fn this_program_knows_its_own_functions() {
+        let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let symbols = Symbols::read(&this).unwrap();
         assert!(symbols.functions.len() > 100);
         assert_eq!(symbols.at(u64::MAX), None);
-        let text = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        let error = Symbols::of_object(text).unwrap_err().to_string();
-        assert!(error.contains("Cargo.toml"), "{error}");
+    }
+
+    #[test]
+    fn what_has_no_symbols_says_why() {
+        let refused = |bytes: &[u8]| Symbols::read(bytes).unwrap_err();
+        assert_eq!(refused(b"[package]\n"), SymbolsError::None);
+        assert_eq!(refused(b"0000000000000000 T _text\n"), SymbolsError::Hidden);
+        assert!(matches!(
+            refused(b"\x7fELF\x02\x01\x01"),
+            SymbolsError::Object(_)
+        ));
+    }
+
+    #[test]
+    fn two_files_are_one_table() {
+        let xen = Symbols::of_kallsyms("ffff82d040200000 T xen_start\n");
+        let both = Symbols::of_kallsyms(KALLSYMS).and(xen);
+        let name = |address| both.at(address).map(|symbol| symbol.name.as_str());
+        assert_eq!(name(0xffff_82d0_4020_0004), Some("xen_start"));
+        assert_eq!(name(0xffff_ffff_8100_0020), Some("one"));
     }
 }
