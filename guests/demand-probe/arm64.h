@@ -96,8 +96,20 @@ static uint64_t get_register(const struct machine *machine, uint64_t id)
 	return value;
 }
 
+/* The store by which a program left the guest is completed at the next entry, which adds to the program counter. */
+static void complete_store(const struct machine *machine)
+{
+	if (machine->run->exit_reason != KVM_EXIT_MMIO)
+		return;
+	machine->run->immediate_exit = 1;
+	if (ioctl(machine->vcpu, KVM_RUN, NULL) >= 0 || errno != EINTR)
+		fail("complete the store that left the guest");
+	machine->run->immediate_exit = 0;
+}
+
 static void set_registers(const struct machine *machine, uint64_t at, uint32_t gpa, uint32_t count)
 {
+	complete_store(machine);
 	set_register(machine, CORE(regs.pc), at);
 	set_register(machine, CORE(regs.regs[19]), gpa);
 	set_register(machine, CORE(regs.regs[20]), count);
