@@ -74,7 +74,7 @@ impl Runs {
         );
         runs.add(
             "trace",
-            &format!("trace {trace} --format json"),
+            &format!("read {trace} --format json"),
             Ending::Repeats,
         );
         runs.add("lab", "bill irq --on lab --fresh", Ending::Repeats);

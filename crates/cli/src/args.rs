@@ -5,6 +5,7 @@ mod cache;
 mod calibrate;
 mod diff;
 mod fix;
+mod read;
 mod values;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
+pub(crate) use read::ReadArgs;
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -87,8 +89,9 @@ pub(crate) enum Command {
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest
     Doctor(DoctorArgs),
-    /// Counts the traps and hypercalls of an xentrace capture
-    Trace(TraceArgs),
+    /// Reads what was recorded elsewhere: costs for each unit of its work, by function; compares two captures
+    #[command(after_long_help = read::EXAMPLES)]
+    Read(ReadArgs),
     /// Asks a simulated and a real system the same, and compares the answers
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
@@ -180,16 +183,6 @@ pub(crate) struct DoctorArgs {
     #[arg(long, default_value = "x86-64", value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
     pub(crate) arch: Arch,
     /// How the findings are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
-}
-
-/// Arguments of `trace`.
-#[derive(Debug, Args)]
-pub(crate) struct TraceArgs {
-    /// A file that xentrace wrote; - reads standard input
-    pub(crate) file: PathBuf,
-    /// How the counts are printed
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
     pub(crate) format: Format,
 }

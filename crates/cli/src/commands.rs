@@ -10,10 +10,10 @@ mod doctor;
 mod fix;
 mod generate;
 mod graph;
+mod read;
 mod report;
 mod routes;
 mod search;
-mod trace;
 mod validate;
 mod watched;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Trace(args) => trace::run(&args),
+        Command::Read(args) => read::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),
         Command::Fix(args) => fix::run(args.command, verbosity),

@@ -313,24 +313,70 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
     refused(&["report", "."], 2, &[".: cannot be read"]);
 }
 
+/// What a party of a capture did, by name; of hypercalls with those in multicalls, as xenalyze counts them.
+fn counted(party: &serde_json::Value, group: &str) -> u64 {
+    let items = party["items"].as_array().unwrap().iter();
+    let of_group = items.filter(|item| item["group"] == group || item["name"] == group);
+    of_group.map(|item| item["count"].as_u64().unwrap()).sum()
+}
+
 #[test]
 fn captures_are_counted_as_xenalyze_counts_them() {
     let file = capture("xentrace-unmap.bin");
-    let json = printed(&["trace", "--format", "json", file.to_str().unwrap()]);
-    let counted: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json = printed(&["read", "--format", "json", file.to_str().unwrap()]);
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
     let figures = |index: usize| {
-        let owner = &counted["owners"][index];
-        ["ptwr", "page_fault", "hypercalls_and_subcalls"].map(|key| owner[key].as_u64().unwrap())
+        let party = &read["parties"][index];
+        let calls = counted(party, "hypercalls") + counted(party, "subcalls");
+        [counted(party, "ptwr"), counted(party, "page_fault"), calls]
     };
     assert_eq!(figures(0), [789, 625, 3094]);
     assert_eq!(figures(1), [20, 24, 662]);
-    assert_eq!(counted["owners"][0]["subcalls"]["total"], 110);
-    assert_eq!(counted["pcpus"][0]["bytes"]["pv"], 106_584);
+    assert_eq!(counted(&read["parties"][0], "subcalls"), 110);
+    assert_eq!(read["cpus"][0]["bytes"]["pv"], 106_584);
 
-    let table = printed(&["trace", file.to_str().unwrap()]);
-    for figure in ["789", "3094", "662", "2984", "110", "mmu_update"] {
+    let table = printed(&["read", file.to_str().unwrap()]);
+    for figure in [
+        "789",
+        "page_fault",
+        "625",
+        "mmu_update",
+        "per page-table entry",
+    ] {
         assert!(table.contains(figure), "{figure} is not in {table}");
     }
+}
+
+#[test]
+fn a_capture_names_functions_where_it_is_given_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let symbols = folder.path().join("System.map");
+    fs::write(
+        &symbols,
+        "ffffffff81000000 T below\nffffffffffffffff T above\n",
+    )
+    .unwrap();
+    let file = capture("xentrace-unmap.bin");
+    let [file, map] = [&file, &symbols].map(|path| path.to_str().unwrap());
+    let table = printed(&["read", file, "--symbols", map]);
+    assert!(table.contains("below"), "{table}");
+    fs::write(&symbols, "hello\n").unwrap();
+    let expected = ["--symbols", "System.map", "no line is a symbol's"];
+    refused(&["read", file, "--symbols", map], 2, &expected);
+}
+
+#[test]
+fn two_captures_are_compared_for_each_unit_of_work() {
+    let [one, other] = ["xentrace-unmap.bin", "xentrace-all.bin"].map(capture);
+    let [one, other] = [&one, &other].map(|path| path.to_str().unwrap());
+    let same = printed(&["read", one, "--compare", one]);
+    assert!(!same.contains("more"), "{same}");
+    let output = pagetoll(&["read", one, "--compare", other, "--tolerance", "0"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("more"));
+    refused(&["read", one, "--tolerance", "1"], 2, &["--compare"]);
 }
 
 #[test]
@@ -348,7 +394,7 @@ fn pipes_and_devices_are_refused_and_do_not_hang() {
     let costs = ["bill", "unmap", "--on", "sim", "--costs"];
     for (file, kind) in [(pipe, "a named pipe"), ("/dev/zero", "a device")] {
         let expected = [file, kind, "expected a regular file"];
-        for command in ["report", "trace", "calibrate"] {
+        for command in ["report", "read", "calibrate"] {
             refused(&[command, file], 2, &expected);
         }
         refused(&["diff", file, file], 2, &expected);
@@ -359,7 +405,7 @@ fn pipes_and_devices_are_refused_and_do_not_hang() {
 #[test]
 fn a_trace_is_also_read_from_standard_input() {
     let bytes = fs::read(capture("xentrace-all.bin")).unwrap();
-    let output = pagetoll(&["trace", "-"])
+    let output = pagetoll(&["read", "-"])
         .write_stdin(bytes)
         .output()
         .unwrap();
@@ -376,21 +422,31 @@ fn a_malformed_trace_is_refused_with_file_and_offset() {
     let mut spoilt = sound.clone();
     spoilt[8..12].fill(0xff);
     let cases = [
-        (sound[..sound.len() - 5].to_vec(), "ends inside"),
-        (sound[..7].to_vec(), "byte 0"),
-        (random, "byte 0: not an xentrace file"),
-        (spoilt, "byte 0: window of"),
+        (
+            random,
+            ": is no capture that can be read; expected one of: ",
+        ),
+        (spoilt, ": byte 0: window of"),
     ];
+    let file = folder.path().join("capture.bin");
+    let arguments = ["read", file.to_str().unwrap()];
     for (bytes, expected) in cases {
-        let file = folder.path().join("capture.bin");
         fs::write(&file, bytes).unwrap();
-        let arguments = ["trace", file.to_str().unwrap()];
-        refused(&arguments, 2, &["capture.bin: byte ", expected]);
+        refused(&arguments, 2, &["capture.bin", expected]);
     }
     refused(
-        &["trace", "no-such.bin"],
+        &["read", "no-such.bin"],
         2,
         &["no-such.bin", "cannot be read"],
+    );
+    fs::write(&file, &sound[..sound.len() - 5]).unwrap();
+    let output = pagetoll(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("cut off"));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("capture.bin: byte ") && said.contains("ends inside"),
+        "{said}"
     );
 }
 
@@ -418,7 +474,7 @@ fn manual_pages_and_completions_are_generated() {
     let files = [
         "pagetoll.1",
         "pagetoll-bill.1",
-        "pagetoll-trace.1",
+        "pagetoll-read.1",
         "pagetoll.bash",
         "_pagetoll",
         "pagetoll.fish",
@@ -452,11 +508,11 @@ fn help_has_examples_and_a_version() {
 /// A reader that leaves early must cause neither a panic nor a message.
 #[test]
 fn a_closed_standard_output_ends_quietly() {
-    let arguments: [&[&str]; 4] = [&["routes"], &["--help"], &["doctor"], &["trace"]];
+    let arguments: [&[&str]; 4] = [&["routes"], &["--help"], &["doctor"], &["read"]];
     for arguments in arguments {
         let mut process = Process::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
         process.args(arguments);
-        if arguments == ["trace"] {
+        if arguments == ["read"] {
             process.arg(capture("xentrace-all.bin"));
         }
         let (reader, writer) = std::io::pipe().unwrap();

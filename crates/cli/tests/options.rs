@@ -99,7 +99,7 @@ fn help_texts_are_as_committed() {
         "diff",
         "routes",
         "doctor",
-        "trace",
+        "read",
         "conformance",
         "search",
         "fix",

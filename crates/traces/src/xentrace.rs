@@ -49,7 +49,7 @@ pub use error::XentraceError;
 pub use event::{Class, EventId};
 pub use hypercall_op::HypercallOp;
 pub use pv::{Hypercall, PvEvent};
-pub use reader::{DEFAULT_BUFFER_BYTES, MAX_PCPUS, Reader};
+pub use reader::{DEFAULT_BUFFER_BYTES, MAX_PCPUS, Reader, is_capture};
 pub use record::{LostRecords, Pcpu, Record, Words};
 pub use sched::{Runstate, SchedEvent, Vcpu};
 pub use summary::{MAX_OWNERS, Owner, PcpuLog, Summary};

@@ -6,7 +6,7 @@ use clap::Args;
 use pagetoll_bill::diff::Missing;
 use pagetoll_render::{Format, Kind};
 
-use super::values::format;
+use super::values;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -31,13 +31,13 @@ pub(crate) struct DiffArgs {
     /// The bill that is compared, of the same route
     pub(crate) new: PathBuf,
     /// Percent by which exact counts may differ and still be equal
-    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = values::percent, allow_negative_numbers = true)]
     pub(crate) tolerance: f64,
     /// Accepts rows and figures that only the old bill has
     #[arg(long)]
     allow_missing: bool,
     /// Form of the comparison
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format(Kind::Diff))]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::Diff))]
     pub(crate) format: Format,
 }
 
@@ -50,12 +50,4 @@ impl DiffArgs {
             Missing::Refused
         }
     }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let parsed = text
-        .parse()
-        .ok()
-        .filter(|value| (0.0..=100.0).contains(value));
-    parsed.ok_or_else(|| "expected a number from 0 to 100".to_owned())
 }

@@ -29,6 +29,15 @@ pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Format>())
 }
 
+/// A share of a whole, in percent.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let parsed = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=100.0).contains(value));
+    parsed.ok_or_else(|| "expected a number from 0 to 100".to_owned())
+}
+
 /// A whole number. Whether it is in range is the backend's to judge, with the range in its message.
 pub(super) fn number<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse()

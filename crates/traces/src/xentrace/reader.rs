@@ -24,6 +24,12 @@ pub const MAX_PCPUS: u32 = 16384;
 const CPU_CHANGE_HEADER: u32 = 2 << 28 | EventId::TRACE_CPU_CHANGE.0;
 const CPU_CHANGE_BYTES: usize = 12;
 
+/// Whether a file that begins so is a capture of xentrace.
+#[must_use]
+pub fn is_capture(head: &[u8]) -> bool {
+    head.starts_with(&CPU_CHANGE_HEADER.to_le_bytes())
+}
+
 /// Reads records from any source of bytes, one at a time, in file order.
 ///
 /// Memory is one fixed buffer, whatever the size of the stream; nothing is allocated per record.

@@ -95,6 +95,24 @@ impl<K: Keep> Summary<K> {
         Ok(summary)
     }
 
+    /// Reads a trace, and counts it up to where it is cut off, if it is: inside a record or a window.
+    ///
+    /// # Errors
+    ///
+    /// The first error that is no [`truncation`](XentraceError::is_truncation).
+    pub fn read_all(source: impl Read) -> Result<(Self, Option<XentraceError>), XentraceError> {
+        let mut reader = Reader::new(source);
+        let mut summary = Self::new();
+        loop {
+            match reader.next_record() {
+                Ok(Some(record)) => summary.observe(&record)?,
+                Ok(None) => return Ok((summary, None)),
+                Err(error) if error.is_truncation() => return Ok((summary, Some(error))),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Counts one record. Records of one CPU must come in their order.
     ///
     /// # Errors

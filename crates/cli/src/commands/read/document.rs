@@ -1,0 +1,219 @@
+//! How a capture and a comparison are printed.
+
+use pagetoll_observe::{Capture, Change, Comparison, Item, Observation, Party, Volume};
+use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_render::table::{Column, NONE, Table};
+
+/// Functions that are named of each event.
+const MOST_PLACES: usize = 8;
+/// Changes that are printed: the largest.
+const MOST_CHANGES: usize = 40;
+
+/// A capture.
+pub(super) fn of(observation: &Observation) -> Document {
+    let capture = &observation.capture;
+    let mut sections = vec![
+        Section::facts("", facts(capture)),
+        Section::table("Log volume", volumes(&capture.cpus)),
+    ];
+    for party in &observation.parties {
+        sections.push(Section::table(title(party), events(party)));
+        sections.push(Section::table(
+            format!("{}, by function", party.name),
+            places(party),
+        ));
+    }
+    Document {
+        title: format!("read {}", capture.file),
+        sections,
+    }
+}
+
+fn facts(capture: &Capture) -> Vec<Fact> {
+    let lost = match capture.lost {
+        0 => "none".to_owned(),
+        lost => format!("{lost}: every count is too low"),
+    };
+    let mut facts = vec![
+        Fact::new("format", capture.format),
+        Fact::new(
+            "evidence",
+            "observed: counted in what was recorded elsewhere",
+        ),
+        Fact::new("lost records", lost),
+    ];
+    facts.extend(
+        capture
+            .truncated
+            .as_ref()
+            .map(|why| Fact::new("cut off", why)),
+    );
+    let unknown = capture.unknown.iter();
+    facts.extend(unknown.map(|(event, count)| Fact::new("unknown", format!("{event}: {count}"))));
+    facts
+}
+
+fn volumes(cpus: &[Volume]) -> Table {
+    let mut table = Table::new([
+        Column::right("cpu"),
+        Column::right("records"),
+        Column::right("lost"),
+        Column::left("bytes by class"),
+    ]);
+    for volume in cpus {
+        let bytes = volume.bytes.iter();
+        let bytes: Vec<_> = bytes
+            .map(|(class, bytes)| format!("{class} {bytes}"))
+            .collect();
+        table.row([
+            volume.cpu.to_string(),
+            volume.records.to_string(),
+            volume.lost.to_string(),
+            bytes.join(", "),
+        ]);
+    }
+    table
+}
+
+fn title(party: &Party) -> String {
+    match party.unit {
+        Some(unit) => format!("{}: {} {}s changed", party.name, unit.count, unit.name),
+        None => party.name.clone(),
+    }
+}
+
+fn events(party: &Party) -> Table {
+    let per = match party.unit {
+        Some(unit) => format!("per {}", unit.name),
+        None => "per unit".to_owned(),
+    };
+    let mut table = Table::new([
+        Column::left("kind"),
+        Column::left("event"),
+        Column::right("count"),
+        Column::right(per),
+    ]);
+    for item in &party.items {
+        table.row([
+            item.group.title().to_owned(),
+            item.name.clone(),
+            item.count.to_string(),
+            item.per_unit.map_or_else(|| NONE.to_owned(), rate),
+        ]);
+    }
+    if party.continuations > 0 {
+        table.footnote(format!(
+            "{} of the hypercalls are continuations, which Xen makes of preempted ones",
+            party.continuations
+        ));
+    }
+    table.footnote(
+        "hypercalls: those made; subcalls: those inside multicalls; xenalyze prints both together",
+    );
+    table
+}
+
+fn rate(per_unit: f64) -> String {
+    format!("{per_unit:.4}")
+}
+
+fn places(party: &Party) -> Table {
+    let mut table = Table::new([
+        Column::left("event"),
+        Column::left("function"),
+        Column::right("count"),
+    ]);
+    for item in &party.items {
+        for row in rows_of(item) {
+            table.row(row);
+        }
+    }
+    table
+}
+
+fn rows_of(item: &Item) -> impl Iterator<Item = [String; 3]> {
+    let row = |name: &str, count: u64| [item.name.clone(), name.to_owned(), count.to_string()];
+    let (named, others) = item.places.split_at(item.places.len().min(MOST_PLACES));
+    let rest: u64 = others.iter().map(|place| place.count).sum();
+    let more = format!("({} more)", others.len());
+    let named: Vec<_> = named
+        .iter()
+        .map(|place| row(&place.name, place.count))
+        .collect();
+    named
+        .into_iter()
+        .chain((rest > 0).then(|| row(&more, rest)))
+}
+
+/// Two captures; what is more often by more than this share is marked.
+pub(super) fn of_comparison(comparison: &Comparison, tolerance: f64) -> Document {
+    let side = |index: usize| {
+        let unit = comparison.units[index];
+        let party = &comparison.parties[index];
+        format!(
+            "{}: {party}, {} {}s",
+            comparison.files[index], unit.count, unit.name
+        )
+    };
+    let events: Vec<_> = comparison
+        .changes
+        .iter()
+        .filter(|change| change.place.is_none())
+        .collect();
+    let functions: Vec<_> = comparison
+        .changes
+        .iter()
+        .filter(|change| change.place.is_some())
+        .collect();
+    Document {
+        title: format!("read {} {}", comparison.files[0], comparison.files[1]),
+        sections: vec![
+            Section::facts(
+                "",
+                vec![Fact::new("before", side(0)), Fact::new("after", side(1))],
+            ),
+            Section::table(
+                format!("For each {}", comparison.units[0].name),
+                changes(&events, tolerance),
+            ),
+            Section::table("By function", changes(&functions, tolerance)),
+        ],
+    }
+}
+
+fn changes(changes: &[&Change], tolerance: f64) -> Table {
+    let mut table = Table::new([
+        Column::left("kind").rank(1),
+        Column::left("event"),
+        Column::right("before"),
+        Column::right("after"),
+        Column::right("change"),
+        Column::left("verdict"),
+    ]);
+    for change in changes.iter().take(MOST_CHANGES) {
+        let verdict = match () {
+            () if change.is_more_than(tolerance) => "more",
+            () if change.is_less_than(tolerance) => "less",
+            () => "",
+        };
+        let name = match &change.place {
+            Some(place) => format!("{} in {place}", change.name),
+            None => change.name.clone(),
+        };
+        table.row([
+            change.group.title().to_owned(),
+            name,
+            rate(change.before.per_unit),
+            rate(change.after.per_unit),
+            format!("{:+.4}", change.difference()),
+            verdict.to_owned(),
+        ]);
+    }
+    if changes.len() > MOST_CHANGES {
+        table.footnote(format!(
+            "{} smaller changes are not shown",
+            changes.len() - MOST_CHANGES
+        ));
+    }
+    table
+}

@@ -1,0 +1,233 @@
+//! Two captures of the same work: what happens more often for each unit of it, and what less.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::observation::{Group, Item, Observation, Party, Unit};
+
+/// What a capture has of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Side {
+    /// How often.
+    pub count: u64,
+    /// For each unit of work.
+    pub per_unit: f64,
+}
+
+/// An event, or where it came from, in both captures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its kind.
+    pub group: Group,
+    /// Such as `mmu_update`.
+    pub name: String,
+    /// The function, where this is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// In the first capture.
+    pub before: Side,
+    /// In the second.
+    pub after: Side,
+}
+
+impl Change {
+    /// How much more often, for each unit.
+    #[must_use]
+    pub fn difference(&self) -> f64 {
+        self.after.per_unit - self.before.per_unit
+    }
+
+    /// Whether it is more often by more than this share of what it was.
+    #[must_use]
+    pub fn is_more_than(&self, tolerance: f64) -> bool {
+        self.difference() > self.before.per_unit * tolerance
+    }
+
+    /// Whether it is less often by more than this share of what it was.
+    #[must_use]
+    pub fn is_less_than(&self, tolerance: f64) -> bool {
+        -self.difference() > self.before.per_unit * tolerance
+    }
+}
+
+/// Two captures of the same work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The files.
+    pub files: [String; 2],
+    /// Whose work: a party, of which each capture has its own.
+    pub parties: [String; 2],
+    /// How much of it each has.
+    pub units: [Unit; 2],
+    /// What happened in either, the largest difference first.
+    pub changes: Vec<Change>,
+}
+
+/// Why two captures cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: nobody in it {problem}; expected a capture of work that can be counted")]
+pub struct NoWork {
+    file: String,
+    problem: &'static str,
+}
+
+impl Comparison {
+    /// Compares the party that did most of the work in each.
+    ///
+    /// # Errors
+    /// [`NoWork`]: one of them does not tell how much was done.
+    pub fn of(before: &Observation, after: &Observation) -> Result<Self, NoWork> {
+        let sides = [worker(before)?, worker(after)?];
+        let mut changes: BTreeMap<Key<'_>, [Side; 2]> = BTreeMap::new();
+        for (index, (party, unit)) in sides.iter().enumerate() {
+            for (key, count) in party.items.iter().flat_map(counts) {
+                changes.entry(key).or_default()[index] = side(count, *unit);
+            }
+        }
+        let mut changes: Vec<_> = changes.into_iter().map(change).collect();
+        changes.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
+        Ok(Self {
+            files: [before, after].map(|side| side.capture.file.clone()),
+            parties: sides.map(|(party, _)| party.name.clone()),
+            units: sides.map(|(_, unit)| unit),
+            changes,
+        })
+    }
+
+    /// Events that are more often by more than this share, without the functions that they come from.
+    pub fn regressions(&self, tolerance: f64) -> impl Iterator<Item = &Change> {
+        let events = self.changes.iter().filter(|change| change.place.is_none());
+        events.filter(move |change| change.is_more_than(tolerance))
+    }
+}
+
+/// A group, a name and a place.
+type Key<'a> = (Group, &'a str, Option<&'a str>);
+
+fn worker(observation: &Observation) -> Result<(&Party, Unit), NoWork> {
+    let counted = observation.parties.iter();
+    let counted = counted.filter_map(|party| Some((party, party.unit?)));
+    counted
+        .max_by_key(|(_, unit)| unit.count)
+        .ok_or_else(|| NoWork {
+            file: observation.capture.file.clone(),
+            problem: "had a page-table entry changed",
+        })
+}
+
+fn counts(item: &Item) -> impl Iterator<Item = (Key<'_>, u64)> {
+    let whole = ((item.group, item.name.as_str(), None), item.count);
+    let places = item.places.iter().map(|place| {
+        let key = (item.group, item.name.as_str(), Some(place.name.as_str()));
+        (key, place.count)
+    });
+    [whole].into_iter().chain(places)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a trace of 2^53 events has been seen by nobody"
+)]
+fn side(count: u64, unit: Unit) -> Side {
+    Side {
+        count,
+        per_unit: count as f64 / unit.count as f64,
+    }
+}
+
+fn change(((group, name, place), [before, after]): (Key<'_>, [Side; 2])) -> Change {
+    Change {
+        group,
+        name: name.to_owned(),
+        place: place.map(str::to_owned),
+        before,
+        after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Capture, Place};
+
+    fn observation(file: &str, entries: u64, items: &[(Group, &str, u64)]) -> Observation {
+        let unit = (entries > 0).then_some(Unit {
+            name: "page-table entry",
+            count: entries,
+        });
+        let item = |&(group, name, count): &(Group, &str, u64)| Item {
+            group,
+            name: name.to_owned(),
+            count,
+            per_unit: None,
+            places: vec![Place {
+                name: "f".into(),
+                count,
+            }],
+        };
+        let capture = Capture {
+            file: file.to_owned(),
+            ..Capture::default()
+        };
+        let party = Party::new("d0v0".into(), unit, items.iter().map(item).collect());
+        Observation {
+            capture,
+            parties: vec![party],
+        }
+    }
+
+    #[test]
+    fn what_moved_most_for_each_unit_comes_first() {
+        let old = observation(
+            "old",
+            1000,
+            &[
+                (Group::Hypercalls, "mmu_update", 50),
+                (Group::Traps, "ptwr", 1000),
+            ],
+        );
+        let new = observation(
+            "new",
+            2000,
+            &[
+                (Group::Hypercalls, "mmu_update", 2280),
+                (Group::Traps, "ptwr", 2000),
+            ],
+        );
+        let comparison = Comparison::of(&old, &new).unwrap();
+        let first = &comparison.changes[0];
+        assert_eq!(first.name, "mmu_update");
+        assert!((first.before.per_unit - 0.05).abs() < 1e-9);
+        assert!((first.after.per_unit - 1.14).abs() < 1e-9);
+        let regressed: Vec<_> = comparison.regressions(0.01).collect();
+        assert_eq!(regressed.len(), 1);
+        assert!(
+            Comparison::of(&new, &old)
+                .unwrap()
+                .regressions(0.01)
+                .next()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn what_one_capture_lacks_is_a_change_from_nothing() {
+        let old = observation("old", 10, &[]);
+        let new = observation("new", 10, &[(Group::Subcalls, "mmuext_op", 10)]);
+        let comparison = Comparison::of(&old, &new).unwrap();
+        assert_eq!(comparison.changes[0].before, Side::default());
+        assert!(comparison.regressions(0.5).next().is_some());
+    }
+
+    #[test]
+    fn captures_without_work_are_refused_by_name() {
+        let error = Comparison::of(&observation("old", 0, &[]), &observation("new", 1, &[]));
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("old: nobody in it")
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! What users recorded on their own machines, as costs per page: a capture becomes an [`Observation`], and two of them a
+//! [`Comparison`].
+//!
+//! Formats are `traces`'. Everything here is pure: bytes in, plain data out; it neither records nor prints.
+
+#![forbid(unsafe_code)]
+
+mod comparison;
+mod format;
+mod observation;
+mod xentrace;
+
+pub use comparison::{Change, Comparison, NoWork, Side};
+pub use format::{ReadError, observe};
+pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};
