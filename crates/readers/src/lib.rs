@@ -21,9 +21,16 @@ pub struct Reader {
 }
 
 /// All of them.
-pub static ALL: [Reader; 12] = [
+pub static ALL: [Reader; 14] = [
     reader("trace", Shape::Bytes, seeds::traces, text::trace),
     reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
+    reader("perf-data", Shape::Bytes, seeds::perf_data, text::perf_data),
+    reader(
+        "trace-text",
+        Shape::Text,
+        seeds::trace_texts,
+        text::trace_text,
+    ),
     reader(
         "lock-profile",
         Shape::Text,

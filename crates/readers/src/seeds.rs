@@ -53,6 +53,26 @@ pub(crate) fn ftrace() -> Vec<Vec<u8>> {
     [tracefs, trace_cmd].map(|text| text.into()).into()
 }
 
+/// A file, a stream and a compressed file.
+pub(crate) fn perf_data() -> Vec<Vec<u8>> {
+    vec![
+        file!("crates/traces/tests/data/kvm-lost.perf.data"),
+        file!("crates/traces/tests/data/kvm-pipe.perf.data"),
+        file!("crates/traces/tests/data/kvm-zstd.perf.data"),
+    ]
+}
+
+pub(crate) fn trace_texts() -> Vec<Vec<u8>> {
+    vec![
+        file!("crates/traces/tests/data/kvm-pipe.script-ns.txt"),
+        file!("crates/traces/tests/data/kvm-tracefs.trace.txt"),
+        file!("crates/traces/tests/data/made/arm64.txt"),
+        file!("crates/traces/tests/data/made/kvm-exit.txt"),
+        file!("crates/traces/tests/data/made/x86.txt"),
+        file!("crates/traces/tests/data/made/xen.txt"),
+    ]
+}
+
 pub(crate) fn lock_profiles() -> Vec<Vec<u8>> {
     let text = "(XEN) Global lock flush_lock: addr=ffff82d0404d1b40, lockval=03ad03ad, not locked\n\
                 (XEN)   lock:12(34567), block:8(90123)\n\
@@ -251,6 +271,17 @@ mod tests {
             let text = String::from_utf8(profiles).unwrap();
             let read = pagetoll_traces::lock_profile::LockProfile::read(&text);
             assert_eq!(read.unwrap().len(), 2);
+        }
+        for file in perf_data() {
+            let mut reader =
+                pagetoll_traces::perf_data::Reader::open(std::io::Cursor::new(file)).unwrap();
+            while reader.next_item().unwrap().is_some() {}
+            assert!(reader.tally().events > 50);
+        }
+        for text in trace_texts() {
+            let mut reader = pagetoll_traces::trace_text::Reader::new(&text[..]);
+            while reader.next_item().unwrap().is_some() {}
+            assert_eq!(reader.tally().unreadable, 0);
         }
     }
 }

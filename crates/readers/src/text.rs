@@ -1,9 +1,12 @@
 //! Readers of traces, console output, scripts and patches.
 
+use std::io::Cursor;
+
 use pagetoll_conformance as conformance;
 use pagetoll_traces::ftrace::FunctionGraph;
 use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_traces::xentrace::{PvDetail, Summary, Windows};
+use pagetoll_traces::{perf_data, trace_text};
 
 pub(crate) fn trace(file: &[u8]) {
     let _summary = Summary::<PvDetail>::read(file);
@@ -12,6 +15,18 @@ pub(crate) fn trace(file: &[u8]) {
 
 pub(crate) fn ftrace(file: &[u8]) {
     let _graph = FunctionGraph::read(&String::from_utf8_lossy(file));
+}
+
+pub(crate) fn perf_data(file: &[u8]) {
+    let Ok(mut reader) = perf_data::Reader::open(Cursor::new(file)) else {
+        return;
+    };
+    while let Ok(Some(_item)) = reader.next_item() {}
+}
+
+pub(crate) fn trace_text(file: &[u8]) {
+    let mut reader = trace_text::Reader::new(file);
+    while let Ok(Some(_item)) = reader.next_item() {}
 }
 
 pub(crate) fn lock_profile(file: &[u8]) {

@@ -85,6 +85,8 @@ macro_rules! readers {
 readers! {
     trace = "trace";
     ftrace = "ftrace";
+    perf_data = "perf-data";
+    trace_text = "trace-text";
     lock_profile = "lock-profile";
     bill = "bill";
     diff = "diff";

@@ -6,6 +6,9 @@
 //!
 //! [`ftrace`] reads the text of Linux's function_graph: what each function itself took.
 //!
+//! [`tracepoint`] types what Linux's tracepoints say of pages; [`perf_data`] reads it from what `perf record` writes,
+//! [`trace_text`] from what `perf script`, trace-cmd and tracefs print.
+//!
 //! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
 //! the Perfetto viewer.
 //!
@@ -16,7 +19,10 @@
 pub mod folded;
 pub mod ftrace;
 pub mod lock_profile;
+pub mod perf_data;
 pub mod perfetto;
 pub mod spans;
 pub mod symbols;
+pub mod trace_text;
+pub mod tracepoint;
 pub mod xentrace;
