@@ -6,6 +6,10 @@
 //!
 //! [`ftrace`] reads the text of Linux's function_graph: what each function itself took.
 //!
+//! [`counters`] reads KVM's counters in the forms in which they are kept, and subtracts them.
+//!
+//! [`reports`] reads what tools say of KVM: `perf kvm stat report`, bpftrace.
+//!
 //! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
 //! the Perfetto viewer.
 //!
@@ -13,10 +17,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod folded;
 pub mod ftrace;
+mod json;
+mod lines;
 pub mod lock_profile;
 pub mod perfetto;
+mod place;
+pub mod reports;
 pub mod spans;
 pub mod symbols;
 pub mod xentrace;
+
+pub use place::{Place, ReadError, Truncated};
