@@ -37,10 +37,11 @@ pub struct ReadError {
 
 impl ReadError {
     pub(crate) fn new(place: Place, field: impl Into<String>, problem: impl Into<String>) -> Self {
+        let shown = |text: String| text.chars().map(shown).collect();
         Self {
             place,
-            field: field.into(),
-            problem: problem.into(),
+            field: shown(field.into()),
+            problem: shown(problem.into()),
         }
     }
 

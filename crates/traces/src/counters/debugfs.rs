@@ -40,7 +40,7 @@ pub fn is(bytes: &[u8]) -> bool {
 pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
     let mut recorder = Recorder::new();
     let ended = record(bytes, &mut recorder);
-    recorder.finish(ended, EXPECTED)
+    recorder.finish(ended, is(bytes), EXPECTED)
 }
 
 fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
@@ -93,7 +93,7 @@ pub fn read_files<'a>(
             &mut recorder,
         )
     });
-    recorder.finish(ended, "files of /sys/kernel/debug/kvm")
+    recorder.finish(ended, true, "files of /sys/kernel/debug/kvm")
 }
 
 /// A file that is no number, such as `mmu_rmaps_stat`, is no counter.

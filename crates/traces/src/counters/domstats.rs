@@ -29,6 +29,7 @@ pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
     let ended = record(bytes, &mut recorder);
     recorder.finish(
         ended,
+        is(bytes),
         "counters of KVM in the output of `virsh domstats`, since libvirt 8.9",
     )
 }

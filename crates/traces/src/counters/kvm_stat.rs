@@ -34,7 +34,7 @@ pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
     } else {
         table::record(bytes, &mut recorder)
     };
-    recorder.finish(ended, "a table, CSV or list of kvm_stat")
+    recorder.finish(ended, is(bytes), "a table, CSV or list of kvm_stat")
 }
 
 /// The time of a line, `2026-11-26 00:41:41`.

@@ -38,7 +38,11 @@ pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
         one(place, element, &mut schema, &mut recorder)
     });
     recorder.each(|scope, name, counter| schema.apply(scope, name, counter));
-    recorder.finish(ended, "a reply to query-stats with statistics of kvm")
+    recorder.finish(
+        ended,
+        is(bytes),
+        "a reply to query-stats with statistics of kvm",
+    )
 }
 
 /// An element of a reply: `StatsResult`, `StatsSchema`, or one of another command's.

@@ -101,14 +101,16 @@ impl Recorder {
         }
     }
 
-    /// What was read. A file without a counter is none of its format.
+    /// What was read. A file without a counter is none of its format, unless it begins as one and is cut.
     pub(super) fn finish(
         mut self,
         ended: Result<(), Stop>,
+        is: bool,
         expected: &str,
     ) -> Result<Counters, ReadError> {
         self.counters.truncated = marker(ended)?;
-        if self.counters.samples.is_empty() && self.counters.truncated.is_none() {
+        let is_cut = is && self.counters.truncated.is_some();
+        if self.counters.samples.is_empty() && !is_cut {
             return Err(ReadError::new(
                 Place::Byte(0),
                 "counters",
@@ -132,7 +134,7 @@ mod tests {
                 .add(Place::Line(1), &Scope::Host, name, counter)
                 .unwrap();
         }
-        let counters = recorder.finish(Ok(()), "").unwrap();
+        let counters = recorder.finish(Ok(()), true, "").unwrap();
         let lengths: Vec<_> = counters
             .samples
             .iter()
@@ -157,9 +159,12 @@ mod tests {
         let full = add(2).unwrap_err();
         assert_eq!(full, Truncated::TooLarge(Place::Line(2)));
         assert_eq!(
-            recorder.finish(Err(full.into()), "").unwrap().truncated,
+            recorder
+                .finish(Err(full.into()), true, "")
+                .unwrap()
+                .truncated,
             Some(full)
         );
-        assert!(Recorder::new().finish(Ok(()), "lines").is_err());
+        assert!(Recorder::new().finish(Ok(()), true, "lines").is_err());
     }
 }

@@ -149,7 +149,7 @@ pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
     };
     let mut recorder = Recorder::new();
     let ended = record(words, &header, &mut recorder);
-    recorder.finish(ended, EXPECTED)
+    recorder.finish(ended, is(bytes), EXPECTED)
 }
 
 fn record(words: Words<'_>, header: &Header, recorder: &mut Recorder) -> Result<(), Stop> {

@@ -89,7 +89,7 @@ pub fn read(bytes: &[u8]) -> Result<Output, ReadError> {
     };
     let ended = reader.record(bytes);
     let truncated = marker(ended)?;
-    if reader.objects == 0 && truncated.is_none() {
+    if reader.objects == 0 && !(is(bytes) && truncated.is_some()) {
         return Err(ReadError::new(
             Place::Byte(0),
             "type",

@@ -64,7 +64,7 @@ pub fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
     let mut reader = Reader::default();
     let truncated = marker(reader.record(bytes))?;
     let reports = reader.reports;
-    if reports.is_empty() && truncated.is_none() {
+    if reports.is_empty() && !(is(bytes) && truncated.is_some()) {
         return Err(ReadError::new(
             Place::Byte(0),
             "table",
