@@ -21,6 +21,7 @@ pub fn is(bytes: &[u8]) -> bool {
         .take(4)
         .flat_map(|line| line.chars())
         .filter(|c| !c.is_whitespace())
+        .take(64)
         .collect();
     text.starts_with(r#"{"QMP""#)
         || text.starts_with(r#"{"return":"#)

@@ -15,8 +15,8 @@ pub(super) fn replies(
     mut each: impl FnMut(Place, &Json) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let mut rest = bytes.trim_ascii_start();
+    let mut line = 1 + lines_between(bytes, rest);
     while !rest.is_empty() {
-        let line = line_of(bytes, rest);
         let mut elements = Vec::new();
         let mut json = serde_json::Deserializer::from_slice(rest);
         let message = Message(&mut elements).deserialize(&mut json);
@@ -25,15 +25,17 @@ pub(super) fn replies(
             .try_for_each(|element| each(Place::Line(line), element))?;
         message.map_err(|error| stopped(line, &error))?;
         let read = json.into_iter::<IgnoredAny>().byte_offset();
-        rest = rest.get(read..).unwrap_or_default().trim_ascii_start();
+        let next = rest.get(read..).unwrap_or_default().trim_ascii_start();
+        line += lines_between(rest, next);
+        rest = next;
     }
     Ok(())
 }
 
-/// The line, from 1, on which the rest of a file begins.
-fn line_of(bytes: &[u8], rest: &[u8]) -> usize {
-    let before = &bytes[..bytes.len() - rest.len()];
-    1 + before.iter().filter(|&&byte| byte == b'\n').count()
+/// Line feeds before the rest of a text.
+fn lines_between(text: &[u8], rest: &[u8]) -> usize {
+    let before = &text[..text.len() - rest.len()];
+    before.iter().filter(|&&byte| byte == b'\n').count()
 }
 
 fn stopped(line: usize, error: &serde_json::Error) -> Stop {
