@@ -3,6 +3,7 @@
 //! For tests alone: `fuzz/` drives these functions by coverage, `tests/hostile.rs` with a few thousand inputs. An input is
 //! the file itself, or a script of changes to a valid one ([`Reader::expand`]), so that what is read is mostly valid.
 
+mod counters;
 mod edit;
 mod images;
 mod seeds;
@@ -21,7 +22,7 @@ pub struct Reader {
 }
 
 /// All of them.
-pub static ALL: [Reader; 14] = [
+pub static ALL: [Reader; 21] = [
     reader("trace", Shape::Bytes, seeds::traces, text::trace),
     reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
     reader("perf-data", Shape::Bytes, seeds::perf_data, text::perf_data),
@@ -56,6 +57,48 @@ pub static ALL: [Reader; 14] = [
     reader("console", Shape::Text, seeds::consoles, text::console),
     reader("script", Shape::Text, seeds::scripts, text::script),
     reader("patch", Shape::Text, seeds::patches, text::patch),
+    reader(
+        "stats-fd",
+        Shape::Bytes,
+        counters::stats_fds,
+        counters::stats_fd,
+    ),
+    reader(
+        "kvm-stat",
+        Shape::Text,
+        counters::kvm_stats,
+        counters::kvm_stat,
+    ),
+    reader(
+        "query-stats",
+        Shape::Json,
+        counters::query_stats,
+        counters::qmp,
+    ),
+    reader(
+        "kvm-debugfs",
+        Shape::Text,
+        counters::debugfs_dumps,
+        counters::debugfs,
+    ),
+    reader(
+        "domstats",
+        Shape::Text,
+        counters::domstats_dumps,
+        counters::domstats,
+    ),
+    reader(
+        "perf-kvm",
+        Shape::Text,
+        counters::perf_kvm_reports,
+        counters::perf_kvm,
+    ),
+    reader(
+        "bpftrace",
+        Shape::Text,
+        counters::bpftrace_outputs,
+        counters::bpftrace,
+    ),
 ];
 
 const fn reader(

@@ -97,4 +97,11 @@ readers! {
     console = "console";
     script = "script";
     patch = "patch";
+    stats_fd = "stats-fd";
+    kvm_stat = "kvm-stat";
+    query_stats = "query-stats";
+    kvm_debugfs = "kvm-debugfs";
+    domstats = "domstats";
+    perf_kvm = "perf-kvm";
+    bpftrace = "bpftrace";
 }

@@ -9,6 +9,10 @@
 //! [`tracepoint`] types what Linux's tracepoints say of pages; [`perf_data`] reads it from what `perf record` writes,
 //! [`trace_text`] from what `perf script`, trace-cmd and tracefs print.
 //!
+//! [`counters`] reads KVM's counters in the forms in which they are kept, and subtracts them.
+//!
+//! [`reports`] reads what tools say of KVM: `perf kvm stat report`, bpftrace.
+//!
 //! [`folded`] and [`perfetto`] write [`spans`], which a simulator records, for flamegraph tools and for
 //! the Perfetto viewer.
 //!
@@ -16,13 +20,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod folded;
 pub mod ftrace;
+mod json;
+mod lines;
 pub mod lock_profile;
 pub mod perf_data;
 pub mod perfetto;
+mod place;
+pub mod reports;
 pub mod spans;
 pub mod symbols;
 pub mod trace_text;
 pub mod tracepoint;
 pub mod xentrace;
+
+pub use place::{Place, ReadError, Truncated};

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(refused(b"[package]\n"), SymbolsError::None);
         assert_eq!(refused(b"0000000000000000 T _text\n"), SymbolsError::Hidden);
         assert!(matches!(
-            refused(b"\x7fELF\x02\x01\x01"),
+            refused(&[&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat()),
             SymbolsError::Object(_)
         ));
     }

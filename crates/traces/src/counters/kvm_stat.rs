@@ -1,0 +1,95 @@
+//! What Linux's kvm_stat writes: `-l` a table, `-l -c` CSV, `-1` a line for each counter; of debugfs, of tracepoints, or
+//! both.
+//!
+//! Its numbers are what was counted in each interval, so they are [`Value::Change`](super::Value::Change)s of all VMs
+//! together, or of the one that was ordered, which the text does not say. Of `-1` the second column is read, one second;
+//! the first counts from the tool's start or, with `-i`, the VM's, and the text does not say which.
+//!
+//! Under lockdown the kernel refuses the files of debugfs that count up: kvm_stat shows 0 for them.
+//!
+//! Source: `tools/kvm/kvm_stat/kvm_stat` of Linux 4.19 to 7.3; before 5.8 tables have no times, and no CSV.
+
+mod csv;
+mod table;
+
+use super::Counters;
+use super::recorder::Recorder;
+use super::{Kind, Time};
+use crate::place::{Place, ReadError, Stop};
+
+/// Whether a file begins as one of kvm_stat's does.
+#[must_use]
+pub fn is(bytes: &[u8]) -> bool {
+    csv::is(bytes) || table::is(bytes)
+}
+
+/// Reads a table, CSV, or the lines of `-1`: a sample for each interval.
+///
+/// # Errors
+/// [`ReadError`] with the line and the counter.
+pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
+    let mut recorder = Recorder::new();
+    let ended = if csv::is(bytes) {
+        csv::record(bytes, &mut recorder)
+    } else {
+        table::record(bytes, &mut recorder)
+    };
+    recorder.finish(ended, is(bytes), "a table, CSV or list of kvm_stat")
+}
+
+/// The time of a line, `2026-11-26 00:41:41`.
+fn time(text: &str) -> Option<Time> {
+    const LENGTH: usize = "2026-11-26 00:41:41".len();
+    let text = text.get(..LENGTH)?;
+    let time = humantime::parse_rfc3339_weak(text).ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Time(since.as_secs()))
+}
+
+/// What a counter changed by in an interval.
+fn change(place: Place, name: &str, text: &str) -> Result<super::Counter, ReadError> {
+    let change = text
+        .parse()
+        .map_err(|_| ReadError::expected(place, name, "a whole number below 2^63", text))?;
+    Ok(super::Counter::change(change, Kind::Unknown))
+}
+
+/// The names of a table's columns. A name that is there twice would make a sample of its own.
+fn columns<'a>(place: Place, names: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Stop> {
+    let mut columns = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
+    for name in names {
+        if !is_name(name) || !known.insert(name) {
+            return Err(
+                ReadError::expected(place, "column", "a counter's name, once", name).into(),
+            );
+        }
+        columns.push(name);
+    }
+    Ok(columns)
+}
+
+/// A file of debugfs, or a tracepoint and the value of its field: `kvm_exit(EPT_VIOLATION)`.
+fn is_name(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || "_-()<>./:#".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_since_1970() {
+        assert_eq!(time("2026-11-26 00:41:41,0"), Some(Time(1_795_653_701)));
+        assert_eq!(time("2026-11-26 00:41:44"), Some(Time(1_795_653_704)));
+        for text in [
+            "",
+            "2026-11-26",
+            "2026-13-26 00:41:41",
+            "timestamp and so on",
+        ] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+}

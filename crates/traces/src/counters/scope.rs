@@ -1,0 +1,44 @@
+//! Whose counter it is.
+
+use std::fmt;
+
+/// Whose counter it is, as far as the file says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// All VMs together that the host has at the time: when a VM ends, what it counted is no longer in it.
+    Host,
+    /// A VM with all its vCPUs, or what belongs to no vCPU.
+    Vm {
+        /// Its name where the file has one: a process, `635`; a process and a descriptor, `635-11`; libvirt's name.
+        vm: Option<String>,
+    },
+    /// A vCPU.
+    Vcpu {
+        /// As of a VM.
+        vm: Option<String>,
+        /// A number, or QEMU's path: `/machine/unattached/device[0]`.
+        vcpu: String,
+    },
+}
+
+impl Scope {
+    /// The VM, in its order; `None` is the host.
+    pub(super) fn vm(&self) -> Option<Option<&str>> {
+        match self {
+            Self::Host => None,
+            Self::Vm { vm } | Self::Vcpu { vm, .. } => Some(vm.as_deref()),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("all VMs"),
+            Self::Vm { vm: Some(vm) } => write!(f, "VM {vm}"),
+            Self::Vm { vm: None } => f.write_str("the VM"),
+            Self::Vcpu { vm: Some(vm), vcpu } => write!(f, "VM {vm}, vCPU {vcpu}"),
+            Self::Vcpu { vm: None, vcpu } => write!(f, "vCPU {vcpu}"),
+        }
+    }
+}
