@@ -341,7 +341,7 @@ fn captures_are_counted_as_xenalyze_counts_them() {
         "page_fault",
         "625",
         "mmu_update",
-        "per page-table entry",
+        "per page-table entry changed",
     ] {
         assert!(table.contains(figure), "{figure} is not in {table}");
     }

@@ -112,7 +112,7 @@ fn worker(observation: &Observation) -> Result<(&Party, Unit), NoWork> {
         .max_by_key(|(_, unit)| unit.count)
         .ok_or_else(|| NoWork {
             file: observation.capture.file.clone(),
-            problem: "had a page-table entry changed",
+            problem: "mapped or changed a page",
         })
 }
 
@@ -157,14 +157,11 @@ mod tests {
             count: entries,
         });
         let item = |&(group, name, count): &(Group, &str, u64)| Item {
-            group,
-            name: name.to_owned(),
-            count,
-            per_unit: None,
             places: vec![Place {
                 name: "f".into(),
                 count,
             }],
+            ..Item::counted(group, name, count)
         };
         let capture = Capture {
             file: file.to_owned(),

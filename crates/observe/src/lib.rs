@@ -6,10 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod counters;
 mod format;
+mod function_graph;
 mod observation;
+mod reports;
+mod tracepoints;
 mod xentrace;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
-pub use format::{ReadError, observe};
+pub use format::{ReadError, observe, observe_stream};
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};

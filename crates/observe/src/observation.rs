@@ -58,6 +58,9 @@ pub struct Party {
     /// How many of its hypercalls are continuations, which Xen makes of preempted ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub continuations: u64,
+    /// Nanoseconds between the first and the last unit of work, where a capture has times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span: Option<u64>,
     /// What it did.
     pub items: Vec<Item>,
 }
@@ -89,6 +92,30 @@ pub enum Group {
     Hypercalls,
     /// Hypercalls inside others: work, but no crossing of its own.
     Subcalls,
+    /// Exits of a vCPU; their time is until its next entry.
+    Exits,
+    /// Returns of `KVM_RUN`.
+    ToUserSpace,
+    /// Page faults.
+    Faults,
+    /// Pages mapped for a guest.
+    Mapped,
+    /// Pages that were taken from a guest.
+    Unmapped,
+    /// Pages mapped for a device.
+    Pinned,
+    /// Pages that were taken from a device.
+    Unpinned,
+    /// Flushes of a TLB.
+    Flushes,
+    /// Changes of page tables.
+    Tables,
+    /// System calls.
+    Calls,
+    /// Functions of the kernel; their time is their own.
+    Functions,
+    /// Counters by their names.
+    Counters,
 }
 
 impl Group {
@@ -99,6 +126,18 @@ impl Group {
             Self::Traps => "traps",
             Self::Hypercalls => "hypercalls",
             Self::Subcalls => "subcalls",
+            Self::Exits => "exits",
+            Self::ToUserSpace => "to user space",
+            Self::Faults => "page faults",
+            Self::Mapped => "mapped",
+            Self::Unmapped => "unmapped",
+            Self::Pinned => "mapped for a device",
+            Self::Unpinned => "unmapped for a device",
+            Self::Flushes => "flushes",
+            Self::Tables => "page tables",
+            Self::Calls => "calls",
+            Self::Functions => "functions",
+            Self::Counters => "counters",
         }
     }
 }
@@ -115,6 +154,15 @@ pub struct Item {
     /// How often for each unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
+    /// Pages of 4 KiB that it was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
+    /// Nanoseconds that it took, all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nanos: Option<u64>,
+    /// Of pages that were mapped: how often the page followed the one before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub adjacent: u64,
     /// The instructions that it came from, by function where symbols are known, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
@@ -129,7 +177,30 @@ pub struct Place {
     pub count: u64,
 }
 
+impl Item {
+    /// So many events of a kind, about which no more is known.
+    pub(crate) fn counted(group: Group, name: impl Into<String>, count: u64) -> Self {
+        Self {
+            group,
+            name: name.into(),
+            count,
+            per_unit: None,
+            pages: None,
+            nanos: None,
+            adjacent: 0,
+            places: Vec::new(),
+        }
+    }
+}
+
 impl Party {
+    /// Nanoseconds from one unit of work to the next, on average.
+    #[must_use]
+    pub fn nanos_per_unit(&self) -> Option<f64> {
+        let unit = self.unit.filter(|unit| unit.count > 1)?;
+        Some(per(self.span?, unit.count - 1))
+    }
+
     /// A party whose items get their counts per unit.
     pub(crate) fn new(name: String, unit: Option<Unit>, mut items: Vec<Item>) -> Self {
         for item in &mut items {
@@ -139,6 +210,7 @@ impl Party {
             name,
             unit,
             continuations: 0,
+            span: None,
             items,
         }
     }

@@ -13,7 +13,7 @@ use pagetoll_traces::xentrace::{
 use crate::observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};
 
 /// What costs are per.
-const ENTRY: &str = "page-table entry";
+const ENTRY: &str = "page-table entry changed";
 /// Named together where instructions are beyond what is counted apart.
 const OTHERS: &str = "(others)";
 
@@ -89,11 +89,8 @@ fn name(owner: Owner) -> String {
 
 fn traps(detail: &PvDetail, symbols: &Symbols) -> Vec<Item> {
     let item = |kind: TrapKind| Item {
-        group: Group::Traps,
-        name: kind.name().to_owned(),
-        count: how_often(&detail.counts, kind),
-        per_unit: None,
         places: places(detail.instructions(kind), symbols),
+        ..Item::counted(Group::Traps, kind.name(), how_often(&detail.counts, kind))
     };
     let items = TrapKind::ALL.into_iter().map(item);
     items.filter(|item| item.count > 0).collect()
@@ -110,13 +107,8 @@ const fn how_often(counts: &PvCounts, kind: TrapKind) -> u64 {
 }
 
 fn calls(group: Group, counts: &OpCounts) -> impl Iterator<Item = Item> {
-    counts.iter().map(move |(op, count)| Item {
-        group,
-        name: op.to_string(),
-        count,
-        per_unit: None,
-        places: Vec::new(),
-    })
+    let calls = counts.iter();
+    calls.map(move |(op, count)| Item::counted(group, op.to_string(), count))
 }
 
 /// Functions, or addresses where no function is known, the most frequent first.

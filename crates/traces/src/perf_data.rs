@@ -27,5 +27,6 @@ mod threads;
 mod tracing_data;
 
 pub use error::PerfDataError;
+pub use header::is_capture;
 pub use order::MAX_QUEUED;
 pub use reader::Reader;

@@ -48,7 +48,11 @@ impl Symbols {
     /// [`SymbolsError`].
     pub fn read(bytes: &[u8]) -> Result<Self, SymbolsError> {
         if object::FileKind::parse(bytes).is_ok() {
-            return Self::of_object(bytes);
+            let symbols = Self::of_object(bytes)?;
+            return match symbols.functions.is_empty() {
+                true => Err(SymbolsError::Object("has no symbols of functions".into())),
+                false => Ok(symbols),
+            };
         }
         let text = String::from_utf8_lossy(bytes);
         let symbols = Self::of_kallsyms(&text);

@@ -12,13 +12,16 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll read dom0.xentrace --symbols System.map
       Who entered Xen for what, from which functions, for each page-table entry that was changed
+  perf record -a -o vm.data -e kvm:kvm_exit,kvm:kvm_entry,kvmmmu:kvm_mmu_set_spte -- sleep 10 && pagetoll read vm.data
+      Which vCPU mapped how many pages of which size, and how long one took
   pagetoll read old.xentrace --compare new.xentrace
       The same work on two kernels: what happens more often, exit code 1";
 
 /// Arguments of `read`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// What was recorded: a file of xentrace; - reads standard input
+    /// What was recorded, found by its content: xentrace, perf.data, perf script, trace-cmd report, function_graph, kvm_stat,
+    /// query-stats, debugfs or virsh domstats of KVM, perf kvm stat report, bpftrace; - reads standard input
     pub(crate) file: PathBuf,
     /// Names functions: System.map, /proc/kallsyms, vmlinux or xen-syms; may be given for each of them
     #[arg(long, value_name = "FILE")]

@@ -2,14 +2,15 @@
 
 mod document;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pagetoll_backend::input;
-use pagetoll_observe::{Capture, Comparison, Observation, observe};
+use pagetoll_observe::{Capture, Comparison, Observation, observe, observe_stream};
 use pagetoll_traces::symbols::Symbols;
 
-use super::{name_of, open, print_list};
+use super::{name_of, print_list};
 use crate::args::ReadArgs;
 use crate::failure::{self, Failure, Outcome};
 
@@ -42,8 +43,13 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
 
 fn observed(path: &Path, symbols: &Symbols) -> Result<Observation, Failure> {
     let name = name_of(path);
-    observe(&name, open(path)?, symbols)
-        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))
+    let observation = if path == Path::new("-") {
+        observe_stream(&name, io::stdin().lock(), symbols)
+    } else {
+        let refuse = |error| Failure::BadInput(format!("{name}: {error}"));
+        observe(&name, input::open(path).map_err(refuse)?, symbols)
+    };
+    observation.map_err(|error| Failure::BadInput(format!("{name}: {error}")))
 }
 
 fn symbols(files: &[PathBuf]) -> Result<Symbols, Failure> {

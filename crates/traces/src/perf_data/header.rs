@@ -45,6 +45,12 @@ impl Section {
     }
 }
 
+/// Whether a file that begins so is perf's, of a machine of either order of bytes.
+#[must_use]
+pub fn is_capture(head: &[u8]) -> bool {
+    head.starts_with(MAGIC) || head.starts_with(SWAPPED)
+}
+
 /// Reads the first 16 bytes: `None` for a pipe, the size of the header of a file.
 pub(super) fn magic(source: &mut impl Read) -> Result<u64, PerfDataError> {
     let mut head = [0; 16];

@@ -1,6 +1,6 @@
 //! How a capture and a comparison are printed.
 
-use pagetoll_observe::{Capture, Change, Comparison, Item, Observation, Party, Volume};
+use pagetoll_observe::{Capture, Change, Comparison, Group, Item, Observation, Party, Volume};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 
@@ -76,41 +76,69 @@ fn volumes(cpus: &[Volume]) -> Table {
 }
 
 fn title(party: &Party) -> String {
-    match party.unit {
-        Some(unit) => format!("{}: {} {}s changed", party.name, unit.count, unit.name),
-        None => party.name.clone(),
+    let Some(unit) = party.unit else {
+        return party.name.clone();
+    };
+    let work = format!("{}: {}: {}", party.name, unit.name, unit.count);
+    match party.nanos_per_unit() {
+        Some(nanos) => format!("{work}, one each {nanos:.0} ns"),
+        None => work,
     }
 }
 
 fn events(party: &Party) -> Table {
-    let per = match party.unit {
-        Some(unit) => format!("per {}", unit.name),
-        None => "per unit".to_owned(),
-    };
     let mut table = Table::new([
         Column::left("kind"),
         Column::left("event"),
         Column::right("count"),
-        Column::right(per),
     ]);
-    for item in &party.items {
+    let items = &party.items;
+    for item in items {
         table.row([
             item.group.title().to_owned(),
             item.name.clone(),
             item.count.to_string(),
-            item.per_unit.map_or_else(|| NONE.to_owned(), rate),
         ]);
     }
+    if let Some(unit) = party.unit {
+        let title = Column::right(format!("per {}", unit.name));
+        table.each(items, title, |item| or_none(item.per_unit.map(rate)));
+    }
+    if items.iter().any(|item| item.pages.is_some()) {
+        table.each(items, Column::right("pages"), |item| or_none(item.pages));
+    }
+    if items.iter().any(|item| item.adjacent > 0) {
+        let next = |item: &Item| or_none((item.adjacent > 0).then_some(item.adjacent));
+        table.each(items, Column::right("next page"), next);
+    }
+    if items.iter().any(|item| item.nanos.is_some()) {
+        let mean =
+            |item: &Item| or_none(item.nanos.and_then(|nanos| nanos.checked_div(item.count)));
+        table.each(items, Column::right("ns each"), mean);
+    }
+    footnotes(&mut table, party);
+    table
+}
+
+fn footnotes(table: &mut Table, party: &Party) {
     if party.continuations > 0 {
         table.footnote(format!(
             "{} of the hypercalls are continuations, which Xen makes of preempted ones",
             party.continuations
         ));
     }
-    table.footnote(
-        "hypercalls: those made; subcalls: those inside multicalls; xenalyze prints both together",
-    );
-    table
+    if party.items.iter().any(|item| item.adjacent > 0) {
+        table.footnote("next page: it followed the page that was mapped before it");
+    }
+    if party.items.iter().any(|item| item.group == Group::Subcalls) {
+        table.footnote(
+            "hypercalls: those made; subcalls: those inside multicalls; xenalyze prints both together",
+        );
+    }
+}
+
+fn or_none(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(|| NONE.to_owned(), |figure| figure.to_string())
 }
 
 fn rate(per_unit: f64) -> String {
@@ -151,8 +179,8 @@ pub(super) fn of_comparison(comparison: &Comparison, tolerance: f64) -> Document
         let unit = comparison.units[index];
         let party = &comparison.parties[index];
         format!(
-            "{}: {party}, {} {}s",
-            comparison.files[index], unit.count, unit.name
+            "{}: {party}, {}: {}",
+            comparison.files[index], unit.name, unit.count
         )
     };
     let events: Vec<_> = comparison

@@ -1,0 +1,65 @@
+//! What tools reported: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
+
+use pagetoll_traces::reports::bpftrace::{Map, MapValue, Output};
+use pagetoll_traces::reports::perf_kvm::{ExitReport, ExitReports};
+
+use crate::observation::{Capture, Group, Item, Observation, Party};
+
+pub(crate) fn of_perf_kvm(file: &str, format: &'static str, found: &ExitReports) -> Observation {
+    Observation {
+        capture: Capture {
+            file: file.to_owned(),
+            format,
+            lost: found.reports.iter().filter_map(|report| report.lost).sum(),
+            truncated: found.truncated.as_ref().map(ToString::to_string),
+            ..Capture::default()
+        },
+        parties: found.reports.iter().map(exits).collect(),
+    }
+}
+
+fn exits(report: &ExitReport) -> Party {
+    let items = report.reasons.iter().map(|reason| Item {
+        nanos: reason.time.map(|time| time.0),
+        ..Item::counted(Group::Exits, &reason.name, reason.samples)
+    });
+    Party::new(
+        format!("{}, {}", report.of, report.event),
+        None,
+        items.collect(),
+    )
+}
+
+pub(crate) fn of_bpftrace(file: &str, format: &'static str, output: &Output) -> Observation {
+    let others = output
+        .others
+        .iter()
+        .map(|(kind, count)| (kind.clone(), *count));
+    let names: std::collections::BTreeSet<_> = output.maps.iter().map(|map| &map.name).collect();
+    let last = names.into_iter().filter_map(|name| output.last(name));
+    Observation {
+        capture: Capture {
+            file: file.to_owned(),
+            format,
+            lost: output.lost,
+            truncated: output.truncated.as_ref().map(ToString::to_string),
+            unknown: others.collect(),
+            ..Capture::default()
+        },
+        parties: last.map(counted).collect(),
+    }
+}
+
+/// A map's numbers; histograms and other values count what they hold.
+fn counted(map: &Map) -> Party {
+    let items = map.values.iter().filter_map(|(key, value)| {
+        let count = match value {
+            MapValue::Number(number) => u64::try_from(*number).ok()?,
+            MapValue::Histogram(buckets) => buckets.iter().map(|bucket| bucket.count).sum(),
+            MapValue::Stats { count, .. } => u64::try_from(*count).ok()?,
+            MapValue::Other(_) => return None,
+        };
+        Some(Item::counted(Group::Counters, key, count))
+    });
+    Party::new(map.name.clone(), None, items.collect())
+}

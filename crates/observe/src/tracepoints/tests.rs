@@ -1,0 +1,57 @@
+//! Captures of this project's own, in both forms.
+
+use pagetoll_traces::symbols::Symbols;
+
+use crate::observation::{Group, Observation};
+use crate::observe;
+
+fn read(bytes: &[u8]) -> Observation {
+    let mut observation = observe("f", std::io::Cursor::new(bytes), &Symbols::default()).unwrap();
+    observation.capture.format = "";
+    observation
+}
+
+#[test]
+fn a_capture_and_its_text_have_the_same_rows() {
+    let binary = read(include_bytes!(
+        "../../../traces/tests/data/kvm-zstd.perf.data"
+    ));
+    let text = read(include_bytes!(
+        "../../../traces/tests/data/kvm-zstd.script-ns.txt"
+    ));
+    assert_eq!(binary.parties, text.parties);
+    assert!(!binary.parties.is_empty());
+}
+
+#[test]
+fn pages_are_counted_by_their_size_and_thread() {
+    let capture = read(include_bytes!(
+        "../../../traces/tests/data/kvm-pipe.perf.data"
+    ));
+    let worker = &capture.parties[0];
+    let unit = worker.unit.unwrap();
+    assert_eq!((unit.name, unit.count), ("page mapped for the guest", 32));
+    let mapped = worker
+        .items
+        .iter()
+        .find(|item| item.group == Group::Mapped)
+        .unwrap();
+    assert_eq!(
+        (mapped.name.as_str(), mapped.count, mapped.pages),
+        ("4K", 32, Some(32))
+    );
+    assert!(worker.span.is_some_and(|nanos| nanos > 0));
+}
+
+#[test]
+fn lost_records_are_said_in_both_forms() {
+    let binary = read(include_bytes!(
+        "../../../traces/tests/data/kvm-lost.perf.data"
+    ));
+    let text = read(include_bytes!(
+        "../../../traces/tests/data/kvm-lost.script-ns.txt"
+    ));
+    assert_eq!(binary.capture.lost, 183);
+    assert!(!binary.capture.unknown.is_empty());
+    assert_eq!(binary.parties, text.parties);
+}
