@@ -3,11 +3,13 @@
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::{Arch, RouteMechanism};
 use pagetoll_conformance as xen;
+use pagetoll_conformance::kvm::Outcome;
 use pagetoll_conformance::{kvm, vfio};
 use pagetoll_fix::Fixes;
 use pagetoll_lab::conformance as xen_lab;
 use pagetoll_lab::routes::pin::conformance as vfio_lab;
-use pagetoll_live::conformance::{self as live, Outcome, Ran};
+use pagetoll_live::conformance::{self as live, Ran};
+use pagetoll_models::kvm::Processor;
 use pagetoll_models::vfio::{Iommu, Mechanism};
 use pagetoll_models::{conformance as xen_model, kvm as kvm_model, vfio as vfio_model};
 use pagetoll_sim::routes::pin::model;
@@ -73,7 +75,7 @@ pub(super) const KVM: Suite<kvm::Case> = Suite {
     },
     recorded_on: "Linux 6.18, recorded",
     model_name: "model of KVM and userfaultfd",
-    model: |case, _| kvm::describe(case, &kvm_model::run(case)),
+    model: |case, _| kvm::describe(case, &kvm_model::run(case, Processor::X86_64)),
     wrong_by: |_, _| Vec::new(),
     real_name: ConformanceSystems::Live,
     real: |cases, _, verbosity| {
