@@ -39,7 +39,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The six that take minutes come last.
-const TESTS: [(&str, Test); 43] = [
+const TESTS: [(&str, Test); 45] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -68,6 +68,12 @@ const TESTS: [(&str, Test); 43] = [
     }),
     ("memory_is_paged_in_on_arm64", |bench| {
         demands::bill(bench, Arch::Arm64)
+    }),
+    ("a_guests_kvm_answers_as_the_model", |bench| {
+        demands::conformance(bench, Arch::X86_64)
+    }),
+    ("a_guests_kvm_answers_on_arm64", |bench| {
+        demands::conformance(bench, Arch::Arm64)
     }),
     ("the_lab_refuses_what_it_cannot_vary", demands::refusals),
     ("a_host_bills_vfio_as_the_lab_does", |bench| {

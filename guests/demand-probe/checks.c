@@ -25,7 +25,7 @@
 #include "../lib/linux/page.h"
 #include "../lib/linux/process.h"
 #include "exercise.h"
-#include "kvm_abi.h"
+#include "abi/kvm_abi.h"
 #include "steps.h"
 
 #ifndef MADV_POPULATE_WRITE

@@ -11,7 +11,7 @@
 #include "../lib/linux/named.h"
 #include "../lib/linux/page.h"
 #include "../lib/marks.h"
-#include "kvm_abi.h"
+#include "abi/kvm_abi.h"
 
 static const struct mechanism mechanisms[] = {
 	{ "populated", .is_populated = true },

@@ -13,7 +13,7 @@
 
 #include "../lib/linux/fail.h"
 #include "../lib/linux/page.h"
-#include "kvm_abi.h"
+#include "abi/kvm_abi.h"
 
 #define CODE_SLOT 0
 #define AREA_SLOT 1

@@ -42,6 +42,19 @@ pub(crate) fn bill(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     nothing_is_left(&bench.cache)
 }
 
+/// The cases, on Debian's kernel for a processor as a host: each is answered alike, or skipped for what the kernel lacks.
+pub(crate) fn conformance(bench: &Bench, arch: Arch) -> Result<(), Failed> {
+    if lacks("the_lab_answers_kvm", arch) {
+        return Ok(());
+    }
+    let order = ["conformance", "--suite", "kvm", "--arch", arch.name()];
+    let ran = must_succeed(bench.pagetoll(&[&order[..], &["--format", "json"]].concat()))?;
+    let compared: serde_json::Value = serde_json::from_slice(&ran.stdout)?;
+    let equal = compared["equal"].as_u64();
+    ensure(equal > Some(115), format!("only {equal:?} are alike"))?;
+    nothing_is_left(&bench.cache)
+}
+
 /// Booted once more, with all that is executed counted, it costs the same to the digit, and the functions sum up to it.
 fn profiled(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
     let order = [order, &["--profile", "--format", "json"]].concat();

@@ -205,7 +205,7 @@ pub(crate) struct ConformanceArgs {
     /// Writes the real system's answers to this file, as conformance/ keeps them
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Processor of the lab's machine, of the suite vfio [default: x86-64]
+    /// Processor of the lab's machine, of the suites vfio and kvm; kvm runs in the lab then [default: x86-64]
     #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
     pub(crate) arch: Option<Arch>,
     #[command(flatten)]
@@ -224,6 +224,11 @@ impl ConformanceArgs {
             ..self.images.spec()
         }
     }
+
+    /// Whether a suite that this host could answer is run in the lab.
+    pub(crate) fn wants_lab(&self) -> bool {
+        self.arch.is_some() || self.on == ConformanceSystems::Lab
+    }
 }
 
 /// Suites of conformance cases.
@@ -233,14 +238,14 @@ pub(crate) enum ConformanceSuite {
     Xen,
     /// VFIO's maps and unmaps
     Vfio,
-    /// KVM's memslots and userfaultfds, on this host
+    /// KVM's memslots and userfaultfds, on this host or in the lab
     Kvm,
 }
 
 /// Who answers the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real one, in the lab: xen and vfio
+    /// The real one, in the lab
     Lab,
     /// The real one, on this host: kvm
     Live,

@@ -95,10 +95,37 @@ fn a_case_whose_feature_was_not_recorded_is_skipped_with_the_reason() {
 
 #[test]
 fn a_suite_is_not_asked_where_it_cannot_be() {
-    for (suite, on, instead) in [("kvm", "lab", "live"), ("vfio", "live", "lab")] {
+    for (suite, on, instead) in [("xen", "live", "lab"), ("vfio", "live", "lab")] {
         let assert = pagetoll(&["--suite", suite, "--on", on]).assert().code(2);
         let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
         assert!(stderr.contains(&format!("by --on {instead}")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_processor_is_chosen_where_the_lab_boots_one() {
+    for (arguments, problem) in [
+        (
+            "--arch arm64",
+            "--arch arm64: expected it with --suite vfio or --suite kvm",
+        ),
+        (
+            "--suite kvm --on live --arch x86-64",
+            "--on live is this host",
+        ),
+        (
+            "--suite kvm --on lab --arch arm64",
+            "--on lab: answers were recorded on x86-64",
+        ),
+        (
+            "--suite kvm --kernel debian",
+            "--kernel: expected it with --arch or --on lab",
+        ),
+    ] {
+        let words: Vec<_> = arguments.split(' ').collect();
+        let assert = pagetoll(&words).assert().code(2);
+        let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        assert!(stderr.contains(problem), "{arguments}: {stderr}");
     }
 }
 

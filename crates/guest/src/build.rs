@@ -64,7 +64,24 @@ const PIN_PROBE: Program = on_linux(
 const SURVEY: Program = on_linux("survey", &["lib", "lib/linux", "lib/linux/guest", "survey"]);
 const DEMAND_PROBE: Program = on_linux(
     "demand-probe",
-    &["lib", "lib/linux", "lib/linux/guest", "demand-probe"],
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "demand-probe",
+        "demand-probe/abi",
+    ],
+);
+/// A program of its own, so that what is added to it moves no count of demand-probe.
+const KVM_CASES: Program = on_linux(
+    "kvm-cases",
+    &[
+        "lib",
+        "lib/linux",
+        "lib/linux/guest",
+        "demand-probe/abi",
+        "demand-probe/conformance",
+    ],
 );
 const PV32_PROBE: Program = Program {
     name: "pv32-probe",
@@ -117,6 +134,14 @@ pub fn pin_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Erro
 /// As [`init`].
 pub fn demand_probe(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
     program(&DEMAND_PROBE, arch, cache, stop)
+}
+
+/// The static program that runs the cases of `conformance/kvm`.
+///
+/// # Errors
+/// As [`init`].
+pub fn kvm_cases(arch: Arch, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+    program(&KVM_CASES, arch, cache, stop)
 }
 
 /// The static program that reports what of a machine's settings has changed.
@@ -283,7 +308,7 @@ mod tests {
 
     #[test]
     fn every_source_belongs_to_a_program() {
-        let programs = [INIT, PIN_PROBE, DEMAND_PROBE, SURVEY, PV32_PROBE];
+        let programs = [INIT, PIN_PROBE, DEMAND_PROBE, KVM_CASES, SURVEY, PV32_PROBE];
         let mut folders: Vec<_> = programs
             .iter()
             .flat_map(|program| program.folders)

@@ -62,6 +62,10 @@ pub enum Report {
     DemandParts(DemandParts),
     /// A mechanism that this kernel does not have.
     DemandUnavailable(DemandUnavailable),
+    /// A case of kvm-cases.
+    KvmCase(KvmCase),
+    /// A case that it did not run.
+    KvmCaseSkipped(KvmCaseSkipped),
     /// A `bill` step of pin-probe.
     Pin(Pin),
     /// A `trace` step of pin-probe.
@@ -459,6 +463,47 @@ pub struct DemandParts {
     pub calls: u64,
     /// The same between two threads that sleep and wake each other.
     pub wakes: u64,
+}
+
+/// A case of memslots and userfaultfds was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct KvmCase {
+    pub index: usize,
+    /// For each step what came of it, and the faults in the userfaultfds' queues after it: those that have not been
+    /// read, and all.
+    pub answers: Vec<(KvmAnswer, usize, usize)>,
+}
+
+/// What came of a step: see `enum answer_kind` of kvm-cases.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvmAnswer {
+    Done,
+    Refused(i32),
+    Registered(u64),
+    Filled(i32, i64),
+    Untouched(i32),
+    Polled(u16),
+    Received(u64, u64),
+    Word(u64),
+    Sleeps,
+    Idle,
+    MmioRead(u64, usize),
+    MmioWrite(u64, u64),
+    RunFailed,
+    MemoryFault(u64, u64, u64),
+    Other(i32, u32),
+    /// For each page its first word, the word that fills the rest, and whether it is protected.
+    Shown(Vec<(Option<u64>, Option<u64>, bool)>),
+    Dirty(Vec<u64>),
+}
+
+/// A case of memslots and userfaultfds needs what the kernel does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct KvmCaseSkipped {
+    pub index: usize,
+    /// As scripts call it.
+    pub need: String,
 }
 
 /// A mechanism that needs a capability that the kernel does not have.

@@ -207,10 +207,21 @@ pub(crate) struct Next<'a, C> {
 }
 
 impl<'a, C: Scripted> Next<'a, C> {
+    /// The case with this number.
+    #[cfg(test)]
+    pub(crate) const fn at(cases: &'a [C], index: usize) -> Self {
+        Self { cases, index }
+    }
+
+    /// The case, if it is the one with this number.
+    pub(crate) fn named_by(self, index: usize) -> Result<&'a C, LabError> {
+        let case = self.cases.get(index).filter(|_| index == self.index);
+        case.ok_or_else(|| malformed(format!("case {index} was not asked for")))
+    }
+
     /// The case, if it is the one that was answered, and every step of it.
     pub(crate) fn answered_by(self, index: usize, answers: usize) -> Result<&'a C, LabError> {
-        let case = self.cases.get(index).filter(|_| index == self.index);
-        let case = case.ok_or_else(|| malformed(format!("case {index} was not asked for")))?;
+        let case = self.named_by(index)?;
         if answers == case.steps().len() {
             return Ok(case);
         }

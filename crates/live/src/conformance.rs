@@ -18,20 +18,11 @@ mod userfaultfd;
 use kvm_ioctls::Cap;
 use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
-use pagetoll_conformance::kvm::{Answered, Case, Need};
+use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
 use crate::LiveError;
-use crate::pager::{Delivery, Userfaultfd};
+use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::{gmem, kvm, memory as guest_memory};
-
-/// What became of a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// An answer for each step.
-    Answered(Vec<Answered>),
-    /// It lacks what the case needs: what that is.
-    Skipped(String),
-}
 
 /// What this host answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +47,8 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
             None => Outcome::Answered(runner::run(case)?),
         });
     }
-    let kernel = rustix::system::uname();
     Ok(Ran {
-        linux: kernel.release().to_string_lossy().into_owned(),
+        linux: here.linux,
         outcomes,
     })
 }
@@ -66,9 +56,12 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
 /// What this host can, found out by trying.
 #[derive(Clone, Debug)]
 struct Here {
+    /// As `uname -r` prints it.
+    linux: String,
     region2: bool,
     guest_memfd: Option<String>,
     exit_on_missing: bool,
+    userfaultfd: Features,
 }
 
 impl Here {
@@ -82,18 +75,25 @@ impl Here {
                 "`pagetoll doctor` says how to be allowed it",
             )
         })?;
+        let kernel = rustix::system::uname();
         Ok(Self {
+            linux: kernel.release().to_string_lossy().into_owned(),
             region2: vm.check_extension(Cap::UserMemory2),
             guest_memfd: gmem::check(&vm).err().map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),
+            userfaultfd: Features::of_this_host().map_err(LiveError::system("UFFDIO_API"))?,
         })
+    }
+
+    fn linux_version(&self) -> Option<Version> {
+        Version::of_release(&self.linux)
     }
 
     /// The first need of a case that is not met.
     fn lacks(&self, case: &Case) -> Option<String> {
-        case.needs.iter().find_map(|need| match need {
-            Need::Region2 => (!self.region2)
-                .then(|| "this KVM has no KVM_SET_USER_MEMORY_REGION2 (Linux 6.8)".to_owned()),
+        let lacks = |need: Need, is_met: bool| (!is_met).then(|| need.lacking());
+        case.needs.iter().find_map(|&need| match need {
+            Need::Region2 => lacks(need, self.region2),
             Need::GuestMemfd => self.guest_memfd.clone(),
             Need::Hugepages => {
                 let bytes = memory::hugetlb_bytes(case);
@@ -101,12 +101,12 @@ impl Here {
                     .err()
                     .map(|error| error.to_string())
             }
-            Need::ExitOnMissing => (!self.exit_on_missing).then(|| {
-                "this KVM refuses KVM_MEM_EXIT_ON_MISSING, which no kernel merged".to_owned()
-            }),
-            Need::NoExitOnMissing => self
-                .exit_on_missing
-                .then(|| "this KVM takes KVM_MEM_EXIT_ON_MISSING".to_owned()),
+            Need::ExitOnMissing => lacks(need, self.exit_on_missing),
+            Need::NoExitOnMissing => lacks(need, !self.exit_on_missing),
+            Need::Wp => lacks(need, self.userfaultfd.wp()),
+            Need::WpUnpopulated => lacks(need, self.userfaultfd.wp_unpopulated()),
+            Need::Linux(version) => lacks(need, self.linux_version() >= Some(version)),
+            Need::LinuxBefore(version) => lacks(need, self.linux_version() < Some(version)),
         })
     }
 }

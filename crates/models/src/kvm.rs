@@ -17,6 +17,7 @@
 mod case;
 mod guest_memfd;
 mod memslot;
+mod processor;
 mod stage2;
 mod vcpu;
 
@@ -26,6 +27,7 @@ mod tests;
 pub use case::run;
 pub use guest_memfd::{GmemFlags, GmemId};
 pub use memslot::{Binding, Memslot, Region, SlotFlags};
+pub use processor::Processor;
 pub use stage2::{MemoryFault, Resolved};
 pub use vcpu::{Exit, Vcpu};
 
@@ -34,9 +36,14 @@ use std::collections::BTreeMap;
 use guest_memfd::GuestMemfd;
 use stage2::Translation;
 
-/// Extensions that `KVM_CHECK_EXTENSION` reports.
+/// What `KVM_CHECK_EXTENSION` reports, and what differs between processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
+    /// The processor that KVM was built for.
+    pub processor: Processor,
+    /// Whether a page of a guest_memfd that a slot has already is `EEXIST` to another one, as it is since Linux 7.2; before,
+    /// it is `EINVAL` (`kvm_gmem_bind`).
+    pub taken_page_exists: bool,
     /// `KVM_CAP_EXIT_ON_MISSING`: slots may ask for exits instead of faults.
     pub exit_on_missing: bool,
 }

@@ -71,6 +71,15 @@ pub struct Answered {
     pub waiting: Waiting,
 }
 
+/// What became of a case on a real system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// An answer for each step.
+    Answered(Vec<Answered>),
+    /// It lacks what the case needs: what that is.
+    Skipped(String),
+}
+
 /// The answers in words, as the table and the record show them.
 #[must_use]
 pub fn describe(case: &Case, answered: &[Answered]) -> Vec<String> {

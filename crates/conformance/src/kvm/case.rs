@@ -1,5 +1,7 @@
 //! What a script asks for. Memory is named; [`Place`](super::Place) says where it lies.
 
+use std::fmt;
+
 /// What is behind the addresses of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -94,17 +96,94 @@ pub enum Need {
     ExitOnMissing,
     /// A kernel without it.
     NoExitOnMissing,
+    /// Write protection by userfaultfds (`UFFD_FEATURE_PAGEFAULT_FLAG_WP`: x86-64 Linux 5.7, arm64 Linux 6.10).
+    Wp,
+    /// The same of pages that are not there (`UFFD_FEATURE_WP_UNPOPULATED`, Linux 6.4).
+    WpUnpopulated,
+    /// A kernel of this version at least: an answer that has changed and that no feature tells of.
+    Linux(Version),
+    /// A kernel before this version, likewise.
+    LinuxBefore(Version),
+}
+
+/// A version of Linux: its first two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// 6 of 6.17.
+    pub major: u32,
+    /// 17 of 6.17.
+    pub minor: u32,
+}
+
+impl Version {
+    /// The version in a release, as `uname -r` prints it; `None` of a text that is none.
+    #[must_use]
+    pub fn of_release(release: &str) -> Option<Self> {
+        let (major, rest) = release.split_once('.')?;
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        let minor = &rest[..end.unwrap_or(rest.len())];
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
 }
 
 impl Need {
-    /// All of them with their names in scripts.
-    pub const ALL: [(&'static str, Self); 5] = [
+    /// Those that are no version, with their names in scripts.
+    pub const NAMED: [(&'static str, Self); 7] = [
         ("region2", Self::Region2),
         ("guest-memfd", Self::GuestMemfd),
         ("hugepages", Self::Hugepages),
         ("exit-on-missing", Self::ExitOnMissing),
         ("no-exit-on-missing", Self::NoExitOnMissing),
+        ("wp", Self::Wp),
+        ("wp-unpopulated", Self::WpUnpopulated),
     ];
+
+    /// Why a case that needs it is skipped on a system without it.
+    #[must_use]
+    pub fn lacking(self) -> String {
+        let text = match self {
+            Self::Region2 => "this KVM has no KVM_SET_USER_MEMORY_REGION2 (Linux 6.8)",
+            Self::GuestMemfd => "this KVM has no guest_memfd for ordinary memory (Linux 6.18)",
+            Self::Hugepages => "there are not enough free hugepages of 2 MiB",
+            Self::ExitOnMissing => {
+                "this KVM refuses KVM_MEM_EXIT_ON_MISSING, which no kernel merged"
+            }
+            Self::NoExitOnMissing => "this KVM takes KVM_MEM_EXIT_ON_MISSING",
+            Self::Wp => "userfaultfds of this kernel do not protect (arm64: Linux 6.10)",
+            Self::WpUnpopulated => {
+                "userfaultfds of this kernel protect no pages that are not there (Linux 6.4)"
+            }
+            Self::Linux(version) => {
+                return format!("kernels before Linux {version} answer otherwise");
+            }
+            Self::LinuxBefore(version) => {
+                return format!("kernels since Linux {version} answer otherwise");
+            }
+        };
+        text.to_owned()
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linux(version) => write!(f, "linux {version}"),
+            Self::LinuxBefore(version) => write!(f, "linux-before {version}"),
+            named => {
+                let found = Self::NAMED.iter().find(|(_, need)| need == named);
+                f.write_str(found.map_or("", |(name, _)| name))
+            }
+        }
+    }
 }
 
 /// Who touches memory, each of a kind counted from 0.
@@ -293,7 +372,24 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
+/// The kernel whose answers `recorded-linux.txt` has.
+const RECORDED: Version = Version {
+    major: 6,
+    minor: 18,
+};
+
 impl Case {
+    /// Whether it needs what the recorded kernel lacks: a flag that no kernel has, or a later version.
+    #[must_use]
+    pub fn is_beyond_record(&self) -> bool {
+        self.needs.iter().any(|need| match need {
+            Need::ExitOnMissing => true,
+            Need::Linux(version) => *version > RECORDED,
+            Need::LinuxBefore(version) => *version <= RECORDED,
+            _ => false,
+        })
+    }
+
     /// Whether it has a VM.
     #[must_use]
     pub fn has_vm(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Reads scripts. The format: `conformance/kvm/README.md`.
 
-use super::case::{Case, Content, Kind, Memory, Need};
+use super::case::{Case, Content, Kind, Memory, Need, Version};
 use super::line;
 use crate::names::Names;
 use crate::script::{self, ScriptError};
@@ -36,7 +36,7 @@ fn take(text: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
     let case = cases.last_mut().ok_or("expected `case NAME` first")?;
     match word {
         "about" => rest.clone_into(&mut case.about),
-        "needs" => case.needs.push(Names(&Need::ALL).one_of("need", rest)?),
+        "needs" => case.needs.push(need(rest)?),
         "memory" => case.memories.push(memory(rest)?),
         _ => {
             let step = line::step(text, case)?;
@@ -44,6 +44,16 @@ fn take(text: &str, cases: &mut Vec<Case>) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+fn need(rest: &str) -> Result<Need, Problem> {
+    let (need, release): (fn(Version) -> Need, _) = match rest.split_once(' ') {
+        Some(("linux", release)) => (Need::Linux, release),
+        Some(("linux-before", release)) => (Need::LinuxBefore, release),
+        _ => return Names(&Need::NAMED).one_of("need", rest),
+    };
+    let unknown = || format!("'{release}': expected a version of Linux, as 6.17");
+    Version::of_release(release).map(need).ok_or_else(unknown)
 }
 
 fn memory(rest: &str) -> Result<Memory, Problem> {
@@ -156,6 +166,22 @@ mod tests {
         };
         let write = Call::Touch(Actor::Vcpu(0), Touch::Write(at, 7));
         assert_eq!(step("v1 write 0x1000 7").unwrap(), write);
+    }
+
+    #[test]
+    fn a_case_may_need_a_version_of_the_kernel() {
+        let needs = |text: &str| parse("x", text).map(|cases| cases[0].needs.clone());
+        let version = |major, minor| Need::Linux(Version { major, minor });
+        let script = "case c\nneeds linux 6.17\nneeds linux-before 7.2\nneeds wp\n";
+        let (major, minor) = (7, 2);
+        let before = Need::LinuxBefore(Version { major, minor });
+        assert_eq!(needs(script).unwrap(), [version(6, 17), before, Need::Wp]);
+        assert_eq!(version(6, 17).to_string(), "linux 6.17");
+        assert_eq!(before.to_string(), "linux-before 7.2");
+        assert!(version(6, 4).lacking().contains("Linux 6.4"));
+        assert!(Version::of_release("6.18.9-amd64") > Version::of_release("6.2-rc1"));
+        let error = needs("case c\nneeds linux six\n").unwrap_err();
+        assert!(error.to_string().contains("'six': expected a version"));
     }
 
     #[test]

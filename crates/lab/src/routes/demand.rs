@@ -5,6 +5,7 @@
 //! is counted, on the one CPU that they share. What a page costs to fetch from afar is not in it: it is there in memory.
 
 mod check;
+pub mod conformance;
 mod guest;
 mod rows;
 
@@ -26,7 +27,7 @@ use pagetoll_images::Surroundings;
 use pagetoll_images::host;
 
 pub use check::check;
-use guest::{Found, Materials};
+use guest::{Found, Materials, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
@@ -104,7 +105,10 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
     let Request { order, arch, .. } = bench.request;
     check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
     host::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
-    let obtain = || Materials::obtain(&bench.kernel, *arch, bench.freshness(), *surroundings);
+    let obtain = || {
+        let freshness = bench.freshness();
+        Materials::obtain(&PROBE, &bench.kernel, *arch, freshness, *surroundings)
+    };
     let clock = Clock::default();
     let mut materials = clock.time("images and builds", obtain)?;
     let profiling = bench.request.profiling;

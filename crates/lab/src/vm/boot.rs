@@ -535,6 +535,8 @@ pub(super) fn next_after(report: &Report) -> String {
         Report::Demand(demand) => Method::from(demand.mechanism).to_string(),
         Report::DemandParts(_) => "parts".to_owned(),
         Report::DemandUnavailable(one) => Method::from(one.mechanism).to_string(),
+        Report::KvmCase(case) => format!("case {}", case.index),
+        Report::KvmCaseSkipped(case) => format!("case {}", case.index),
         Report::Pin(pin) => pin.shape.to_string(),
         Report::PinTraced(traced) => format!("trace {}", traced.shape),
         Report::PinUnavailable(shape) => shape.shape.to_string(),

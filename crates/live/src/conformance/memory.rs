@@ -14,7 +14,7 @@ use std::ptr;
 use pagetoll_conformance::kvm::{Answer, Case, Content, Kind, Memory, Place, Shown, label};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::LiveError;
 
@@ -74,14 +74,27 @@ impl Memories {
         let mapping = map(Place::of_memory(index).address(), memory, file.as_ref())?;
         let start = mapping.start;
         self.mapped.push(mapping);
-        if memory.content == Content::Empty {
-            return Ok(());
+        if memory.content != Content::Empty {
+            self.fill(index, memory, start, file.as_ref())?;
         }
+        match memory.kind {
+            Kind::ReadOnly => protect(start, memory.bytes()),
+            _ => Ok(()),
+        }
+    }
+
+    fn fill(
+        &self,
+        index: usize,
+        memory: &Memory,
+        start: u64,
+        file: Option<&File>,
+    ) -> Result<(), LiveError> {
         let size = memory.kind.page_size();
         for page in 0..memory.pages {
             let at = page * size;
             let words = label(index, page).to_ne_bytes().repeat(width(size) / WORD);
-            let written = match &file {
+            let written = match file {
                 Some(file) => file.write_all_at(&words, at),
                 None => self.contents.write_all_at(&words, start + at),
             };
@@ -185,10 +198,18 @@ fn file_for(memory: &Memory) -> Result<Option<File>, LiveError> {
     Ok(Some(File::from(file)))
 }
 
+/// Makes memory read-only, when it is filled: `/proc/self/mem` may refuse to write to what is (`CONFIG_PROC_MEM_NO_FORCE`).
+fn protect(start: u64, bytes: u64) -> Result<(), LiveError> {
+    // SAFETY: the range is a mapping of ours, to which there are no references.
+    let protected =
+        unsafe { rustix::mm::mprotect(pointer(start), width(bytes), MprotectFlags::READ) };
+    protected.map_err(LiveError::system("mprotect"))
+}
+
 fn map(start: u64, memory: &Memory, file: Option<&File>) -> Result<Mapping, LiveError> {
     let failed = || LiveError::system(format!("mmap at {start:#x}"));
     let protection = match memory.kind {
-        Kind::ReadOnly | Kind::ShmemForReading => ProtFlags::READ,
+        Kind::ShmemForReading => ProtFlags::READ,
         _ => ProtFlags::READ | ProtFlags::WRITE,
     };
     let (at, bytes) = (pointer(start), width(memory.bytes()));

@@ -11,9 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use linux_raw_sys::general::{
     UFFD_API, UFFD_EVENT_PAGEFAULT, UFFD_FEATURE_MINOR_HUGETLBFS, UFFD_FEATURE_MINOR_SHMEM,
-    UFFD_FEATURE_MISSING_HUGETLBFS, UFFD_FEATURE_MISSING_SHMEM, UFFD_FEATURE_SIGBUS,
-    UFFDIO_COPY_MODE_DONTWAKE, UFFDIO_REGISTER_MODE_MINOR, UFFDIO_REGISTER_MODE_MISSING, uffd_msg,
-    uffdio_api, uffdio_continue, uffdio_copy, uffdio_range, uffdio_register,
+    UFFD_FEATURE_MISSING_HUGETLBFS, UFFD_FEATURE_MISSING_SHMEM, UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+    UFFD_FEATURE_SIGBUS, UFFD_FEATURE_WP_UNPOPULATED, UFFDIO_COPY_MODE_DONTWAKE,
+    UFFDIO_REGISTER_MODE_MINOR, UFFDIO_REGISTER_MODE_MISSING, uffd_msg, uffdio_api,
+    uffdio_continue, uffdio_copy, uffdio_range, uffdio_register,
 };
 use linux_raw_sys::ioctl::{
     UFFDIO_API, UFFDIO_CONTINUE, UFFDIO_COPY, UFFDIO_REGISTER, UFFDIO_WAKE,
@@ -105,6 +106,18 @@ impl Features {
     #[must_use]
     pub const fn minor_hugetlbfs(self) -> bool {
         self.0 & UFFD_FEATURE_MINOR_HUGETLBFS as u64 != 0
+    }
+
+    /// Whether pages can be protected from writes.
+    #[must_use]
+    pub const fn wp(self) -> bool {
+        self.0 & UFFD_FEATURE_PAGEFAULT_FLAG_WP as u64 != 0
+    }
+
+    /// Whether pages of anonymous memory that are not there can be, too.
+    #[must_use]
+    pub const fn wp_unpopulated(self) -> bool {
+        self.0 & UFFD_FEATURE_WP_UNPOPULATED as u64 != 0
     }
 }
 

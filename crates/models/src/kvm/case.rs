@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use pagetoll_conformance::kvm::{
     Actor, Answer, Answered, Call, Case, Content, GUEST_BYTES, GUEST_SLOT, Kind, MemslotCall, Need,
-    O_NONBLOCK, PageCall, Place, Shown, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, Waiting,
-    label,
+    O_NONBLOCK, PageCall, Place, Shown, Step, Touch, UFFD_USER_MODE_ONLY, UserfaultfdCall, Version,
+    Waiting, label,
 };
 use pagetoll_units::{Gpa, Hva};
 
-use super::{Binding, Capabilities, Exit, GmemFlags, GmemId, Region, SlotFlags, Vcpu, Vm};
+use super::{
+    Binding, Capabilities, Exit, GmemFlags, GmemId, Processor, Region, SlotFlags, Vcpu, Vm,
+};
 use crate::linux::Errno;
 use crate::linux::mm::{Access, Accessed, Backing, Mm, Modes, Page, Permission, Vma};
 use crate::linux::userfaultfd::{
@@ -24,13 +26,15 @@ const OWN_SLOT: Region = Region {
     memory_size: GUEST_BYTES,
     userspace_addr: Hva(1 << 32),
 };
+/// The kernel of [`Capabilities::taken_page_exists`], which a case that shows it needs.
+const TAKEN_PAGE_EXISTS: Version = Version { major: 7, minor: 2 };
 /// vCPUs' threads are numbered after the others.
 const FIRST_VCPU: u32 = 16;
 
-/// Carries a case out.
+/// Carries a case out on a processor.
 #[must_use]
-pub fn run(case: &Case) -> Vec<Answered> {
-    let mut runner = Runner::new(case);
+pub fn run(case: &Case, processor: Processor) -> Vec<Answered> {
+    let mut runner = Runner::new(case, processor);
     case.steps.iter().map(|step| runner.step(step)).collect()
 }
 
@@ -56,8 +60,10 @@ struct Runner<'c> {
 }
 
 impl<'c> Runner<'c> {
-    fn new(case: &'c Case) -> Self {
+    fn new(case: &'c Case, processor: Processor) -> Self {
         let mut vm = Vm::new(Capabilities {
+            processor,
+            taken_page_exists: case.needs.contains(&Need::Linux(TAKEN_PAGE_EXISTS)),
             exit_on_missing: case.needs.contains(&Need::ExitOnMissing),
         });
         // Nothing refuses the first slot of a VM.

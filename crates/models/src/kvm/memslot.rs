@@ -16,14 +16,10 @@ use super::{GmemFlags, GmemId, Vm};
 use crate::linux::Errno;
 use crate::linux::mm::{PAGE_SIZE, TASK_SIZE};
 
-/// `KVM_USER_MEM_SLOTS` of x86: `SHRT_MAX - KVM_INTERNAL_MEM_SLOTS`.
-const USER_MEM_SLOTS: u32 = 32767 - 3;
 /// `KVM_MEM_MAX_NR_PAGES`.
 const MAX_PAGES: u64 = (1 << 31) - 1;
 /// `kvm_arch_nr_memslot_as_ids`: a second one is that of system management mode, which these VMs do without.
 const ADDRESS_SPACES: u32 = 1;
-/// `kvm_mmu_max_gfn`: 52 bits of guest physical address, the most that x86-64 has. Hardware may have fewer.
-const MAX_GFN: u64 = (1 << (52 - 12)) - 1;
 
 bitflags::bitflags! {
     /// `KVM_MEM_*` of include/uapi/linux/kvm.h.
@@ -145,14 +141,19 @@ impl Vm {
         if gmem && binding.is_some_and(misplaced) {
             return Err(Errno::Inval);
         }
-        let (address_space, id) = (region.slot >> 16, region.slot & 0xffff);
-        if address_space >= ADDRESS_SPACES || id >= USER_MEM_SLOTS {
-            return Err(Errno::Inval);
-        }
+        self.check_number(region.slot)?;
         if gpa.checked_add(size).is_none() || size / PAGE_SIZE > MAX_PAGES {
             return Err(Errno::Inval);
         }
         Ok(())
+    }
+
+    fn check_number(&self, slot: u32) -> Result<(), Errno> {
+        let (address_space, id) = (slot >> 16, slot & 0xffff);
+        match address_space < ADDRESS_SPACES && id < self.capabilities.processor.user_mem_slots() {
+            true => Ok(()),
+            false => Err(Errno::Inval),
+        }
     }
 
     fn valid_flags(&self, gmem: bool) -> SlotFlags {
@@ -231,10 +232,7 @@ impl Vm {
         if self.slots.iter().any(overlaps) {
             return Err(Errno::Exist);
         }
-        match base_gfn.0 + npages - 1 > MAX_GFN {
-            true => Err(Errno::Inval),
-            false => Ok(()),
-        }
+        self.capabilities.processor.check_frames(base_gfn, npages)
     }
 
     fn bind(&self, binding: Binding, size: u64) -> Result<(GmemId, u64), Errno> {
@@ -250,10 +248,17 @@ impl Vm {
             }
             None => false,
         };
-        if binding.offset + size > found.size || self.slots.values().any(overlaps) {
+        if binding.offset + size > found.size {
             return Err(Errno::Inval);
         }
-        Ok((gmem, start))
+        match (
+            self.slots.values().any(overlaps),
+            self.capabilities.taken_page_exists,
+        ) {
+            (false, _) => Ok((gmem, start)),
+            (true, true) => Err(Errno::Exist),
+            (true, false) => Err(Errno::Inval),
+        }
     }
 
     /// Whether a slot takes all its pages from its guest_memfd: `kvm_memslot_is_gmem_only`.
@@ -286,9 +291,7 @@ impl Vm {
     /// # Errors
     /// `EINVAL` for a number that no slot can have, `ENOENT` for a slot that is not there or keeps no log.
     pub fn dirty_log(&mut self, slot: u32) -> Result<Vec<u64>, Errno> {
-        if slot >> 16 >= ADDRESS_SPACES || slot & 0xffff >= USER_MEM_SLOTS {
-            return Err(Errno::Inval);
-        }
+        self.check_number(slot)?;
         let found = self.slots.get_mut(&slot).ok_or(Errno::NoEnt)?;
         let dirty = found.dirty.as_mut().ok_or(Errno::NoEnt)?;
         let pages: Vec<u64> = std::mem::take(dirty).into_iter().collect();

@@ -138,7 +138,7 @@ impl Vm {
             Accessed::Sleeps => Resolved::Sleeps,
             Accessed::Error => self.refused(gfn, access),
             Accessed::Done(_) => match mm.pte(hva).copied() {
-                Some(pte) => self.map(gfn, slot, pte),
+                Some(pte) => self.map(gfn, slot, pte, access),
                 None => self.refused(gfn, access),
             },
         }
@@ -149,7 +149,9 @@ impl Vm {
     fn on_missing(&mut self, mm: &Mm, gfn: Gfn, slot: &Memslot, access: Access) -> Resolved {
         let hva = slot.hva(gfn);
         match mm.pte(hva).copied() {
-            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => self.map(gfn, slot, pte),
+            Some(pte) if pte.writable && pte.mapped != Mapped::Zero => {
+                self.map(gfn, slot, pte, access)
+            }
             _ => self.refused(gfn, access),
         }
     }
@@ -169,9 +171,13 @@ impl Vm {
         })
     }
 
-    /// A page that could be written to is mapped so, and counts as dirty, even if it was only read.
-    fn map(&mut self, gfn: Gfn, slot: &Memslot, pte: Pte) -> Resolved {
-        let writable = pte.writable && !slot.flags.contains(SlotFlags::READONLY);
+    /// A page that could be written to is mapped so, and counts as dirty, even if it was only read, where the processor's
+    /// KVM logs such reads.
+    fn map(&mut self, gfn: Gfn, slot: &Memslot, pte: Pte, access: Access) -> Resolved {
+        let as_logged = !slot.flags.contains(SlotFlags::LOG_DIRTY_PAGES)
+            || access.is_write()
+            || self.capabilities.processor.logs_reads();
+        let writable = pte.writable && as_logged && !slot.flags.contains(SlotFlags::READONLY);
         let entry = Translation {
             target: Target::Process(slot.hva(gfn)),
             writable,

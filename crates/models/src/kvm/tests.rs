@@ -6,7 +6,7 @@ use pagetoll_conformance::kvm::{all, describe, recorded};
 use pagetoll_units::{Gfn, Gpa, Hva};
 use proptest::prelude::*;
 
-use super::{Capabilities, Exit, Region, SlotFlags, Vcpu, Vm, run};
+use super::{Capabilities, Exit, Processor, Region, SlotFlags, Vcpu, Vm, run};
 use crate::linux::Errno;
 use crate::linux::mm::{Access, Backing, Mm, Modes, PAGE_SIZE, Permission, Vma};
 use crate::linux::userfaultfd::{Features, Opened, Range, ThreadId};
@@ -15,7 +15,7 @@ use crate::linux::userfaultfd::{Features, Opened, Range, ThreadId};
 fn the_model_answers_as_the_real_kernel_did() {
     let mut compared = 0;
     for case in all().unwrap() {
-        let answers = describe(&case, &run(&case));
+        let answers = describe(&case, &run(&case, Processor::X86_64));
         if let Some(recorded) = recorded(&case.name) {
             assert_eq!(answers, recorded, "{}", case.name);
             compared += 1;
@@ -25,9 +25,45 @@ fn the_model_answers_as_the_real_kernel_did() {
 }
 
 fn answers(name: &str) -> Vec<String> {
+    answers_on(Processor::X86_64, name)
+}
+
+fn answers_on(processor: Processor, name: &str) -> Vec<String> {
     let cases = all().unwrap();
     let case = cases.iter().find(|case| case.name == name).unwrap();
-    describe(case, &run(case))
+    describe(case, &run(case, processor))
+}
+
+/// As the lab's kernels for arm64 answer, from 6.1 to 7.3.
+#[test]
+fn arm64_has_more_slots_fewer_addresses_and_logs_no_reads() {
+    let arm64 = |name| answers_on(Processor::Arm64, name);
+    assert_eq!(arm64("slot-number"), ["ok", "ok", "EINVAL", "EINVAL"]);
+    assert_eq!(arm64("slot-wraps"), ["EINVAL", "EFAULT"]);
+    let reads = arm64("dirty-log-read");
+    assert_eq!(reads[reads.len() - 2..], ["none dirty", "none dirty"]);
+    assert_eq!(arm64("dirty-log-absent")[1], "ENOENT");
+    let differ = all()
+        .unwrap()
+        .into_iter()
+        .filter(|case| run(case, Processor::Arm64) != run(case, Processor::X86_64));
+    let differ: Vec<_> = differ.map(|case| case.name).collect();
+    assert_eq!(
+        differ,
+        [
+            "slot-wraps",
+            "slot-number",
+            "dirty-log-read",
+            "dirty-log-absent"
+        ]
+    );
+}
+
+/// Linux 7.3 answers so; those that were recorded are 6.18's.
+#[test]
+fn a_page_of_a_guest_memfd_that_is_taken_exists_since_7_2() {
+    assert_eq!(answers("slot-guest-memfd-shared")[2], "EINVAL");
+    assert_eq!(answers("slot-guest-memfd-shared-exists")[2], "EEXIST");
 }
 
 /// No kernel has merged it, so that no answers are recorded: these are the exit-on-missing series'.

@@ -42,8 +42,8 @@ pub(super) struct Suite<C: 'static> {
     pub(super) model: fn(&C, Arch) -> Vec<String>,
     /// Becomes [`Asked::wrong_by`] of the case.
     pub(super) wrong_by: fn(&C, Arch) -> Vec<&'static str>,
-    /// The value of `--on` that selects the real system.
-    pub(super) real_name: ConformanceSystems,
+    /// The values of `--on` that select a real system, the default first.
+    pub(super) real_on: &'static [ConformanceSystems],
     pub(super) real: fn(&[C], &ConformanceArgs, Verbosity) -> Result<Answers>,
 }
 
@@ -84,23 +84,18 @@ impl<C: Scripted> Suite<C> {
             let problem = format!("--case {}: no case is called so", args.case);
             return Err(Failure::BadInput(problem));
         }
-        if let Some(arch) = args.arch.filter(|_| args.suite != ConformanceSuite::Vfio) {
-            let problem = format!("--arch {arch}: expected it with --suite vfio");
-            return Err(Failure::BadInput(problem));
-        }
-        let is_recorded = args.arch.is_none_or(|arch| arch == Arch::default());
-        if !is_recorded && args.on != ConformanceSystems::Both {
-            let problem = format!(
-                "--on {}: answers were recorded on x86-64; expected --on both with --arch arm64",
-                args.on.name()
-            );
-            return Err(Failure::BadInput(problem));
-        }
-        let real = self.real_name;
-        if [ConformanceSystems::Both, ConformanceSystems::Sim, real].contains(&args.on) {
+        self.check_on(args.on)?;
+        args.arch.map_or(Ok(()), |arch| check_arch(arch, args))?;
+        check_options_of_lab(args)
+    }
+
+    fn check_on(&self, on: ConformanceSystems) -> Result<(), Failure> {
+        let simulated = [ConformanceSystems::Both, ConformanceSystems::Sim];
+        if simulated.contains(&on) || self.real_on.contains(&on) {
             return Ok(());
         }
-        let (on, real) = (args.on.name(), real.name());
+        let names: Vec<_> = self.real_on.iter().map(|on| on.name()).collect();
+        let (on, real) = (on.name(), names.join(" or "));
         let problem = format!("--on {on}: this suite's real system is asked for by --on {real}");
         Err(Failure::BadInput(problem))
     }
@@ -130,4 +125,41 @@ impl<C: Scripted> Suite<C> {
             given: given.collect(),
         }
     }
+}
+
+/// Where the processor of the lab's machine can be chosen. Answers were recorded on x86-64.
+fn check_arch(arch: Arch, args: &ConformanceArgs) -> Result<(), Failure> {
+    let on = args.on.name();
+    let problem = match (args.suite, args.on) {
+        (ConformanceSuite::Xen, _) => {
+            format!("--arch {arch}: expected it with --suite vfio or --suite kvm")
+        }
+        (_, ConformanceSystems::Live) => {
+            format!("--arch {arch}: expected --on both or --on lab; --on live is this host")
+        }
+        (_, ConformanceSystems::Lab | ConformanceSystems::Sim) if arch != Arch::default() => {
+            format!(
+                "--on {on}: answers were recorded on x86-64; expected --on both with --arch {arch}"
+            )
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::BadInput(problem))
+}
+
+/// The suite that this host answers, unless it is asked in the lab, boots nothing.
+fn check_options_of_lab(args: &ConformanceArgs) -> Result<(), Failure> {
+    if args.suite != ConformanceSuite::Kvm || args.wants_lab() {
+        return Ok(());
+    }
+    let given = [
+        ("--kernel", !args.images.kernel.is_empty()),
+        ("--modules", args.images.modules.is_some()),
+        ("--keep-logs", args.keep_logs.is_some()),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
+    let problem = format!("{option}: expected it with --arch or --on lab; this host boots nothing");
+    Err(Failure::BadInput(problem))
 }

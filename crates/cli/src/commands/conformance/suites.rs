@@ -1,19 +1,23 @@
 //! The suites: PV paging of Xen, VFIO type1, and KVM with userfaultfd.
 
+use anyhow::Result;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::{Arch, RouteMechanism};
 use pagetoll_conformance as xen;
+use pagetoll_conformance::kvm::Outcome;
 use pagetoll_conformance::{kvm, vfio};
 use pagetoll_fix::Fixes;
 use pagetoll_lab::conformance as xen_lab;
+use pagetoll_lab::routes::demand::conformance as kvm_lab;
 use pagetoll_lab::routes::pin::conformance as vfio_lab;
-use pagetoll_live::conformance::{self as live, Outcome, Ran};
+use pagetoll_live::conformance as live;
+use pagetoll_models::kvm::Processor;
 use pagetoll_models::vfio::{Iommu, Mechanism};
 use pagetoll_models::{conformance as xen_model, kvm as kvm_model, vfio as vfio_model};
 use pagetoll_sim::routes::pin::model;
 
 use super::suite::{Answers, Given, Suite};
-use crate::args::ConformanceSystems;
+use crate::args::{ConformanceArgs, ConformanceSystems, Verbosity};
 use crate::commands::watched::{in_lab, watched};
 
 const NOT_RECORDED: &str = "the recorded host lacks a feature that the case needs";
@@ -26,7 +30,7 @@ pub(super) const XEN: Suite<xen::Case> = Suite {
     model_name: "simulated Xen",
     model: |case, _| xen::describe(case, &xen_model::run(case)),
     wrong_by: |_, _| Vec::new(),
-    real_name: ConformanceSystems::Lab,
+    real_on: &[ConformanceSystems::Lab],
     real: |cases, args, verbosity| {
         let request = xen_lab::Request::new(&args.lab(), Some(&Fixes))?;
         let ran = in_lab(verbosity, |lab| xen_lab::run(&request, cases, lab))?;
@@ -51,7 +55,7 @@ pub(super) const VFIO: Suite<vfio::Case> = Suite {
         vfio::describe(case, &answered)
     },
     wrong_by: wrong_mechanisms,
-    real_name: ConformanceSystems::Lab,
+    real_on: &[ConformanceSystems::Lab],
     real: |cases, args, verbosity| {
         let request = vfio_lab::Request::new(&args.lab())?;
         let ran = in_lab(verbosity, |lab| vfio_lab::run(&request, cases, lab))?;
@@ -73,25 +77,52 @@ pub(super) const KVM: Suite<kvm::Case> = Suite {
     },
     recorded_on: "Linux 6.18, recorded",
     model_name: "model of KVM and userfaultfd",
-    model: |case, _| kvm::describe(case, &kvm_model::run(case)),
+    model: |case, arch| kvm::describe(case, &kvm_model::run(case, processor(arch))),
     wrong_by: |_, _| Vec::new(),
-    real_name: ConformanceSystems::Live,
-    real: |cases, _, verbosity| {
-        let Ran { linux, outcomes } =
-            watched(verbosity, |context| Ok(live::run(cases, context.stop)?))?;
-        let given = cases
-            .iter()
-            .zip(outcomes)
-            .map(|(case, outcome)| match outcome {
-                Outcome::Answered(answered) => Given::Answers(kvm::describe(case, &answered)),
-                Outcome::Skipped(why) => Given::Skipped(why),
-            });
-        Ok(Answers {
-            system: format!("Linux {linux}, this host"),
-            given: given.collect(),
-        })
+    real_on: &[ConformanceSystems::Live, ConformanceSystems::Lab],
+    real: |cases, args, verbosity| match args.wants_lab() {
+        true => kvm_in_lab(cases, args, verbosity),
+        false => kvm_on_this_host(cases, verbosity),
     },
 };
+
+fn kvm_in_lab(
+    cases: &[kvm::Case],
+    args: &ConformanceArgs,
+    verbosity: Verbosity,
+) -> Result<Answers> {
+    let request = kvm_lab::Request::new(&args.lab())?;
+    let ran = in_lab(verbosity, |lab| kvm_lab::run(&request, cases, lab))?;
+    Ok(Answers {
+        system: format!("Linux {}", ran.linux),
+        given: given(cases, ran.answered),
+    })
+}
+
+fn kvm_on_this_host(cases: &[kvm::Case], verbosity: Verbosity) -> Result<Answers> {
+    let ran = watched(verbosity, |context| Ok(live::run(cases, context.stop)?))?;
+    Ok(Answers {
+        system: format!("Linux {}, this host", ran.linux),
+        given: given(cases, ran.outcomes),
+    })
+}
+
+fn given(cases: &[kvm::Case], outcomes: Vec<Outcome>) -> Vec<Given> {
+    let pairs = cases.iter().zip(outcomes);
+    let given = pairs.map(|(case, outcome)| match outcome {
+        Outcome::Answered(answered) => Given::Answers(kvm::describe(case, &answered)),
+        Outcome::Skipped(why) => Given::Skipped(why),
+    });
+    given.collect()
+}
+
+/// The processor of the machine that the suite runs on.
+const fn processor(arch: Arch) -> Processor {
+    match arch {
+        Arch::X86_64 => Processor::X86_64,
+        Arch::Arm64 => Processor::Arm64,
+    }
+}
 
 /// The IOMMU of the machine that the suite runs on.
 const fn iommu(arch: Arch) -> Iommu {

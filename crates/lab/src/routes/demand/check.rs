@@ -4,7 +4,7 @@
 
 use pagetoll_units::Pages;
 
-use super::guest::Materials;
+use super::guest::{Materials, PROBE};
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
@@ -29,7 +29,13 @@ pub fn check(
 ) -> Result<Ran, LabError> {
     let guest = &request.guest;
     check_tools(guest.arch, std::slice::from_ref(&guest.kernel))?;
-    let materials = Materials::obtain(&guest.kernel, guest.arch, Freshness::Cached, *surroundings)?;
+    let materials = Materials::obtain(
+        &PROBE,
+        &guest.kernel,
+        guest.arch,
+        Freshness::Cached,
+        *surroundings,
+    )?;
     let steps = request.steps.iter().map(|step| DemandStep::Check {
         name: step.name.clone(),
         pages: step.pages,

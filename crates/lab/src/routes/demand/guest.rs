@@ -33,7 +33,8 @@ const CHECK_PAGES: u32 = 512;
 /// The mechanism that all others are itemised with.
 pub(super) const BASELINE: Mechanism = Mechanism::Populated;
 
-const PROBE: Probe = Probe {
+/// What bills and checks.
+pub(super) const PROBE: Probe = Probe {
     name: "demand-probe",
     order: "demand-order",
     build: build::demand_probe,
@@ -61,17 +62,18 @@ pub(super) struct Materials {
 }
 
 impl Materials {
-    /// Builds the programs, fetches the kernel and finds its modules.
+    /// Builds init and a probe, fetches the kernel and finds its modules.
     ///
     /// # Errors
     /// Those of the builds and of [`Kernel::obtain`].
     pub(super) fn obtain(
+        probe: &'static Probe,
         source: &KernelSource,
         arch: Arch,
         freshness: Freshness,
         surroundings: Surroundings<'_>,
     ) -> Result<Self, Error> {
-        let programs = Programs::build(&PROBE, arch, surroundings)?;
+        let programs = Programs::build(probe, arch, surroundings)?;
         let modules = match arch {
             Arch::X86_64 => &KVM_AMD,
             Arch::Arm64 => &BUILT_IN,

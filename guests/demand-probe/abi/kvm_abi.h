@@ -22,6 +22,9 @@
 #define ABI_FAULT_WRITE (1ull << 1)
 #define ABI_FAULT_EXEC (1ull << 2)
 
+#define ABI_GMEM_MMAP (1ull << 0)
+#define ABI_GMEM_INIT_SHARED (1ull << 1)
+
 /* struct kvm_userspace_memory_region2 */
 struct abi_region {
 	uint32_t slot, flags;

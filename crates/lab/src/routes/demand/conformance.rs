@@ -1,0 +1,169 @@
+//! The cases of `conformance/kvm` on a real kernel that is a KVM host: one boot, each case a process of its own.
+
+mod encode;
+
+use pagetoll_backend::Error;
+use pagetoll_bill::Arch;
+use pagetoll_bill::spec::LabSpec;
+use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Shown, Waiting};
+use pagetoll_units::Pages;
+
+use super::guest::Materials;
+use crate::conduct::Conduct;
+use crate::conformance::{Next, Ran, TIMEOUT, malformed};
+use crate::error::LabError;
+use crate::kernels;
+use crate::native::{NativeBoot, Probe, check_tools};
+use crate::vm::machine::{Host, Machine};
+use pagetoll_guest::build;
+use pagetoll_guest::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
+use pagetoll_images::Surroundings;
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::host;
+use pagetoll_images::kernel::KernelSource;
+
+const NAME: &str = "conformance";
+/// Its order are the cases themselves.
+const PROBE: Probe = Probe {
+    name: "kvm-cases",
+    order: "cases",
+    build: build::kvm_cases,
+};
+/// What the cases have is small beside what the kernel itself needs.
+const PAGES: Pages = Pages(0);
+
+/// On what the cases are run.
+#[derive(Clone, Debug)]
+pub struct Request {
+    arch: Arch,
+    host: Host,
+    kernel: KernelSource,
+    freshness: Freshness,
+    conduct: Conduct,
+}
+
+impl Request {
+    /// Resolves the options of the lab.
+    ///
+    /// # Errors
+    /// An unknown kernel, several kernels or one that is built from a fix, a file in place of a folder.
+    pub fn new(lab: &LabSpec) -> Result<Self, Error> {
+        let arch = lab.arch.unwrap_or_default();
+        Ok(Self {
+            arch,
+            host: Host::of(arch, lab.kvm_mode),
+            kernel: kernels::one(lab)?,
+            freshness: Freshness::from(lab.refresh),
+            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+        })
+    }
+
+    fn machine(&self) -> Machine {
+        super::machine(PAGES, self.host)
+    }
+}
+
+/// Runs the cases.
+///
+/// # Errors
+/// A machine that lacks something, a kernel without KVM, a guest that fails.
+pub fn run(
+    request: &Request,
+    cases: &[Case],
+    surroundings: &Surroundings<'_>,
+) -> Result<Ran<Outcome>, LabError> {
+    check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
+    host::require_memory(request.machine().memory_mib(), NAME)?;
+    let materials = Materials::obtain(
+        &PROBE,
+        &request.kernel,
+        request.arch,
+        request.freshness,
+        *surroundings,
+    )?;
+    let boot = NativeBoot {
+        name: NAME,
+        kernel: &materials.kernel,
+        programs: &materials.programs,
+        machine: request.machine(),
+        counter: None,
+        probe_order: encode::cases(cases),
+        last: &[],
+        file: None,
+        conduct: &request.conduct,
+    };
+    let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
+    let mut phase = surroundings.progress.begin(NAME, steps + 1);
+    let harvest = boot.run(*surroundings, phase.as_mut())?;
+    let reports = &harvest.reports;
+    Ran::of(
+        cases,
+        reports,
+        Hello::linux_version,
+        |report, next| match report {
+            Report::KvmCase(ran) => Some(answered(next, ran)),
+            Report::KvmCaseSkipped(skipped) => Some(lacks(next, skipped)),
+            _ => None,
+        },
+    )
+}
+
+fn answered(next: Next<'_, Case>, ran: &KvmCase) -> Result<Outcome, LabError> {
+    next.answered_by(ran.index, ran.answers.len())?;
+    let answered = ran.answers.iter().map(|(answer, pending, total)| Answered {
+        answer: decoded(answer),
+        waiting: Waiting {
+            pending: *pending,
+            total: *total,
+        },
+    });
+    Ok(Outcome::Answered(answered.collect()))
+}
+
+fn lacks(next: Next<'_, Case>, skipped: &KvmCaseSkipped) -> Result<Outcome, LabError> {
+    let case = next.named_by(skipped.index)?;
+    let named = |need: &&Need| need.to_string() == skipped.need;
+    match case.needs.iter().find(named) {
+        Some(need) => Ok(Outcome::Skipped(need.lacking())),
+        None => {
+            let (case, need) = (&case.name, &skipped.need);
+            Err(malformed(format!("case {case} does not need '{need}'")))
+        }
+    }
+}
+
+fn decoded(answer: &KvmAnswer) -> Answer {
+    use KvmAnswer as Given;
+    match *answer {
+        Given::Done => Answer::Done,
+        Given::Refused(errno) => Answer::Refused(errno),
+        Given::Registered(ioctls) => Answer::Registered(ioctls),
+        Given::Filled(errno, field) => Answer::Filled(errno, Some(field)),
+        Given::Untouched(errno) => Answer::Filled(errno, None),
+        Given::Polled(revents) => Answer::Polled(revents),
+        Given::Received(at, flags) => Answer::Received(Place::of_address(at), flags),
+        Given::Word(word) => Answer::Word(word),
+        Given::Sleeps => Answer::Sleeps,
+        Given::Idle => Answer::Idle,
+        Given::MmioRead(gpa, bytes) => Answer::MmioRead(gpa, bytes),
+        Given::MmioWrite(gpa, word) => Answer::MmioWrite(gpa, word),
+        Given::RunFailed => Answer::RunFailed,
+        Given::MemoryFault(gpa, size, flags) => Answer::MemoryFault(gpa, size, flags),
+        Given::Other(errno, reason) => {
+            Answer::Other(format!("errno {errno}, exit reason {reason}"))
+        }
+        Given::Shown(ref pages) => Answer::Shown(pages.iter().copied().map(shown).collect()),
+        Given::Dirty(ref pages) => Answer::Dirty(pages.clone()),
+    }
+}
+
+fn shown((first, rest, protected): (Option<u64>, Option<u64>, bool)) -> Shown {
+    Shown {
+        first,
+        rest,
+        protected,
+    }
+}
+
+#[cfg(test)]
+mod tests;
