@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 use super::page::root;
 
 /// Files that snippets read as if the reader had made them: the name, and the file of this repository.
-const FIXTURES: [(&str, &str); 9] = [
+const FIXTURES: [(&str, &str); 12] = [
     ("old.json", "docs/bill.json"),
     ("new.json", "docs/bill.json"),
     ("base.json", "docs/bill.json"),
@@ -21,6 +21,15 @@ const FIXTURES: [(&str, &str); 9] = [
     (
         "dom0.xentrace",
         "crates/traces/tests/data/xentrace-unmap.bin",
+    ),
+    ("vm.data", "crates/traces/tests/data/kvm-zstd.perf.data"),
+    (
+        "kvm_stat.csv",
+        "crates/traces/tests/data/counters/kvm_stat-l-c.csv",
+    ),
+    (
+        "exits.txt",
+        "crates/traces/tests/data/reports/perf-kvm-vmexit.txt",
     ),
     ("this-host.toml", "costs/x86-256-core.toml"),
 ];

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::observation::{Group, Item, Observation, Party, Unit};
 
+/// What happens more or less often by less than this, for each unit of work, is no change: once in a thousand.
+const LEAST: f64 = 0.001;
+
 /// What a capture has of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Side {
@@ -38,16 +41,16 @@ impl Change {
         self.after.per_unit - self.before.per_unit
     }
 
-    /// Whether it is more often by more than this share of what it was.
+    /// Whether it is more often by more than this share of what it was, and by one in a thousand units.
     #[must_use]
     pub fn is_more_than(&self, tolerance: f64) -> bool {
-        self.difference() > self.before.per_unit * tolerance
+        self.difference() > (self.before.per_unit * tolerance).max(LEAST)
     }
 
-    /// Whether it is less often by more than this share of what it was.
+    /// Whether it is less often by as much.
     #[must_use]
     pub fn is_less_than(&self, tolerance: f64) -> bool {
-        -self.difference() > self.before.per_unit * tolerance
+        -self.difference() > (self.before.per_unit * tolerance).max(LEAST)
     }
 }
 
