@@ -221,7 +221,7 @@ static bool system_call_fails(struct bench *bench, uint64_t page)
  * KVM adds the vCPU's stolen time to a word of a missing page when it enters the guest: no instruction makes it read memory.
  * A vCPU is told its page once, so each page has a machine of its own.
  */
-static bool kvm_access_fails(struct bench *bench, uint64_t page)
+static bool emulation_fails(struct bench *bench, uint64_t page)
 {
 	struct bench other = { machine_open(), bench->pager };
 	uint64_t gpa = AREA_GPA + page * PAGE;
@@ -240,7 +240,7 @@ static bool kvm_access_fails(struct bench *bench, uint64_t page)
 }
 #else
 /* KVM reads a missing page to emulate an instruction. */
-static bool kvm_access_fails(struct bench *bench, uint64_t page)
+static bool emulation_fails(struct bench *bench, uint64_t page)
 {
 	const struct kvm_run *machine = bench->machine.run;
 
@@ -259,7 +259,7 @@ static struct finding check_outside(uint32_t pages)
 
 	bench_open(&bench, pages);
 	for (uint64_t page = 0; page < pages; page++) {
-		bool failed = page % 2 ? system_call_fails(&bench, page) : kvm_access_fails(&bench, page);
+		bool failed = page % 2 ? system_call_fails(&bench, page) : emulation_fails(&bench, page);
 
 		finding.failed += failed || bench.pager.faults != page + 1 || bench.pager.last != page;
 	}

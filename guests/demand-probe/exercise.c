@@ -25,28 +25,37 @@ const struct mechanism *mechanism_find(const char *name)
 	return find_named(mechanisms, name);
 }
 
-/* The capability of KVM that the mechanism needs and a machine does not have; 0 if there is none. */
-static int lacking(const struct mechanism *mechanism)
+#ifdef __aarch64__
+/* KVM of arm64 maps nothing ahead, with whatever else. */
+static bool lacks_prefaults(const struct mechanism *mechanism)
 {
-	struct machine machine = machine_open();
-	int capability = 0;
-
-	if (!machine_can(&machine, ABI_CAP_EXIT_ON_MISSING))
-		capability = ABI_CAP_EXIT_ON_MISSING;
-	else if (mechanism->prefaults && !machine_can(&machine, ABI_CAP_PRE_FAULT_MEMORY))
-		capability = ABI_CAP_PRE_FAULT_MEMORY;
-	machine_close(&machine);
-	return capability;
+	if (mechanism->prefaults)
+		report("{\"kind\":\"demand-unavailable\",\"mechanism\":\"%s\",\"capability\":%d}", mechanism->name,
+		       ABI_CAP_PRE_FAULT_MEMORY);
+	return mechanism->prefaults;
 }
+#else
+static bool lacks_prefaults(const struct mechanism *mechanism)
+{
+	(void)mechanism;
+	return false;
+}
+#endif
 
 bool mechanism_is_unavailable(const struct mechanism *mechanism)
 {
-	int capability = mechanism->flags & ABI_MEM_EXIT_ON_MISSING ? lacking(mechanism) : 0;
+	struct machine machine;
+	bool can;
 
-	if (capability)
+	if (!(mechanism->flags & ABI_MEM_EXIT_ON_MISSING))
+		return false;
+	machine = machine_open();
+	can = machine_can_exit_on_missing(&machine);
+	machine_close(&machine);
+	if (!can)
 		report("{\"kind\":\"demand-unavailable\",\"mechanism\":\"%s\",\"capability\":%d}", mechanism->name,
-		       capability);
-	return capability;
+		       ABI_CAP_EXIT_ON_MISSING);
+	return !can || lacks_prefaults(mechanism);
 }
 
 uint64_t missing_page(const struct machine *machine)

@@ -103,9 +103,9 @@ void machine_close(struct machine *machine)
 	munmap(machine->code, CODE_SIZE);
 }
 
-bool machine_can(const struct machine *machine, int capability)
+bool machine_can_exit_on_missing(const struct machine *machine)
 {
-	return ioctl(machine->vm, KVM_CHECK_EXTENSION, capability) == 1;
+	return ioctl(machine->vm, KVM_CHECK_EXTENSION, ABI_CAP_EXIT_ON_MISSING) == 1;
 }
 
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags)

@@ -52,8 +52,8 @@ struct machine {
 struct machine machine_open(void);
 void machine_close(struct machine *machine);
 
-/* Whether KVM has a capability. */
-bool machine_can(const struct machine *machine, int capability);
+/* Whether KVM offers exits on missing pages. */
+bool machine_can_exit_on_missing(const struct machine *machine);
 
 /* Sets the memslot of the area, or changes its flags; 0 or an errno. */
 int machine_attach(struct machine *machine, void *area, uint64_t pages, uint32_t flags);
