@@ -1,5 +1,6 @@
 # make bill         installs what is missing, builds, and bills the unmap route on a real Xen and Linux
 # make test         installs what is missing, and runs all tests; of those below a few cases each, or none
+# make test-arm64   builds for arm64, and runs the unit tests below qemu-user, which has neither KVM nor userfaultfd
 # make test-docs    runs the long commands of README.md and docs/ as written: hours
 # make check-fixes  builds the patched kernels and proves each fix: two hours on two CPUs
 # make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
@@ -16,11 +17,14 @@ N =
 SEED = 1
 BYTES = 1000000000
 READER =
+ARM64 = aarch64-unknown-linux-gnu
+ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
-.PHONY: bill check-fixes faults fuzz kills power-cuts test test-here test-guests test-packages tests test-docs conformance setup toolchain build lint man bench-engine clean
+.PHONY: bill check-fixes faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
+	test-docs conformance setup toolchain toolchain-arm64 build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -43,6 +47,14 @@ tests: toolchain
 	cargo test --workspace --no-run
 	target/debug/pagetoll doctor --install > /dev/null
 	-target/debug/pagetoll doctor --install --arch arm64 > /dev/null
+
+# Not a part of make test: qemu-user emulates the processor and no KVM, so that what needs KVM is skipped.
+test-arm64: toolchain-arm64
+	cargo build --target $(ARM64) -p pagetoll
+	cargo test --target $(ARM64) --workspace --no-fail-fast --lib
+
+test-arm64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
+test-arm64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = qemu-aarch64 -L /usr/aarch64-linux-gnu
 
 # Optimised, because models of hundreds of vCPUs are among the commands.
 test-docs: setup
@@ -85,6 +97,16 @@ toolchain:
 		if [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install --yes gcc libc6-dev; \
 		elif sudo -n true 2> /dev/null; then sudo apt-get update && sudo apt-get install --yes gcc libc6-dev; \
 		else echo "no C compiler: run sudo apt-get install gcc libc6-dev" >&2; exit 3; fi; }
+
+toolchain-arm64: toolchain
+	@test -d "$$(rustc --print target-libdir --target $(ARM64))" || { \
+		if command -v rustup > /dev/null; then rustup target add $(ARM64); \
+		else echo "no Rust for $(ARM64): get it from https://rustup.rs and run rustup target add $(ARM64)" >&2; exit 3; fi; }
+	@command -v qemu-aarch64 > /dev/null && command -v aarch64-linux-gnu-gcc > /dev/null \
+		&& test -e /usr/aarch64-linux-gnu/lib/libc.a || { \
+		if [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install --yes $(ARM64_PACKAGES); \
+		elif sudo -n true 2> /dev/null; then sudo apt-get update && sudo apt-get install --yes $(ARM64_PACKAGES); \
+		else echo "no emulator or compiler of arm64: run sudo apt-get install $(ARM64_PACKAGES)" >&2; exit 3; fi; }
 
 lint: toolchain
 	cargo fmt --all --check

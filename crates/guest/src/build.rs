@@ -344,6 +344,9 @@ mod tests {
 
     #[test]
     fn the_callers_compiler_settings_reach_no_program() {
+        if let Some(why) = pagetoll_test_support::emulated() {
+            pagetoll_test_support::skip!("{why}");
+        }
         if let Err(missing) = tools::check(&[Tool::Gcc, Tool::Ld]) {
             pagetoll_test_support::skip!("{missing}");
         }

@@ -40,7 +40,7 @@ pub enum LiveError {
         mechanism: String,
         /// Its number, from 0.
         vcpu: usize,
-        /// The exit or errno, with RIP and CR2.
+        /// The exit or errno, with where the guest stands, and its last fault.
         how: String,
     },
     /// The vCPUs timed out.

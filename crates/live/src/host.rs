@@ -6,17 +6,23 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
+use kvm_bindings::KVM_CAP_MEMORY_FAULT_INFO;
 use kvm_ioctls::{Cap, Kvm};
 use pagetoll_bill::spec::MemoryKind;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::LiveError;
 use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::gmem;
 use crate::vm::kvm::{DEVICE, open_kvm};
 use crate::vm::memory::{self, free_hugepages};
+use crate::{LiveError, arch};
 
 pub(crate) use load::{Watch, busy_note};
+
+const MEMORY_FAULT_INFO: &str = "KVM_CAP_MEMORY_FAULT_INFO";
+/// Why there is no `exit` without it where faults are not decoded.
+const UNDESCRIBED: &str = "absent: KVM does not say which page a vCPU lacks, and faults of this processor are not decoded";
+const DESCRIBED_BY: &str = "use x86-64, or a kernel that has it, for exit";
 
 /// How much of a host can be measured without a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +73,11 @@ impl Capability {
 pub(crate) fn examine() -> Vec<Capability> {
     let mut found = vec![kvm(), userfaultfd()];
     if let Ok(kvm) = open_kvm() {
-        found.extend([sync_regs(&kvm), memory_fault_info(&kvm), guest_memfd(&kvm)]);
+        // Registers are what faults are decoded from.
+        found.extend(arch::DECODES_FAULTS.then(|| sync_regs(&kvm)));
+        found.extend([memory_fault_info(&kvm), guest_memfd(&kvm)]);
     }
+    found.extend(page_size(rustix::param::page_size()));
     found.push(transparent_huge_pages());
     found.extend([MemoryKind::Hugetlb2m, MemoryKind::Hugetlb1g].map(hugetlb));
     found
@@ -172,11 +181,47 @@ fn sync_regs(kvm: &Kvm) -> Capability {
 }
 
 fn memory_fault_info(kvm: &Kvm) -> Capability {
-    let detail = match kvm.check_extension(Cap::MemoryFaultInfo) {
-        true => "present; faults without it are decoded",
-        false => "absent; all faults are decoded",
+    let state = (describes_faults(kvm), arch::DECODES_FAULTS);
+    let detail = match state {
+        (true, true) => "present; faults without it are decoded",
+        (false, true) => "absent; all faults are decoded",
+        (true, false) => "present",
+        (false, false) => {
+            return Capability::lacks(MEMORY_FAULT_INFO, Level::Limited, UNDESCRIBED, DESCRIBED_BY);
+        }
     };
-    Capability::works("KVM_CAP_MEMORY_FAULT_INFO", detail)
+    Capability::works(MEMORY_FAULT_INFO, detail)
+}
+
+/// Whether KVM says which page a fault was for.
+fn describes_faults(kvm: &Kvm) -> bool {
+    kvm.check_extension_raw(KVM_CAP_MEMORY_FAULT_INFO.into()) > 0
+}
+
+/// Whether the page of a fault can be found.
+///
+/// # Errors
+/// KVM does not say which it was, and it is not decoded here.
+pub(crate) fn require_findable_pages() -> Result<(), LiveError> {
+    if arch::DECODES_FAULTS || describes_faults(&open_kvm()?) {
+        return Ok(());
+    }
+    Err(LiveError::environment(
+        format!("{MEMORY_FAULT_INFO}: {UNDESCRIBED}"),
+        DESCRIBED_BY,
+    ))
+}
+
+/// The page size, where it is not that which all figures are for.
+fn page_size(bytes: usize) -> Option<Capability> {
+    (bytes != 4096).then(|| {
+        Capability::lacks(
+            "pages of 4 KiB",
+            Level::Missing,
+            &format!("this kernel's are of {} KiB", bytes / 1024),
+            "boot a kernel with CONFIG_ARM64_4K_PAGES",
+        )
+    })
 }
 
 fn guest_memfd(kvm: &Kvm) -> Capability {
@@ -270,12 +315,9 @@ pub(crate) fn stack() -> BTreeMap<String, String> {
     let kernel = rustix::system::uname();
     let release = kernel.release().to_string_lossy().into_owned();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let mut stack = BTreeMap::from([("linux".to_owned(), release)]);
-    if let Some((_, model)) = model {
-        stack.insert("cpu".to_owned(), model.to_owned());
+    if let Some(model) = arch::cpu_model(&cpuinfo) {
+        stack.insert("cpu".to_owned(), model);
     }
     stack
 }
@@ -295,6 +337,14 @@ mod tests {
                 "{found:?}"
             );
         }
+    }
+
+    #[test]
+    fn pages_of_another_size_are_refused() {
+        assert_eq!(page_size(4096), None);
+        let refused = page_size(65_536).unwrap();
+        assert_eq!(refused.level, Level::Missing);
+        assert_eq!(refused.detail, "this kernel's are of 64 KiB");
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 #![deny(unsafe_code)]
 
+mod arch;
 mod backend;
+mod clock;
 pub mod conformance;
 mod cpu_time;
 pub mod doctor;
@@ -18,7 +20,6 @@ pub mod pager;
 mod pci;
 mod program;
 pub mod routes;
-mod tsc;
 mod undo;
 mod vm;
 

@@ -6,7 +6,8 @@
 //! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread populates the page and enters
 //!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what a series for KVM wanted of the kernel
 //!   (`KVM_CAP_EXIT_ON_MISSING`, v7 of February 2024, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
-//!   used without the pager.
+//!   used without the pager. On arm64 it finds only what KVM reports (`KVM_CAP_MEMORY_FAULT_INFO`): without that, `run`
+//!   ends with [`PagerError::Unexplained`].
 //! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) populates the page.
 //!   It serves any thread of the process.
 //!
@@ -20,13 +21,13 @@
 //! On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
 //! emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
 //! There, page tables, descriptor tables and the task state must be populated before the guest is entered
-//! ([`FaultHandler::populate_tables`]).
+//! (`FaultHandler::populate_tables`).
 //!
 //! # Example
 //!
 //! A guest whose code is at `0x1000` adds two words of a page that it does not have yet.
 //!
-//! ```
+//! ```ignore-aarch64
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use kvm_ioctls::{Kvm, VcpuExit};
 //! use pagetoll_live::pager::{GuestRange, MemorySource, Options, Pager, Ran};
@@ -76,35 +77,43 @@
 //! # }
 //! ```
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod error;
+mod guest_pages;
 mod handler;
 mod kvm_union;
-mod operands;
 mod present;
 mod ranges;
 mod reader;
 mod resolver;
 mod source;
-mod tables;
 mod userfaultfd;
-mod walk;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvm_ioctls::{SyncReg, VcpuFd};
+use kvm_ioctls::VcpuFd;
 use vm_memory::GuestMemoryMmap;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64 as processor;
 pub use error::PagerError;
+pub use guest_pages::{GuestPages, PageState};
 pub use handler::{Counts, FaultHandler, Ran};
 pub use ranges::GuestRange;
 use ranges::{PagedMemory, PagedRange, host_range};
 pub use reader::{EndOfReading, Waiting};
-pub use resolver::{Access, CpuState, ExitResolver, Found, MissingPage};
+pub use resolver::{Access, ExitResolver, Found, MissingPage};
 pub use source::{FileSource, MemorySource, PageSource, socket};
 pub use userfaultfd::{Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake};
 pub(crate) use userfaultfd::{open_with as open_userfaultfd, update};
-pub use walk::{GuestPages, PageState};
+#[cfg(target_arch = "x86_64")]
+use x86_64 as processor;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::CpuState;
 
 /// How often a source is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,13 +230,12 @@ impl<S: PageSource> Pager<S> {
         })
     }
 
-    /// Prepares a vCPU: its registers are synced at each exit.
+    /// Prepares a vCPU: on x86-64 its registers are synced at each exit.
     ///
     /// # Errors
     /// KVM cannot sync registers (`KVM_CAP_SYNC_REGS`, Linux 4.17).
     pub fn attach(&self, vcpu: &mut VcpuFd) -> Result<(), PagerError> {
-        vcpu.set_sync_valid_reg(SyncReg::Register);
-        vcpu.set_sync_valid_reg(SyncReg::SystemRegister);
+        processor::attach(vcpu);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use pagetoll_images::cache::{Cache, Scratch};
 use pagetoll_images::process::{Run, run_to_end};
 
 use crate::LiveError;
-use crate::tsc::Moment;
+use crate::clock::Moment;
 
 /// How long an order may take. Assumed: a hundred times that of the default order on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);

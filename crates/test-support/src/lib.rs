@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::env;
 use std::fmt::Display;
 use std::io::Write;
+use std::process::Command;
 use std::thread;
 
 /// Reports the running test as skipped, and returns from it.
@@ -43,6 +45,22 @@ pub fn skipped_test(test: &str, reason: impl Display) {
     let _closed = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// Why a test that starts its own program again, or asks /proc about it, cannot be run: the program is of another processor,
+/// and runs below an emulator (qemu-user) that the kernel does not know of.
+pub fn emulated() -> Option<&'static str> {
+    /// What a child of posix_spawn(3) exits with that could not become the program: below qemu-user its errno is lost.
+    const NOT_STARTED: i32 = 127;
+    let program = env::current_exe().ok()?;
+    let code = Command::new(program)
+        .arg("--list")
+        .output()
+        .ok()?
+        .status
+        .code();
+    (code == Some(NOT_STARTED))
+        .then_some("this program runs below an emulator, and the kernel cannot start it")
+}
+
 /// One line, so that counting lines counts tests.
 fn line(test: &str, reason: &str) -> String {
     let reason: Vec<_> = reason.split_whitespace().collect();
@@ -52,9 +70,6 @@ fn line(test: &str, reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    use std::env;
-    use std::process::Command;
 
     #[test]
     fn a_reason_of_several_lines_is_one_line() {
@@ -73,6 +88,9 @@ mod tests {
 
     #[test]
     fn a_skip_passes_the_capture_of_a_passing_test() {
+        if let Some(why) = emulated() {
+            skip!("{why}");
+        }
         let output = Command::new(env::current_exe().unwrap())
             .args(["--ignored", "--exact", "tests::skips_itself"])
             .env("PAGETOLL_SKIPS_ITSELF", "1")

@@ -136,6 +136,9 @@ mod tests {
 
     #[test]
     fn a_process_that_runs_is_not_asleep_and_uses_cpu_time() {
+        if let Some(why) = pagetoll_test_support::emulated() {
+            pagetoll_test_support::skip!("{why}");
+        }
         let group = rustix::process::getpgrp();
         let before = Activity::of(group);
         let mut number = 1_u64;

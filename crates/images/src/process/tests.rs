@@ -305,6 +305,9 @@ fn starts_a_child_and_waits() {
 
 #[test]
 fn a_killed_parent_takes_along_all_that_its_child_started() {
+    if let Some(why) = pagetoll_test_support::emulated() {
+        pagetoll_test_support::skip!("{why}");
+    }
     if !matches!(Containment::here(), Containment::Namespace(_)) {
         pagetoll_test_support::skip!("no PID namespaces are allowed here");
     }

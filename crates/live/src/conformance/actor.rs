@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use pagetoll_conformance::kvm::Answer;
 
-use super::guest::{self, DONE_PORT};
-use crate::LiveError;
+use super::guest;
+use crate::{LiveError, arch};
 
 const WORD: usize = 8;
 
@@ -171,8 +171,8 @@ fn refused(error: std::io::Error) -> Answer {
 
 fn by_vcpu(vcpu: &mut VcpuFd, job: Job) -> Result<Answer, kvm_ioctls::Error> {
     match job {
-        Job::Read(gpa) => vcpu.set_regs(&guest::registers(gpa, None))?,
-        Job::Write(gpa, word) => vcpu.set_regs(&guest::registers(gpa, Some(word)))?,
+        Job::Read(gpa) => guest::begin_read(vcpu, gpa)?,
+        Job::Write(gpa, word) => guest::begin_write(vcpu, gpa, word)?,
         Job::Run(word) => {
             let run = vcpu.get_kvm_run();
             if run.exit_reason == kvm_bindings::KVM_EXIT_MMIO {
@@ -181,7 +181,7 @@ fn by_vcpu(vcpu: &mut VcpuFd, job: Job) -> Result<Answer, kvm_ioctls::Error> {
         }
     }
     match vcpu.run() {
-        Ok(VcpuExit::IoOut(DONE_PORT, _)) => {}
+        Ok(exit) if arch::is_done(&exit) => {}
         Ok(VcpuExit::MmioRead(gpa, data)) => return Ok(Answer::MmioRead(gpa, data.len())),
         Ok(VcpuExit::MmioWrite(gpa, data)) => return Ok(mmio_write(gpa, data)),
         Ok(VcpuExit::MemoryFault { gpa, size, flags }) => {
@@ -191,7 +191,7 @@ fn by_vcpu(vcpu: &mut VcpuFd, job: Job) -> Result<Answer, kvm_ioctls::Error> {
         Err(error) => return Ok(run_failed(vcpu, error)),
     }
     // What was read, or what was written.
-    Ok(Answer::Word(vcpu.get_regs()?.rax))
+    Ok(Answer::Word(arch::accessed_word(vcpu)?))
 }
 
 fn mmio_write(gpa: u64, data: &[u8]) -> Answer {

@@ -1,38 +1,24 @@
 //! A VM whose guest does one access at a time, in ring 3.
 //!
-//! Its own memory, slot [`GUEST_SLOT`] from address 0 on, has page tables that map the first 8 GiB to themselves by
-//! pages of 2 MiB, with A and D set beforehand, and two programs of two instructions: the access, and a write to
-//! [`DONE_PORT`].
+//! Its own memory, slot [`GUEST_SLOT`] from address 0 on, has page tables that map the first 8 GiB to themselves, with
+//! A and D set beforehand, and two programs of two instructions: the access, and what ends a program.
 
 #![allow(unsafe_code, reason = "memory of this process becomes a guest's")]
 
-use kvm_bindings::{kvm_regs, kvm_userspace_memory_region};
+use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VcpuFd;
 use pagetoll_bill::spec::Ring;
 use pagetoll_conformance::kvm::{GUEST_BYTES, GUEST_SLOT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-use crate::LiveError;
-use crate::vm::guest::{inaccessible, long_mode};
+use crate::vm::guest::{CODE, inaccessible};
 use crate::vm::kvm::Vm;
+use crate::{LiveError, arch};
 
-/// The port that ends an access: POST codes, which no machine answers on.
-pub(super) const DONE_PORT: u16 = 0x80;
-/// Where [`long_mode`] has the first page table.
-const PML4: u64 = 0x1000;
-const PDPT: u64 = 0x2000;
-const DIRECTORIES: u64 = 0x3000;
-const GIBS: u64 = 8;
-const READ: u64 = 4 << 20;
+/// What the tables map.
+const MAPPED: u64 = 8 << 30;
+const READ: u64 = CODE;
 const WRITE: u64 = READ + 0x1000;
-/// `mov rax, [rdi]`, `out dx, al`; `mov [rdi], rax`, `out dx, al` (Intel SDM volume 2).
-const READ_CODE: [u8; 4] = [0x48, 0x8b, 0x07, 0xee];
-const WRITE_CODE: [u8; 4] = [0x48, 0x89, 0x07, 0xee];
-/// P, RW, US, A, D; and PS (Intel SDM volume 3, table 5-18).
-const TABLE: u64 = 0x67;
-const LARGE: u64 = TABLE | 1 << 7;
-/// Bit 1 is always set; IOPL 3 lets ring 3 use ports.
-const RFLAGS: u64 = 0x3002;
 
 /// A VM with its guest's own memory.
 #[derive(Debug)]
@@ -63,28 +49,22 @@ impl Guest {
         Ok(Self { vm, _own: own })
     }
 
-    /// A vCPU in long mode and ring 3.
+    /// A vCPU in ring 3.
     pub(super) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
         let vcpu = self.vm.vcpu(number)?;
-        let fresh = vcpu
-            .get_sregs()
-            .map_err(LiveError::system("KVM_GET_SREGS"))?;
-        vcpu.set_sregs(&long_mode(fresh, Ring::Three))
-            .map_err(LiveError::system("KVM_SET_SREGS"))?;
+        arch::set_privilege(&vcpu, Ring::Three)?;
         Ok(vcpu)
     }
 }
 
-/// The registers that begin an access: a word to write, or none to read.
-pub(super) fn registers(gpa: u64, word: Option<u64>) -> kvm_regs {
-    kvm_regs {
-        rip: word.map_or(READ, |_| WRITE),
-        rflags: RFLAGS,
-        rdi: gpa,
-        rax: word.unwrap_or(0),
-        rdx: DONE_PORT.into(),
-        ..kvm_regs::default()
-    }
+/// Sets the registers that read a word.
+pub(super) fn begin_read(vcpu: &VcpuFd, gpa: u64) -> Result<(), kvm_ioctls::Error> {
+    arch::begin_access(vcpu, READ, gpa, 0)
+}
+
+/// Sets the registers that write a word.
+pub(super) fn begin_write(vcpu: &VcpuFd, gpa: u64, word: u64) -> Result<(), kvm_ioctls::Error> {
+    arch::begin_access(vcpu, WRITE, gpa, word)
 }
 
 fn own_memory() -> Result<GuestMemoryMmap, LiveError> {
@@ -94,20 +74,8 @@ fn own_memory() -> Result<GuestMemoryMmap, LiveError> {
         operation: "mmap of the guest's own memory".into(),
         source: std::io::Error::other(error.to_string()),
     })?;
-    let write = |at: u64, number: u64| {
-        memory
-            .write_slice(&number.to_le_bytes(), GuestAddress(at))
-            .map_err(|error| inaccessible(&error))
-    };
-    write(PML4, PDPT | TABLE)?;
-    for gib in 0..GIBS {
-        let directory = DIRECTORIES + gib * 4096;
-        write(PDPT + gib * 8, directory | TABLE)?;
-        for page in 0..512 {
-            write(directory + page * 8, (gib << 30 | page << 21) | LARGE)?;
-        }
-    }
-    for (at, code) in [(READ, READ_CODE), (WRITE, WRITE_CODE)] {
+    arch::write_tables(&memory, MAPPED)?;
+    for (at, code) in [(READ, arch::READ), (WRITE, arch::WRITE)] {
         memory
             .write_slice(&code, GuestAddress(at))
             .map_err(|error| inaccessible(&error))?;

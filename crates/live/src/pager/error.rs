@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 use vm_memory::GuestAddress;
 
+use super::processor::UNEXPLAINED;
 use super::ranges::GuestRange;
 
 /// Why a page could not be paged in, or a pager not be made.
@@ -36,13 +37,11 @@ pub enum PagerError {
         /// That of the last attempt.
         source: io::Error,
     },
-    /// `KVM_RUN` fails with `EFAULT`, but nothing that the instruction may touch is missing.
-    #[error(
-        "KVM_RUN fails with EFAULT at rip {rip:#x}, and no page is missing that the instruction may touch"
-    )]
+    /// `KVM_RUN` fails with `EFAULT`, but no missing page was found.
+    #[error("KVM_RUN fails with EFAULT at {place}, and {UNEXPLAINED}")]
     Unexplained {
-        /// Where the guest stands.
-        rip: u64,
+        /// Where the guest stands: the register's name and its value.
+        place: String,
     },
     /// A fault was reported for memory that is not paged.
     #[error("a fault at host address {0:#x}, which is not paged")]

@@ -9,11 +9,12 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use vm_memory::{Address, Bytes, GuestAddress};
 
 use super::error::PagerError;
+use super::guest_pages::{GuestPages, PageState};
+use super::processor;
 use super::ranges::PagedRange;
 use super::resolver::{ExitResolver, Found};
 use super::source::PageSource;
 use super::userfaultfd::{HostRange, Installed, Mode, Wake};
-use super::walk::{GuestPages, PageState};
 use super::{Options, Pager};
 
 /// How often a vCPU may come back in a row for a page that turns out to be there, because another thread was faster.
@@ -86,7 +87,7 @@ enum Next {
 /// One thread's handler. It owns a buffer and a decoder, so that handlers do not wait for each other.
 #[derive(Debug)]
 pub struct FaultHandler<'p, S> {
-    pager: &'p Pager<S>,
+    pub(super) pager: &'p Pager<S>,
     resolver: ExitResolver,
     buffer: Vec<u8>,
     counts: Counts,
@@ -100,10 +101,6 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
             buffer: Vec::new(),
             counts: Counts::default(),
         }
-    }
-
-    pub(super) const fn pager(&self) -> &'p Pager<S> {
-        self.pager
     }
 
     /// What was done so far.
@@ -352,7 +349,7 @@ fn after_error(error: kvm_ioctls::Error) -> Result<Next, PagerError> {
 
 fn unexplained(vcpu: &VcpuFd) -> PagerError {
     PagerError::Unexplained {
-        rip: vcpu.sync_regs().regs.rip,
+        place: processor::place(vcpu),
     }
 }
 

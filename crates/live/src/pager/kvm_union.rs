@@ -5,16 +5,10 @@
     reason = "kvm_run is shared with the kernel, and has unions"
 )]
 
-use kvm_bindings::{kvm_run, kvm_run__bindgen_ty_1__bindgen_ty_27, kvm_sync_regs};
+use kvm_bindings::{kvm_run, kvm_run__bindgen_ty_1__bindgen_ty_27};
 
 /// What KVM said of a fault. Means something only with exit reason `KVM_EXIT_MEMORY_FAULT`.
 pub(super) const fn memory_fault(run: &kvm_run) -> kvm_run__bindgen_ty_1__bindgen_ty_27 {
     // SAFETY: every member of the union is plain integers within its size, so that any bytes are a value.
     unsafe { run.__bindgen_anon_1.memory_fault }
-}
-
-/// The synced registers. Mean something only where `kvm_valid_regs` asked for them.
-pub(super) const fn sync_regs(run: &kvm_run) -> kvm_sync_regs {
-    // SAFETY: as above; the other member is padding.
-    unsafe { run.s.regs }
 }

@@ -10,9 +10,9 @@ use vm_memory::{
 };
 
 use super::error::PagerError;
+use super::guest_pages::{GuestPages, PageState};
 use super::present::PresentUnits;
 use super::userfaultfd::{HostRange, Mode, Userfaultfd};
-use super::walk::{GuestPages, PageState};
 
 /// A part of guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

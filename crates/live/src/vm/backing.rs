@@ -22,7 +22,7 @@ use crate::LiveError;
 /// Bytes of a transparent huge page, and the alignment that it asks for.
 const HUGE: u64 = 2 << 20;
 
-/// `MAP_*` of mmap(2) on x86-64, for `MmapRegion::build`.
+/// `MAP_*` of mmap(2) on x86-64 and arm64 (include/uapi/asm-generic/mman.h), for `MmapRegion::build`.
 mod map {
     pub(crate) const SHARED: i32 = 0x01;
     pub(crate) const PRIVATE: i32 = 0x02;

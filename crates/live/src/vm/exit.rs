@@ -3,7 +3,7 @@
 use kvm_ioctls::VcpuExit;
 use rustix::io::Errno;
 
-use super::guest::DONE_PORT;
+use crate::arch;
 
 /// Why the guest came back for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) fn judge_error(error: kvm_ioctls::Error) -> Left {
 
 pub(crate) fn judge(exit: &VcpuExit<'_>) -> Left {
     match exit {
-        VcpuExit::IoOut(DONE_PORT, _) => Left::Done,
+        exit if arch::is_done(exit) => Left::Done,
         other => Left::Failed(format!("{other:?}")),
     }
 }

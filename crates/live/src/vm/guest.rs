@@ -1,40 +1,30 @@
-//! The guest: long mode, identity-mapped by pages of 2 MiB, no kernel, no interrupts; small programs.
+//! The guest: its programs and what it needs of memory, without a kernel and without interrupts.
 //!
 //! | guest physical | what |
 //! |---|---|
-//! | `0x1000` | PML4, then PDPT, then a page directory for each GiB |
+//! | below 4 MiB | what the processor needs, such as page tables |
 //! | 4 MiB | the programs, a page each |
 //! | 6 MiB | for each vCPU, the order in which it touches its pages: an entry of 8 bytes for each |
 //! | 4 GiB | the memory that is paged |
-//!
-//! A and D are set beforehand in all entries, so that neither the CPU nor a shadowing KVM has to set them.
 
-mod code;
+mod program;
 
-use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
+use kvm_ioctls::VcpuFd;
 use pagetoll_bill::spec::Ring;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use crate::LiveError;
+use crate::{LiveError, arch};
 
-pub(crate) use code::{DONE_PORT, Program};
+pub(crate) use program::Program;
 
 /// Where the paged memory begins; a little later where its alignment in this process asks for it.
 pub(crate) const DATA: u64 = 4 << 30;
-const PML4: u64 = 0x1000;
-const PDPT: u64 = 0x2000;
-const DIRECTORIES: u64 = 0x3000;
-const CODE: u64 = 4 << 20;
+/// Where programs are.
+pub(crate) const CODE: u64 = 4 << 20;
 const ORDERS: u64 = 6 << 20;
-const GIB: u64 = 1 << 30;
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// P, RW, US, A, D (Intel SDM volume 3, table 5-18).
-const TABLE: u64 = 0x67;
-/// The same with PS.
-const LARGE: u64 = TABLE | 1 << 7;
-
-/// DPL and RPL of the guest's segments.
+/// The ring as a bill has it: DPL and RPL of x86-64; ring 0 is EL1 of arm64, ring 3 is EL0.
 pub(crate) const fn privilege_level(ring: Ring) -> u8 {
     match ring {
         Ring::Zero => 0,
@@ -76,19 +66,10 @@ impl Layout {
 
     /// Writes page tables and programs.
     pub(crate) fn write(self, memory: &GuestMemoryMmap) -> Result<(), LiveError> {
-        let end = (self.data + self.data_bytes()).next_multiple_of(GIB);
-        write(memory, PML4, &[PDPT | TABLE])?;
-        for gib in 0..end / GIB {
-            let directory = DIRECTORIES + gib * 4096;
-            write(memory, PDPT + gib * 8, &[directory | TABLE])?;
-            let entries: Vec<u64> = (0..GIB / LARGE_PAGE)
-                .map(|page| (gib * GIB + page * LARGE_PAGE) | LARGE)
-                .collect();
-            write(memory, directory, &entries)?;
-        }
+        arch::write_tables(memory, self.data + self.data_bytes())?;
         for program in Program::ALL {
             memory
-                .write_slice(program.code(), GuestAddress(program_address(program)))
+                .write_slice(arch::code(program), GuestAddress(program_address(program)))
                 .map_err(|error| inaccessible(&error))?;
         }
         Ok(())
@@ -133,85 +114,11 @@ pub(crate) struct Parameters {
     pub(crate) first: u64,
 }
 
-/// The general registers that start a program.
-pub(crate) fn registers(program: Program, parameters: Parameters) -> kvm_regs {
-    /// Bit 1 is always set; IOPL 3 lets ring 3 use ports.
-    const RFLAGS: u64 = 0x3002;
-    kvm_regs {
-        rip: program_address(program),
-        rflags: RFLAGS,
-        rdi: parameters.data,
-        rsi: parameters.order,
-        rcx: parameters.pages,
-        rdx: DONE_PORT.into(),
-        r8: parameters.step,
-        r9: parameters.first,
-        ..kvm_regs::default()
-    }
-}
-
-/// Long mode at this privilege, on top of what KVM made of a fresh vCPU.
-pub(crate) fn long_mode(fresh: kvm_sregs, ring: Ring) -> kvm_sregs {
-    /// PE, MP, ET, NE, WP, PG.
-    const CR0: u64 = 0x8001_0033;
-    /// PAE, OSFXSR, OSXMMEXCPT.
-    const CR4: u64 = 0x620;
-    /// LME, LMA.
-    const EFER: u64 = 0x500;
-    let (cs, ss) = (segment(Kind::Code, ring), segment(Kind::Data, ring));
-    kvm_sregs {
-        cr0: CR0,
-        cr3: PML4,
-        cr4: CR4,
-        efer: EFER,
-        cs,
-        ds: ss,
-        es: ss,
-        fs: ss,
-        gs: ss,
-        ss,
-        tr: task_state(),
-        ..fresh
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Code,
-    Data,
-}
-
-/// A flat segment (Intel SDM volume 3, 3.4.5).
-const fn segment(kind: Kind, ring: Ring) -> kvm_segment {
-    let (index, type_, l) = match kind {
-        Kind::Code => (1, 0xb, 1),
-        Kind::Data => (2, 0x3, 0),
-    };
-    let dpl = privilege_level(ring);
-    kvm_segment {
-        base: 0,
-        limit: u32::MAX,
-        selector: index << 3 | dpl as u16,
-        type_,
-        present: 1,
-        dpl,
-        db: 1 - l,
-        s: 1,
-        l,
-        g: 1,
-        avl: 0,
-        unusable: 0,
-        padding: 0,
-    }
-}
-
-/// A busy 64-bit task state segment, which VMX asks for; nothing is in it.
-fn task_state() -> kvm_segment {
-    kvm_segment {
-        limit: 0x67,
-        selector: 3 << 3,
-        type_: 0xb,
-        present: 1,
-        ..kvm_segment::default()
-    }
+/// Makes a vCPU ready to run a program from its beginning.
+pub(crate) fn start(
+    vcpu: &VcpuFd,
+    program: Program,
+    parameters: Parameters,
+) -> Result<(), LiveError> {
+    arch::set_registers(vcpu, program_address(program), parameters)
 }

@@ -2,10 +2,9 @@
 
 use std::io;
 
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 
-use crate::LiveError;
+use crate::{LiveError, arch};
 
 pub(crate) const DEVICE: &str = "/dev/kvm";
 /// The interface of KVM since Linux 2.6.22 (KVM api.rst, 4.1).
@@ -18,6 +17,13 @@ pub(crate) fn open_kvm() -> Result<Kvm, LiveError> {
     })?;
     match kvm.get_api_version() {
         API_VERSION => Ok(kvm),
+        -1 => Err(LiveError::environment(
+            format!(
+                "{DEVICE}: KVM_GET_API_VERSION fails: {}",
+                io::Error::last_os_error()
+            ),
+            "run it on a kernel of this processor: qemu-user hands on no ioctl of KVM",
+        )),
         other => Err(LiveError::environment(
             format!("{DEVICE}: version {other} of its interface"),
             "use a kernel whose KVM has version 12, as all have since 2.6.22",
@@ -28,10 +34,7 @@ pub(crate) fn open_kvm() -> Result<Kvm, LiveError> {
 /// What it means that /dev/kvm could not be opened, and what to do.
 fn without_kvm(kind: io::ErrorKind) -> (String, &'static str) {
     match kind {
-        io::ErrorKind::NotFound => (
-            "absent".into(),
-            "load kvm_intel or kvm_amd; in a VM, allow nested virtualisation; in a container, pass --device /dev/kvm",
-        ),
+        io::ErrorKind::NotFound => ("absent".into(), arch::WITHOUT_KVM),
         io::ErrorKind::PermissionDenied => (
             "permission denied".into(),
             "join the group that owns it (usermod -aG kvm USER, then log in again), or be root",
@@ -40,11 +43,11 @@ fn without_kvm(kind: io::ErrorKind) -> (String, &'static str) {
     }
 }
 
-/// A VM whose vCPUs have every feature of CPUID that KVM supports here.
+/// A VM whose vCPUs have every feature that KVM supports here.
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) fd: VmFd,
-    cpuid: CpuId,
+    features: arch::Features,
 }
 
 impl Vm {
@@ -53,21 +56,14 @@ impl Vm {
         let fd = kvm
             .create_vm()
             .map_err(LiveError::system("KVM_CREATE_VM"))?;
-        // Intel without unrestricted guests needs three pages that the guest does not use (KVM api.rst, 4.36).
-        fd.set_tss_address(0xfffb_d000)
-            .map_err(LiveError::system("KVM_SET_TSS_ADDR"))?;
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES);
-        Ok(Self {
-            fd,
-            cpuid: cpuid.map_err(LiveError::system("KVM_GET_SUPPORTED_CPUID"))?,
-        })
+        let features = arch::Features::of(&kvm, &fd)?;
+        Ok(Self { fd, features })
     }
 
     pub(crate) fn vcpu(&self, number: usize) -> Result<VcpuFd, LiveError> {
         let vcpu = self.fd.create_vcpu(number as u64);
         let vcpu = vcpu.map_err(LiveError::system(format!("KVM_CREATE_VCPU {number}")))?;
-        vcpu.set_cpuid2(&self.cpuid)
-            .map_err(LiveError::system("KVM_SET_CPUID2"))?;
+        self.features.give(&vcpu)?;
         Ok(vcpu)
     }
 }
@@ -79,7 +75,7 @@ mod tests {
     #[test]
     fn each_way_to_have_no_kvm_has_its_own_remedy() {
         let remedy = |kind| without_kvm(kind).1;
-        assert!(remedy(io::ErrorKind::NotFound).contains("kvm_intel"));
+        assert!(remedy(io::ErrorKind::NotFound).contains("--device /dev/kvm"));
         assert!(remedy(io::ErrorKind::PermissionDenied).contains("group"));
     }
 }

@@ -32,6 +32,9 @@ fn unsigned_mirror(folder: &Path) {
 
 #[test]
 fn an_unsigned_mirror_is_refused_whatever_the_settings_let_pass() {
+    if let Some(why) = pagetoll_test_support::emulated() {
+        pagetoll_test_support::skip!("{why}");
+    }
     if crate::tools::check(&[Tool::AptGet]).is_err() {
         pagetoll_test_support::skip!("apt-get is not installed");
     }

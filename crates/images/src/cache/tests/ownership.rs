@@ -37,6 +37,9 @@ fn run_alone(program: &mut Command, test: &str) {
 
 #[test]
 fn folders_are_private_whatever_the_umask() {
+    if let Some(why) = pagetoll_test_support::emulated() {
+        pagetoll_test_support::skip!("{why}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("above/cache");
     // A user whose files are not their own to write cannot work at all; root can.
@@ -115,6 +118,9 @@ fn an_entry_in_a_folder_that_others_can_write_to_is_refused() {
 
 #[test]
 fn a_cache_of_another_user_is_refused_and_under_sudo_says_whose_it_is() {
+    if let Some(why) = pagetoll_test_support::emulated() {
+        pagetoll_test_support::skip!("{why}");
+    }
     let (_folder, cache) = opened();
     let root = cache.root().to_path_buf();
     drop(cache);

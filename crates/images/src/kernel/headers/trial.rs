@@ -242,6 +242,9 @@ mod tests {
 
     #[test]
     fn settings_of_the_callers_compiler_and_make_reach_no_build() {
+        if let Some(why) = pagetoll_test_support::emulated() {
+            pagetoll_test_support::skip!("{why}");
+        }
         let Some(folder) = headers("exit 1") else {
             pagetoll_test_support::skip!("no compiler");
         };

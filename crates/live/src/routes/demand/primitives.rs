@@ -82,17 +82,17 @@ pub enum Primitive {
     OneWaySameCpu,
     /// The same on two CPUs, of which the woken one was idle.
     OneWayOtherCpu,
-    /// `lock xadd` of a line that the CPU owns.
+    /// An atomic addition (on x86-64 `lock xadd`) to a line that the CPU owns.
     LineHit,
-    /// `lock xadd` of a line that another CPU owns, by what it shares with that CPU.
+    /// The same to a line that another CPU owns, by what it shares with that CPU.
     LineFrom(Nearness),
-    /// `lock xadd` of one line by this many threads on a CPU each: the time of one of all.
+    /// The same to one line by this many threads on a CPU each: the time of one of all.
     Contended(u32),
-    /// The guest leaves by a port write, and is entered again.
+    /// The guest leaves by what ends its programs, and is entered again.
     VmExit,
     /// `KVM_RUN` fails with `EFAULT` for a missing page, and is called again.
     EfaultRoundTrip,
-    /// Finding that page by decoding.
+    /// Finding that page: on x86-64 by decoding.
     FindPage,
     /// A guest's touch of a page that the host has.
     GuestTouch,

@@ -119,6 +119,7 @@ impl Setup<'_> {
                 Ok((crew.run(vcpus, entries, &|| true)?, no_readers))
             }
             Demand::Exit => {
+                host::require_findable_pages()?;
                 let pager = self.pager(machine, &source, Delivery::Error)?;
                 vcpus.iter_mut().try_for_each(|vcpu| pager.attach(vcpu))?;
                 let entries = vcpus

@@ -25,11 +25,12 @@ use super::run::entry::{Entry, Source};
 use super::run::sequence::order_of;
 use super::tests::request;
 use crate::pager::socket::{self, SocketSource};
-use crate::pager::{CpuState, GuestRange, MemorySource, Options, PageSource, Pager, Retry};
+use crate::pager::{GuestRange, MemorySource, Options, PageSource, Pager, Retry};
 use crate::vm::backing::Backing;
 use crate::vm::guest;
 use crate::vm::kick::Kicker;
 use crate::vm::machine::{Machine, Slots};
+use crate::{LiveError, host};
 
 /// A source with failures, delays and short reads.
 struct Trouble<S> {
@@ -205,7 +206,7 @@ fn stormy(pages: u64, ring: Ring) -> Request {
 
 #[test]
 fn a_hundred_thousand_faults_in_a_storm_lose_nothing() {
-    if let Err(reason) = crate::host::check() {
+    if let Err(reason) = exits_are_possible() {
         skip!("{reason}");
     }
     let request = stormy(50_000, Ring::Three);
@@ -220,7 +221,7 @@ fn a_hundred_thousand_faults_in_a_storm_lose_nothing() {
 
 #[test]
 fn an_unruly_peer_loses_nothing() {
-    if let Err(reason) = crate::host::check() {
+    if let Err(reason) = exits_are_possible() {
         skip!("{reason}");
     }
     for (ring, batch) in [(Ring::Three, 1), (Ring::Zero, 16)] {
@@ -237,10 +238,37 @@ fn an_unruly_peer_loses_nothing() {
     }
 }
 
+/// Whether this host has what `exit` needs.
+fn exits_are_possible() -> Result<(), LiveError> {
+    host::check()?;
+    host::require_findable_pages()
+}
+
+/// What a host without hardware virtualisation reads itself.
+#[cfg(target_arch = "x86_64")]
+fn populate_tables(machine: &Machine, pager: &Pager<Source<'_>>) {
+    use crate::pager::CpuState;
+
+    let vcpu = machine.vcpu(2).unwrap();
+    let sregs = crate::arch::long_mode(vcpu.get_sregs().unwrap(), Ring::Three);
+    let regs = vcpu.get_regs().unwrap();
+    let mut handler = pager.handler();
+    handler
+        .populate_tables(CpuState {
+            regs: &regs,
+            sregs: &sregs,
+        })
+        .unwrap();
+    assert!(
+        handler.counts().pages >= 7,
+        "PML4, PDPT, and a directory for each of five GiB"
+    );
+}
+
 /// Everything is missing at first: page tables, code, the order of touches.
 #[test]
 fn a_guest_of_which_nothing_is_there_runs() {
-    if let Err(reason) = crate::host::check() {
+    if let Err(reason) = exits_are_possible() {
         skip!("{reason}");
     }
     let request = stormy(300, Ring::Three);
@@ -274,20 +302,8 @@ fn a_guest_of_which_nothing_is_there_runs() {
     let memory = machine.backing.memory.clone();
     let pager = Pager::new(memory, &parts, source, options(1)).unwrap();
 
-    let vcpu = machine.vcpu(2).unwrap();
-    let sregs = guest::long_mode(vcpu.get_sregs().unwrap(), Ring::Three);
-    let regs = vcpu.get_regs().unwrap();
-    let mut handler = pager.handler();
-    handler
-        .populate_tables(CpuState {
-            regs: &regs,
-            sregs: &sregs,
-        })
-        .unwrap();
-    assert!(
-        handler.counts().pages >= 7,
-        "PML4, PDPT, and a directory for each of five GiB"
-    );
+    #[cfg(target_arch = "x86_64")]
+    populate_tables(&machine, &pager);
     let touched = drive(&request, &machine, &orders, &pager);
     assert!(touched.iter().all(|vcpu| vcpu.wrong == 0 && !vcpu.misread));
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::LiveError;
 use crate::host::{Capability, Level};
+use crate::{LiveError, arch};
 
 use super::module::build_folder;
 
@@ -26,11 +26,16 @@ pub(crate) enum Guest {
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     root: PathBuf,
+    /// Whether Xen has PV guests on this processor.
+    has_pv: bool,
 }
 
 impl Surroundings {
     pub(crate) fn of_this_host() -> Self {
-        Self { root: "/".into() }
+        Self {
+            root: "/".into(),
+            has_pv: arch::HAS_XEN_PV,
+        }
     }
 
     /// Which PV guest this is, where one can be billed.
@@ -51,6 +56,9 @@ impl Surroundings {
         let remedy = "run it in a Xen PV guest, or use --on lab";
         let instead = |what: &str| Err(LiveError::environment(what, remedy));
         match self.line("sys/hypervisor/type").as_str() {
+            "xen" if !self.has_pv => {
+                return instead("this host is a guest of Xen, which has no PV guests on arm64");
+            }
             "xen" => {}
             "" => return instead("this host is not a guest of Xen"),
             other => {
@@ -218,8 +226,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let root = folder.path().to_owned();
-        (folder, Surroundings { root })
+        let surroundings = Surroundings {
+            root: folder.path().to_owned(),
+            has_pv: true,
+        };
+        (folder, surroundings)
     }
 
     const XEN: (&str, &str) = ("sys/hypervisor/type", "xen\n");
@@ -245,6 +256,17 @@ mod tests {
         }
         let refused = guest(&[]).unwrap_err();
         assert!(refused.starts_with("this host is not a guest of Xen; "));
+    }
+
+    #[test]
+    fn arm64_has_no_pv_guests() {
+        let (_folder, x86_64) = host(&[XEN, ("sys/hypervisor/guest_type", "PV\n")]);
+        let arm64 = Surroundings {
+            has_pv: false,
+            ..x86_64
+        };
+        let refused = arm64.guest().unwrap_err().to_string();
+        assert!(refused.contains("no PV guests on arm64"), "{refused}");
     }
 
     #[test]

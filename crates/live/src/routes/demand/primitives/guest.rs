@@ -10,7 +10,6 @@ use vm_memory::GuestAddress;
 
 use super::round::{Round, each_takes, nanoseconds};
 use super::{Group, PAGES, Primitive};
-use crate::LiveError;
 use crate::pager::{GuestRange, MemorySource, Options, Pager};
 use crate::routes::demand::line::{Line, Measured};
 use crate::routes::demand::request::Request;
@@ -18,6 +17,7 @@ use crate::routes::demand::run::Setup;
 use crate::vm::backing::Backing;
 use crate::vm::guest::{self, Parameters, Program};
 use crate::vm::machine::{Machine, Slots};
+use crate::{LiveError, arch};
 
 pub(super) const GROUP: Group = Group {
     name: "the guest",
@@ -48,7 +48,18 @@ fn measure(round: &mut Round<'_>) -> Result<(), LiveError> {
     round.note(Primitive::GuestSleep, worked(&uffd));
     let reader = nanoseconds(uffd.readers_worked) / PAGES as f64;
     round.note(Primitive::GuestReader, reader);
-    let exit = run(round, Demand::Exit)?.by_vcpus;
+    find_page(round)
+}
+
+fn find_page(round: &mut Round<'_>) -> Result<(), LiveError> {
+    let exit = match run(round, Demand::Exit) {
+        Ok(run) => run.by_vcpus,
+        Err(LiveError::Environment { what, remedy }) => {
+            round.lacks(Primitive::FindPage, format!("{what}; {remedy}"));
+            return Ok(());
+        }
+        Err(other) => return Err(other),
+    };
     match exit.decoded + exit.reported {
         0 => round.lacks(Primitive::FindPage, "no page had to be found"),
         found => {
@@ -91,7 +102,7 @@ fn request() -> Result<Request, LiveError> {
     })
 }
 
-/// A port write by the guest, out to this process and back.
+/// The guest's cheapest exit, out to this process and back.
 fn left() -> Result<f64, LiveError> {
     let machine = Machine::new(Backing::new(MemoryKind::Anonymous, 1, PAGES)?, Slots::All)?;
     let mut vcpu = started(&machine, Program::Leave)?;
@@ -101,9 +112,14 @@ fn left() -> Result<f64, LiveError> {
 fn leave(vcpu: &mut VcpuFd) -> Result<(), LiveError> {
     loop {
         match vcpu.run() {
-            Ok(VcpuExit::IoOut(..)) => return Ok(()),
+            Ok(exit) if arch::is_done(&exit) => return Ok(()),
             Err(error) if is_interrupted(error) => {}
-            other => return Err(unforeseen("a port write", &format!("{other:?}"))),
+            other => {
+                return Err(unforeseen(
+                    &format!("a {} write", arch::EXIT),
+                    &format!("{other:?}"),
+                ));
+            }
         }
     }
 }
@@ -150,11 +166,7 @@ fn unforeseen(wanted: &str, how: &str) -> LiveError {
 fn started(machine: &Machine, program: Program) -> Result<VcpuFd, LiveError> {
     let layout = machine.backing.layout;
     let vcpu = machine.vcpu(0)?;
-    let fresh = vcpu
-        .get_sregs()
-        .map_err(LiveError::system("KVM_GET_SREGS"))?;
-    vcpu.set_sregs(&guest::long_mode(fresh, Ring::Three))
-        .map_err(LiveError::system("KVM_SET_SREGS"))?;
+    arch::set_privilege(&vcpu, Ring::Three)?;
     let order: Vec<u64> = (0..PAGES).map(|page| page * 4096).collect();
     guest::write(&machine.backing.memory, layout.order_of(0), &order)?;
     let parameters = Parameters {
@@ -164,7 +176,6 @@ fn started(machine: &Machine, program: Program) -> Result<VcpuFd, LiveError> {
         step: 0,
         first: 0,
     };
-    vcpu.set_regs(&guest::registers(program, parameters))
-        .map_err(LiveError::system("KVM_SET_REGS"))?;
+    guest::start(&vcpu, program, parameters)?;
     Ok(vcpu)
 }

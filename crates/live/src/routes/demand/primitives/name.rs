@@ -5,6 +5,7 @@ use std::fmt;
 use pagetoll_bill::cost::Nearness;
 
 use super::Primitive;
+use crate::arch::{ATOMIC_ADDITION, EXIT};
 
 impl fmt::Display for Primitive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -13,8 +14,14 @@ impl fmt::Display for Primitive {
             Self::Continue(pages) => {
                 write!(f, "UFFDIO_CONTINUE DONTWAKE, {pages} a call, per page")
             }
-            Self::LineFrom(nearness) => write!(f, "lock xadd of a line of {}", owner(*nearness)),
-            Self::Contended(threads) => write!(f, "lock xadd of one line by {threads} CPUs"),
+            Self::LineHit => write!(f, "{ATOMIC_ADDITION} of a line of this CPU"),
+            Self::LineFrom(nearness) => {
+                write!(f, "{ATOMIC_ADDITION} of a line of {}", owner(*nearness))
+            }
+            Self::Contended(threads) => {
+                write!(f, "{ATOMIC_ADDITION} of one line by {threads} CPUs")
+            }
+            Self::VmExit => write!(f, "VM exit ({EXIT}) and re-entry"),
             other => f.write_str(fixed(*other)),
         }
     }
@@ -30,7 +37,7 @@ const fn owner(nearness: Nearness) -> &'static str {
     }
 }
 
-/// The names that hold no number.
+/// The names that hold no number, and no word of the processor's.
 const fn fixed(primitive: Primitive) -> &'static str {
     match primitive {
         Primitive::SystemCall => "system call (gettid)",
@@ -50,8 +57,6 @@ const fn fixed(primitive: Primitive) -> &'static str {
         Primitive::EventfdWakeOther => "write to an eventfd that wakes another, idle CPU",
         Primitive::OneWaySameCpu => "wake-up, one way, same CPU",
         Primitive::OneWayOtherCpu => "wake-up, one way, another idle CPU",
-        Primitive::LineHit => "lock xadd of a line of this CPU",
-        Primitive::VmExit => "VM exit (port) and re-entry",
         Primitive::EfaultRoundTrip => "KVM_RUN to EFAULT and again",
         Primitive::FindPage => "finding the missing page",
         Primitive::GuestTouch => "guest's touch, populated",
@@ -60,7 +65,9 @@ const fn fixed(primitive: Primitive) -> &'static str {
         Primitive::GuestReader => "guest's touch, by a reader: the reader's part",
         Primitive::Copy(_)
         | Primitive::Continue(_)
+        | Primitive::LineHit
         | Primitive::LineFrom(_)
-        | Primitive::Contended(_) => "",
+        | Primitive::Contended(_)
+        | Primitive::VmExit => "",
     }
 }

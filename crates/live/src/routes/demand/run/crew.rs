@@ -20,7 +20,7 @@ use crate::routes::demand::request::patience;
 use crate::vm::exit::Left;
 use crate::vm::guest::{self, Layout, Parameters, Program};
 use crate::vm::kick::Kicker;
-use crate::{LiveError, host};
+use crate::{LiveError, arch, host};
 
 /// Interval between checks for a stop, a failure and the deadline.
 const POLL: Duration = Duration::from_millis(20);
@@ -158,7 +158,7 @@ impl Member<'_, '_> {
         let touched = ready.and_then(|()| self.touch());
         self.watch.barrier.wait();
         let mut touched = touched?;
-        self.set_ring(Ring::Three)?;
+        arch::set_privilege(&self.vcpu, Ring::Three)?;
         touched.wrong = self.run(Program::Verify)?;
         Ok(touched)
     }
@@ -167,7 +167,7 @@ impl Member<'_, '_> {
         let crew = self.crew;
         let role = Role::Vcpu(self.number);
         place::pin(place::cpu_for(role, crew.placement, &host::allowed_cpus()))?;
-        self.set_ring(crew.ring)?;
+        arch::set_privilege(&self.vcpu, crew.ring)?;
         self.run(Program::Warm).map(drop)
     }
 
@@ -189,17 +189,6 @@ impl Member<'_, '_> {
         })
     }
 
-    fn set_ring(&mut self, ring: Ring) -> Result<(), LiveError> {
-        let fresh = self
-            .vcpu
-            .get_sregs()
-            .map_err(LiveError::system("KVM_GET_SREGS"))?;
-        let sregs = guest::long_mode(fresh, ring);
-        self.vcpu
-            .set_sregs(&sregs)
-            .map_err(LiveError::system("KVM_SET_SREGS"))
-    }
-
     /// Runs a program to its end; returns its result.
     fn run(&mut self, program: Program) -> Result<u64, LiveError> {
         self.start(program)?;
@@ -217,10 +206,7 @@ impl Member<'_, '_> {
             step: content.step,
             first: content.word(first_page * 512),
         };
-        let regs = guest::registers(program, parameters);
-        self.vcpu
-            .set_regs(&regs)
-            .map_err(LiveError::system("KVM_SET_REGS"))
+        guest::start(&self.vcpu, program, parameters)
     }
 
     fn until_done(&mut self) -> Result<(), LiveError> {
@@ -242,21 +228,16 @@ impl Member<'_, '_> {
         let entered = self.entry.enter(&mut self.vcpu);
         self.vcpu.set_kvm_immediate_exit(0);
         entered?;
-        let regs = self
-            .vcpu
-            .get_regs()
-            .map_err(LiveError::system("KVM_GET_REGS"))?;
-        Ok(regs.rbx)
+        arch::result(&self.vcpu)
     }
 
-    /// With RIP, and CR2: the address of the guest's last page fault.
+    /// With where the guest stands, and its last fault.
     fn failed(&self, how: String) -> LiveError {
-        let rip = self.vcpu.get_regs().map_or(0, |regs| regs.rip);
-        let cr2 = self.vcpu.get_sregs().map_or(0, |sregs| sregs.cr2);
+        let place = arch::place(&self.vcpu);
         LiveError::Guest {
             mechanism: self.crew.mechanism.properties().name.to_owned(),
             vcpu: self.number,
-            how: format!("{how} at rip {rip:#x}, cr2 {cr2:#x}"),
+            how: format!("{how} at {place}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The guest's programs. Each ends with a write to [`DONE_PORT`].
+//! The guest's programs for x86-64. Each ends with a write to [`DONE_PORT`].
 //!
 //! Registers on entry: RDI the first byte of the vCPU's pages, RSI its order, RCX the number of pages, DX the port,
 //! R8 by how much a word differs from the one before it, R9 the first word. An entry of the order is the offset of a
@@ -12,46 +12,21 @@
 use std::arch::global_asm;
 use std::slice;
 
+use crate::vm::guest::Program;
+
 /// The port that ends a program: POST codes, which no machine answers on.
-pub(crate) const DONE_PORT: u16 = 0x80;
+pub(super) const DONE_PORT: u16 = 0x80;
 
-/// What the guest does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    /// Reads the order, so that it is mapped. No result.
-    Warm,
-    /// Touches the pages. The result is the sum of what was read. A written page gets its entry of the order as its
-    /// second word.
-    Touch,
-    /// Compares every word of every page. The result is the number of pages with a wrong word.
-    Verify,
-    /// Leaves again and again: writes to [`DONE_PORT`] and never ends.
-    Leave,
-}
-
-impl Program {
-    pub(crate) const ALL: [Self; 4] = [Self::Warm, Self::Touch, Self::Verify, Self::Leave];
-
-    pub(crate) const fn number(self) -> u64 {
-        match self {
-            Self::Warm => 0,
-            Self::Touch => 1,
-            Self::Verify => 2,
-            Self::Leave => 3,
-        }
-    }
-
-    /// The program's code, which is independent of its address.
-    pub(crate) fn code(self) -> &'static [u8] {
-        let (start, end) = match self {
-            Self::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
-            Self::Touch => (&raw const pagetoll_touch, &raw const pagetoll_verify),
-            Self::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
-            Self::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
-        };
-        // SAFETY: both are labels of one block of read-only data below, the first before the second.
-        unsafe { slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
-    }
+/// The program's code, which is independent of its address.
+pub(crate) fn code(program: Program) -> &'static [u8] {
+    let (start, end) = match program {
+        Program::Warm => (&raw const pagetoll_warm, &raw const pagetoll_touch),
+        Program::Touch => (&raw const pagetoll_touch, &raw const pagetoll_verify),
+        Program::Verify => (&raw const pagetoll_verify, &raw const pagetoll_leave),
+        Program::Leave => (&raw const pagetoll_leave, &raw const pagetoll_end),
+    };
+    // SAFETY: both are labels of one block of read-only data below, the first before the second.
+    unsafe { slice::from_raw_parts(start, end.offset_from_unsigned(start)) }
 }
 
 unsafe extern "C" {

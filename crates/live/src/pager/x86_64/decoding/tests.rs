@@ -4,7 +4,7 @@ use iced_x86::code_asm::{
     CodeAssembler, byte_ptr, cl, eax, qword_ptr, r8, r9, rax, rbp, rbx, rcx, rdi, rsi, rsp, xmm0,
     xmmword_ptr,
 };
-use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
+use kvm_bindings::{KVM_EXIT_MEMORY_FAULT, kvm_regs, kvm_segment, kvm_sregs};
 use proptest::prelude::*;
 
 use super::super::walk::tests::Pages;

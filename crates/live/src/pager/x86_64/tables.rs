@@ -2,12 +2,14 @@
 
 use vm_memory::{Bytes, GuestAddress};
 
-use super::error::PagerError;
-use super::handler::FaultHandler;
-use super::resolver::{CpuState, ExitResolver};
-use super::source::PageSource;
-use super::userfaultfd::Wake;
-use super::walk::{GuestPages, PageState, Paging};
+use super::decoding::missing_for_delivery;
+use super::operands::CpuState;
+use super::walk::Paging;
+use crate::pager::error::PagerError;
+use crate::pager::guest_pages::{GuestPages, PageState};
+use crate::pager::handler::FaultHandler;
+use crate::pager::source::PageSource;
+use crate::pager::userfaultfd::Wake;
 
 impl<S: PageSource> FaultHandler<'_, S> {
     /// Populates the page tables that a vCPU uses now, its descriptor tables, its task state and its stacks.
@@ -34,7 +36,7 @@ impl<S: PageSource> FaultHandler<'_, S> {
             below.dedup();
             level_tables = below;
         }
-        while let Some(missing) = ExitResolver::missing_for_delivery(cpu, &self.pager().paged) {
+        while let Some(missing) = missing_for_delivery(cpu, &self.pager.paged) {
             self.populate(missing.address, Wake::None)?;
         }
         Ok(())
@@ -49,14 +51,14 @@ impl<S: PageSource> FaultHandler<'_, S> {
     ) -> Result<Vec<u64>, PagerError> {
         const PRESENT: u64 = 1;
         let address = GuestAddress(table);
-        let memory = &self.pager().paged;
+        let memory = &self.pager.paged;
         match memory.state(address) {
             PageState::Outside => return Ok(Vec::new()),
             PageState::Missing => self.populate(address, Wake::None)?,
             PageState::Present => {}
         }
         let mut bytes = vec![0; paging.table_bytes(level)];
-        self.pager()
+        self.pager
             .paged
             .memory
             .read_slice(&mut bytes, address)
