@@ -96,9 +96,13 @@ pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let mode = "bill demand --on lab --kvm-mode nvhe".split(' ');
     let mode = bench.pagetoll(&mode.collect::<Vec<_>>());
     must_fail(mode, 2, &["--kvm-mode nvhe: expected it with --arch arm64"])?;
-    let kernel = "bill demand --on lab --arch arm64 --kernel fix:none".split(' ');
+    let kernel = "bill demand --on lab --arch arm64 --kernel fix:xen-pv-get-and-clear".split(' ');
     let kernel = bench.pagetoll(&kernel.collect::<Vec<_>>());
-    must_fail(kernel, 2, &["fix:none: is built for x86-64"])?;
+    must_fail(
+        kernel,
+        2,
+        &["xen-pv-get-and-clear: there are no patches for arm64"],
+    )?;
     let mechanism = ["bill", "demand", "--on", "lab", "--mechanism", "exit"];
     must_fail(
         bench.pagetoll(&mechanism),
