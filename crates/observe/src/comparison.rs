@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::observation::{Group, Item, Observation, Party, Unit};
+use crate::observation::{Group, Item, Observation, Party, Unit, per};
 
 /// What happens more or less often by less than this, for each unit of work, is no change: once in a thousand.
 const LEAST: f64 = 0.001;
@@ -69,10 +69,11 @@ pub struct Comparison {
 
 /// Why two captures cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: nobody in it {problem}; expected a capture of work that can be counted")]
+#[error(
+    "{file}: no page was mapped and no page-table entry changed; expected a capture of work that can be counted"
+)]
 pub struct NoWork {
     file: String,
-    problem: &'static str,
 }
 
 impl Comparison {
@@ -88,7 +89,10 @@ impl Comparison {
                 changes.entry(key).or_default()[index] = side(count, *unit);
             }
         }
-        let mut changes: Vec<_> = changes.into_iter().map(change).collect();
+        let mut changes: Vec<_> = changes
+            .into_iter()
+            .map(|(key, sides)| change(key, sides))
+            .collect();
         changes.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
         Ok(Self {
             files: [before, after].map(|side| side.capture.file.clone()),
@@ -115,7 +119,6 @@ fn worker(observation: &Observation) -> Result<(&Party, Unit), NoWork> {
         .max_by_key(|(_, unit)| unit.count)
         .ok_or_else(|| NoWork {
             file: observation.capture.file.clone(),
-            problem: "mapped or changed a page",
         })
 }
 
@@ -128,18 +131,16 @@ fn counts(item: &Item) -> impl Iterator<Item = (Key<'_>, u64)> {
     [whole].into_iter().chain(places)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a trace of 2^53 events has been seen by nobody"
-)]
 fn side(count: u64, unit: Unit) -> Side {
     Side {
         count,
-        per_unit: count as f64 / unit.count as f64,
+        per_unit: per(count, unit.count),
     }
 }
 
-fn change(((group, name, place), [before, after]): (Key<'_>, [Side; 2])) -> Change {
+fn change(key: Key<'_>, sides: [Side; 2]) -> Change {
+    let (group, name, place) = key;
+    let [before, after] = sides;
     Change {
         group,
         name: name.to_owned(),
@@ -227,7 +228,7 @@ mod tests {
             error
                 .unwrap_err()
                 .to_string()
-                .starts_with("old: nobody in it")
+                .starts_with("old: no page was mapped")
         );
     }
 }

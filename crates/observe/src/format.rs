@@ -134,10 +134,9 @@ pub fn observe(
 ) -> Result<Observation, ReadError> {
     let format = Format::of(&head_of(&mut source)?).ok_or(ReadError::Unknown)?;
     source.rewind()?;
-    match format {
-        Format::PerfData => tracepoints(file, perf_data::Reader::open(BufReader::new(source))?),
-        format => observe_as(format, file, source, symbols),
-    }
+    observe_as(format, file, source, symbols, |source| {
+        of_perf_data(file, perf_data::Reader::open(BufReader::new(source))?)
+    })
 }
 
 /// The same of a pipe. A file of perf must have been written to one too (`perf record -o -`).
@@ -152,10 +151,9 @@ pub fn observe_stream(
     let head = head_of(&mut source)?;
     let format = Format::of(&head).ok_or(ReadError::Unknown)?;
     let whole = head.as_slice().chain(source);
-    match format {
-        Format::PerfData => tracepoints(file, perf_data::Reader::stream(whole)?),
-        format => observe_as(format, file, whole, symbols),
-    }
+    observe_as(format, file, whole, symbols, |source| {
+        of_perf_data(file, perf_data::Reader::stream(source)?)
+    })
 }
 
 fn head_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
@@ -164,15 +162,18 @@ fn head_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn observe_as(
+/// How a file of perf is opened depends on whether the source can seek.
+fn observe_as<S: Read>(
     format: Format,
     file: &str,
-    source: impl Read,
+    source: S,
     symbols: &Symbols,
+    perf_data: impl FnOnce(S) -> Result<Observation, ReadError>,
 ) -> Result<Observation, ReadError> {
     let name = format.name();
     Ok(match format {
-        Format::Xentrace | Format::PerfData => xentrace::observe(file, source, symbols)?,
+        Format::Xentrace => xentrace::observe(file, source, symbols)?,
+        Format::PerfData => perf_data(source)?,
         Format::Counters(form) => counters::observe(file, name, &form.read(&whole(source)?)?),
         Format::PerfKvm => reports::of_perf_kvm(file, name, &perf_kvm::read(&whole(source)?)?),
         Format::Bpftrace => reports::of_bpftrace(file, name, &bpftrace::read(&whole(source)?)?),
@@ -183,23 +184,17 @@ fn observe_as(
         }
         Format::TraceText => {
             let mut reader = trace_text::Reader::new(BufReader::new(source));
-            let mut threads = Threads::default();
-            while let Some(item) = reader.next_item()? {
-                threads.take(&item);
-            }
+            let threads = Threads::of(|| reader.next_item())?;
             threads.observed(file, name, reader.tally())
         }
     })
 }
 
-fn tracepoints<S: Read>(
+fn of_perf_data<S: Read>(
     file: &str,
     mut reader: perf_data::Reader<S>,
 ) -> Result<Observation, ReadError> {
-    let mut threads = Threads::default();
-    while let Some(item) = reader.next_item()? {
-        threads.take(&item);
-    }
+    let threads = Threads::of(|| reader.next_item())?;
     Ok(threads.observed(file, Format::PerfData.name(), reader.tally()))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_traces::ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
-use crate::observation::{Capture, Group, Item, Observation, Party, Unit};
+use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
 
 pub(crate) fn observe(file: &str, format: &'static str, graph: &FunctionGraph) -> Observation {
     let mut by_root: BTreeMap<&str, Vec<&RootCall>> = BTreeMap::new();
@@ -50,7 +50,7 @@ fn party(root: &str, calls: &[&RootCall]) -> Party {
     };
     let total = calls.iter().map(|call| call.total.0).sum();
     Party {
-        span: Some(total),
+        nanos_per_unit: Some(per(total, unit.count)),
         ..Party::new(root.to_owned(), Some(unit), items)
     }
 }
@@ -65,6 +65,7 @@ mod tests {
         let observation = observe("f", "function_graph", &FunctionGraph::read(&text).unwrap());
         let party = &observation.parties[0];
         assert_eq!(party.unit.map(|unit| unit.count), Some(2));
+        assert_eq!(party.nanos_per_unit, Some(3000.0));
         let names: Vec<_> = party
             .items
             .iter()

@@ -58,9 +58,9 @@ pub struct Party {
     /// How many of its hypercalls are continuations, which Xen makes of preempted ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub continuations: u64,
-    /// Nanoseconds between the first and the last unit of work, where a capture has times.
+    /// Nanoseconds that a unit of work took on average, where a capture has times: of pages, from one to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub span: Option<u64>,
+    pub nanos_per_unit: Option<f64>,
     /// What it did.
     pub items: Vec<Item>,
 }
@@ -194,13 +194,6 @@ impl Item {
 }
 
 impl Party {
-    /// Nanoseconds from one unit of work to the next, on average.
-    #[must_use]
-    pub fn nanos_per_unit(&self) -> Option<f64> {
-        let unit = self.unit.filter(|unit| unit.count > 1)?;
-        Some(per(self.span?, unit.count - 1))
-    }
-
     /// A party whose items get their counts per unit.
     pub(crate) fn new(name: String, unit: Option<Unit>, mut items: Vec<Item>) -> Self {
         for item in &mut items {
@@ -210,16 +203,13 @@ impl Party {
             name,
             unit,
             continuations: 0,
-            span: None,
+            nanos_per_unit: None,
             items,
         }
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a trace of 2^53 events has been seen by nobody"
-)]
-fn per(count: u64, units: u64) -> f64 {
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+pub(crate) fn per(count: u64, units: u64) -> f64 {
     count as f64 / units as f64
 }

@@ -11,7 +11,7 @@ use pagetoll_traces::tracepoint::{Event, Item as Traced, Name, Tally};
 use crate::observation::{Capture, Observation};
 use thread::Thread;
 
-/// Threads that are told apart; the events of others are counted together.
+/// Threads counted separately; the events of any others are summed.
 const MAX_THREADS: usize = 16_384;
 
 /// Whose events they are: a name and a number, which both forms of a capture have.
@@ -25,13 +25,18 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub(crate) fn take(&mut self, item: &Traced) {
-        if let Traced::Event(event) = item {
-            self.of(event).take(event);
+    /// Those of a reader's events, to its end.
+    pub(crate) fn of<E>(mut next: impl FnMut() -> Result<Option<Traced>, E>) -> Result<Self, E> {
+        let mut threads = Self::default();
+        while let Some(item) = next()? {
+            if let Traced::Event(event) = item {
+                threads.thread(&event).take(&event);
+            }
         }
+        Ok(threads)
     }
 
-    fn of(&mut self, event: &Event) -> &mut Thread {
+    fn thread(&mut self, event: &Event) -> &mut Thread {
         let key = (Name::clone(&event.task.comm), event.task.tid);
         if self.by_key.len() >= MAX_THREADS && !self.by_key.contains_key(&key) {
             return &mut self.others;

@@ -33,7 +33,7 @@ pub(crate) fn observe(
         lost: summary.lost(),
         truncated: truncated.map(|error| error.to_string()),
         unknown: unknown(&summary),
-        cpus: summary.pcpus().map(volume).collect(),
+        cpus: summary.pcpus().map(|(cpu, log)| volume(cpu, log)).collect(),
     };
     let owners = summary.owners();
     Ok(Observation {
@@ -44,7 +44,7 @@ pub(crate) fn observe(
     })
 }
 
-fn volume((cpu, log): (Pcpu, &PcpuLog)) -> Volume {
+fn volume(cpu: Pcpu, log: &PcpuLog) -> Volume {
     let bytes = Class::ALL.map(|class| (class.name(), log.bytes(class)));
     Volume {
         cpu: cpu.0,

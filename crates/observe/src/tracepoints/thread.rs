@@ -6,9 +6,9 @@ use pagetoll_traces::tracepoint::{Event, Payload};
 use pagetoll_units::Nanos;
 
 use super::what::What;
-use crate::observation::{Group, Item, Party, Unit};
+use crate::observation::{Group, Item, Party, Unit, per};
 
-/// Different events of a thread; others are counted together.
+/// Events of a thread counted separately; any others are summed.
 const MAX_EVENTS: usize = 4096;
 
 /// Counts of a thread.
@@ -63,12 +63,11 @@ impl Thread {
     }
 
     fn sum(&mut self, group: Group, name: String) -> &mut Sum {
-        let is_new = !self.events.contains_key(&(group, name.clone()));
-        let name = match is_new && self.events.len() >= MAX_EVENTS {
-            true => "(others)".to_owned(),
-            false => name,
-        };
-        self.events.entry((group, name)).or_default()
+        let mut key = (group, name);
+        if self.events.len() >= MAX_EVENTS && !self.events.contains_key(&key) {
+            key.1 = "(others)".to_owned();
+        }
+        self.events.entry(key).or_default()
     }
 
     /// An entry into the guest ends what was done upon its exit; a return of ioctl(2) ends the call.
@@ -97,6 +96,7 @@ impl Thread {
 
     pub(super) fn party(self, name: String) -> Party {
         let unit = self.unit();
+        let between = unit.map(|unit| unit.count - 1).filter(|count| *count > 0);
         let span = self
             .mapping
             .map(|(first, last)| last.0.saturating_sub(first.0));
@@ -107,7 +107,7 @@ impl Thread {
             ..Item::counted(group, name, sum.count)
         });
         Party {
-            span: unit.and(span),
+            nanos_per_unit: span.zip(between).map(|(span, count)| per(span, count)),
             ..Party::new(name, unit, items.collect())
         }
     }

@@ -20,7 +20,7 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
     /// It only grows, yet was larger before: the VM is another one, or one of the host's has ended in between, or
-    /// somebody reset it.
+    /// it was reset.
     #[error("{name} of {scope} went backwards, from {earlier} to {later}")]
     Backwards {
         /// Whose it is.

@@ -80,7 +80,7 @@ fn title(party: &Party) -> String {
         return party.name.clone();
     };
     let work = format!("{}: {}: {}", party.name, unit.name, unit.count);
-    match party.nanos_per_unit() {
+    match party.nanos_per_unit {
         Some(nanos) => format!("{work}, one each {nanos:.0} ns"),
         None => work,
     }
@@ -183,16 +183,10 @@ pub(super) fn of_comparison(comparison: &Comparison, tolerance: f64) -> Document
             comparison.files[index], unit.name, unit.count
         )
     };
-    let events: Vec<_> = comparison
+    let (functions, events): (Vec<_>, Vec<_>) = comparison
         .changes
         .iter()
-        .filter(|change| change.place.is_none())
-        .collect();
-    let functions: Vec<_> = comparison
-        .changes
-        .iter()
-        .filter(|change| change.place.is_some())
-        .collect();
+        .partition(|change| change.place.is_some());
     Document {
         title: format!("read {} {}", comparison.files[0], comparison.files[1]),
         sections: vec![

@@ -152,16 +152,15 @@ fn decoded(answer: &KvmAnswer) -> Answer {
         Given::Other(errno, reason) => {
             Answer::Other(format!("errno {errno}, exit reason {reason}"))
         }
-        Given::Shown(ref pages) => Answer::Shown(pages.iter().copied().map(shown).collect()),
+        Given::Shown(ref pages) => {
+            let shown = pages.iter().map(|&(first, rest, protected)| Shown {
+                first,
+                rest,
+                protected,
+            });
+            Answer::Shown(shown.collect())
+        }
         Given::Dirty(ref pages) => Answer::Dirty(pages.clone()),
-    }
-}
-
-fn shown((first, rest, protected): (Option<u64>, Option<u64>, bool)) -> Shown {
-    Shown {
-        first,
-        rest,
-        protected,
     }
 }
 

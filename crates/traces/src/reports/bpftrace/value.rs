@@ -47,7 +47,7 @@ impl MapValue {
     }
 }
 
-/// The values of a map by key. A map of histograms or statistics that has no keys is told by its type and its members.
+/// The values of a map by key. A map of histograms or statistics that has no keys is recognised by its type and its members.
 pub(super) fn values(
     place: Place,
     of_type: &str,
