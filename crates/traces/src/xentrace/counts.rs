@@ -115,6 +115,7 @@ impl PvCounts {
     }
 
     /// Adds one event to the counts of its kind.
+    #[inline(always)]
     pub fn record(&mut self, event: &PvEvent<'_>) {
         match event {
             PvEvent::Hypercall(call) => {

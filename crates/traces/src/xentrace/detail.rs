@@ -1,6 +1,6 @@
 //! What a vcpu entered Xen for, by the instruction that did it and the page table that it was about.
 
-use super::{HypercallOp, PvCounts, PvEvent, Tally};
+use super::{Hypercall, HypercallOp, PvCounts, PvEvent, Tally};
 
 /// Bits of an address within a page table.
 const IN_TABLE: u64 = 0xfff;
@@ -80,11 +80,13 @@ impl PvDetail {
 }
 
 impl Keep for PvDetail {
+    #[inline(always)]
     fn record(&mut self, event: &PvEvent<'_>) {
         self.counts.record(event);
-        self.entries += entries(event);
         match *event {
+            PvEvent::Hypercall(call) | PvEvent::Subcall(call) => self.entries += entries(&call),
             PvEvent::PtwrEmulation { rip, addr, .. } => {
+                self.entries += 1;
                 self.trap(TrapKind::Ptwr, rip);
                 self.tables.record(addr & !IN_TABLE);
             }
@@ -95,9 +97,7 @@ impl Keep for PvDetail {
             | PvEvent::Emulate4gb { rip }
             | PvEvent::PagingFixup { rip, .. }
             | PvEvent::GdtLdtMappingFault { rip, .. } => self.trap(TrapKind::Other, rip),
-            PvEvent::Hypercall(_)
-            | PvEvent::Subcall(_)
-            | PvEvent::HypercallV1 { .. }
+            PvEvent::HypercallV1 { .. }
             | PvEvent::MathStateRestore
             | PvEvent::Unknown { .. } => {}
         }
@@ -113,14 +113,12 @@ impl Keep for PvDetail {
     }
 }
 
-fn entries(event: &PvEvent<'_>) -> u64 {
-    match event {
-        PvEvent::PtwrEmulation { .. } => 1,
-        PvEvent::Hypercall(call) | PvEvent::Subcall(call) => match call.op {
-            HypercallOp::MMU_UPDATE if !call.is_continuation() => call.count().unwrap_or(0),
-            HypercallOp::UPDATE_VA_MAPPING | HypercallOp::UPDATE_VA_MAPPING_OTHERDOMAIN => 1,
-            _ => 0,
-        },
+/// How many entries a hypercall changes.
+#[inline]
+fn entries(call: &Hypercall<'_>) -> u64 {
+    match call.op {
+        HypercallOp::MMU_UPDATE if !call.is_continuation() => call.count().unwrap_or(0),
+        HypercallOp::UPDATE_VA_MAPPING | HypercallOp::UPDATE_VA_MAPPING_OTHERDOMAIN => 1,
         _ => 0,
     }
 }

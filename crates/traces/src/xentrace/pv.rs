@@ -106,6 +106,7 @@ impl<'a> PvEvent<'a> {
     ///
     /// [`XentraceError::ShortPayload`] and [`XentraceError::ReservedArgument`]. Extra words
     /// beyond the event's own are ignored.
+    #[inline(always)]
     pub fn decode(record: &Record<'a>) -> Result<Option<Self>, XentraceError> {
         if record.event.class() != Class::Pv {
             return Ok(None);
@@ -113,6 +114,7 @@ impl<'a> PvEvent<'a> {
         Self::decode_pv(record).map(Some)
     }
 
+    #[inline(always)]
     fn decode_pv(record: &Record<'a>) -> Result<Self, XentraceError> {
         Ok(match record.event.0 {
             0x20_100d => Self::Hypercall(Hypercall::decode(record)?),
@@ -246,6 +248,7 @@ pub struct Hypercall<'a> {
 }
 
 impl<'a> Hypercall<'a> {
+    #[inline(always)]
     fn decode(record: &Record<'a>) -> Result<Self, XentraceError> {
         let Some((first, arguments)) = record.words.0.split_first() else {
             return Err(record.short_payload(1));
@@ -272,6 +275,7 @@ impl<'a> Hypercall<'a> {
 
     /// Argument `index`, 0 to 5, if it was recorded.
     #[must_use]
+    #[inline]
     pub fn arg(&self, index: usize) -> Option<u64> {
         if index > 5 {
             return None;
@@ -290,6 +294,7 @@ impl<'a> Hypercall<'a> {
     /// `mmu_update`, operations of `mmuext_op` and `grant_table_op`, calls of `multicall`. Of a
     /// [continuation](Self::is_continuation) it is what was left to do.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> Option<u64> {
         match self.op {
             HypercallOp::MMU_UPDATE | HypercallOp::MMUEXT_OP => {
@@ -304,6 +309,7 @@ impl<'a> Hypercall<'a> {
     /// Whether this record is Xen re-entering an `mmu_update` or `mmuext_op` that it had
     /// preempted. Other hypercalls are re-entered without a sign of it.
     #[must_use]
+    #[inline]
     pub fn is_continuation(&self) -> bool {
         matches!(self.op, HypercallOp::MMU_UPDATE | HypercallOp::MMUEXT_OP)
             && self
@@ -314,8 +320,8 @@ impl<'a> Hypercall<'a> {
 
 /// The words that the arguments declared by these presence bits take.
 fn argument_words(presence: u32) -> usize {
-    let words = (presence & 0x555).count_ones() + 2 * (presence & 0xaaa).count_ones();
-    words as usize
+    let of_pairs = (presence & 0x333) + (presence >> 2 & 0x333);
+    (of_pairs * 0x111 >> 8 & 0xf) as usize
 }
 
 #[cfg(test)]

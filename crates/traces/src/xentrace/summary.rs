@@ -87,11 +87,8 @@ impl<K: Keep> Summary<K> {
     ///
     /// The first error of the [`Reader`] or of [`observe`](Self::observe).
     pub fn read(source: impl Read) -> Result<Self, XentraceError> {
-        let mut reader = Reader::new(source);
         let mut summary = Self::new();
-        while let Some(record) = reader.next_record()? {
-            summary.observe(&record)?;
-        }
+        summary.observe_all(source)?;
         Ok(summary)
     }
 
@@ -101,16 +98,20 @@ impl<K: Keep> Summary<K> {
     ///
     /// The first error that is no [`truncation`](XentraceError::is_truncation).
     pub fn read_all(source: impl Read) -> Result<(Self, Option<XentraceError>), XentraceError> {
-        let mut reader = Reader::new(source);
         let mut summary = Self::new();
-        loop {
-            match reader.next_record() {
-                Ok(Some(record)) => summary.observe(&record)?,
-                Ok(None) => return Ok((summary, None)),
-                Err(error) if error.is_truncation() => return Ok((summary, Some(error))),
-                Err(error) => return Err(error),
-            }
+        match summary.observe_all(source) {
+            Ok(()) => Ok((summary, None)),
+            Err(error) if error.is_truncation() => Ok((summary, Some(error))),
+            Err(error) => Err(error),
         }
+    }
+
+    fn observe_all(&mut self, source: impl Read) -> Result<(), XentraceError> {
+        let mut reader = Reader::new(source);
+        while let Some(record) = reader.next_record()? {
+            self.observe(&record)?;
+        }
+        Ok(())
     }
 
     /// Counts one record. Records of one CPU must come in their order.
@@ -119,6 +120,7 @@ impl<K: Keep> Summary<K> {
     ///
     /// A payload that cannot be decoded, or [`XentraceError::TooManyVcpus`]. The record is then in
     /// its CPU's volume, and counted nowhere else.
+    #[inline(always)]
     pub fn observe(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
         let class = record.event.class();
         let pcpu = self.pcpu(record.cpu);
@@ -132,6 +134,7 @@ impl<K: Keep> Summary<K> {
         }
     }
 
+    #[inline(always)]
     fn observe_pv(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
         let Some(event) = PvEvent::decode(record)? else {
             return Ok(());
