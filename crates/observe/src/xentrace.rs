@@ -133,6 +133,9 @@ fn places(instructions: &Tally, symbols: &Symbols) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     const CAPTURE: &[u8] = include_bytes!("../../traces/tests/data/xentrace-unmap.bin");
@@ -175,6 +178,67 @@ mod tests {
                 .any(|place| place.name == "ptep_clear_flush")
         );
         assert_eq!(item(&named, "ptwr").count, ptwr.count);
+    }
+
+    /// Where xenalyze saw a trap: vCPU, kind, function or address. `at` names an instruction.
+    type Traps = BTreeMap<(String, String, String), u64>;
+
+    fn xenalyze_has(text: &str, at: impl Fn(u64) -> String) -> Traps {
+        let mut traps = Traps::new();
+        for line in text.lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            let [vcpu, kind, address, count] = words[..] else {
+                panic!("{line}");
+            };
+            let vcpu = vcpu.replace("d32768", "default ");
+            let address = u64::from_str_radix(address, 16).unwrap();
+            let key = (vcpu, kind.to_owned(), at(address));
+            *traps.entry(key).or_default() += count.parse::<u64>().unwrap();
+        }
+        traps
+    }
+
+    fn we_have(observation: &Observation) -> Traps {
+        let mut traps = Traps::new();
+        for party in &observation.parties {
+            let kinds = [TrapKind::Ptwr, TrapKind::PageFault].map(TrapKind::name);
+            let items = party.items.iter();
+            for item in items.filter(|item| kinds.contains(&item.name.as_str())) {
+                for place in &item.places {
+                    let key = (party.name.clone(), item.name.clone(), place.name.clone());
+                    assert!(traps.insert(key, place.count).is_none());
+                }
+            }
+        }
+        traps
+    }
+
+    #[test]
+    fn every_trap_is_from_the_instruction_and_function_that_xenalyze_names() {
+        const FUNCTIONS: [(u64, &str); 4] = [
+            (0xffff_ffff_812c_b000, "first"),
+            (0xffff_ffff_812d_1000, "second"),
+            (0xffff_ffff_812e_0000, "third"),
+            (0xffff_ffff_8157_0000, "fourth"),
+        ];
+        let symbols: String = FUNCTIONS
+            .map(|(address, name)| format!("{address:x} T {name}\n"))
+            .concat();
+        let function = |address: u64| {
+            let below = FUNCTIONS.iter().filter(|(start, _)| *start <= address);
+            below
+                .last()
+                .map_or_else(|| format!("{address:#x}"), |(_, name)| (*name).to_owned())
+        };
+        for name in ["xentrace-unmap", "xentrace-all"] {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data");
+            let capture = fs::read(data.join(format!("{name}.bin"))).unwrap();
+            let text = fs::read_to_string(data.join(format!("{name}.instructions.txt"))).unwrap();
+            let bare = xenalyze_has(&text, |address| format!("{address:#x}"));
+            assert_eq!(we_have(&observed(&capture, "")), bare, "{name}");
+            let named = xenalyze_has(&text, function);
+            assert_eq!(we_have(&observed(&capture, &symbols)), named, "{name}");
+        }
     }
 
     #[test]

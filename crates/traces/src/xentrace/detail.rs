@@ -97,9 +97,7 @@ impl Keep for PvDetail {
             | PvEvent::Emulate4gb { rip }
             | PvEvent::PagingFixup { rip, .. }
             | PvEvent::GdtLdtMappingFault { rip, .. } => self.trap(TrapKind::Other, rip),
-            PvEvent::HypercallV1 { .. }
-            | PvEvent::MathStateRestore
-            | PvEvent::Unknown { .. } => {}
+            PvEvent::HypercallV1 { .. } | PvEvent::MathStateRestore | PvEvent::Unknown { .. } => {}
         }
     }
 
