@@ -22,7 +22,7 @@ pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
-pub(crate) use read::ReadArgs;
+pub(crate) use read::{ALL_SOURCES, ReadArgs};
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.

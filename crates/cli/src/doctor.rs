@@ -5,6 +5,7 @@
 pub(crate) mod install;
 mod live;
 mod machine;
+mod recording;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,6 +16,8 @@ use pagetoll_images::tools::{
     SearchPath, Tool, libraries, needed,
 };
 use serde::Serialize;
+
+use crate::commands::how;
 
 /// How something was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -91,6 +94,9 @@ impl Diagnosis {
         let mut diagnosis = Self::of_tools(arch, &path, Installer::current());
         diagnosis.findings.extend(machine::findings());
         diagnosis.findings.extend(live::findings());
+        diagnosis
+            .findings
+            .push(recording::finding(&how::of_this_host()));
         diagnosis.lab_can_run = diagnosis
             .findings
             .iter()

@@ -1,6 +1,7 @@
 //! What this host's KVM and userfaultfd can do, found out by trying, and what to do about what they cannot.
 
 mod load;
+pub mod recording;
 
 use std::collections::BTreeMap;
 use std::fs;

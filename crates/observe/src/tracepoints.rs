@@ -4,6 +4,8 @@
 mod thread;
 mod what;
 
+pub(crate) use what::USERFAULTFD;
+
 use std::collections::BTreeMap;
 
 use pagetoll_traces::tracepoint::{Event, Item as Traced, Name, Tally};

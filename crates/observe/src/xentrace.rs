@@ -225,9 +225,9 @@ mod tests {
             .map(|(address, name)| format!("{address:x} T {name}\n"))
             .concat();
         let function = |address: u64| {
-            let below = FUNCTIONS.iter().filter(|(start, _)| *start <= address);
+            let mut below = FUNCTIONS.iter().filter(|(start, _)| *start <= address);
             below
-                .last()
+                .next_back()
                 .map_or_else(|| format!("{address:#x}"), |(_, name)| (*name).to_owned())
         };
         for name in ["xentrace-unmap", "xentrace-all"] {

@@ -1,19 +1,28 @@
 //! The arguments of `pagetoll read`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
+use pagetoll_observe::Recorder;
 use pagetoll_render::{Format, Kind};
 
 use super::values;
+
+/// What `--how` says without a source.
+pub(crate) const ALL_SOURCES: &str = "all";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll read dom0.xentrace --symbols System.map
       Who entered Xen for what, from which functions, for each page-table entry that was changed
-  perf record -a -o vm.data -e kvm:kvm_exit,kvm:kvm_entry,kvmmmu:kvm_mmu_set_spte -- sleep 10 && pagetoll read vm.data
-      Which vCPU mapped how many pages of which size, and how long one took
+  pagetoll read --how kvm
+      The commands that record which vCPU exits how often, and maps how many pages of which size
+  pagetoll read vm.data
+      What they recorded
+  pagetoll read --live $(pgrep -n qemu-system) --for 5
+      What KVM counts of a running VMM
   pagetoll read old.xentrace --compare new.xentrace
       The same work on two kernels: what happens more often, exit code 1";
 
@@ -22,7 +31,31 @@ Examples:
 pub(crate) struct ReadArgs {
     /// What was recorded, found by its content: xentrace, perf.data, perf script, trace-cmd report, function_graph, kvm_stat,
     /// query-stats, debugfs or virsh domstats of KVM, perf kvm stat report, bpftrace; - reads standard input
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present_any = ["how", "live"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Prints how it is recorded on this host: all sources, or one
+    #[arg(
+        long,
+        value_name = "SOURCE",
+        num_args = 0..=1,
+        default_missing_value = ALL_SOURCES,
+        conflicts_with_all = ["file", "live", "symbols", "compare"],
+        value_parser = values::one_of([&[ALL_SOURCES], &*Recorder::sources()].concat()),
+    )]
+    pub(crate) how: Option<String>,
+    /// Instead of a file: what KVM's counters of this VMM grow by
+    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
+    pub(crate) live: Option<u32>,
+    /// With --live: for how many seconds
+    #[arg(
+        long = "for",
+        value_name = "SECONDS",
+        default_value = "10",
+        requires = "live",
+        conflicts_with_all = ["file", "how"],
+        value_parser = values::seconds
+    )]
+    pub(crate) during: Duration,
     /// Names functions: System.map, /proc/kallsyms, vmlinux or xen-syms; may be given for each of them
     #[arg(long, value_name = "FILE")]
     pub(crate) symbols: Vec<PathBuf>,
@@ -30,7 +63,14 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
     /// With --compare: how much more often an event may happen for each unit of work, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "5", requires = "compare", value_parser = values::percent)]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value = "5",
+        requires = "compare",
+        conflicts_with_all = ["how", "live"],
+        value_parser = values::percent
+    )]
     pub(crate) tolerance: f64,
     /// How the counts are printed
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]

@@ -1,6 +1,8 @@
 //! `pagetoll read`: what a user recorded, as costs for each unit of its work, and two captures of the same work compared.
 
 mod document;
+pub(crate) mod how;
+mod live;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,8 +21,15 @@ const MOST_OF_SYMBOLS: u64 = 2 << 30;
 
 /// Reads a capture, or two. They are read as streams, whatever their size.
 pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
+    if let Some(source) = &args.how {
+        return how::run(source, args.format);
+    }
     let symbols = symbols(&args.symbols)?;
-    let first = observed(&args.file, &symbols)?;
+    let first = match (&args.file, args.live) {
+        (Some(file), _) => observed(file, &symbols)?,
+        (None, Some(pid)) => live::observed(pid, args.during)?,
+        (None, None) => return Err(Failure::BadInput("no FILE to read".to_owned()).into()),
+    };
     let Some(other) = &args.compare else {
         print_list(document::of(&first), &first, args.format)?;
         return Ok(deliver(&[&first.capture]));

@@ -6,7 +6,7 @@ use pagetoll_units::PAGE_SIZE;
 use crate::observation::Group;
 
 /// Calls of userfaultfd(2): include/uapi/linux/userfaultfd.h.
-const USERFAULTFD: [(u32, &str); 5] = [
+pub(crate) const USERFAULTFD: [(u32, &str); 5] = [
     (0xc028_aa03, "UFFDIO_COPY"),
     (0xc020_aa07, "UFFDIO_CONTINUE"),
     (0xc018_aa06, "UFFDIO_WRITEPROTECT"),

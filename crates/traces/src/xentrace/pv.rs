@@ -321,7 +321,7 @@ impl<'a> Hypercall<'a> {
 /// The words that the arguments declared by these presence bits take.
 fn argument_words(presence: u32) -> usize {
     let of_pairs = (presence & 0x333) + (presence >> 2 & 0x333);
-    (of_pairs * 0x111 >> 8 & 0xf) as usize
+    ((of_pairs * 0x111) >> 8 & 0xf) as usize
 }
 
 #[cfg(test)]
