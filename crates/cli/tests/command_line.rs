@@ -380,6 +380,38 @@ fn two_captures_are_compared_for_each_unit_of_work() {
 }
 
 #[test]
+fn how_it_is_recorded_and_a_running_vmm_take_no_file_and_nothing_of_a_files() {
+    let capture = capture("xentrace-unmap.bin");
+    let file = capture.to_str().unwrap();
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&[], &["<FILE>"]),
+        (&["--how", "moon"], &["--how", "userfaultfd"]),
+        (&["--how", "kvm", file], &["--how", "[FILE]"]),
+        (&["--how", "kvm", "--for", "3"], &["--how", "--for"]),
+        (&["--live", "1", file], &["--live", "[FILE]"]),
+        (&["--live", "1", "--for", "0"], &["--for", "1 to 3600"]),
+        (
+            &["--live", "1", "--tolerance", "1"],
+            &["--live", "--tolerance"],
+        ),
+        (&[file, "--for", "3"], &["--for"]),
+    ];
+    for (arguments, words) in cases {
+        refused(&[&["read"], arguments].concat(), 2, words);
+    }
+    refused(
+        &["read", "--live", "1"],
+        3,
+        &["process 1", "/sys/kernel/debug/kvm"],
+    );
+    let kvm = printed(&["read", "--how", "kvm"]);
+    assert!(
+        kvm.contains("perf record") && !kvm.contains("xentrace"),
+        "{kvm}"
+    );
+}
+
+#[test]
 fn pipes_and_devices_are_refused_and_do_not_hang() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");

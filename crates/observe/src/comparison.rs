@@ -16,6 +16,9 @@ pub struct Side {
     pub count: u64,
     /// For each unit of work.
     pub per_unit: f64,
+    /// Nanoseconds that it took for each unit of work, where the capture has times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nanos_per_unit: Option<f64>,
 }
 
 /// An event, or where it came from, in both captures.
@@ -63,6 +66,8 @@ pub struct Comparison {
     pub parties: [String; 2],
     /// How much of it each has.
     pub units: [Unit; 2],
+    /// Nanoseconds that a unit took on average, where the captures have times.
+    pub nanos_per_unit: [Option<f64>; 2],
     /// What happened in either, the largest difference first.
     pub changes: Vec<Change>,
 }
@@ -85,8 +90,8 @@ impl Comparison {
         let sides = [worker(before)?, worker(after)?];
         let mut changes: BTreeMap<Key<'_>, [Side; 2]> = BTreeMap::new();
         for (index, (party, unit)) in sides.iter().enumerate() {
-            for (key, count) in party.items.iter().flat_map(counts) {
-                changes.entry(key).or_default()[index] = side(count, *unit);
+            for (key, count, nanos) in party.items.iter().flat_map(counts) {
+                changes.entry(key).or_default()[index] = side(count, nanos, *unit);
             }
         }
         let mut changes: Vec<_> = changes
@@ -97,6 +102,7 @@ impl Comparison {
         Ok(Self {
             files: [before, after].map(|side| side.capture.file.clone()),
             parties: sides.map(|(party, _)| party.name.clone()),
+            nanos_per_unit: sides.map(|(party, _)| party.nanos_per_unit),
             units: sides.map(|(_, unit)| unit),
             changes,
         })
@@ -122,19 +128,21 @@ fn worker(observation: &Observation) -> Result<(&Party, Unit), NoWork> {
         })
 }
 
-fn counts(item: &Item) -> impl Iterator<Item = (Key<'_>, u64)> {
-    let whole = ((item.group, item.name.as_str(), None), item.count);
+/// How often, and for how many nanoseconds.
+fn counts(item: &Item) -> impl Iterator<Item = (Key<'_>, u64, Option<u64>)> {
+    let whole = (item.group, item.name.as_str(), None);
     let places = item.places.iter().map(|place| {
         let key = (item.group, item.name.as_str(), Some(place.name.as_str()));
-        (key, place.count)
+        (key, place.count, None)
     });
-    [whole].into_iter().chain(places)
+    [(whole, item.count, item.nanos)].into_iter().chain(places)
 }
 
-fn side(count: u64, unit: Unit) -> Side {
+fn side(count: u64, nanos: Option<u64>, unit: Unit) -> Side {
     Side {
         count,
         per_unit: per(count, unit.count),
+        nanos_per_unit: nanos.map(|nanos| per(nanos, unit.count)),
     }
 }
 

@@ -1,6 +1,8 @@
 //! How a capture and a comparison are printed.
 
-use pagetoll_observe::{Capture, Change, Comparison, Group, Item, Observation, Party, Volume};
+use pagetoll_observe::{
+    Capture, Change, Comparison, Group, Item, Observation, Party, Side, Volume,
+};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
 
@@ -178,10 +180,14 @@ pub(super) fn of_comparison(comparison: &Comparison, tolerance: f64) -> Document
     let side = |index: usize| {
         let unit = comparison.units[index];
         let party = &comparison.parties[index];
-        format!(
+        let work = format!(
             "{}: {party}, {}: {}",
             comparison.files[index], unit.name, unit.count
-        )
+        );
+        match comparison.nanos_per_unit[index] {
+            Some(nanos) => format!("{work}, one each {nanos:.0} ns"),
+            None => work,
+        }
     };
     let (functions, events): (Vec<_>, Vec<_>) = comparison
         .changes
@@ -212,7 +218,8 @@ fn changes(changes: &[&Change], tolerance: f64) -> Table {
         Column::right("change"),
         Column::left("verdict"),
     ]);
-    for change in changes.iter().take(MOST_CHANGES) {
+    let shown = &changes[..changes.len().min(MOST_CHANGES)];
+    for change in shown {
         let verdict = match () {
             () if change.is_more_than(tolerance) => "more",
             () if change.is_less_than(tolerance) => "less",
@@ -230,6 +237,19 @@ fn changes(changes: &[&Change], tolerance: f64) -> Table {
             format!("{:+.4}", change.difference()),
             verdict.to_owned(),
         ]);
+    }
+    let nanos = |side: &Side| or_none(side.nanos_per_unit.map(|nanos| format!("{nanos:.0}")));
+    let has = |side: &Side| side.nanos_per_unit.is_some();
+    if shown
+        .iter()
+        .any(|change| has(&change.before) || has(&change.after))
+    {
+        table.each(shown, Column::right("ns before"), |change| {
+            nanos(&change.before)
+        });
+        table.each(shown, Column::right("ns after"), |change| {
+            nanos(&change.after)
+        });
     }
     if changes.len() > MOST_CHANGES {
         table.footnote(format!(
