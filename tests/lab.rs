@@ -19,6 +19,8 @@ mod demands;
 mod inside;
 #[path = "lab/pins.rs"]
 mod pins;
+#[path = "lab/recorded.rs"]
+mod recorded;
 #[path = "lab/routes.rs"]
 mod routes;
 #[path = "lab/signals.rs"]
@@ -39,7 +41,7 @@ use bench::Bench;
 type Test = fn(&Bench) -> Result<(), Failed>;
 
 /// The six that take minutes come last.
-const TESTS: [(&str, Test); 45] = [
+const TESTS: [(&str, Test); 46] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
         "a_file_and_its_headers_bill_as_the_package",
@@ -132,6 +134,10 @@ const TESTS: [(&str, Test); 45] = [
     (
         "restored_guests_count_as_booted_ones",
         snapshots::count_as_booted,
+    ),
+    (
+        "an_munmap_that_was_recorded_is_as_billed",
+        recorded::unmapped,
     ),
     ("a_dom0_bills_itself_as_the_lab_does", inside::counted),
     ("a_dom0_bills_itself_on_two_cpus", inside::raced),

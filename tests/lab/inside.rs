@@ -113,7 +113,7 @@ fn documented(page: &str, kind: &str) -> Vec<String> {
     bodies.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-const DOM0: Machine<'_> = Machine {
+pub(crate) const DOM0: Machine<'_> = Machine {
     name: "inside-1",
     host: Host::Dom0 {
         options: XenOptions::Default,
@@ -125,31 +125,34 @@ const DOM0: Machine<'_> = Machine {
     cpus: 1,
     wanted: "/bill.json",
     while_traced: None,
+    files: Vec::new(),
 };
 
 /// A machine of the lab that bills itself.
-struct Machine<'a> {
-    name: &'a str,
-    host: Host,
-    kernel: &'a str,
+pub(crate) struct Machine<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) host: Host,
+    pub(crate) kernel: &'a str,
     /// Debian's where there is none.
-    xen: Option<XenSource>,
-    cpus: usize,
+    pub(crate) xen: Option<XenSource>,
+    pub(crate) cpus: usize,
     /// The bill that is looked at.
-    wanted: &'a str,
-    /// A command that another's trace of Xen keeps from its work.
-    while_traced: Option<&'a str>,
+    pub(crate) wanted: &'a str,
+    /// A command that is run while another takes Xen's trace, and its exit code.
+    pub(crate) while_traced: Option<(&'a str, i32)>,
+    /// What the guest has beside pagetoll.
+    pub(crate) files: Vec<(String, PathBuf)>,
 }
 
 /// Runs commands in a guest, and hands out what one wrote. Each has to end with its code, and to leave the
 /// settings of the machine as they were before the first.
-fn inside(
+pub(crate) fn inside(
     bench: &Bench,
     machine: &Machine<'_>,
     commands: Vec<(Command, i32)>,
 ) -> Result<Ran, Failed> {
     let (commands, mut expected): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
-    expected.extend(machine.while_traced.map(|_| NOT_HERE));
+    expected.extend(machine.while_traced.map(|(_, code)| code));
     let stop = Stop::new();
     let cache = Cache::open_at(&bench.cache, &stop)?;
     let surroundings = Surroundings {
@@ -177,9 +180,10 @@ fn inside(
         guest,
         host: machine.host,
         program: static_program()?,
+        files: machine.files.clone(),
         commands,
         wanted: Some(machine.wanted.to_owned()),
-        while_traced: machine.while_traced.map(words),
+        while_traced: machine.while_traced.map(|(command, _)| words(command)),
     };
     let ran = inside::run(&request, &Cores::new(2), &surroundings)?;
     ensure(
@@ -234,7 +238,7 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     let documented = documented(OF_XEN_HOSTS, COUNTED);
     commands.extend(documented.iter().map(|line| (words(line), 0)));
     let machine = Machine {
-        while_traced: Some(BILL),
+        while_traced: Some((BILL, NOT_HERE)),
         ..DOM0
     };
     let ran = inside(bench, &machine, commands)?;

@@ -44,6 +44,8 @@ pub struct Request {
     pub guest: Guest,
     /// A static program, which the guest has as `/pagetoll`.
     pub program: PathBuf,
+    /// Further programs and what they load: a name, which the guest has in `/`, and the file.
+    pub files: Vec<(String, PathBuf)>,
     /// What it is.
     pub host: Host,
     /// One after the other, in `/`.
@@ -87,6 +89,8 @@ pub struct Ran {
     pub other_domain: Option<Finding>,
     /// The bytes of the file that was wanted.
     pub wanted: Vec<u8>,
+    /// Xen's trace of the command that was run while there was one.
+    pub trace: Vec<u8>,
 }
 
 /// A setting that is not as it was.
@@ -201,7 +205,8 @@ fn of_linux(
     files.furnished()
 }
 
-/// The commands, a survey of the machine before the first and after each, and the file that is wanted of them.
+/// The commands, a survey of the machine before the first and after each, the one that is traced, and the file that is
+/// wanted of them.
 fn work(request: &Request) -> impl Iterator<Item = Step> {
     let survey = Step::Run {
         program: SURVEY,
@@ -210,7 +215,6 @@ fn work(request: &Request) -> impl Iterator<Item = Step> {
     let of = |command: &Command| [Step::Try(command.clone()), survey.clone()];
     let commands: Vec<_> = request.commands.iter().flat_map(of).collect();
     let all = [survey].into_iter().chain(commands);
-    let all = all.chain(request.wanted.clone().map(Step::Publish));
     let while_traced = request.while_traced.clone().map(|command| {
         let begin = Step::TraceBegin {
             buffer_pages: BUFFER_PAGES,
@@ -218,11 +222,12 @@ fn work(request: &Request) -> impl Iterator<Item = Step> {
         [begin, Step::Try(command), Step::TraceEnd]
     });
     all.chain(while_traced.into_iter().flatten())
+        .chain(request.wanted.clone().map(Step::Publish))
 }
 
 /// Init with its order, the program that surveys, and pagetoll.
 fn furnished<'a>(
-    request: &Request,
+    request: &'a Request,
     firmware: Firmware,
     [init, survey]: [&Path; 2],
     steps: impl Iterator<Item = Step>,
@@ -232,6 +237,9 @@ fn furnished<'a>(
     files.program("init", init)?;
     files.program(SURVEY, survey)?;
     files.program("pagetoll", &request.program)?;
+    for (name, file) in &request.files {
+        files.program(name, file)?;
+    }
     files.steps(&steps);
     Ok(files)
 }
@@ -274,6 +282,7 @@ fn check_of(pages: Pages) -> Step {
 
 fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> {
     let mut ran = Ran::default();
+    let mut known = 0;
     for report in &harvest.reports {
         match report {
             Report::Tried(tried) => ran.codes.push(tried.code),
@@ -282,8 +291,14 @@ fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> 
                 setting: changed.setting.clone(),
             }),
             Report::Check(check) => ran.other_domain = Some(Finding::of(check)),
-            Report::Blob(blob) if Some(&*blob.name) == wanted => {
-                ran.wanted = harvest.blob(blob)?;
+            Report::Blob(blob) => {
+                let bytes = harvest.blob(blob)?;
+                let new = bytes.get(known..).unwrap_or_default().to_vec();
+                known = bytes.len();
+                match Some(&*blob.name) == wanted {
+                    true => ran.wanted = new,
+                    false => ran.trace = new,
+                }
             }
             _ => {}
         }

@@ -7,6 +7,8 @@ use super::{WORDS, bytes};
 
 /// Deeper members are changed as a whole.
 const DEPTH: u8 = 8;
+/// Larger members are not repeated: what holds copies of itself, repeated again, would soon fill the memory.
+const MOST_REPEATED: usize = 1000;
 
 pub(super) fn edited_json(seed: &[u8], script: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let Ok(mut document) = serde_json::from_slice(seed) else {
@@ -44,7 +46,7 @@ fn descend(value: &mut Value, script: &mut Unstructured<'_>, depth: u8) -> Resul
             let at = script.choose_index(items.len())?;
             match script.int_in_range(0..=9u8)? {
                 0 => drop(items.remove(at)),
-                1 => items.insert(at, items[at].clone()),
+                1 if size(&items[at]) <= MOST_REPEATED => items.insert(at, items[at].clone()),
                 _ => descend(&mut items[at], script, depth - 1)?,
             }
         }
@@ -70,6 +72,15 @@ fn descend(value: &mut Value, script: &mut Unstructured<'_>, depth: u8) -> Resul
     Ok(())
 }
 
+/// A value and all that is in it.
+fn size(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(members) => members.values().map(size).sum(),
+        _ => 0,
+    }
+}
+
 /// Mostly a value of the same kind.
 fn replacement(value: &Value, script: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match (value, script.int_in_range(0..=9u8)?) {
@@ -84,4 +95,20 @@ fn replacement(value: &Value, script: &mut Unstructured<'_>) -> Result<Value> {
         (_, 3..=6) => (*script.choose(&WORDS)?).into(),
         _ => script.arbitrary::<&str>()?.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reader;
+
+    /// Once 8 GiB: it repeats what holds what it repeated.
+    #[test]
+    fn a_script_that_repeats_what_it_repeated_stays_small() {
+        let reader = Reader::named("query-stats").unwrap();
+        let edited = reader.expand(&reader.seeds(), include_bytes!("repeats.bin"));
+        assert!(edited.len() < 1 << 20, "{} bytes", edited.len());
+        let whole = serde_json::json!([[1, {"a": 2}], "b"]);
+        assert_eq!(size(&whole), 6);
+    }
 }

@@ -24,8 +24,12 @@ static struct {
 
 void shared_append(const void *data, size_t size)
 {
-	if (!device.memory)
+	if (!device.memory) {
 		device.memory = pci_map(IVSHMEM_VENDOR, IVSHMEM_DEVICE, MEMORY, &device.size);
+		/* A fork() whose crossings are traced would copy its entries. */
+		if (madvise(device.memory, device.size, MADV_DONTFORK))
+			fail("keep the ivshmem device from children");
+	}
 	if (device.size - device.used < size)
 		fail_with("room in the ivshmem device", ENOSPC);
 	memcpy(device.memory + device.used, data, size);
