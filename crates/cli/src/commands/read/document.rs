@@ -42,6 +42,8 @@ fn facts(capture: &Capture) -> Vec<Fact> {
         ),
         Fact::new("lost records", lost),
     ];
+    let kernel = capture.kernel.iter();
+    facts.extend(kernel.map(|release| Fact::new("kernel", format!("Linux {release}"))));
     facts.extend(
         capture
             .truncated
