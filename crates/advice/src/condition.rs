@@ -109,6 +109,24 @@ impl Condition {
     }
 }
 
+/// Such as `traps/ptwr per unit >= 0.2`.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.count, self.of.suffix())?;
+        match &self.per {
+            Some(Per::Unit) => write!(f, " per unit")?,
+            Some(Per::Count(selector)) => write!(f, " per {selector}")?,
+            None => {}
+        }
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) => write!(f, " {least} to {most}"),
+            (Some(least), None) => write!(f, " >= {least}"),
+            (None, Some(most)) => write!(f, " <= {most}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
 fn ratio(count: u64, of: Option<u64>) -> Option<f64> {
     match of {

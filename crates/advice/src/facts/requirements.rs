@@ -30,6 +30,13 @@ pub(crate) struct Checked {
 }
 
 impl Requirements {
+    /// Each, in words.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        let checks = self.check(&Facts::default()).into_iter();
+        checks.map(|checked| checked.what).collect()
+    }
+
     pub(crate) fn check(&self, facts: &Facts) -> Vec<Checked> {
         let version = facts.kernel.as_ref().and_then(|kernel| kernel.version());
         let kernel = self.kernel.map(|range| Checked {

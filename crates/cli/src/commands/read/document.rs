@@ -1,5 +1,6 @@
 //! How a capture and a comparison are printed.
 
+use pagetoll_advice::Advice;
 use pagetoll_observe::{Capture, Change, Comparison, Group, Item, Observation, Party, Volume};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
@@ -10,7 +11,7 @@ const MOST_PLACES: usize = 8;
 const MOST_CHANGES: usize = 40;
 
 /// A capture.
-pub(super) fn of(observation: &Observation) -> Document {
+pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
     let capture = &observation.capture;
     let mut sections = vec![
         Section::facts("", facts(capture)),
@@ -23,10 +24,30 @@ pub(super) fn of(observation: &Observation) -> Document {
             places(party),
         ));
     }
+    sections.push(Section::list("Advice", summary(&capture.file, advice)));
     Document {
         title: format!("read {}", capture.file),
         sections,
     }
+}
+
+/// A line for each rule, and where the rest is.
+fn summary(file: &str, advice: &[Advice<'_>]) -> Vec<String> {
+    let line = |one: &Advice<'_>| {
+        let found = one.found.first().map(ToString::to_string);
+        let found = found.unwrap_or_default();
+        let provided = match one.provided.as_slice() {
+            [] => String::new(),
+            unknown => format!(", provided {}", unknown.join(", ")),
+        };
+        format!(
+            "{}, {}: {found}{provided}: {}",
+            one.rule, one.subject, one.act
+        )
+    };
+    let rest = (!advice.is_empty())
+        .then(|| format!("what it gives, and when it does not hold: pagetoll advise {file}"));
+    advice.iter().map(line).chain(rest).collect()
 }
 
 fn facts(capture: &Capture) -> Vec<Fact> {
