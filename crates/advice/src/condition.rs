@@ -87,7 +87,8 @@ impl fmt::Display for Figure {
 
 impl Condition {
     /// Its figure over these parties, where it is within the bounds. Nothing is at least something of nothing.
-    pub(crate) fn holds(&self, parties: &[Party]) -> Option<Figure> {
+    #[must_use]
+    pub fn holds(&self, parties: &[Party]) -> Option<Figure> {
         let count = self.of.sum(&self.count, parties);
         let (per, of) = match &self.per {
             Some(per) => {

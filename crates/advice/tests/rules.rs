@@ -85,6 +85,45 @@ fn what_fires_on_each_capture_is_as_recorded() {
     expect_file!["captures/fired.txt"].assert_eq(&lines.collect::<String>());
 }
 
+/// One that held of every capture would decide nothing.
+#[test]
+fn every_condition_is_false_of_some_capture() {
+    let rules = Rules::embedded().unwrap();
+    let of_rules = captures();
+    let names = of_rules.values().flat_map(|of| [&of.fires, &of.silent]);
+    let all: Vec<_> = names
+        .filter(|name| !name.ends_with(".toml"))
+        .map(|name| observed(name))
+        .collect();
+    for rule in rules.iter() {
+        for condition in &rule.when {
+            let is_false = |one: &Observation| condition.holds(&one.parties).is_none();
+            assert!(all.iter().any(is_false), "{}: {condition}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn a_host_gets_the_rules_of_which_it_meets_every_requirement() {
+    let dom0 = "kernel = '7.3.4'\narch = 'x86-64'\nxen = 'dom0'\nnested = false\nkvm = 'absent'\niommu-groups = 12";
+    let facts: Facts = toml::from_str(dom0).unwrap();
+    let rules = Rules::embedded().unwrap();
+    let advice = rules.before(&facts);
+    let names: Vec<_> = advice.iter().map(|one| one.rule).collect();
+    let expected = [
+        "xen-pv-ptwr",
+        "xen-lazy-mmu",
+        "xen-foreign-batch",
+        "iommu-unmap",
+    ];
+    assert_eq!(names, expected);
+    assert!(
+        advice
+            .iter()
+            .all(|one| one.record.is_some() && one.found.is_empty())
+    );
+}
+
 #[test]
 fn advice_has_the_figures_that_fired_it() {
     let rules = Rules::embedded().unwrap();

@@ -19,7 +19,6 @@ pub struct Requirements {
     kvm: Vec<KvmMode>,
     thp: Vec<ThpMode>,
     has_iommu: Option<bool>,
-    userfaultfd: Option<bool>,
 }
 
 /// A requirement, and whether it is met; `None` where that is not known.
@@ -48,15 +47,10 @@ impl Requirements {
             kernel,
             one_of("processor", self.arch.as_slice(), facts.arch),
             one_of("guest of Xen", &self.xen, facts.xen),
-            one_of("below a hypervisor", self.nested.as_slice(), facts.nested),
+            whether("runs below a hypervisor", self.nested, facts.nested),
             one_of("KVM", &self.kvm, facts.kvm),
             one_of("transparent huge pages", &self.thp, facts.thp),
-            one_of("IOMMU groups", self.has_iommu.as_slice(), has_iommu),
-            one_of(
-                "userfaultfd",
-                self.userfaultfd.as_slice(),
-                facts.userfaultfd,
-            ),
+            whether("has IOMMU groups", self.has_iommu, has_iommu),
         ];
         all.into_iter().flatten().collect()
     }
@@ -72,6 +66,15 @@ fn one_of<T: Copy + PartialEq + Debug>(
     (!accepted.is_empty()).then(|| Checked {
         what: format!("{name}: {}", names.join(" or ").to_lowercase()),
         is_met: found.map(|found| accepted.contains(&found)),
+    })
+}
+
+fn whether(what: &str, required: Option<bool>, found: Option<bool>) -> Option<Checked> {
+    let required = required?;
+    let not = if required { "" } else { "not: " };
+    Some(Checked {
+        what: format!("{not}{what}"),
+        is_met: found.map(|found| found == required),
     })
 }
 
