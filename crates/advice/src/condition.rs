@@ -3,13 +3,13 @@
 use std::fmt;
 
 use pagetoll_observe::{Item, Party};
-use serde::Serialize;
-use serde::de::{Deserialize, Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::selector::Selector;
 
 /// A count, or one for each of something else, within bounds.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Condition {
     /// Which items.
@@ -26,7 +26,7 @@ pub struct Condition {
 }
 
 /// What of an item is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// How often.
@@ -50,7 +50,7 @@ pub enum Per {
 }
 
 impl<'de> Deserialize<'de> for Per {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         match text.as_str() {
             "unit" => Ok(Self::Unit),

@@ -15,7 +15,7 @@ macro_rules! texts {
     };
 }
 
-/// Every file of `rules`, in the order in which advice is given: what gains most first, by subject.
+/// Every file of `rules`, in the order in which advice is given: by subject.
 const TEXTS: &[(&str, &str)] = texts![
     "xen-pv-ptwr",
     "xen-lazy-mmu",

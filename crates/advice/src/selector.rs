@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use pagetoll_observe::{Group, Item};
 use serde::de::value::{Error as Unknown, StrDeserializer};
-use serde::de::{Deserialize, Error, IntoDeserializer};
+use serde::de::{Error, IntoDeserializer};
+use serde::{Deserialize, Deserializer};
 
 /// Stands for all names of a group.
 const ALL: &str = "*";
@@ -53,7 +54,7 @@ impl fmt::Display for Selector {
 }
 
 impl<'de> Deserialize<'de> for Selector {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         text.parse().map_err(D::Error::custom)
     }

@@ -177,6 +177,12 @@ fn compare(rule: &Rule, side: &Billed) {
     if field.is_none() {
         assert_eq!(bill["unit"], **unit, "{}: {}", rule.id, side.bill);
     }
+    let route = format!("pagetoll bill {}", bill["route"].as_str().unwrap());
+    assert!(
+        rule.gain.command.starts_with(&route),
+        "{}: {route}",
+        rule.id
+    );
     let wanted = serde_json::to_value(&side.row).unwrap();
     let wanted = wanted.as_object().unwrap();
     let rows = bill["rows"].as_array().unwrap().iter();

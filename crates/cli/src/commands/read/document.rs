@@ -24,7 +24,7 @@ pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
             places(party),
         ));
     }
-    sections.push(Section::list("Advice", summary(&capture.file, advice)));
+    sections.push(Section::list("Advice", summary(advice)));
     Document {
         title: format!("read {}", capture.file),
         sections,
@@ -32,7 +32,7 @@ pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
 }
 
 /// A line for each rule, and where the rest is.
-fn summary(file: &str, advice: &[Advice<'_>]) -> Vec<String> {
+fn summary(advice: &[Advice<'_>]) -> Vec<String> {
     let line = |one: &Advice<'_>| {
         let found = one.found.first().map(ToString::to_string);
         let found = found.unwrap_or_default();
@@ -45,8 +45,8 @@ fn summary(file: &str, advice: &[Advice<'_>]) -> Vec<String> {
             one.rule, one.subject, one.act
         )
     };
-    let rest = (!advice.is_empty())
-        .then(|| format!("what it gives, and when it does not hold: pagetoll advise {file}"));
+    let rest = "what each gives, and when it does not hold: pagetoll advise FILE";
+    let rest = (!advice.is_empty()).then(|| rest.to_owned());
     advice.iter().map(line).chain(rest).collect()
 }
 
