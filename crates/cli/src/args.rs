@@ -1,5 +1,6 @@
 //! Exactly what the user said, checked for form only; the backends settle what it means.
 
+mod advise;
 mod bill;
 mod cache;
 mod calibrate;
@@ -15,6 +16,7 @@ use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
+pub(crate) use advise::AdviseArgs;
 pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Reads what was recorded elsewhere: costs for each unit of its work, by function; compares two captures
     #[command(after_long_help = read::EXAMPLES)]
     Read(ReadArgs),
+    /// Says what to do about a capture, or about this host, and which bill says what that gives
+    #[command(after_long_help = advise::EXAMPLES)]
+    Advise(AdviseArgs),
     /// Asks a simulated and a real system the same, and compares the answers
     Conformance(ConformanceArgs),
     /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit

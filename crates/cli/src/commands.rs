@@ -1,5 +1,6 @@
 //! One module for each command: what it does between the arguments and the output.
 
+mod advise;
 mod bill;
 mod cache;
 mod calibrate;
@@ -11,6 +12,7 @@ mod fix;
 mod generate;
 mod graph;
 mod read;
+mod recorded;
 mod report;
 mod routes;
 mod search;
@@ -41,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Diff(args) => diff::run(&args),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Read(args) => read::run(&args),
         Command::Conformance(args) => conformance::run(&args, verbosity),
         Command::Search(args) => search::run(&args),

@@ -639,3 +639,53 @@ fn a_spreadsheet_sees_no_formula_and_a_web_page_no_markup() {
         assert!(!unescaped.contains(markup), "{markup} is in {md}");
     }
 }
+
+/// A capture that fires rules of advice.
+fn advised(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../advice/tests/captures");
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn advice_says_what_was_counted_what_to_do_and_by_which_bill() {
+    let file = advised("fork-7.3.xentrace");
+    let printed_text = printed(&["advise", &file]);
+    for line in [
+        "  provided  Linux 7.2 or later",
+        "  kept in   crates/advice/bills/fork.json",
+    ] {
+        assert!(printed_text.contains(line), "{printed_text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["advise", &file, "--format", "json"])).unwrap();
+    let rules = json["advice"].as_array().unwrap().iter();
+    let rules: Vec<_> = rules.map(|one| one["rule"].as_str().unwrap()).collect();
+    assert_eq!(rules, ["xen-pv-ptwr", "xen-lazy-mmu"]);
+    assert_eq!(json["advice"][0]["gain"]["before"]["figure"], 1860.0);
+    assert_eq!(json["capture"]["format"], "xentrace");
+}
+
+#[test]
+fn a_capture_that_is_read_has_a_line_for_each_rule() {
+    let file = advised("map-2m-6.12.txt");
+    let table = printed(&["read", &file]);
+    assert!(table.contains("Advice\n") && table.contains("iommu-folios, vmm 4242: "));
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["read", &file, "--format", "json"])).unwrap();
+    assert_eq!(json["advice"][0]["rule"], "iommu-folios");
+    assert_eq!(json["kernel"], "6.12.48");
+    let none = printed(&["read", &advised("map-2m-6.18.txt")]);
+    assert!(!none.contains("Advice"), "{none}");
+}
+
+#[test]
+fn advice_without_a_capture_is_of_this_host() {
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["advise", "--format", "json"])).unwrap();
+    let kernel = json["host"]["kernel"].as_str().unwrap();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(kernel, release.trim());
+    assert!(json.get("capture").is_none() && json["advice"].is_array());
+    refused(&["advise", "--symbols", "map"], 2, &["<FILE>"]);
+    refused(&["advise", "absent"], 2, &["absent: cannot be read"]);
+}

@@ -100,6 +100,7 @@ fn help_texts_are_as_committed() {
         "routes",
         "doctor",
         "read",
+        "advise",
         "conformance",
         "search",
         "fix",

@@ -51,7 +51,7 @@ fn capability_in(sys: &Path) -> Capability {
 }
 
 /// What is in a folder, sorted; nothing where it cannot be read.
-fn names_in(folder: &Path) -> Vec<String> {
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())

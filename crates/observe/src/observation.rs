@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A capture, and how much of what happened it has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -11,6 +11,12 @@ pub struct Capture {
     pub file: String,
     /// By its content: `xentrace`.
     pub format: &'static str,
+    /// The kernel that was recorded, as `uname -r` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The architecture, as `uname -m` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
     /// Records that could not be written: where there are any, every count is too low.
     pub lost: u64,
     /// Where it ends before its end.
@@ -83,7 +89,7 @@ pub struct Unit {
 }
 
 /// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// Entries into the hypervisor by exception.

@@ -77,6 +77,8 @@ fn capture(file: &str, format: &'static str, tally: &Tally) -> Capture {
     Capture {
         file: file.to_owned(),
         format,
+        kernel: tally.machine.kernel.clone(),
+        arch: tally.machine.arch.clone(),
         lost: tally.lost,
         truncated: truncated.map(|end| format!("byte {}: ends inside {}", end.offset, end.inside)),
         unknown,

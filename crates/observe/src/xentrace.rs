@@ -34,6 +34,7 @@ pub(crate) fn observe(
         truncated: truncated.map(|error| error.to_string()),
         unknown: unknown(&summary),
         cpus: summary.pcpus().map(|(cpu, log)| volume(cpu, log)).collect(),
+        ..Capture::default()
     };
     let owners = summary.owners();
     Ok(Observation {

@@ -17,6 +17,7 @@ mod exit_reason;
 mod fields;
 mod format;
 mod known;
+mod machine;
 mod payload;
 mod print_text;
 mod symbols;
@@ -26,6 +27,7 @@ mod words;
 mod xen;
 
 pub use event::{Event, Item, Lost, Name, Task};
+pub use machine::Machine;
 pub use payload::{
     FastPageFault, Iova, KvmEntry, KvmExit, KvmGuestFault, KvmPageFault, PageFault, Payload,
     SetSpte, SplitHugePage, SpteChanged, TlbFlush, TlbFlushReason, UserspaceExit,

@@ -4,20 +4,25 @@ mod document;
 pub(crate) mod how;
 mod live;
 
-use std::io;
-use std::path::{Path, PathBuf};
-
 use anyhow::Result;
-use pagetoll_backend::input;
-use pagetoll_observe::{Capture, Comparison, Observation, observe, observe_stream};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_advice::{Advice, Rules};
+use pagetoll_observe::{Comparison, Observation};
+use serde::Serialize;
 
-use super::{name_of, print_list};
+use super::print_list;
+use super::recorded::{deliver, observed, symbols};
 use crate::args::ReadArgs;
-use crate::failure::{self, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
-/// A file of symbols with more is not read. Assumed: a vmlinux with its debug information is below.
-const MOST_OF_SYMBOLS: u64 = 2 << 30;
+/// A capture in JSON.
+#[derive(Serialize)]
+struct Read<'a> {
+    #[serde(flatten)]
+    observation: &'a Observation,
+    /// What rules say of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<Advice<'a>>,
+}
 
 /// Reads a capture, or two. They are read as streams, whatever their size.
 pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
@@ -31,7 +36,12 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         (None, None) => return Err(Failure::BadInput("no FILE to read".to_owned()).into()),
     };
     let Some(other) = &args.compare else {
-        print_list(document::of(&first), &first, args.format)?;
+        let rules = Rules::embedded()?;
+        let read = Read {
+            observation: &first,
+            advice: rules.on(&first),
+        };
+        print_list(document::of(&first, &read.advice), &read, args.format)?;
         return Ok(deliver(&[&first.capture]));
     };
     let second = observed(other, &symbols)?;
@@ -48,46 +58,4 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         Outcome::Success if regressed => Outcome::CheckFailed,
         outcome => outcome,
     })
-}
-
-fn observed(path: &Path, symbols: &Symbols) -> Result<Observation, Failure> {
-    let name = name_of(path);
-    let observation = if path == Path::new("-") {
-        observe_stream(&name, io::stdin().lock(), symbols)
-    } else {
-        let refuse = |error| Failure::BadInput(format!("{name}: {error}"));
-        observe(&name, input::open(path).map_err(refuse)?, symbols)
-    };
-    observation.map_err(|error| Failure::BadInput(format!("{name}: {error}")))
-}
-
-fn symbols(files: &[PathBuf]) -> Result<Symbols, Failure> {
-    let read = |path: &PathBuf| {
-        let refuse =
-            |problem: String| Failure::BadInput(format!("--symbols {}: {problem}", path.display()));
-        let bytes =
-            input::read(path, MOST_OF_SYMBOLS).map_err(|error| refuse(error.to_string()))?;
-        Symbols::read(&bytes).map_err(|error| refuse(error.to_string()))
-    };
-    let mut all = files.iter().map(read);
-    all.try_fold(Symbols::default(), |symbols, more| Ok(symbols.and(more?)))
-}
-
-/// Says on stderr what is missing in the captures; one that was cut off is no success.
-fn deliver(captures: &[&Capture]) -> Outcome {
-    for capture in captures {
-        let Capture { file, lost, .. } = capture;
-        if *lost > 0 {
-            failure::note(&format!(
-                "{file}: {lost} records were lost: every count is too low"
-            ));
-        }
-        if let Some(why) = &capture.truncated {
-            failure::note(&format!("{file}: {why}; what precedes was counted"));
-        }
-    }
-    match captures.iter().any(|capture| capture.truncated.is_some()) {
-        true => Outcome::CheckFailed,
-        false => Outcome::Success,
-    }
 }

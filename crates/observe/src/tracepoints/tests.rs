@@ -55,3 +55,23 @@ fn lost_records_are_said_in_both_forms() {
     assert!(!binary.capture.unknown.is_empty());
     assert_eq!(binary.parties, text.parties);
 }
+
+#[test]
+fn the_machine_is_that_of_the_header() {
+    let machine = |bytes: &[u8]| {
+        let capture = read(bytes).capture;
+        let version = capture
+            .kernel
+            .and_then(|release| Some(release.split_once('-')?.0.to_owned()));
+        (version, capture.arch)
+    };
+    let recorded = (Some("6.18.44".to_owned()), Some("x86_64".to_owned()));
+    let file = include_bytes!("../../../traces/tests/data/kvm-zstd.perf.data");
+    let pipe = include_bytes!("../../../traces/tests/data/kvm-pipe.perf.data");
+    assert_eq!(machine(file), recorded);
+    assert_eq!(machine(pipe), recorded);
+    let event = "vmm 4242 [002] 20.000002: kvm:kvm_unmap_hva_range: mmu notifier unmap range: 0x1000 -- 0x2000\n";
+    let headed = format!("# os release : 6.18.44-generic\n# arch : x86_64\n{event}");
+    assert_eq!(machine(headed.as_bytes()), recorded);
+    assert_eq!(machine(event.as_bytes()), (None, None));
+}

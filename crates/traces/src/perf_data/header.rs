@@ -19,8 +19,13 @@ const FILE_HEADER_BYTES: u64 = 104;
 /// The most that is read of the formats: a kernel's formats are 8 MB.
 const MAX_TRACING_DATA: u64 = 128 << 20;
 
-/// `HEADER_TRACING_DATA` of `enum` in `tools/perf/util/header.h`.
+/// Features, by their numbers in the `enum` of `tools/perf/util/header.h`.
 const TRACING_DATA: u32 = 1;
+const OS_RELEASE: u32 = 4;
+const ARCH: u32 = 6;
+
+/// The most that is read of a name: perf writes 64 bytes.
+const MAX_NAME: u64 = 4096;
 
 /// How records follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +177,7 @@ impl FileHeader {
         Ok(())
     }
 
-    /// The table of sections behind the records, one for each bit; of them the formats alone are read.
+    /// The table of sections behind the records, one for each bit; of them the formats and the machine are read.
     fn features<S: Read + Seek>(
         &self,
         source: &mut S,
@@ -188,12 +193,12 @@ impl FileHeader {
                 .tally
                 .truncated_at(end + table.len() as u64, "the table of features");
         }
-        if self.features[0] & (1 << TRACING_DATA) == 0 {
-            return Ok(());
+        for feature in [OS_RELEASE, ARCH] {
+            if let Some(at) = self.feature(feature, &table) {
+                take_feature(session, feature, &section(source, at, MAX_NAME)?);
+            }
         }
-        let before = (self.features[0] & ((1 << TRACING_DATA) - 1)).count_ones() as usize;
-        let entry = table.get(16 * before..).unwrap_or_default();
-        let Some(at) = Section::read(&mut Bytes(entry)) else {
+        let Some(at) = self.feature(TRACING_DATA, &table) else {
             return Ok(());
         };
         let formats = section(source, at, MAX_TRACING_DATA)?;
@@ -205,6 +210,32 @@ impl FileHeader {
         );
         Ok(())
     }
+
+    /// Where a feature is, by its place in the table.
+    fn feature(&self, number: u32, table: &[u8]) -> Option<Section> {
+        let bit = 1 << number;
+        let before = (self.features[0] & (bit - 1)).count_ones() as usize;
+        let entry = table.get(16 * before..)?;
+        (self.features[0] & bit != 0).then(|| Section::read(&mut Bytes(entry)))?
+    }
+}
+
+/// Takes the name of a kernel or an architecture; other features have none that is read.
+pub(super) fn take_feature(session: &mut Session, feature: u32, bytes: &[u8]) {
+    let machine = &mut session.tally.machine;
+    match feature {
+        OS_RELEASE => machine.kernel = name(bytes),
+        ARCH => machine.arch = name(bytes),
+        _ => {}
+    }
+}
+
+/// `struct perf_header_string`: its length with padding, then the text, which ends at a 0.
+fn name(bytes: &[u8]) -> Option<String> {
+    let mut fields = Bytes(bytes);
+    let _length = fields.u32()?;
+    let text = fields.text();
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
 /// Reads formats, and says where they end early.

@@ -4,6 +4,7 @@ use pagetoll_units::Nanos;
 
 use super::PerfDataError;
 use super::attributes::{Attribute, Attributes, TRACEPOINT, sample};
+use super::header::take_feature;
 use super::little_endian::Bytes;
 use super::order::{MAX_QUEUED, Queue};
 use super::records::Record;
@@ -24,6 +25,7 @@ pub(super) mod kind {
     pub(in super::super) const HEADER_TRACING_DATA: u32 = 66;
     pub(in super::super) const FINISHED_ROUND: u32 = 68;
     pub(in super::super) const AUXTRACE: u32 = 71;
+    pub(in super::super) const HEADER_FEATURE: u32 = 80;
     pub(in super::super) const COMPRESSED: u32 = 81;
     pub(in super::super) const COMPRESSED2: u32 = 83;
 }
@@ -76,6 +78,7 @@ impl Session {
             kind::LOST => self.lost(record),
             kind::LOST_SAMPLES => self.lost_samples(record),
             kind::HEADER_ATTR => self.attribute(record),
+            kind::HEADER_FEATURE => self.feature(record),
             kind::FINISHED_ROUND => {
                 self.queue.finish_round();
                 Ok(())
@@ -225,6 +228,18 @@ impl Session {
         let (attribute, ids) = split.ok_or(short(record, "header_attr", "attr"))?;
         let ids = ids.chunks_exact(8).filter_map(|id| Bytes(id).u64());
         self.attributes.add(attribute, ids, record.offset)
+    }
+
+    /// `struct perf_record_header_feature`: the number, then what a file has of it in a section.
+    fn feature(&mut self, record: Record<'_>) -> Result<(), PerfDataError> {
+        let mut fields = Bytes(record.body);
+        let number = fields
+            .u64()
+            .ok_or(short(record, "header_feature", "feat_id"))?;
+        if let Ok(number) = u32::try_from(number) {
+            take_feature(self, number, fields.0);
+        }
+        Ok(())
     }
 
     fn origin(&self, record: Record<'_>) -> Origin {

@@ -17,6 +17,10 @@ pub(super) enum Line<'a> {
     },
     /// The head of tracefs's `trace`: so many entries were overwritten before it was read.
     Overwritten(u64),
+    /// The head of `perf script --header`: the kernel.
+    Kernel(&'a str),
+    /// The same: the architecture.
+    Arch(&'a str),
     /// An empty line or a comment.
     Nothing,
     /// Anything else.
@@ -40,9 +44,22 @@ impl<'a> Line<'a> {
             return Self::Nothing;
         }
         if let Some(comment) = line.strip_prefix('#') {
-            return overwritten(comment).map_or(Self::Nothing, Self::Overwritten);
+            return overwritten(comment)
+                .map(Self::Overwritten)
+                .or_else(|| machine(comment))
+                .unwrap_or(Self::Nothing);
         }
         dropped(line).or_else(|| timed(line)).unwrap_or(Self::Other)
+    }
+}
+
+/// ` os release : 6.18.44`, ` arch : x86_64` (`tools/perf/util/header.c`).
+fn machine(comment: &str) -> Option<Line<'_>> {
+    let (name, value) = comment.split_once(" : ")?;
+    match name.trim() {
+        "os release" => Some(Line::Kernel(value.trim())),
+        "arch" => Some(Line::Arch(value.trim())),
+        _ => None,
     }
 }
 

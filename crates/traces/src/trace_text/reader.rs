@@ -92,6 +92,14 @@ impl Seen {
                 cpu: None,
                 records: Some(records),
             })),
+            Line::Kernel(release) => {
+                self.tally.machine.kernel = Some(release.to_owned());
+                None
+            }
+            Line::Arch(name) => {
+                self.tally.machine.arch = Some(name.to_owned());
+                None
+            }
             Line::Nothing => None,
             Line::Other => {
                 self.tally.other_lines += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Lost;
+use super::{Lost, Machine};
 
 /// Unknown events that are counted apart by name: a kernel has some 2500 tracepoints. The rest is one sum.
 pub const MAX_NAMES: usize = 4096;
@@ -39,6 +39,8 @@ pub struct Tally {
     pub other_lines: u64,
     /// The trace ends early: the events before that are sound.
     pub truncated: Option<Truncated>,
+    /// Where it was recorded.
+    pub machine: Machine,
 }
 
 impl Tally {

@@ -1,5 +1,6 @@
 //! How a capture and a comparison are printed.
 
+use pagetoll_advice::Advice;
 use pagetoll_observe::{
     Capture, Change, Comparison, Group, Item, Observation, Party, Side, Volume,
 };
@@ -12,7 +13,7 @@ const MOST_PLACES: usize = 8;
 const MOST_CHANGES: usize = 40;
 
 /// A capture.
-pub(super) fn of(observation: &Observation) -> Document {
+pub(super) fn of(observation: &Observation, advice: &[Advice<'_>]) -> Document {
     let capture = &observation.capture;
     let mut sections = vec![
         Section::facts("", facts(capture)),
@@ -25,10 +26,30 @@ pub(super) fn of(observation: &Observation) -> Document {
             places(party),
         ));
     }
+    sections.push(Section::list("Advice", summary(advice)));
     Document {
         title: format!("read {}", capture.file),
         sections,
     }
+}
+
+/// A line for each rule, and where the rest is.
+fn summary(advice: &[Advice<'_>]) -> Vec<String> {
+    let line = |one: &Advice<'_>| {
+        let found = one.found.first().map(ToString::to_string);
+        let found = found.unwrap_or_default();
+        let provided = match one.provided.as_slice() {
+            [] => String::new(),
+            unknown => format!(", provided {}", unknown.join(", ")),
+        };
+        format!(
+            "{}, {}: {found}{provided}: {}",
+            one.rule, one.subject, one.act
+        )
+    };
+    let rest = "what each gives, and when it does not hold: pagetoll advise FILE";
+    let rest = (!advice.is_empty()).then(|| rest.to_owned());
+    advice.iter().map(line).chain(rest).collect()
 }
 
 fn facts(capture: &Capture) -> Vec<Fact> {
@@ -44,6 +65,8 @@ fn facts(capture: &Capture) -> Vec<Fact> {
         ),
         Fact::new("lost records", lost),
     ];
+    let kernel = capture.kernel.iter();
+    facts.extend(kernel.map(|release| Fact::new("kernel", format!("Linux {release}"))));
     facts.extend(
         capture
             .truncated

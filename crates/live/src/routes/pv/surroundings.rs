@@ -32,8 +32,13 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     pub(crate) fn of_this_host() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    /// Those of a host whose files are below `root`.
+    pub(crate) fn below(root: &Path) -> Self {
         Self {
-            root: "/".into(),
+            root: root.to_owned(),
             has_pv: arch::HAS_XEN_PV,
         }
     }

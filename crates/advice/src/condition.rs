@@ -1,0 +1,267 @@
+//! What a rule counts in a capture: the whole language of conditions, and the one place where it is evaluated.
+
+use std::fmt;
+
+use pagetoll_observe::{Item, Party};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::selector::Selector;
+
+/// A count, or one for each of something else, within bounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Condition {
+    /// Which items.
+    pub count: Selector,
+    /// What of them.
+    #[serde(default)]
+    pub of: Measure,
+    /// What for each of; absent for the count itself.
+    pub per: Option<Per>,
+    /// Holds from this on.
+    pub at_least: Option<f64>,
+    /// Holds up to this.
+    pub at_most: Option<f64>,
+}
+
+/// What of an item is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// How often.
+    #[default]
+    Count,
+    /// Pages of 4 KiB.
+    Pages,
+    /// How often the page followed the one before.
+    Adjacent,
+    /// How many vCPUs or threads have such items.
+    Parties,
+}
+
+/// What a count is divided by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// The work of the capture, as its observation names it.
+    Unit,
+    /// How often something else happened.
+    Count(Selector),
+}
+
+impl<'de> Deserialize<'de> for Per {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match text.as_str() {
+            "unit" => Ok(Self::Unit),
+            selector => selector.parse().map(Self::Count).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// What was counted for a condition that holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The items, such as `traps/ptwr`.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+    /// What for each of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per: Option<String>,
+    /// How many of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+    /// What the bounds were compared with.
+    pub figure: f64,
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.per {
+            Some(per) => write!(f, "{} {:.4} per {per}", self.what, self.figure),
+            None => write!(f, "{} {}", self.what, self.count),
+        }
+    }
+}
+
+impl Condition {
+    /// Its figure over these parties, where it is within the bounds. Nothing is at least something of nothing.
+    #[must_use]
+    pub fn holds(&self, parties: &[Party]) -> Option<Figure> {
+        let count = self.of.sum(&self.count, parties);
+        let (per, of) = match &self.per {
+            Some(per) => {
+                let (name, of) = per.sum(parties)?;
+                (Some(name), Some(of))
+            }
+            None => (None, None),
+        };
+        let figure = ratio(count, of)?;
+        let is_within = self.at_least.is_none_or(|least| figure >= least)
+            && self.at_most.is_none_or(|most| figure <= most);
+        is_within.then(|| Figure {
+            what: format!("{}{}", self.count, self.of.suffix()),
+            count,
+            per,
+            of,
+            figure,
+        })
+    }
+}
+
+/// Such as `traps/ptwr per unit >= 0.2`.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.count, self.of.suffix())?;
+        match &self.per {
+            Some(Per::Unit) => write!(f, " per unit")?,
+            Some(Per::Count(selector)) => write!(f, " per {selector}")?,
+            None => {}
+        }
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) => write!(f, " {least} to {most}"),
+            (Some(least), None) => write!(f, " >= {least}"),
+            (None, Some(most)) => write!(f, " <= {most}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+fn ratio(count: u64, of: Option<u64>) -> Option<f64> {
+    match of {
+        Some(0) => None,
+        Some(of) => Some(count as f64 / of as f64),
+        None => Some(count as f64),
+    }
+}
+
+impl Measure {
+    fn sum(self, selector: &Selector, parties: &[Party]) -> u64 {
+        let of = |item: &Item| match self {
+            Self::Count | Self::Parties => item.count,
+            Self::Pages => item.pages.unwrap_or(0),
+            Self::Adjacent => item.adjacent,
+        };
+        let sums = parties.iter().map(|party| {
+            let items = party.items.iter().filter(|item| selector.has(item));
+            items.map(of).sum::<u64>()
+        });
+        match self {
+            Self::Parties => sums.map(|sum| u64::from(sum > 0)).sum(),
+            _ => sums.sum(),
+        }
+    }
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Count => "",
+            Self::Pages => ", pages",
+            Self::Adjacent => ", next page",
+            Self::Parties => ", threads",
+        }
+    }
+}
+
+impl Per {
+    /// What it is called, and how many there are; `None` where no work was counted.
+    fn sum(&self, parties: &[Party]) -> Option<(String, u64)> {
+        match self {
+            Self::Unit => {
+                let units: Vec<_> = parties.iter().filter_map(|party| party.unit).collect();
+                let name = units.first()?.name.to_owned();
+                Some((name, units.iter().map(|unit| unit.count).sum()))
+            }
+            Self::Count(selector) => {
+                Some((selector.to_string(), Measure::Count.sum(selector, parties)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_observe::{Group, Unit};
+
+    use super::*;
+
+    fn item(group: Group, name: &str, count: u64) -> Item {
+        Item {
+            group,
+            name: name.to_owned(),
+            count,
+            per_unit: None,
+            pages: Some(2 * count),
+            nanos: None,
+            adjacent: count / 2,
+            places: Vec::new(),
+        }
+    }
+
+    fn party(unit: Option<u64>, items: Vec<Item>) -> Party {
+        Party {
+            name: "p".into(),
+            unit: unit.map(|count| Unit {
+                name: "page",
+                count,
+            }),
+            continuations: 0,
+            nanos_per_unit: None,
+            items,
+        }
+    }
+
+    fn figure(condition: &str, parties: &[Party]) -> Option<f64> {
+        let condition: Condition = toml::from_str(condition).unwrap();
+        condition.holds(parties).map(|figure| figure.figure)
+    }
+
+    #[test]
+    fn measures_and_divisors_are_those_of_the_items() {
+        let parties = [
+            party(
+                Some(8),
+                vec![item(Group::Mapped, "4K", 4), item(Group::Mapped, "2M", 1)],
+            ),
+            party(None, vec![item(Group::Exits, "npf", 6)]),
+        ];
+        for (condition, expected) in [
+            ("count = 'mapped/4K'", Some(4.0)),
+            ("count = 'mapped/*'", Some(5.0)),
+            ("count = 'mapped/4K'\nof = 'pages'", Some(8.0)),
+            (
+                "count = 'mapped/4K'\nof = 'adjacent'\nper = 'mapped/4K'",
+                Some(0.5),
+            ),
+            ("count = 'exits/npf'\nper = 'unit'", Some(0.75)),
+            ("count = 'exits/npf'\nof = 'parties'", Some(1.0)),
+            ("count = 'mapped/4K'\nper = 'mapped/*'", Some(0.8)),
+            ("count = 'mapped/4K'\nper = 'traps/ptwr'", None),
+            ("count = 'traps/ptwr'\nat-most = 0", Some(0.0)),
+        ] {
+            assert_eq!(figure(condition, &parties), expected, "{condition}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_inclusive() {
+        let parties = [party(None, vec![item(Group::Exits, "npf", 6)])];
+        for (bounds, holds) in [
+            ("at-least = 6", true),
+            ("at-least = 6.5", false),
+            ("at-most = 6", true),
+            ("at-most = 5", false),
+            ("at-least = 5\nat-most = 7", true),
+        ] {
+            let condition = format!("count = 'exits/npf'\n{bounds}");
+            assert_eq!(figure(&condition, &parties).is_some(), holds, "{bounds}");
+        }
+    }
+
+    #[test]
+    fn per_unit_takes_work_that_was_counted() {
+        let parties = [party(None, vec![item(Group::Exits, "npf", 6)])];
+        assert_eq!(figure("count = 'exits/npf'\nper = 'unit'", &parties), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! Each rule fires on its capture and not on its counterpart, and its gain is that of the bill that it names.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use pagetoll_advice::{Advice, Billed, Facts, Gain, Rule, Rules};
+use pagetoll_observe::{Observation, observe};
+use pagetoll_traces::symbols::Symbols;
+use serde::Deserialize;
+use serde_json::Value;
+
+const COST: &str = "/cost_per_page";
+
+/// What a rule is tried on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Captures {
+    fires: String,
+    silent: String,
+}
+
+fn crate_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn captures() -> BTreeMap<String, Captures> {
+    let path = crate_folder().join("tests/captures/rules.toml");
+    toml::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn capture(name: &str) -> PathBuf {
+    crate_folder().join("tests/captures").join(name)
+}
+
+fn observed(name: &str) -> Observation {
+    let file = File::open(capture(name)).unwrap();
+    observe(name, file, &Symbols::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The names of the rules that fire on a capture, or on facts of a host.
+fn fired(rules: &Rules, name: &str) -> Vec<String> {
+    let names = |advice: Vec<Advice<'_>>| advice.iter().map(|one| one.rule.to_owned()).collect();
+    if name.ends_with(".toml") {
+        let facts: Facts = toml::from_str(&fs::read_to_string(capture(name)).unwrap()).unwrap();
+        return names(rules.before(&facts));
+    }
+    names(rules.on(&observed(name)))
+}
+
+#[test]
+fn every_rule_fires_on_its_capture_and_not_on_its_counterpart() {
+    let rules = Rules::embedded().unwrap();
+    let mut captures = captures();
+    for rule in rules.iter() {
+        let of = captures
+            .remove(&rule.id)
+            .unwrap_or_else(|| panic!("rules.toml has no captures of {}", rule.id));
+        let on_its_own = fired(&rules, &of.fires);
+        assert!(on_its_own.contains(&rule.id), "{}: {on_its_own:?}", rule.id);
+        let on_other = fired(&rules, &of.silent);
+        assert!(!on_other.contains(&rule.id), "{}: {on_other:?}", rule.id);
+    }
+    assert!(
+        captures.is_empty(),
+        "captures of no rule: {:?}",
+        captures.keys()
+    );
+}
+
+/// What each capture makes of all rules, so that a bound that is moved shows wherever it matters.
+#[test]
+fn what_fires_on_each_capture_is_as_recorded() {
+    let rules = Rules::embedded().unwrap();
+    let of_rules = captures();
+    let names = of_rules.values().flat_map(|of| [&of.fires, &of.silent]);
+    let names: std::collections::BTreeSet<_> = names.collect();
+    let lines = names.into_iter().map(|name| {
+        let fired = fired(&rules, name).join(", ");
+        format!("{name}: {fired}\n")
+    });
+    expect_file!["captures/fired.txt"].assert_eq(&lines.collect::<String>());
+}
+
+/// One that held of every capture would decide nothing.
+#[test]
+fn every_condition_is_false_of_some_capture() {
+    let rules = Rules::embedded().unwrap();
+    let of_rules = captures();
+    let names = of_rules.values().flat_map(|of| [&of.fires, &of.silent]);
+    let all: Vec<_> = names
+        .filter(|name| !name.ends_with(".toml"))
+        .map(|name| observed(name))
+        .collect();
+    for rule in rules.iter() {
+        for condition in &rule.when {
+            let is_false = |one: &Observation| condition.holds(&one.parties).is_none();
+            assert!(all.iter().any(is_false), "{}: {condition}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn a_host_gets_the_rules_of_which_it_meets_every_requirement() {
+    let dom0 = "kernel = '7.3.4'\narch = 'x86-64'\nxen = 'dom0'\nnested = false\nkvm = 'absent'\niommu-groups = 12";
+    let facts: Facts = toml::from_str(dom0).unwrap();
+    let rules = Rules::embedded().unwrap();
+    let advice = rules.before(&facts);
+    let names: Vec<_> = advice.iter().map(|one| one.rule).collect();
+    let expected = [
+        "xen-pv-ptwr",
+        "xen-lazy-mmu",
+        "xen-foreign-batch",
+        "iommu-unmap",
+    ];
+    assert_eq!(names, expected);
+    assert!(
+        advice
+            .iter()
+            .all(|one| one.record.is_some() && one.found.is_empty())
+    );
+}
+
+#[test]
+fn advice_has_the_figures_that_fired_it() {
+    let rules = Rules::embedded().unwrap();
+    let on = rules.on(&observed("munmap-6.1.xentrace"));
+    let ptwr = on.iter().find(|one| one.rule == "xen-pv-ptwr").unwrap();
+    assert_eq!(ptwr.found.len(), 2);
+    assert!(ptwr.found[0].figure > 0.9, "{:?}", ptwr.found);
+    assert!(ptwr.provided.is_empty() && ptwr.record.is_none());
+}
+
+#[test]
+fn what_a_capture_does_not_say_becomes_a_proviso() {
+    let rules = Rules::embedded().unwrap();
+    let on = rules.on(&observed("fork-7.3.xentrace"));
+    let lazy = on.iter().find(|one| one.rule == "xen-lazy-mmu").unwrap();
+    assert_eq!(lazy.provided, ["Linux 7.2 or later"]);
+    let on = rules.on(&observed("unmap-2m-7.3.txt"));
+    assert_eq!(on[0].met, ["Linux 7.2 or later"]);
+    assert!(on[0].provided.is_empty());
+}
+
+#[test]
+fn gains_are_those_of_the_bills() {
+    for rule in Rules::embedded().unwrap().iter() {
+        for side in [&rule.gain.before, &rule.gain.after] {
+            compare(rule, side);
+        }
+        let ratio = rule.gain.ratio();
+        assert!(ratio > 1.0, "{}: {ratio}", rule.id);
+    }
+}
+
+fn compare(rule: &Rule, side: &Billed) {
+    let Gain {
+        unit,
+        evidence,
+        field,
+        ..
+    } = &rule.gain;
+    let path = crate_folder().join("../..").join(&side.bill);
+    let text = fs::read_to_string(&path);
+    let text = text.unwrap_or_else(|error| panic!("{}: {}: {error}", rule.id, side.bill));
+    let bill: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        bill["evidence"],
+        evidence.name(),
+        "{}: {}",
+        rule.id,
+        side.bill
+    );
+    if field.is_none() {
+        assert_eq!(bill["unit"], **unit, "{}: {}", rule.id, side.bill);
+    }
+    let route = format!("pagetoll bill {}", bill["route"].as_str().unwrap());
+    assert!(
+        rule.gain.command.starts_with(&route),
+        "{}: {route}",
+        rule.id
+    );
+    let wanted = serde_json::to_value(&side.row).unwrap();
+    let wanted = wanted.as_object().unwrap();
+    let rows = bill["rows"].as_array().unwrap().iter();
+    let rows: Vec<_> = rows
+        .filter(|row| wanted.iter().all(|(key, value)| row[key] == *value))
+        .collect();
+    assert_eq!(
+        rows.len(),
+        1,
+        "{}: rows of {} with {wanted:?}",
+        rule.id,
+        side.bill
+    );
+    let figure = rows[0].pointer(field.as_deref().unwrap_or(COST));
+    let figure = figure.and_then(Value::as_f64);
+    let figure = figure.unwrap_or_else(|| panic!("{}: {:?} has no figure", rule.id, side.row));
+    let digits = if field.is_none() { 1 } else { 3 };
+    assert_eq!(
+        format!("{figure:.digits$}"),
+        format!("{:.digits$}", side.figure),
+        "{}: {}",
+        rule.id,
+        side.bill
+    );
+}
