@@ -120,6 +120,8 @@ pub enum Group {
     Calls,
     /// Functions of the kernel; their time is their own.
     Functions,
+    /// What a vCPU was doing; their time is how long.
+    Runstates,
     /// Counters by their names.
     Counters,
 }
@@ -143,6 +145,7 @@ impl Group {
             Self::Tables => "page tables",
             Self::Calls => "calls",
             Self::Functions => "functions",
+            Self::Runstates => "runstates",
             Self::Counters => "counters",
         }
     }
@@ -166,6 +169,9 @@ pub struct Item {
     /// Nanoseconds that it took, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nanos: Option<u64>,
+    /// Cycles of the time-stamp counter that it took, all together, where a capture does not say how many a second has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
     /// Of pages that were mapped: how often the page followed the one before.
     #[serde(skip_serializing_if = "is_zero")]
     pub adjacent: u64,
@@ -193,6 +199,7 @@ impl Item {
             per_unit: None,
             pages: None,
             nanos: None,
+            cycles: None,
             adjacent: 0,
             places: Vec::new(),
         }

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use pagetoll_traces::symbols::Symbols;
 use pagetoll_traces::xentrace::{
-    Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts, PvDetail, Summary, Tally, TrapKind,
+    Class, OpCounts, Owner, Pcpu, PcpuLog, PvCounts, PvDetail, Spell, Summary, Tally, TrapKind,
     XentraceError,
 };
 
@@ -36,13 +36,42 @@ pub(crate) fn observe(
         cpus: summary.pcpus().map(|(cpu, log)| volume(cpu, log)).collect(),
         ..Capture::default()
     };
-    let owners = summary.owners();
+    let idle = PvDetail::default();
+    let mut times = times(&summary);
+    let counted = summary.owners();
+    let mut details: BTreeMap<Owner, &PvDetail> = counted.collect();
+    // HVM guests and idle vCPUs have no PV events.
+    for owner in times.keys() {
+        details.entry(*owner).or_insert(&idle);
+    }
+    let parties = details.into_iter().map(|(owner, detail)| {
+        let mut party = party(owner, detail, symbols);
+        party.items.extend(times.remove(&owner).unwrap_or_default());
+        party
+    });
     Ok(Observation {
+        parties: parties.collect(),
         capture,
-        parties: owners
-            .map(|(owner, detail)| party(owner, detail, symbols))
-            .collect(),
     })
+}
+
+/// Runstates and exits of each, with their time.
+fn times(summary: &Summary<PvDetail>) -> BTreeMap<Owner, Vec<Item>> {
+    let mut items: BTreeMap<Owner, Vec<Item>> = BTreeMap::new();
+    let mut add = |owner, group, name: String, spell: Spell| {
+        let item = Item {
+            cycles: Some(spell.cycles),
+            ..Item::counted(group, name, spell.count)
+        };
+        items.entry(owner).or_default().push(item);
+    };
+    for (owner, reason, spell) in summary.times().exits() {
+        add(owner, Group::Exits, reason.name().into_owned(), spell);
+    }
+    for ((owner, state), spell) in summary.times().runstates() {
+        add(owner, Group::Runstates, state.name().to_owned(), spell);
+    }
+    items
 }
 
 fn volume(cpu: Pcpu, log: &PcpuLog) -> Volume {

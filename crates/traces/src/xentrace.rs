@@ -5,11 +5,12 @@
 //! little-endian (x86). The layers, each usable alone:
 //!
 //! 1. [`Reader`]: bytes to [`Record`]s, in file order and in constant memory.
-//! 2. [`PvEvent`], [`SchedEvent`], [`LostRecords`]: one record to its typed payload.
-//! 3. [`Summary`]: counts per vcpu, as xenalyze counts, or [`PvDetail`]; [`Windows`]: counts between two markers.
+//! 2. [`PvEvent`], [`HvmEvent`], [`SchedEvent`], [`LostRecords`]: one record to its typed payload.
+//! 3. [`Summary`]: counts per vcpu, as xenalyze counts, or [`PvDetail`], and [`Times`]; [`Windows`]: counts between two
+//!    markers.
 //!
 //! What it does not do: merge the CPUs by time (each CPU's records stay in order, CPUs alternate
-//! by window), decode HVM, memory or shadow records, or read big-endian traces.
+//! by window), decode memory or shadow records, or HVM ones but exits and entries, or read big-endian traces.
 //!
 //! Sources: the format, `xen/include/public/trace.h` and `xen/common/trace.c`; the windows,
 //! `write_buffer` of `tools/xentrace/xentrace.c`; all of Xen 4.17.
@@ -32,6 +33,7 @@ mod counts;
 mod detail;
 mod error;
 mod event;
+mod hvm;
 mod hypercall_op;
 mod pv;
 mod reader;
@@ -41,12 +43,14 @@ mod summary;
 #[cfg(test)]
 mod synthetic;
 mod tally;
+mod times;
 mod windows;
 
 pub use counts::{OpCounts, PvCounts};
 pub use detail::{Keep, PvDetail, TrapKind};
 pub use error::XentraceError;
 pub use event::{Class, EventId};
+pub use hvm::{ExitReason, HvmEvent};
 pub use hypercall_op::HypercallOp;
 pub use pv::{Hypercall, PvEvent};
 pub use reader::{DEFAULT_BUFFER_BYTES, MAX_PCPUS, Reader, is_capture};
@@ -54,4 +58,5 @@ pub use record::{LostRecords, Pcpu, Record, Words};
 pub use sched::{Runstate, SchedEvent, Vcpu};
 pub use summary::{MAX_OWNERS, Owner, PcpuLog, Summary};
 pub use tally::{MAX_NUMBERS, Tally};
+pub use times::{Spell, Times};
 pub use windows::{Crossings, Marker, Windows};

@@ -190,3 +190,106 @@ fn every_byte_of_a_capture_is_in_a_record_or_a_window_head() {
         assert_eq!(end, bytes.len() as u64);
     }
 }
+
+/// Of the clock that xenalyze was told of.
+const CYCLES_A_SECOND: f64 = 2.6e9;
+
+/// A line such as `running:     106  0.26s ...` of a vcpu, whose time xenalyze prints in hundredths of a second.
+fn seconds(line: &str) -> Option<(&str, f64)> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [state, _count, seconds, ..] = words.as_slice() else {
+        return None;
+    };
+    Some((
+        state.strip_suffix(':')?,
+        seconds.strip_suffix('s')?.parse().ok()?,
+    ))
+}
+
+/// xenalyze counts a vcpu that the scheduler chooses again anew, and from its first record on; we, from its first change.
+#[test]
+fn runstates_last_as_long_as_xenalyze_says() {
+    let text = fs::read_to_string(data("xentrace-all.xenalyze.txt")).unwrap();
+    let summary =
+        Summary::<PvCounts>::read(fs::File::open(data("xentrace-all.bin")).unwrap()).unwrap();
+    let ours = summary.times().runstates();
+    let (mut domain, mut vcpu, mut compared) = (0, None, 0);
+    for line in text.lines() {
+        if let Some(number) = line.strip_prefix("|-- Domain ") {
+            domain = number.trim_end_matches(" --|").parse().unwrap();
+            vcpu = None;
+        } else if let Some(number) = line.strip_prefix("-- v") {
+            vcpu = Some(number.trim_end_matches(" --").parse().unwrap());
+        }
+        let (Some(vcpu), Some((state, expected))) = (vcpu, seconds(line)) else {
+            continue;
+        };
+        let owner = Owner::Vcpu(Vcpu { domain, vcpu });
+        let of_state = ours
+            .iter()
+            .filter(|((of, name), _)| (*of, name.name()) == (owner, state));
+        for (_, spell) in of_state {
+            let seconds = spell.cycles as f64 / CYCLES_A_SECOND;
+            assert!(
+                (seconds - expected).abs() < 0.025,
+                "{owner:?} {state}: {seconds}, {expected}"
+            );
+            compared += 1;
+        }
+    }
+    assert_eq!((compared, ours.len()), (10, 10));
+}
+
+/// xenalyze ends an exit for HLT when the vcpu wakes, we when it enters its guest.
+#[test]
+fn exits_are_as_many_and_as_long_as_xenalyze_says() {
+    let text = fs::read_to_string(data("made/xentrace-hvm.xenalyze.txt")).unwrap();
+    let capture = fs::File::open(data("made/xentrace-hvm.bin")).unwrap();
+    let summary = Summary::<PvCounts>::read(capture).unwrap();
+    let lines = text
+        .lines()
+        .skip_while(|line| *line != "Exit reasons:")
+        .skip(1);
+    let theirs: BTreeMap<String, (u64, u64)> = lines
+        .take(3)
+        .map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [name, count, _seconds, _share, cycles, ..] = words[..] else {
+                panic!("{line}");
+            };
+            (
+                name.to_owned(),
+                (count.parse().unwrap(), cycles.parse().unwrap()),
+            )
+        })
+        .collect();
+    let ours = summary.times().exits();
+    let mut ours: BTreeMap<_, _> = ours
+        .map(|(_, reason, spell)| {
+            (
+                reason.name().into_owned(),
+                (spell.count, spell.cycles / spell.count),
+            )
+        })
+        .collect();
+    ours.get_mut("HLT").unwrap().1 -= 600 + 10;
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn exits_of_amds_processors_are_counted_alike() {
+    let exits = |name: &str| -> Vec<_> {
+        let capture = fs::File::open(data(name)).unwrap();
+        let summary = Summary::<PvCounts>::read(capture).unwrap();
+        let spells: Vec<_> = summary.times().exits().map(|(_, _, spell)| spell).collect();
+        spells
+    };
+    let (mut intel, mut amd) = (
+        exits("made/xentrace-hvm.bin"),
+        exits("made/xentrace-hvm-svm.bin"),
+    );
+    intel.sort_by_key(|spell| spell.count);
+    amd.sort_by_key(|spell| spell.count);
+    assert_eq!(intel, amd);
+    assert_eq!(intel.len(), 3);
+}

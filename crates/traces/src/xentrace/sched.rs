@@ -27,7 +27,7 @@ impl fmt::Display for Vcpu {
 }
 
 /// What a vcpu is doing (`RUNSTATE_*` of `xen/include/public/vcpu.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runstate {
     /// On a physical CPU.
     Running,
@@ -40,6 +40,17 @@ pub enum Runstate {
 }
 
 impl Runstate {
+    /// As xenalyze calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Runnable => "runnable",
+            Self::Blocked => "blocked",
+            Self::Offline => "offline",
+        }
+    }
+
     const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Running),

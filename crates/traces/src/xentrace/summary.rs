@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::{
-    Class, Keep, LostRecords, Pcpu, PvCounts, PvEvent, Reader, Record, Runstate, SchedEvent, Vcpu,
-    XentraceError,
+    Class, HvmEvent, Keep, LostRecords, Pcpu, PvCounts, PvEvent, Reader, Record, Runstate,
+    SchedEvent, Times, Vcpu, XentraceError,
 };
 
 /// Owners that a [`Summary`] counts at most. Assumed to exceed any real host's vcpus in one trace;
@@ -72,6 +72,7 @@ pub struct Summary<K = PvCounts> {
     pcpus: Vec<PcpuState>,
     slots: BTreeMap<Owner, usize>,
     kept: Vec<K>,
+    times: Times,
 }
 
 impl<K: Keep> Summary<K> {
@@ -130,6 +131,7 @@ impl<K: Keep> Summary<K> {
             Class::Pv => self.observe_pv(record),
             Class::Sched => self.observe_sched(record),
             Class::Gen => self.observe_gen(record),
+            Class::Hvm => self.observe_hvm(record),
             _ => Ok(()),
         }
     }
@@ -150,6 +152,9 @@ impl<K: Keep> Summary<K> {
     fn observe_sched(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
         match SchedEvent::decode(record)? {
             Some(SchedEvent::RunstateChange { vcpu, old, new }) => {
+                if let Some(tsc) = record.tsc {
+                    self.times.changes(vcpu, old, new, tsc);
+                }
                 if new == Runstate::Running {
                     self.pcpu(record.cpu).run(Owner::Vcpu(vcpu));
                 } else if old == Runstate::Running {
@@ -168,7 +173,22 @@ impl<K: Keep> Summary<K> {
         if let Some(lost) = LostRecords::decode(record)? {
             let pcpu = self.pcpu(record.cpu);
             pcpu.log.lost += u64::from(lost.count);
+            let before = pcpu.running;
             pcpu.run(Owner::Vcpu(lost.running));
+            self.times.forgets(before);
+        }
+        Ok(())
+    }
+
+    fn observe_hvm(&mut self, record: &Record<'_>) -> Result<(), XentraceError> {
+        let event = HvmEvent::decode(record)?;
+        let owner = self.pcpu(record.cpu).running;
+        match (event, record.tsc) {
+            (Some(HvmEvent::Exit { reason, .. }), Some(tsc)) => {
+                self.times.leaves(owner, reason, tsc);
+            }
+            (Some(HvmEvent::Entry), Some(tsc)) => self.times.enters(owner, tsc),
+            _ => {}
         }
         Ok(())
     }
@@ -233,6 +253,12 @@ impl<K: Keep> Summary<K> {
             total.add(kept);
         }
         total
+    }
+
+    /// How long everyone was in each runstate, and out of their guests.
+    #[must_use]
+    pub const fn times(&self) -> &Times {
+        &self.times
     }
 
     /// The physical CPUs that recorded something, in order, and how much.

@@ -141,6 +141,15 @@ fn events(party: &Party) -> Table {
             |item: &Item| or_none(item.nanos.and_then(|nanos| nanos.checked_div(item.count)));
         table.each(items, Column::right("ns each"), mean);
     }
+    if items.iter().any(|item| item.cycles.is_some()) {
+        let mean = |item: &Item| {
+            or_none(
+                item.cycles
+                    .and_then(|cycles| cycles.checked_div(item.count)),
+            )
+        };
+        table.each(items, Column::right("cycles each"), mean);
+    }
     footnotes(&mut table, party);
     table
 }
