@@ -380,6 +380,40 @@ fn two_captures_are_compared_for_each_unit_of_work() {
 }
 
 #[test]
+fn each_record_of_an_xentrace_is_printed_with_its_function() {
+    let capture = capture("xentrace-unmap.bin");
+    let file = capture.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("System.map");
+    fs::write(&map, "ffffffff812cb000 T zap_pte_range\n").unwrap();
+    let records = printed(&["read", file, "--dump", "--symbols", map.to_str().unwrap()]);
+    let traps = records
+        .lines()
+        .filter(|line| line.contains(" zap_pte_range entry "));
+    // The only function is that of all that is above it.
+    assert_eq!(traps.count(), 789 + 20);
+    refused(&["read", "--dump"], 2, &["<FILE>"]);
+    refused(
+        &["read", file, "--dump", "--format", "json"],
+        2,
+        &["--dump", "--format"],
+    );
+    refused(
+        &["read", map.to_str().unwrap(), "--dump"],
+        2,
+        &["not an xentrace file"],
+    );
+    let cut = folder.path().join("cut");
+    fs::write(&cut, &fs::read(file).unwrap()[..1000]).unwrap();
+    let output = pagetoll(&["read", "--dump", cut.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("what precedes was printed"));
+    assert!(text(&output.stdout).lines().count() > 10);
+}
+
+#[test]
 fn how_it_is_recorded_and_a_running_vmm_take_no_file_and_nothing_of_a_files() {
     let capture = capture("xentrace-unmap.bin");
     let file = capture.to_str().unwrap();

@@ -7,6 +7,7 @@
 
 mod comparison;
 mod counters;
+mod dump;
 mod format;
 mod function_graph;
 mod observation;
@@ -16,6 +17,7 @@ mod tracepoints;
 mod xentrace;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
+pub use dump::{DumpError, dump};
 pub use format::{ReadError, observe, observe_stream};
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};
 pub use recording::{Recorder, Recording};

@@ -43,6 +43,9 @@ pub(crate) struct ReadArgs {
         value_parser = values::one_of([&[ALL_SOURCES], &*Recorder::sources()].concat()),
     )]
     pub(crate) how: Option<String>,
+    /// Prints each record of an xentrace instead, with the functions that were in
+    #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format"])]
+    pub(crate) dump: bool,
     /// Instead of a file: what KVM's counters of this VMM grow by
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
     pub(crate) live: Option<u32>,

@@ -1,6 +1,7 @@
 //! `pagetoll read`: what a user recorded, as costs for each unit of its work, and two captures of the same work compared.
 
 mod document;
+mod dump;
 pub(crate) mod how;
 mod live;
 
@@ -30,6 +31,9 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
         return how::run(source, args.format);
     }
     let symbols = symbols(&args.symbols)?;
+    if let (true, Some(file)) = (args.dump, &args.file) {
+        return dump::run(file, &symbols);
+    }
     let first = match (&args.file, args.live) {
         (Some(file), _) => observed(file, &symbols)?,
         (None, Some(pid)) => live::observed(pid, args.during)?,
