@@ -232,7 +232,7 @@ mod tests {
         for folder in ["", "counters", "reports", "made"] {
             for entry in fs::read_dir(data.join(folder)).unwrap().flatten() {
                 let name = entry.file_name().into_string().unwrap();
-                let not_captures = [".md", ".format", ".xenalyze.txt"];
+                let not_captures = [".md", ".format", ".instructions", ".xenalyze.txt"];
                 let is_capture = !not_captures.iter().any(|end| name.ends_with(end));
                 if entry.path().is_file() && is_capture {
                     let bytes = fs::read(entry.path()).unwrap();

@@ -263,7 +263,7 @@ mod tests {
         for name in ["xentrace-unmap", "xentrace-all"] {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data");
             let capture = fs::read(data.join(format!("{name}.bin"))).unwrap();
-            let text = fs::read_to_string(data.join(format!("{name}.instructions.txt"))).unwrap();
+            let text = fs::read_to_string(data.join(format!("{name}.instructions"))).unwrap();
             let bare = xenalyze_has(&text, |address| format!("{address:#x}"));
             assert_eq!(we_have(&observed(&capture, "")), bare, "{name}");
             let named = xenalyze_has(&text, function);
