@@ -17,6 +17,7 @@ mod rates;
 mod safety;
 mod selftest;
 mod shapes;
+mod summary;
 mod tolls;
 mod user_space;
 
@@ -32,10 +33,14 @@ pub(crate) use header::{host_load, stack};
 
 /// The bill as a document.
 pub(crate) fn document(bill: &Bill, detail: Detail) -> Document {
-    let mut sections = vec![
+    let mut sections = Vec::new();
+    if detail == Detail::Page {
+        sections.extend([summary::section(bill), tolls::bars(bill)]);
+    }
+    sections.extend([
         Section::facts("", header::facts(bill)),
         limits::section(bill),
-    ];
+    ]);
     sections.extend(shapes::sections(bill, detail));
     sections.extend(rates::sections(bill));
     sections.extend(costs::sections(bill));

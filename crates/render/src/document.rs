@@ -50,6 +50,28 @@ pub enum Body {
     List(Vec<String>),
     /// Lines that are never wrapped, such as a command.
     Lines(Vec<String>),
+    /// What sums are made of; only pages draw them.
+    Bars(Bars),
+}
+
+/// Bars of parts, one below the other, on one scale.
+#[derive(Clone, Debug, Default)]
+pub struct Bars {
+    /// In which amounts are.
+    pub unit: String,
+    /// The names of the parts.
+    pub parts: Vec<String>,
+    /// From the top.
+    pub rows: Vec<Bar>,
+}
+
+/// A sum and its parts.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// What it is of.
+    pub label: String,
+    /// An amount for each part.
+    pub amounts: Vec<f64>,
 }
 
 impl Section {
@@ -73,6 +95,11 @@ impl Section {
         Self::new(title, Body::Lines(lines))
     }
 
+    /// Bars.
+    pub fn bars(title: impl Into<String>, bars: Bars) -> Self {
+        Self::new(title, Body::Bars(bars))
+    }
+
     fn new(title: impl Into<String>, body: Body) -> Self {
         Self {
             title: title.into(),
@@ -87,6 +114,7 @@ impl Section {
             Body::Facts(facts) => facts.is_empty(),
             Body::Table(table) => table.rows.is_empty(),
             Body::List(items) | Body::Lines(items) => items.is_empty(),
+            Body::Bars(bars) => bars.rows.is_empty(),
         }
     }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::document::Document;
 use crate::text::{self, Width};
-use crate::{RenderError, harmless, markdown};
+use crate::{RenderError, harmless, html, markdown};
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(crate) enum Detail {
     Short,
     /// All sections and columns.
     Full,
+    /// All of them, what matters most first, and bars.
+    Page,
 }
 
 /// Something that can be written in every format that its kind has.
@@ -98,6 +100,8 @@ formats! {
     Csv = "csv", "csv", &[Kind::Bill];
     /// GitHub Flavored Markdown.
     Md = "md", "md", EVERY_KIND;
+    /// A page for a browser, in one file.
+    Html = "html", "html", EVERY_KIND;
 }
 
 impl Format {
@@ -108,6 +112,7 @@ impl Format {
             Self::Json => harmless::escaped(&subject.json()?) + "\n",
             Self::Csv => subject.csv()?,
             Self::Md => markdown::document(&subject.document(Detail::Full)),
+            Self::Html => html::document(&subject.document(Detail::Page))?,
         })
     }
 
@@ -209,15 +214,15 @@ mod tests {
         let error = Format::of_path(Path::new("a.svg")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown extension '.svg': expected one of .txt, .json, .csv, .md, or --format"
+            "unknown extension '.svg': expected one of .txt, .json, .csv, .md, .html, or --format"
         );
     }
 
     #[test]
     fn only_bills_have_rows_of_scalars() {
         let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
-        assert_eq!(names(Kind::Bill), ["text", "json", "csv", "md"]);
-        assert_eq!(names(Kind::Diff), ["text", "json", "md"]);
-        assert_eq!(names(Kind::List), ["text", "json", "md"]);
+        assert_eq!(names(Kind::Bill), ["text", "json", "csv", "md", "html"]);
+        assert_eq!(names(Kind::Diff), ["text", "json", "md", "html"]);
+        assert_eq!(names(Kind::List), ["text", "json", "md", "html"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Bills, comparisons and other lists as text, JSON, CSV or Markdown.
+//! Bills, comparisons and other lists as text, JSON, CSV, Markdown or HTML.
 //!
 //! Sees plain data and nothing else: no backend (cargo enforces it), no clock, no terminal. A saved bill is therefore
 //! printed byte for byte as its run printed it. What a document shows follows from what a bill holds; where it was
@@ -14,6 +14,7 @@ mod figure;
 pub mod flamegraph;
 mod format;
 mod harmless;
+pub mod html;
 pub mod markdown;
 pub mod table;
 #[cfg(test)]
@@ -49,6 +50,9 @@ pub enum RenderError {
     /// A value that CSV cannot hold.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// A page that cannot be filled.
+    #[error("cannot write HTML: {0}")]
+    Html(#[from] minijinja::Error),
 }
 
 fn names(kind: Kind) -> String {

@@ -25,6 +25,7 @@ fn section(section: &Section) -> String {
         Body::Table(items) => table(items),
         Body::List(items) => items.iter().map(|item| bullet(item)).collect(),
         Body::Lines(lines) => lines.iter().map(|line| code(line)).collect(),
+        Body::Bars(_) => String::new(),
     }
 }
 

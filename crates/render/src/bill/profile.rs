@@ -93,7 +93,7 @@ fn events_of(rows: &[Profiled<'_>]) -> Table {
 fn functions_of(of: &Profiled<'_>, detail: Detail) -> Table {
     let most = match detail {
         Detail::Short => MOST,
-        Detail::Full => usize::MAX,
+        Detail::Full | Detail::Page => usize::MAX,
     };
     let all = of.profile.functions.iter();
     let shown: Vec<&Function> = all.take(most).collect();

@@ -23,7 +23,7 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let mut sections = vec![Section::facts("Provenance", facts)];
     match detail {
         Detail::Short => sections.push(packages_in_short(&made.inputs)),
-        Detail::Full => sections.extend([
+        Detail::Full | Detail::Page => sections.extend([
             packages(&made.inputs),
             images(&made.inputs),
             Section::lines("Boots", made.inputs.boots.clone()),

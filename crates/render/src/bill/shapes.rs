@@ -164,7 +164,7 @@ fn tolls(rows: &[&Row], detail: Detail) -> Table {
     };
     // A single toll says no more than the cost.
     let itemised = rows.iter().filter(|row| row.tolls().len() > 1);
-    for row in itemised.filter(|row| detail == Detail::Full || is_shown(row)) {
+    for row in itemised.filter(|row| detail != Detail::Short || is_shown(row)) {
         for toll in row.tolls() {
             table.row(toll_cells(row, toll));
         }

@@ -5,13 +5,16 @@ mod shares;
 use pagetoll_bill::{Bill, Role, Row, Toll};
 
 use super::{axes, has_rates, in_order, is_own, unit};
-use crate::document::Section;
+use crate::document::{Bar, Bars, Section};
 use crate::figure;
 use crate::format::Detail;
 use crate::table::{Column, NONE, Table};
 
 /// More tolls than this are no columns of a table.
 const MOST_COLUMNS: usize = 10;
+
+/// More bars than this are not looked at.
+const MOST_BARS: usize = 40;
 
 /// The items of each row. Those of user space are in its own table, without Xen and what Xen adds; those of memory
 /// shapes too.
@@ -21,7 +24,7 @@ pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
         .iter()
         .filter(|row| is_itemised(bill, row))
         .collect();
-    let of_detail = |row: &&&Row| detail == Detail::Full || is_telling(row, &itemised);
+    let of_detail = |row: &&&Row| detail != Detail::Short || is_telling(row, &itemised);
     let rows: Vec<&Row> = itemised.iter().filter(of_detail).copied().collect();
     let shown = if rows.len() < itemised.len() {
         " at a middle and the largest batch"
@@ -37,6 +40,51 @@ pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
         let title = format!("Tolls of each mechanism{shown}, {unit}");
         Section::table(title, table(&rows, &names))
     }
+}
+
+/// The same, drawn.
+pub(super) fn bars(bill: &Bill) -> Section {
+    let rows = bill.rows.iter().filter(|row| is_itemised(bill, row));
+    let rows: Vec<&Row> = rows.take(MOST_BARS).collect();
+    let names = by_name(&rows);
+    let amount = |row: &Row, name: &str| {
+        let tolls = row.tolls().iter().filter(|toll| toll.name == name);
+        tolls.map(Toll::cost_per_page).sum()
+    };
+    let labels = labels(&rows);
+    let bars = rows.iter().zip(labels).map(|(row, label)| Bar {
+        label,
+        amounts: names.iter().map(|name| amount(row, name)).collect(),
+    });
+    let bars = Bars {
+        unit: unit(bill),
+        parts: names.iter().map(|name| (*name).to_owned()).collect(),
+        rows: bars.collect(),
+    };
+    Section::bars("What a page pays for", bars)
+}
+
+/// A row's mechanism, and what else tells it from the others.
+fn labels(rows: &[&Row]) -> Vec<String> {
+    let mut table = Table::default();
+    axes::label(&mut table, rows);
+    let titles: Vec<&str> = table
+        .columns
+        .iter()
+        .map(|column| column.title.as_str())
+        .collect();
+    let label = |cells: &Vec<String>| {
+        let named = cells.iter().zip(&titles).enumerate();
+        let named = named.filter(|(_, (cell, _))| *cell != NONE);
+        let words = named.map(
+            |(index, (cell, title))| match (index, cell.parse::<f64>()) {
+                (0, _) | (_, Err(_)) => cell.clone(),
+                (_, Ok(_)) => format!("{title} {cell}"),
+            },
+        );
+        words.collect::<Vec<_>>().join(", ")
+    };
+    table.rows.iter().map(label).collect()
 }
 
 fn is_itemised(bill: &Bill, row: &Row) -> bool {

@@ -159,7 +159,7 @@ fn json_is_the_comparison_and_there_is_no_csv() {
     assert!(matches!(error, RenderError::NotWritten { .. }));
     assert_eq!(
         error.to_string(),
-        "a diff cannot be written as csv; expected one of text, json, md"
+        "a diff cannot be written as csv; expected one of text, json, md, html"
     );
 }
 
