@@ -7,6 +7,8 @@
 # make faults       lets system calls of 1000 runs fail (N=1000 SEED=1 RUNS=lab,live)
 # make kills        kills 1000 runs at random moments (N=1000 SEED=1 RUNS=lab,live)
 # make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
+# make deb          a Debian package in dist/: program, manual pages, completions, documentation
+# make static       a program in dist/ that runs on any Linux of this processor, without a library
 # make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
@@ -18,13 +20,14 @@ SEED = 1
 BYTES = 1000000000
 READER =
 ARM64 = aarch64-unknown-linux-gnu
+STATIC = $(shell uname -m)-unknown-linux-gnu
 ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
-.PHONY: bill check-fixes faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
-	test-docs conformance setup toolchain toolchain-arm64 build lint man bench-engine clean
+.PHONY: bill check-fixes deb faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
+	test-docs conformance setup static toolchain toolchain-arm64 build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -116,6 +119,17 @@ lint: toolchain
 man: build
 	mkdir -p dist
 	$(PAGETOLL) generate dist
+
+deb: man
+	@command -v cargo-deb > /dev/null || cargo install cargo-deb --locked
+	cargo deb --no-build -p pagetoll --output dist/
+
+# A target that is named is built apart from this machine's own programs, which build scripts are.
+static: toolchain
+	RUSTFLAGS='-C target-feature=+crt-static -C relocation-model=static' \
+		cargo build --release -p pagetoll --target $(STATIC) --target-dir target/static
+	mkdir -p dist
+	cp target/static/$(STATIC)/release/pagetoll dist/pagetoll-$(STATIC)
 
 bench-engine: toolchain
 	cargo bench -p pagetoll-engine --bench ev3
