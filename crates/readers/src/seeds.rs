@@ -38,9 +38,10 @@ pub(crate) fn traces() -> Vec<Vec<u8>> {
     [
         file!("crates/traces/tests/data/xentrace-all.bin"),
         file!("crates/traces/tests/data/xentrace-unmap.bin"),
+        file!("crates/traces/tests/data/made/xentrace-hvm.bin"),
     ]
     .into_iter()
-    .map(|trace| trace[..WINDOWS].to_vec())
+    .map(|trace| trace[..trace.len().min(WINDOWS)].to_vec())
     .collect()
 }
 

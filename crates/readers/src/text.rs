@@ -9,7 +9,10 @@ use pagetoll_traces::xentrace::{PvDetail, Summary, Windows};
 use pagetoll_traces::{perf_data, trace_text};
 
 pub(crate) fn trace(file: &[u8]) {
-    let _summary = Summary::<PvDetail>::read(file);
+    if let Ok((summary, _end)) = Summary::<PvDetail>::read_all(file) {
+        let _exits = summary.times().exits().count();
+        let _runstates = summary.times().runstates();
+    }
     let _windows = Windows::read(file);
 }
 
