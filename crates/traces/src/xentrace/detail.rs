@@ -84,7 +84,9 @@ impl Keep for PvDetail {
     fn record(&mut self, event: &PvEvent<'_>) {
         self.counts.record(event);
         match *event {
-            PvEvent::Hypercall(call) | PvEvent::Subcall(call) => self.entries += entries(&call),
+            PvEvent::Hypercall(call) | PvEvent::Subcall(call) => {
+                self.entries = self.entries.saturating_add(entries(&call));
+            }
             PvEvent::PtwrEmulation { rip, addr, .. } => {
                 self.entries += 1;
                 self.trap(TrapKind::Ptwr, rip);
@@ -103,7 +105,7 @@ impl Keep for PvDetail {
 
     fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
-        self.entries += other.entries;
+        self.entries = self.entries.saturating_add(other.entries);
         self.tables.add(&other.tables);
         for (mine, theirs) in self.instructions.iter_mut().zip(&other.instructions) {
             mine.add(theirs);

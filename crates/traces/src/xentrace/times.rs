@@ -26,9 +26,10 @@ pub struct Spell {
 }
 
 impl Spell {
+    /// Time stamps of a damaged trace may be any number.
     fn add(&mut self, cycles: u64) {
         self.count += 1;
-        self.cycles += cycles;
+        self.cycles = self.cycles.saturating_add(cycles);
     }
 }
 
@@ -136,5 +137,61 @@ impl Times {
     /// An entry may be among records that were lost.
     pub(super) fn forgets(&mut self, owner: Owner) {
         self.outside.remove(&owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VCPU: Vcpu = Vcpu { domain: 1, vcpu: 0 };
+    const OWNER: Owner = Owner::Vcpu(VCPU);
+
+    #[test]
+    fn changes_are_put_in_order_of_time_before_they_are_counted() {
+        let mut times = Times::default();
+        times.changes(VCPU, Runstate::Running, Runstate::Blocked, 100);
+        times.changes(VCPU, Runstate::Runnable, Runstate::Running, 40);
+        times.changes(VCPU, Runstate::Blocked, Runstate::Runnable, 170);
+        let expected = [
+            (
+                (OWNER, Runstate::Running),
+                Spell {
+                    count: 1,
+                    cycles: 60,
+                },
+            ),
+            (
+                (OWNER, Runstate::Blocked),
+                Spell {
+                    count: 1,
+                    cycles: 70,
+                },
+            ),
+        ];
+        assert_eq!(times.runstates(), expected.into());
+    }
+
+    #[test]
+    fn an_exit_without_an_entry_and_a_clock_that_jumps_back_count_nothing() {
+        let mut times = Times::default();
+        let reason = ExitReason::Vmx(12);
+        times.leaves(OWNER, reason, 50);
+        times.enters(OWNER, 40);
+        times.leaves(OWNER, reason, 50);
+        times.forgets(OWNER);
+        times.enters(OWNER, 60);
+        assert_eq!(times.exits().count(), 0);
+    }
+
+    #[test]
+    fn times_of_a_damaged_trace_do_not_overflow() {
+        let mut times = Times::default();
+        for _ in 0..3 {
+            times.leaves(OWNER, ExitReason::Svm(0x78), 0);
+            times.enters(OWNER, u64::MAX);
+        }
+        let (_, _, spell) = times.exits().next().unwrap();
+        assert_eq!((spell.count, spell.cycles), (3, u64::MAX));
     }
 }
