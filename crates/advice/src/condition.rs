@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pagetoll_observe::{Item, Party};
+use pagetoll_observe::{Item, Party, total};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -146,11 +146,11 @@ impl Measure {
         };
         let sums = parties.iter().map(|party| {
             let items = party.items.iter().filter(|item| selector.has(item));
-            items.map(of).sum::<u64>()
+            total(items.map(of))
         });
         match self {
-            Self::Parties => sums.map(|sum| u64::from(sum > 0)).sum(),
-            _ => sums.sum(),
+            Self::Parties => total(sums.map(|sum| u64::from(sum > 0))),
+            _ => total(sums),
         }
     }
 
@@ -171,7 +171,7 @@ impl Per {
             Self::Unit => {
                 let units: Vec<_> = parties.iter().filter_map(|party| party.unit).collect();
                 let name = units.first()?.name.to_owned();
-                Some((name, units.iter().map(|unit| unit.count).sum()))
+                Some((name, total(units.iter().map(|unit| unit.count))))
             }
             Self::Count(selector) => {
                 Some((selector.to_string(), Measure::Count.sum(selector, parties)))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_traces::ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
-use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
+use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per, total};
 
 pub(crate) fn observe(file: &str, format: &'static str, graph: &FunctionGraph) -> Observation {
     let mut by_root: BTreeMap<&str, Vec<&RootCall>> = BTreeMap::new();
@@ -48,9 +48,9 @@ fn party(root: &str, calls: &[&RootCall]) -> Party {
         name: "call",
         count: u64::try_from(calls.len()).unwrap_or(u64::MAX),
     };
-    let total = calls.iter().map(|call| call.total.0).sum();
+    let nanos = total(calls.iter().map(|call| call.total.0));
     Party {
-        nanos_per_unit: Some(per(total, unit.count)),
+        nanos_per_unit: Some(per(nanos, unit.count)),
         ..Party::new(root.to_owned(), Some(unit), items)
     }
 }

@@ -19,5 +19,5 @@ mod xentrace;
 pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};
 pub use format::{ReadError, observe, observe_stream};
-pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume};
+pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
 pub use recording::{Recorder, Recording};

@@ -226,3 +226,9 @@ impl Party {
 pub(crate) fn per(count: u64, units: u64) -> f64 {
     count as f64 / units as f64
 }
+
+/// Their sum. Counts of a damaged capture may be any number.
+#[must_use]
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}

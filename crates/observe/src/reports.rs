@@ -3,14 +3,14 @@
 use pagetoll_traces::reports::bpftrace::{Map, MapValue, Output};
 use pagetoll_traces::reports::perf_kvm::{ExitReport, ExitReports};
 
-use crate::observation::{Capture, Group, Item, Observation, Party};
+use crate::observation::{Capture, Group, Item, Observation, Party, total};
 
 pub(crate) fn of_perf_kvm(file: &str, format: &'static str, found: &ExitReports) -> Observation {
     Observation {
         capture: Capture {
             file: file.to_owned(),
             format,
-            lost: found.reports.iter().filter_map(|report| report.lost).sum(),
+            lost: total(found.reports.iter().filter_map(|report| report.lost)),
             truncated: found.truncated.as_ref().map(ToString::to_string),
             ..Capture::default()
         },
@@ -55,7 +55,7 @@ fn counted(map: &Map) -> Party {
     let items = map.values.iter().filter_map(|(key, value)| {
         let count = match value {
             MapValue::Number(number) => u64::try_from(*number).ok()?,
-            MapValue::Histogram(buckets) => buckets.iter().map(|bucket| bucket.count).sum(),
+            MapValue::Histogram(buckets) => total(buckets.iter().map(|bucket| bucket.count)),
             MapValue::Stats { count, .. } => u64::try_from(*count).ok()?,
             MapValue::Other(_) => return None,
         };

@@ -3,6 +3,7 @@
 //! For tests alone: `fuzz/` drives these functions by coverage, `tests/hostile.rs` with a few thousand inputs. An input is
 //! the file itself, or a script of changes to a valid one ([`Reader::expand`]), so that what is read is mostly valid.
 
+mod captures;
 mod counters;
 mod edit;
 mod images;
@@ -22,8 +23,10 @@ pub struct Reader {
 }
 
 /// All of them.
-pub static ALL: [Reader; 21] = [
+pub static ALL: [Reader; 23] = [
     reader("trace", Shape::Bytes, seeds::traces, text::trace),
+    reader("capture", Shape::Bytes, captures::binary, captures::read),
+    reader("capture-text", Shape::Text, captures::text, captures::read),
     reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
     reader("perf-data", Shape::Bytes, seeds::perf_data, text::perf_data),
     reader(

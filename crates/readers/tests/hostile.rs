@@ -84,6 +84,8 @@ macro_rules! readers {
 
 readers! {
     trace = "trace";
+    capture = "capture";
+    capture_text = "capture-text";
     ftrace = "ftrace";
     perf_data = "perf-data";
     trace_text = "trace-text";

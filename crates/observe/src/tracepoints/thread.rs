@@ -6,7 +6,7 @@ use pagetoll_traces::tracepoint::{Event, Payload};
 use pagetoll_units::Nanos;
 
 use super::what::What;
-use crate::observation::{Group, Item, Party, Unit, per};
+use crate::observation::{Group, Item, Party, Unit, per, total};
 
 /// Events of a thread counted separately; any others are summed.
 const MAX_EVENTS: usize = 4096;
@@ -118,7 +118,7 @@ impl Thread {
             let events = self.events.iter().filter(|((of, name), _)| {
                 *of == group && (names.is_empty() || names.contains(&name.as_str()))
             });
-            events.filter_map(|(_, sum)| sum.pages).sum()
+            total(events.filter_map(|(_, sum)| sum.pages))
         };
         let mapped = Unit {
             name: "page mapped for the guest",
