@@ -1,4 +1,4 @@
-//! The gate of docs/ci.md, as written there, on bills that it has to pass and to stop.
+//! The gates of docs/ci.md and action.yml, as written there, on bills that they have to pass and to stop.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,18 +31,56 @@ struct Case {
     comment: Option<&'static str>,
 }
 
+/// A script, and what is told to it.
+struct Gate {
+    script: String,
+    variables: &'static [(&'static str, &'static str)],
+    /// Exit code where there is no bill of the base.
+    without_base: i32,
+}
+
 pub(crate) fn gates() -> Result<(), Failed> {
-    let page = Page::read("docs/ci.md")?;
-    let gate = page
-        .fences()
-        .into_iter()
-        .find(|fence| fence.info == "sh gate");
-    let script = gate.ok_or("docs/ci.md has no block `sh gate`")?.body;
-    for case in cases()? {
-        run(&case, &script)
-            .map_err(|error| format!("{}: {}", case.name, error.message().unwrap_or_default()))?;
+    for gate in [of_documentation()?, of_action()?] {
+        for case in cases()? {
+            run(&case, &gate).map_err(|error| {
+                format!("{}: {}", case.name, error.message().unwrap_or_default())
+            })?;
+        }
     }
     Ok(())
+}
+
+fn of_documentation() -> Result<Gate, Failed> {
+    let page = Page::read("docs/ci.md")?;
+    let mut fences = page.fences().into_iter();
+    let gate = fences.find(|fence| fence.info == "sh gate");
+    Ok(Gate {
+        script: gate.ok_or("docs/ci.md has no block `sh gate`")?.body,
+        variables: &[],
+        without_base: 2,
+    })
+}
+
+/// The last step's block, whose lines are indented by eight.
+fn of_action() -> Result<Gate, Failed> {
+    let action = fs::read_to_string(root().join("action.yml"))?;
+    let (_, block) = action
+        .rsplit_once("run: |\n")
+        .ok_or("action.yml runs nothing")?;
+    let lines = block
+        .lines()
+        .map(|line| line.strip_prefix("        ").unwrap_or(line));
+    Ok(Gate {
+        script: lines.collect::<Vec<_>>().join("\n"),
+        variables: &[
+            ("ORDER", "unmap --on lab"),
+            ("BASE", "base.json"),
+            ("BILL", "new.json"),
+            ("TOLERANCE", "0.5"),
+            ("COMMENT", "true"),
+        ],
+        without_base: 0,
+    })
 }
 
 fn cases() -> Result<Vec<Case>, Failed> {
@@ -92,7 +130,7 @@ fn cases() -> Result<Vec<Case>, Failed> {
     ])
 }
 
-fn run(case: &Case, script: &str) -> Result<(), Failed> {
+fn run(case: &Case, gate: &Gate) -> Result<(), Failed> {
     let scratch = Scratch::empty()?;
     let folder = scratch.path();
     fs::remove_file(scratch.bin().join("pagetoll"))?;
@@ -110,18 +148,19 @@ fn run(case: &Case, script: &str) -> Result<(), Failed> {
         }
     }
     let exit = case.bill_exit.to_string();
-    let variables = [
+    let own = [
         ("REAL", env!("CARGO_BIN_EXE_pagetoll")),
         ("BILL_EXIT", &exit),
     ];
-    let output = scratch.shell(folder, script, &variables)?;
+    let variables = [own.as_slice(), gate.variables].concat();
+    let output = scratch.shell(folder, &gate.script, &variables)?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() != Some(case.expected) {
-        return Err(format!(
-            "{}, expected exit {}: {stderr}",
-            output.status, case.expected
-        )
-        .into());
+    let expected = match case.base {
+        Some(_) => case.expected,
+        None => gate.without_base,
+    };
+    if output.status.code() != Some(expected) {
+        return Err(format!("{}, expected exit {expected}: {stderr}", output.status).into());
     }
     check_comment(case, fs::read_to_string(folder.join("posted.md")).ok())
 }

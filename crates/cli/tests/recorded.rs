@@ -12,7 +12,10 @@ use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use serde_json::Value;
 
-const PAGES: u64 = 4096;
+const PAGES: u64 = 8192;
+/// Between the time of a page in the bill and as recorded. On a busy machine the guest may be stopped between the pages that it
+/// takes for itself and the first that is billed; 0.3 % were seen on an idle one.
+const APART: f64 = 0.25;
 /// From when perf was started until it surely records.
 const STARTED: Duration = Duration::from_secs(3);
 
@@ -130,7 +133,7 @@ fn a_live_bill_recorded_by_perf_has_the_bills_pages_and_time() {
     let billed = bill["rows"][0]["cost_per_page"].as_f64().unwrap();
     let nanos = vcpu["nanos_per_unit"].as_f64().unwrap();
     assert!(
-        (nanos / billed - 1.0).abs() < 0.1,
+        (nanos / billed - 1.0).abs() < APART,
         "{nanos} ns, billed {billed}"
     );
 
