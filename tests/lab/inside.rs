@@ -368,11 +368,28 @@ fn all_alike(counted: &[(String, f64)], inside: &[(String, f64)]) -> Result<(), 
 /// As [`counted`], of a machine with an IOMMU: the device is given back, also by a bill that was killed. What is compared
 /// comes first, as in the lab's own boot: a pool of hugepages hands out last what was given back last.
 pub(crate) fn counted_pins(bench: &Bench, kernel: &str, iommu: Iommu) -> Result<(), Failed> {
+    // Of two runs the cheaper one is compared, and a timer may tick in both. Behind another command it ticks elsewhere.
+    pins_counted_after(bench, kernel, iommu, None).or_else(|first| {
+        let second = pins_counted_after(bench, kernel, iommu, Some("pagetoll routes"));
+        second.map_err(|second| {
+            let text = |failed: &Failed| failed.message().unwrap_or_default().to_owned();
+            format!("{}; again: {}", text(&first), text(&second)).into()
+        })
+    })
+}
+
+fn pins_counted_after(
+    bench: &Bench,
+    kernel: &str,
+    iommu: Iommu,
+    before: Option<&str>,
+) -> Result<(), Failed> {
     let shapes = shapes(iommu);
     let of_device = format!("pagetoll bill pin --on live --device {DMA_DEVICE}");
     let on_live = format!("{of_device} {shapes}");
     let endless = format!("{of_device} {SHAPES} --bind --runs 100");
-    let mut commands = vec![
+    let mut commands: Vec<_> = before.iter().map(|line| (words(line), 0)).collect();
+    commands.extend([
         (
             words(&format!("{on_live} --bind --runs 2 --output /counted.json")),
             0,
@@ -384,7 +401,7 @@ pub(crate) fn counted_pins(bench: &Bench, kernel: &str, iommu: Iommu) -> Result<
             words("pagetoll bill pin --on live --device 00:1e.0"),
             BAD_INPUT,
         ),
-    ];
+    ]);
     for line in documented(OF_VFIO_HOSTS, GUEST) {
         let line = line.replace(DOCUMENTED_DEVICE, DMA_DEVICE);
         commands.push((words(&line), 0));
