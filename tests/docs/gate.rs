@@ -31,7 +31,7 @@ struct Case {
     comment: Option<&'static str>,
 }
 
-/// A script, and what is told to it.
+/// A gate script and its environment variables.
 struct Gate {
     script: String,
     variables: &'static [(&'static str, &'static str)],

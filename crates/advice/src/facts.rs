@@ -99,17 +99,8 @@ impl Facts {
     pub fn of_capture(capture: &Capture) -> Self {
         Self {
             kernel: capture.kernel.clone().map(Kernel),
-            arch: capture.arch.as_deref().and_then(arch),
+            arch: capture.arch.as_deref().and_then(Arch::of_machine),
             ..Self::default()
         }
-    }
-}
-
-/// An architecture as `uname -m` has it.
-fn arch(machine: &str) -> Option<Arch> {
-    match machine {
-        "x86_64" => Some(Arch::X86_64),
-        "aarch64" => Some(Arch::Arm64),
-        _ => None,
     }
 }

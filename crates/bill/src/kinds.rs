@@ -74,6 +74,18 @@ names! {
     }
 }
 
+impl Arch {
+    /// The one of a machine's name, as `uname -m` has it.
+    #[must_use]
+    pub fn of_machine(machine: &str) -> Option<Self> {
+        match machine {
+            "x86_64" => Some(Self::X86_64),
+            "aarch64" => Some(Self::Arm64),
+            _ => None,
+        }
+    }
+}
+
 impl Default for Arch {
     /// The one that bills which do not say are of.
     fn default() -> Self {

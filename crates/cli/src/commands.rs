@@ -22,8 +22,6 @@ mod watched;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub(crate) use read::how;
-
 use anyhow::Result;
 use pagetoll_backend::input;
 use pagetoll_render::Format;

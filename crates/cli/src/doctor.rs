@@ -17,7 +17,7 @@ use pagetoll_images::tools::{
 };
 use serde::Serialize;
 
-use crate::commands::how;
+pub(crate) use recording::recorder;
 
 /// How something was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,9 +94,7 @@ impl Diagnosis {
         let mut diagnosis = Self::of_tools(arch, &path, Installer::current());
         diagnosis.findings.extend(machine::findings());
         diagnosis.findings.extend(live::findings());
-        diagnosis
-            .findings
-            .push(recording::finding(&how::of_this_host()));
+        diagnosis.findings.push(recording::finding(&recorder()));
         diagnosis.lab_can_run = diagnosis
             .findings
             .iter()

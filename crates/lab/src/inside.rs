@@ -282,7 +282,6 @@ fn check_of(pages: Pages) -> Step {
 
 fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> {
     let mut ran = Ran::default();
-    let mut known = 0;
     for report in &harvest.reports {
         match report {
             Report::Tried(tried) => ran.codes.push(tried.code),
@@ -291,16 +290,13 @@ fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> 
                 setting: changed.setting.clone(),
             }),
             Report::Check(check) => ran.other_domain = Some(Finding::of(check)),
-            Report::Blob(blob) => {
-                let bytes = harvest.blob(blob)?;
-                let new = bytes.get(known..).unwrap_or_default().to_vec();
-                known = bytes.len();
-                match Some(&*blob.name) == wanted {
-                    true => ran.wanted = new,
-                    false => ran.trace = new,
-                }
-            }
             _ => {}
+        }
+    }
+    for (name, bytes) in harvest.blobs()? {
+        match Some(name) == wanted {
+            true => ran.wanted = bytes,
+            false => ran.trace = bytes,
         }
     }
     Ok(ran)

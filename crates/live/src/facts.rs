@@ -26,15 +26,7 @@ pub fn of_this_host() -> Facts {
         .release()
         .to_string_lossy()
         .into_owned();
-    Files("/".into()).facts(Kernel(release), this_arch())
-}
-
-fn this_arch() -> Option<Arch> {
-    match std::env::consts::ARCH {
-        "x86_64" => Some(Arch::X86_64),
-        "aarch64" => Some(Arch::Arm64),
-        _ => None,
-    }
+    Files("/".into()).facts(Kernel(release), Arch::of_machine(std::env::consts::ARCH))
 }
 
 /// The files in which a kernel says what it is, below a root of their own in tests.

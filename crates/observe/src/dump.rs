@@ -13,7 +13,7 @@ pub enum DumpError {
     /// What is no such capture, is damaged, or ends early.
     #[error(transparent)]
     Capture(#[from] XentraceError),
-    /// Nobody reads on.
+    /// Writing a line failed.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
 }

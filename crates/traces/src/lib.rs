@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+mod exit_names;
 pub mod folded;
 pub mod ftrace;
 mod json;

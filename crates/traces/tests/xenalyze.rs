@@ -191,7 +191,7 @@ fn every_byte_of_a_capture_is_in_a_record_or_a_window_head() {
     }
 }
 
-/// Of the clock that xenalyze was told of.
+/// TSC frequency that xenalyze assumed for its seconds: the summary says 2.60 GHz.
 const CYCLES_A_SECOND: f64 = 2.6e9;
 
 /// A line such as `running:     106  0.26s ...` of a vcpu, whose time xenalyze prints in hundredths of a second.

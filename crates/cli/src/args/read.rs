@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use pagetoll_observe::Recorder;
 use pagetoll_render::{Format, Kind};
@@ -40,7 +41,7 @@ pub(crate) struct ReadArgs {
         num_args = 0..=1,
         default_missing_value = ALL_SOURCES,
         conflicts_with_all = ["file", "live", "symbols", "compare"],
-        value_parser = values::one_of([&[ALL_SOURCES], &*Recorder::sources()].concat()),
+        value_parser = PossibleValuesParser::new([&[ALL_SOURCES], &*Recorder::sources()].concat()),
     )]
     pub(crate) how: Option<String>,
     /// Prints each record of an xentrace instead, with the functions that were in

@@ -29,11 +29,6 @@ pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Format>())
 }
 
-/// One of these words.
-pub(super) fn one_of(words: Vec<&'static str>) -> impl TypedValueParser<Value = String> {
-    PossibleValuesParser::new(words)
-}
-
 /// A share of a whole, in percent.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let parsed = text

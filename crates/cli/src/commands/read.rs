@@ -2,7 +2,7 @@
 
 mod document;
 mod dump;
-pub(crate) mod how;
+mod how;
 mod live;
 
 use anyhow::Result;

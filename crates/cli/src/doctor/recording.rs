@@ -1,11 +1,29 @@
 //! What `pagetoll read --how` can offer here. Nothing but that needs it, so a lack is a note.
 
+use std::ffi::OsStr;
+
+use pagetoll_images::tools::SearchPath;
+use pagetoll_live::host::recording;
 use pagetoll_observe::{Recorder, Recording};
 
 use super::{Finding, State};
 
 const NAME: &str = "recording for pagetoll read";
 const REMEDY: &str = "pagetoll read --how says what each source lacks";
+
+/// What this host has to record with.
+pub(crate) fn recorder() -> Recorder {
+    let path = SearchPath::from_env();
+    let programs = Recorder::PROGRAMS.into_iter();
+    Recorder {
+        tracepoints: recording::tracepoints(),
+        programs: programs
+            .filter(|name| path.find(OsStr::new(name)).is_some())
+            .collect(),
+        kvm_is_hardware: recording::kvm_is_hardware(),
+        kvm_counters: recording::has_kvm_counters(),
+    }
+}
 
 /// Which sources can be recorded, and whether KVM emits exits.
 pub(super) fn finding(recorder: &Recorder) -> Finding {

@@ -22,7 +22,7 @@ use pagetoll_backend::Stop;
 use pagetoll_guest::pv::findings::{Findings, Ran};
 use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::pv::{plan, pv32};
-use pagetoll_guest::report::{Hello, Report};
+use pagetoll_guest::report::Hello;
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -266,18 +266,13 @@ impl Work<'_> {
         let flushes = executed.iter().map(|(&step, all)| (step, all.flushes));
         ran.counted.flushes = flushes.collect();
         let mut kallsyms = None;
-        // Each holds those before it.
-        let mut known = 0;
-        for blob in harvest.reports.iter().filter_map(Report::blob) {
-            let bytes = harvest.blob(blob)?;
-            let new = bytes.get(known..).unwrap_or_default();
-            known = bytes.len();
-            if blob.name == KALLSYMS {
-                kallsyms = Some(String::from_utf8_lossy(new).into_owned());
+        for (name, bytes) in harvest.blobs()? {
+            if name == KALLSYMS {
+                kallsyms = Some(String::from_utf8_lossy(&bytes).into_owned());
                 continue;
             }
-            self.keep_trace(job, new)?;
-            ran.counted.crossings = crossings(new).map_err(|problem| malformed(job, problem))?;
+            self.keep_trace(job, &bytes)?;
+            ran.counted.crossings = crossings(&bytes).map_err(|problem| malformed(job, problem))?;
         }
         check_system(job, &ran.hello)?;
         Ok(Ok(Brought {

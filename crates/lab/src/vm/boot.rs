@@ -102,6 +102,22 @@ impl Harvest {
         Ok(bytes)
     }
 
+    /// The bytes of each blob by its name: what is announced holds those before it.
+    ///
+    /// # Errors
+    /// Those of [`blob`](Self::blob).
+    pub(crate) fn blobs(&self) -> Result<Vec<(&str, Vec<u8>)>, LabError> {
+        let mut known = 0;
+        let mut blobs = Vec::new();
+        for blob in self.reports.iter().filter_map(Report::blob) {
+            let bytes = self.blob(blob)?;
+            let new = bytes.get(known..).unwrap_or_default().to_vec();
+            known = bytes.len();
+            blobs.push((blob.name.as_str(), new));
+        }
+        Ok(blobs)
+    }
+
     /// What the counter counted, by step; nothing when there was none. The inner error says what is wrong with it.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ fn sentence(rows: &[&Row], row: &Row) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("; "))
 }
 
-fn largest(row: &Row) -> Option<&Toll> {
+pub(super) fn largest(row: &Row) -> Option<&Toll> {
     let tolls = row.tolls().iter();
     tolls.max_by(|a, b| a.cost_per_page().total_cmp(&b.cost_per_page()))
 }

@@ -3,7 +3,7 @@
 
 use pagetoll_bill::{Bill, Check, Role, Row, Verdict};
 
-use super::{gain, is_own, mechanism_rows, reference, safety, unit};
+use super::{gain, limits, mechanism_rows, reference, safety, unit};
 use crate::document::{Fact, Section};
 use crate::figure;
 
@@ -17,29 +17,19 @@ pub(super) fn section(bill: &Bill) -> Section {
     Section::facts("", facts)
 }
 
-/// A control that fails proves that its check can.
+/// A control that fails proves that its check can, and is not counted.
 fn verdict(bill: &Bill) -> String {
-    let of_rows = bill.rows.iter().filter(|row| is_own(row));
-    let checks = of_rows.flat_map(|row| row.checks.iter().map(move |check| (row, check)));
-    let own: Vec<(&Row, &Check)> = checks
-        .filter(|(row, check)| !row.is_control_of(check))
-        .collect();
-    let with = |verdict| {
-        own.iter()
-            .filter(move |(_, check)| check.verdict == verdict)
-    };
-    let failed: Vec<_> = with(Verdict::Fail)
+    let count = |verdict| bill.checks_with(verdict).count();
+    let failed: Vec<_> = bill
+        .checks_with(Verdict::Fail)
         .map(|(row, check)| format!("{} of {}", check.name, row.key))
         .collect();
-    let inconclusive = with(Verdict::Inconclusive).count();
-    match (own.len(), failed.as_slice(), inconclusive) {
-        (0, ..) => "nothing was checked".to_owned(),
-        (_, [_, ..], _) => format!("FAILED: {}", failed.join(", ")),
-        (all, [], 0) => format!("all {all} checks pass"),
-        (all, [], open) => format!(
-            "{} of {all} checks pass, {open} are inconclusive",
-            all - open
-        ),
+    let (passed, inconclusive) = (count(Verdict::Pass), count(Verdict::Inconclusive));
+    match (passed + failed.len() + inconclusive, failed.as_slice()) {
+        (0, _) => "nothing was checked".to_owned(),
+        (_, [_, ..]) => format!("FAILED: {}", failed.join(", ")),
+        (all, []) if inconclusive == 0 => format!("all {all} checks pass"),
+        (all, []) => format!("{passed} of {all} checks pass, {inconclusive} are inconclusive"),
     }
 }
 
@@ -76,8 +66,7 @@ fn largest(bill: &Bill, rows: &[&Row]) -> Option<String> {
         costs.max_by(|a, b| a.1.total_cmp(&b.1))
     };
     let (row, cost) = dearest(Some(Role::Before)).or_else(|| dearest(None))?;
-    let tolls = row.tolls().iter();
-    let toll = tolls.max_by(|a, b| a.cost_per_page().total_cmp(&b.cost_per_page()))?;
+    let toll = limits::largest(row)?;
     Some(format!(
         "{} of {}: {} {}, {} of its cost",
         toll.name,

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::exit_names;
+
 /// VMX's names that changed.
 const RENAMED: [(&str, &str); 1] = [("PENDING_INTERRUPT", "INTERRUPT_WINDOW")];
 
@@ -28,33 +30,33 @@ const PLUGIN: [(&str, &str); 13] = [
 
 /// Numbers that the plugin does not know. Left out are those that VMX and SVM use for different reasons, 0x41 to 0x5f:
 /// the text does not say which it is.
-const UNKNOWN_TO_PLUGIN: [(u64, &str); 26] = [
-    (3, "INIT_SIGNAL"),
-    (33, "INVALID_STATE"),
-    (34, "MSR_LOAD_FAIL"),
-    (37, "MONITOR_TRAP_FLAG"),
-    (46, "GDTR_IDTR"),
-    (47, "LDTR_TR"),
-    (51, "RDTSCP"),
-    (53, "INVVPID"),
-    (57, "RDRAND"),
-    (59, "VMFUNC"),
-    (60, "ENCLS"),
-    (61, "RDSEED"),
-    (0x8d, "xsetbv"),
-    (0x8f, "write_efer_trap"),
-    (0x90, "write_cr0_trap"),
-    (0x94, "write_cr4_trap"),
-    (0x98, "write_cr8_trap"),
-    (0xa2, "invpcid"),
-    (0xa5, "buslock"),
-    (0xa6, "idle-halt"),
-    (0x401, "avic_incomplete_ipi"),
-    (0x402, "avic_unaccelerated_access"),
-    (0x403, "vmgexit"),
-    (0x8000_0001, "vmgexit_mmio_read"),
-    (0x8000_0002, "vmgexit_mmio_write"),
-    (0xffff_ffff, "invalid_guest_state"),
+const UNKNOWN_TO_PLUGIN: [u32; 26] = [
+    3,
+    33,
+    34,
+    37,
+    46,
+    47,
+    51,
+    53,
+    57,
+    59,
+    60,
+    61,
+    0x8d,
+    0x8f,
+    0x90,
+    0x94,
+    0x98,
+    0xa2,
+    0xa5,
+    0xa6,
+    0x401,
+    0x402,
+    0x403,
+    0x8000_0001,
+    0x8000_0002,
+    0xffff_ffff,
 ];
 
 /// The kernel's spelling of a reason that a text has.
@@ -76,13 +78,19 @@ pub(super) fn number(number: u64) -> String {
     format!("{number:#x}")
 }
 
+/// Of two processors' tables, the first that has a number is meant.
 fn unknown(printed: &str) -> Cow<'static, str> {
     let Ok(value) = printed.parse() else {
         return Cow::Owned(printed.to_owned());
     };
-    let mut known = UNKNOWN_TO_PLUGIN.iter();
-    let name = known.find(|(number, _)| *number == value);
-    name.map_or_else(|| number(value).into(), |&(_, name)| name.into())
+    let known = UNKNOWN_TO_PLUGIN
+        .into_iter()
+        .find(|known| u64::from(*known) == value);
+    let name = known.and_then(|known| {
+        let of_vmx = exit_names::vmx(known).map(Cow::Borrowed);
+        of_vmx.or_else(|| exit_names::svm(known))
+    });
+    name.unwrap_or_else(|| number(value).into())
 }
 
 fn listed(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
@@ -93,6 +101,40 @@ fn listed(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_plugin_does_not_know_has_a_name() {
+        for (number, name) in [
+            (3_u64, "INIT_SIGNAL"),
+            (33_u64, "INVALID_STATE"),
+            (34_u64, "MSR_LOAD_FAIL"),
+            (37_u64, "MONITOR_TRAP_FLAG"),
+            (46_u64, "GDTR_IDTR"),
+            (47_u64, "LDTR_TR"),
+            (51_u64, "RDTSCP"),
+            (53_u64, "INVVPID"),
+            (57_u64, "RDRAND"),
+            (59_u64, "VMFUNC"),
+            (60_u64, "ENCLS"),
+            (61_u64, "RDSEED"),
+            (0x8d_u64, "xsetbv"),
+            (0x8f_u64, "write_efer_trap"),
+            (0x90_u64, "write_cr0_trap"),
+            (0x94_u64, "write_cr4_trap"),
+            (0x98_u64, "write_cr8_trap"),
+            (0xa2_u64, "invpcid"),
+            (0xa5_u64, "buslock"),
+            (0xa6_u64, "idle-halt"),
+            (0x401_u64, "avic_incomplete_ipi"),
+            (0x402_u64, "avic_unaccelerated_access"),
+            (0x403_u64, "vmgexit"),
+            (0x8000_0001_u64, "vmgexit_mmio_read"),
+            (0x8000_0002_u64, "vmgexit_mmio_write"),
+            (0xffff_ffff_u64, "invalid_guest_state"),
+        ] {
+            assert_eq!(normal(&format!("UNKNOWN ({number})")), name);
+        }
+    }
 
     #[test]
     fn the_plugins_spelling_becomes_the_kernels() {
