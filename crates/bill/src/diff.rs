@@ -21,7 +21,7 @@ pub use change::{Change, PerPage};
 pub use comparable::DiffError;
 pub use finding::{Finding, Kind, Missing};
 pub use permutation::p_value;
-pub use verdict::{LEAST_RUNS, SIGNIFICANT, Verdict};
+pub use verdict::{LEAST_RUNS, Rule, SIGNIFICANT, Verdict};
 
 /// The version of the JSON form.
 const SCHEMA: &str = "pagetoll.diff/1";
@@ -115,32 +115,31 @@ impl Diff {
         };
         self.findings
             .extend(finding::of_lost_checks(&key, before, row));
-        match (before.cost(), row.cost()) {
-            (Some(_), Some(_)) if !lie_alike(before, row) => self.leave(key, Kind::Layout),
-            (Some(from), Some(to)) => {
-                let change = Change::of(
-                    key,
-                    change::Pair {
-                        before,
-                        row,
-                        from,
-                        to,
-                    },
-                    self,
-                );
+        match change::Pair::of(before, row) {
+            Some(_) if !lie_alike(before, row) => self.leave(key, Kind::Layout),
+            Some(pair) => {
+                let change = Change::of(key, pair, self.rule());
                 self.findings
                     .extend(finding::of_change(&change, self.tolerance));
                 self.changes.push(change);
             }
-            (Some(_), None) => self.leave(key, Kind::FiguresMissing),
-            (None, Some(_)) => self.unmatched.push(Unmatched {
+            None if before.cost().is_some() => self.leave(key, Kind::FiguresMissing),
+            None => self.unmatched.push(Unmatched {
                 key,
-                reason: "has no figures in the old bill",
+                reason: match row.cost() {
+                    Some(_) => "has no figures in the old bill",
+                    None => "has no figures in either bill",
+                },
             }),
-            (None, None) => self.unmatched.push(Unmatched {
-                key,
-                reason: "has no figures in either bill",
-            }),
+        }
+    }
+
+    /// By what rows are compared.
+    #[must_use]
+    pub const fn rule(&self) -> Rule {
+        Rule {
+            evidence: self.evidence,
+            tolerance: self.tolerance,
         }
     }
 
@@ -162,7 +161,8 @@ fn lie_alike(before: &Row, row: &Row) -> bool {
     }
 }
 
-fn several_kernels(bill: &Bill) -> bool {
+/// Whether rows of the bill differ in their kernel.
+pub(crate) fn several_kernels(bill: &Bill) -> bool {
     let mut kernels = bill.rows.iter().map(|row| &row.key.kernel);
     let first = kernels.next();
     kernels.any(|kernel| Some(kernel) != first)

@@ -7,6 +7,7 @@
 
 mod bill;
 pub mod cost;
+pub mod curves;
 pub mod diff;
 mod kinds;
 pub mod names;

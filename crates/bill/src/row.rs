@@ -105,6 +105,18 @@ impl Row {
         self.figures().map(|figures| figures.cost_per_page)
     }
 
+    /// The rates of an interval of costs, which are nanoseconds of one of the vCPUs.
+    #[must_use]
+    pub fn interval_of_rates(&self) -> Option<Interval> {
+        let costs = self.figures()?.interval?;
+        let vcpus = f64::from(self.key.vcpus.unwrap_or(1));
+        let rate = |nanos: f64| vcpus * 1e9 / nanos;
+        Some(Interval {
+            low: rate(costs.high),
+            high: rate(costs.low),
+        })
+    }
+
     /// The cost, item by item; nothing where it was not itemised.
     #[must_use]
     pub fn tolls(&self) -> &[Toll] {

@@ -6,7 +6,9 @@ mod cache;
 mod calibrate;
 mod diff;
 mod fix;
+mod output;
 mod read;
+mod report;
 mod values;
 
 use std::path::PathBuf;
@@ -17,14 +19,16 @@ use pagetoll_bill::spec::LabSpec;
 use pagetoll_render::{Format, Kind};
 
 pub(crate) use advise::AdviseArgs;
-pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
+pub(crate) use bill::{BillCommand, ImageArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
+pub(crate) use output::{ListOutputArgs, OutputArgs};
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
+pub(crate) use report::ReportArgs;
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -82,7 +86,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
     Bill(Box<BillRoute>),
-    /// Prints a saved bill as its run would have printed it
+    /// Prints a saved bill as its run would have printed it, or several as curves over what they differ in
+    #[command(after_long_help = report::EXAMPLES)]
     Report(ReportArgs),
     /// Compares two bills of a route: what regressed, and what fails a gate
     #[command(after_long_help = diff::EXAMPLES)]
@@ -128,16 +133,6 @@ pub(crate) struct BillRoute {
     pub(crate) command: BillCommand,
 }
 
-/// Arguments of `report`.
-#[derive(Debug, Args)]
-pub(crate) struct ReportArgs {
-    /// A bill in JSON; - reads standard input
-    pub(crate) file: PathBuf,
-    /// Form of the bill
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::Bill))]
-    pub(crate) format: Format,
-}
-
 /// Arguments of `routes`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -173,9 +168,8 @@ pub(crate) struct ValidateArgs {
     )]
     #[arg(value_parser = values::number::<u32>)]
     pub(crate) runs: Option<u32>,
-    /// How the comparison is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Arguments of `doctor`.

@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
-use crate::{output, terminal};
+use crate::output::Destination;
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
@@ -77,8 +77,13 @@ fn name_of(path: &Path) -> String {
 
 /// Prints a list: `data` in JSON, `document` otherwise.
 fn print_list(document: Document, data: &impl Serialize, format: Format) -> Result<()> {
-    let text = pagetoll_render::list(document, data, format, terminal::width())?;
-    Ok(output::print(&text)?)
+    write_list(document, data, &Destination::stdout(format))
+}
+
+/// The same, where it was wanted.
+fn write_list(document: Document, data: &impl Serialize, to: &Destination) -> Result<()> {
+    let text = pagetoll_render::list(document, data, to.format, to.width())?;
+    Ok(to.write(&text)?)
 }
 
 #[cfg(test)]

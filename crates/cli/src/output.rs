@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagetoll_backend::output;
-use pagetoll_render::Format;
+use pagetoll_render::{Format, Kind, RenderError, Width};
 use rustix::io::Errno;
 
-use crate::args::OutputArgs;
+use crate::args::{ListOutputArgs, OutputArgs};
 use crate::failure::Failure;
+use crate::terminal;
 
 const FLAG: &str = "--output";
 
@@ -23,17 +24,48 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// Checks that the bill can be written, which must not turn out after a minute of work.
-    pub(crate) fn new(args: &OutputArgs) -> Result<Self, Failure> {
-        check(FLAG, args.output.as_deref())?;
-        let format = match (args.format, &args.output) {
+    pub(crate) fn new(args: &OutputArgs, kind: Kind) -> Result<Self, Failure> {
+        Self::of(args.format, args.output.as_deref(), kind)
+    }
+
+    /// The same, of a list.
+    pub(crate) fn of_list(args: &ListOutputArgs) -> Result<Self, Failure> {
+        Self::of(args.format, args.output.as_deref(), Kind::List)
+    }
+
+    /// Standard output.
+    pub(crate) const fn stdout(format: Format) -> Self {
+        Self { format, file: None }
+    }
+
+    fn of(format: Option<Format>, file: Option<&Path>, kind: Kind) -> Result<Self, Failure> {
+        check(FLAG, file)?;
+        let format = match (format, file) {
             (Some(format), _) => format,
             (None, Some(file)) => format_of(file)?,
             (None, None) => Format::Text,
         };
+        if !format.writes(kind) {
+            let refused = RenderError::NotWritten { kind, format };
+            return Err(Failure::BadInput(refused.to_string()));
+        }
         Ok(Self {
             format,
-            file: args.output.clone(),
+            file: file.map(Path::to_owned),
         })
+    }
+
+    /// Of its lines, where the format has any.
+    pub(crate) fn width(&self) -> Width {
+        match &self.file {
+            Some(_) => Width::Unlimited,
+            None => terminal::width(),
+        }
+    }
+
+    /// Writes the result there.
+    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        write(text, self.file.as_deref())
     }
 
     /// The result of the work. When it failed, a file of an earlier run is moved to `FILE.old`: it must not be taken

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagetoll_backend::{Stacks, input};
-use pagetoll_bill::profile::{Events, Function, Part, Profile};
+use pagetoll_bill::profile::{Call, Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Row};
 use pagetoll_guest::pv::plan::PROBE_MODULE;
@@ -152,7 +152,7 @@ fn stacks<'a>(rows: &[Row], sample_of: impl Fn(&Row) -> Option<Sample<'a>>) -> S
         if let Some(sample) = sample_of(row) {
             let key = row.key.on_any_kernel().to_string();
             let root = row.key.kernel.clone().into_iter().chain([key]);
-            sample.fold(root.collect(), &mut stacks);
+            sample.fold(&root.collect::<Vec<_>>(), &mut stacks);
         }
     }
     stacks
@@ -262,7 +262,16 @@ impl Sample<'_> {
                 rep_iterations: self.per_page(repeated.sum()),
             },
             functions: self.functions(),
+            calls: self.calls(),
         }
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        let mut tree = Tree::default();
+        for stack in self.stacks() {
+            tree.add(&stack.functions, stack.instructions);
+        }
+        tree.calls(per(tree.instructions, self.pages) * LEAST_SHARE, self.pages)
     }
 
     fn functions(&self) -> Vec<Function> {
@@ -291,17 +300,70 @@ impl Sample<'_> {
     }
 
     /// Adds the stacks of one row on top of these frames: from the outermost on, each a function with its part.
-    fn fold(&self, root: Vec<String>, into: &mut Stacks) {
-        let mut callers = vec![root];
+    fn fold(&self, root: &[String], into: &mut Stacks) {
+        for stack in self.stacks() {
+            let frame =
+                |function: &Named<'_>| format!("{}{}", function.name, annotation(function.part));
+            let frames = root
+                .iter()
+                .cloned()
+                .chain(stack.functions.iter().map(frame));
+            *into.entry(frames.collect()).or_default() += stack.instructions;
+        }
+    }
+
+    /// Where instructions were executed; not each stack is there once.
+    fn stacks(&self) -> impl Iterator<Item = Stack<'_>> {
+        let mut callers = vec![Vec::new()];
         for caller in &self.executed.callers {
             let stack = below(&callers, caller.stack, self.names.function(caller.site));
             callers.push(stack);
         }
         let executed = self.executed.code.iter();
-        for code in executed.filter(|code| code.instructions > 0) {
-            let stack = below(&callers, code.stack, self.names.function(code.address));
-            *into.entry(stack).or_default() += code.instructions;
+        let executed = executed.filter(|code| code.instructions > 0);
+        executed.map(move |code| Stack {
+            functions: below(&callers, code.stack, self.names.function(code.address)),
+            instructions: code.instructions,
+        })
+    }
+}
+
+/// Functions from the outermost on, and what the last one executed.
+struct Stack<'a> {
+    functions: Vec<Named<'a>>,
+    instructions: u64,
+}
+
+/// What was executed in a function and below it.
+#[derive(Default)]
+struct Tree<'a> {
+    instructions: u64,
+    below: BTreeMap<Named<'a>, Tree<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    fn add(&mut self, functions: &[Named<'a>], instructions: u64) {
+        self.instructions += instructions;
+        if let Some((first, rest)) = functions.split_first() {
+            self.below
+                .entry(*first)
+                .or_default()
+                .add(rest, instructions);
         }
+    }
+
+    /// Those that take as much a page, the dearest first.
+    fn calls(&self, least: f64, pages: u64) -> Vec<Call> {
+        let call = |(function, tree): (&Named<'a>, &Self)| Call {
+            name: function.name.to_owned(),
+            part: function.part,
+            cost_per_page: per(tree.instructions, pages),
+            calls: tree.calls(least, pages),
+        };
+        let calls = self.below.iter().map(call);
+        let mut calls: Vec<_> = calls.filter(|call| call.cost_per_page >= least).collect();
+        calls.sort_by(|a, b| b.cost_per_page.total_cmp(&a.cost_per_page));
+        calls
     }
 }
 
@@ -313,12 +375,12 @@ impl Count {
 }
 
 /// A stack with one more function on it.
-fn below(callers: &[Vec<String>], stack: u32, function: Named<'_>) -> Vec<String> {
+fn below<'a>(callers: &[Vec<Named<'a>>], stack: u32, function: Named<'a>) -> Vec<Named<'a>> {
     let caller = usize::try_from(stack)
         .ok()
         .and_then(|stack| callers.get(stack));
     let mut frames = caller.cloned().unwrap_or_default();
-    frames.push(format!("{}{}", function.name, annotation(function.part)));
+    frames.push(function);
     frames
 }
 
@@ -456,6 +518,25 @@ mod tests {
             (stack(&["seldom_[k]"]), 2),
         ]);
         assert_eq!(stacks, expected);
+    }
+
+    #[test]
+    fn calls_have_what_they_called_and_leave_out_what_took_little() {
+        let mut rows = rows();
+        let sessions = profiled();
+        Profiling::Functions.attach(&mut rows, |row| of_sessions(&sessions, row));
+        let call = |name: &str, part, cost_per_page, calls| Call {
+            name: name.to_owned(),
+            part,
+            cost_per_page,
+            calls,
+        };
+        let below = vec![
+            call(UNKNOWN, Part::Hypervisor, 1800.0, vec![]),
+            call("do_munmap", Part::Kernel, 174.5, vec![]),
+        ];
+        let expected = [call("clear_one", Part::Probe, 1999.5, below)];
+        assert_eq!(rows[0].profile.as_ref().unwrap().calls, expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod changes;
 mod findings;
 mod items;
 
-use pagetoll_bill::diff::{Diff, LEAST_RUNS, Missing, SIGNIFICANT, Verdict};
+use pagetoll_bill::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdict};
 use pagetoll_bill::{Bill, Evidence};
 
 use crate::bill::{host_load, stack};
@@ -77,7 +77,7 @@ impl Compared<'_> {
             let load = host_load(bill).into_iter();
             facts.extend(load.map(|fact| Fact::new(format!("{name}: {}", fact.name), fact.value)));
         }
-        facts.push(Fact::new("compared", rule(self.diff)));
+        facts.push(Fact::new("compared", rule(self.diff.rule())));
         facts.push(Fact::new("gate", self.gate()));
         facts
     }
@@ -92,9 +92,9 @@ impl Compared<'_> {
 }
 
 /// From which difference on rows are not the same.
-fn rule(diff: &Diff) -> String {
-    let percent = diff.tolerance * 100.0;
-    match diff.evidence {
+pub(crate) fn rule(rule: Rule) -> String {
+    let percent = rule.tolerance * 100.0;
+    match rule.evidence {
         Evidence::Exact => format!("exact counts; the same within {percent} %"),
         Evidence::Measured => format!(
             "measured; different where a permutation test of at least {LEAST_RUNS} runs each has p at most {SIGNIFICANT} \

@@ -32,6 +32,22 @@ pub(crate) fn cost(value: f64) -> String {
     fixed(value, 1)
 }
 
+/// A number beside an axis: three digits and a prefix of the SI.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, prefix) = match value.abs() {
+        size if size >= 1e9 => (value / 1e9, "G"),
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let decimals = match scaled.abs() {
+        size if size >= 100.0 || fixed(scaled, 2).ends_with(".00") => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    fixed(scaled, decimals) + prefix
+}
+
 /// A count for each page: four decimals, so that one call for 512 pages differs from none.
 pub(crate) fn count(value: f64) -> String {
     fixed(value, 4)
@@ -146,6 +162,15 @@ mod tests {
         assert_eq!(share(nothing, 1.0), "0.0 %");
         assert_eq!(change(99.9999, 100.0, 1), "+0.0 %");
         assert_eq!((cost(-0.04), cost(-0.06)), ("0.0".into(), "-0.1".into()));
+    }
+
+    #[test]
+    fn numbers_of_an_axis_are_short() {
+        let of = |values: &[f64]| values.iter().map(|value| short(*value)).collect::<Vec<_>>();
+        assert_eq!(
+            of(&[0.0, 0.25, 12.5, 1860.0, 25_000.0, 1.5e6, 2e9, -3.0]),
+            ["0", "0.25", "12.5", "1860", "25k", "1.50M", "2G", "-3"]
+        );
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub enum Kind {
     Bill,
     /// The comparison of two bills.
     Diff,
+    /// Several bills over an axis.
+    Curves,
     /// Any other list: routes, fixes, conformance cases.
     List,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Bill => "a bill",
             Self::Diff => "a diff",
+            Self::Curves => "a curve",
             Self::List => "a list",
         })
     }
@@ -89,7 +92,7 @@ macro_rules! formats {
     };
 }
 
-const EVERY_KIND: &[Kind] = &[Kind::Bill, Kind::Diff, Kind::List];
+const EVERY_KIND: &[Kind] = &[Kind::Bill, Kind::Diff, Kind::Curves, Kind::List];
 
 formats! {
     /// Tables for a terminal.
@@ -223,6 +226,7 @@ mod tests {
         let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
         assert_eq!(names(Kind::Bill), ["text", "json", "csv", "md", "html"]);
         assert_eq!(names(Kind::Diff), ["text", "json", "md", "html"]);
+        assert_eq!(names(Kind::Curves), ["text", "json", "md", "html"]);
         assert_eq!(names(Kind::List), ["text", "json", "md", "html"]);
     }
 }

@@ -1,6 +1,9 @@
 //! A document as one self-contained page: no request, no file beside it; all content is there without scripts, which only sort
 //! tables. The page's own policy forbids everything else, so that the browser proves it.
 
+mod calls;
+mod plot;
+
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 
@@ -32,7 +35,7 @@ pub fn document(document: &Document) -> Result<String, RenderError> {
         style => minijinja::Value::from_safe_string(STYLE.to_owned()),
         script => minijinja::Value::from_safe_string(SCRIPT.to_owned()),
         script_hash => SCRIPT_HASH.trim(),
-        parts => parts.map(part).collect::<Vec<_>>(),
+        parts => parts.map(part).collect::<Result<Vec<_>, _>>()?,
     })?;
     Ok(page + "\n")
 }
@@ -45,7 +48,10 @@ struct Part {
     list: Vec<String>,
     lines: Vec<String>,
     bars: Option<Chart>,
+    plot: Option<plot::Drawing>,
+    calls: Option<calls::Boxes>,
     table: Option<Grid>,
+    folded: bool,
 }
 
 #[derive(Serialize)]
@@ -92,13 +98,14 @@ struct Piece {
     title: String,
 }
 
-fn part(section: &Section) -> Part {
+fn part(section: &Section) -> Result<Part, RenderError> {
     let title = harmless(&section.title);
     let part = Part {
         title: title.clone(),
+        folded: section.folded,
         ..Part::default()
     };
-    match &section.body {
+    Ok(match &section.body {
         Body::Facts(facts) => Part {
             facts: facts.iter().map(named).collect(),
             ..part
@@ -119,7 +126,15 @@ fn part(section: &Section) -> Part {
             bars: Some(chart(bars)),
             ..part
         },
-    }
+        Body::Plot(plot) => Part {
+            plot: Some(plot::draw(plot)?),
+            ..part
+        },
+        Body::Calls(frames) => Part {
+            calls: Some(calls::boxes(frames)),
+            ..part
+        },
+    })
 }
 
 fn safe(texts: &[String]) -> Vec<String> {

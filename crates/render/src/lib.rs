@@ -8,6 +8,7 @@
 
 mod bill;
 mod csv;
+mod curves;
 mod diff;
 pub mod document;
 mod figure;
@@ -22,6 +23,7 @@ mod tests;
 pub mod text;
 
 use pagetoll_bill::Bill;
+use pagetoll_bill::curves::Curves;
 use pagetoll_bill::diff::{Diff, Missing};
 use serde::Serialize;
 use thiserror::Error;
@@ -53,6 +55,9 @@ pub enum RenderError {
     /// A page that cannot be filled.
     #[error("cannot write HTML: {0}")]
     Html(#[from] minijinja::Error),
+    /// A plot that cannot be drawn.
+    #[error("cannot draw: {0}")]
+    Plot(String),
 }
 
 fn names(kind: Kind) -> String {
@@ -89,6 +94,14 @@ pub fn diff(
         missing,
     };
     format.write(&compared, width)
+}
+
+/// Several bills over an axis.
+///
+/// # Errors
+/// A format that curves do not have.
+pub fn curves(curves: &Curves, format: Format, width: Width) -> Result<String, RenderError> {
+    format.write(curves, width)
 }
 
 /// A list: `data` in JSON, `document` otherwise.

@@ -16,16 +16,24 @@ pub fn document(document: &Document) -> String {
 }
 
 fn section(section: &Section) -> String {
-    let head = match section.title.as_str() {
-        "" => String::new(),
-        title => format!("## {}\n\n", escaped(title)),
+    let (head, end) = match section.title.as_str() {
+        "" => (String::new(), ""),
+        title if section.folded => (
+            format!("<details><summary>{}</summary>\n\n", escaped(title)),
+            "\n</details>\n",
+        ),
+        title => (format!("## {}\n\n", escaped(title)), ""),
     };
-    head + &match &section.body {
+    head + &body(section) + end
+}
+
+fn body(section: &Section) -> String {
+    match &section.body {
         Body::Facts(facts) => facts.iter().map(fact).collect(),
         Body::Table(items) => table(items),
         Body::List(items) => items.iter().map(|item| bullet(item)).collect(),
         Body::Lines(lines) => lines.iter().map(|line| code(line)).collect(),
-        Body::Bars(_) => String::new(),
+        Body::Bars(_) | Body::Plot(_) | Body::Calls(_) => String::new(),
     }
 }
 

@@ -57,7 +57,7 @@ fn section(section: &Section, width: Width) -> String {
             .iter()
             .map(|line| paragraph(line, INDENT, INDENT, Width::Unlimited))
             .collect(),
-        Body::Bars(_) => String::new(),
+        Body::Bars(_) | Body::Plot(_) | Body::Calls(_) => String::new(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Diff;
-use super::verdict::{self, Verdict};
+use super::lie_alike;
+use super::verdict::{self, Rule, Verdict};
 use crate::row::{Crossings, Profile, Row, RowKey, Toll};
 
 /// Something that a page pays, or does, before and after.
@@ -56,6 +56,7 @@ pub struct Change {
 }
 
 /// Two rows of one key that both have a cost.
+#[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) before: &'a Row,
     pub(super) row: &'a Row,
@@ -63,15 +64,27 @@ pub(super) struct Pair<'a> {
     pub(super) to: f64,
 }
 
+impl<'a> Pair<'a> {
+    /// `None` where one has no cost.
+    pub(super) fn of(before: &'a Row, row: &'a Row) -> Option<Self> {
+        Some(Self {
+            before,
+            row,
+            from: before.cost()?,
+            to: row.cost()?,
+        })
+    }
+}
+
 impl Change {
-    pub(super) fn of(key: RowKey, pair: Pair<'_>, diff: &Diff) -> Self {
+    pub(super) fn of(key: RowKey, pair: Pair<'_>, rule: Rule) -> Self {
         let Pair {
             before,
             row,
             from,
             to,
         } = pair;
-        let judged = verdict::of(before, row, diff.evidence, diff.tolerance);
+        let judged = verdict::of(before, row, rule);
         let (old, new) = (before.crossings(), row.crossings());
         Self {
             key,
@@ -88,6 +101,15 @@ impl Change {
             }),
             crossings: changed(&kinds(old), &kinds(new)),
         }
+    }
+
+    /// What changed between two rows, where that is more than the rule allows; `None` as well for rows without a cost, or on
+    /// memory that lay otherwise.
+    pub(crate) fn step(key: &RowKey, before: &Row, row: &Row, rule: Rule) -> Option<Self> {
+        let pair = Pair::of(before, row).filter(|_| lie_alike(before, row))?;
+        let verdict = verdict::of(before, row, rule).verdict;
+        let moved = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+        moved.then(|| Self::of(key.clone(), pair, rule))
     }
 }
 

@@ -41,7 +41,20 @@ impl From<Verdict> for Judged {
     }
 }
 
-pub(super) fn of(old: &Row, new: &Row, evidence: Evidence, tolerance: f64) -> Judged {
+/// By what costs are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// How far they can be trusted.
+    pub evidence: Evidence,
+    /// Difference below which they are equal, as a share.
+    pub tolerance: f64,
+}
+
+pub(super) fn of(old: &Row, new: &Row, rule: Rule) -> Judged {
+    let Rule {
+        evidence,
+        tolerance,
+    } = rule;
     match evidence {
         Evidence::Exact => by_tolerance(mean(old), mean(new), tolerance).into(),
         Evidence::Measured => measured(runs(old), runs(new), tolerance),

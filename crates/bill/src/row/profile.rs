@@ -31,6 +31,24 @@ pub struct Profile {
     pub per_page: Events,
     /// Functions, the dearest first; those that took less than a thousandth of the row are one for each part.
     pub functions: Vec<Function>,
+    /// Who called what, from the outermost functions on; without what took less than a thousandth of the row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+}
+
+/// What one page took in a function, called from where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Call {
+    /// Its name; `(unknown)` where no symbol is known.
+    pub name: String,
+    /// Whose it is.
+    pub part: Part,
+    /// In the bill's unit, with all that it called.
+    pub cost_per_page: f64,
+    /// What it called, the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Self>,
 }
 
 /// How often for each page.

@@ -13,10 +13,11 @@ use pagetoll_bill::spec::{
     Sequence, Sharing, SimSpec, Waiting, Wanted, WhatIf,
 };
 use pagetoll_bill::{Arch, Backend, Opt, Route, Spec};
-use pagetoll_render::{Format, Kind};
+
 use pagetoll_units::Pages;
 
-use super::values::{format, named, number, seconds};
+use super::OutputArgs;
+use super::values::{named, number, seconds};
 
 const CSV: &str = "\
 CSV has one line for each row and one column for each scalar, named as in JSON: docs/reading-a-bill.md.";
@@ -231,18 +232,6 @@ pub(crate) struct ImageArgs {
     /// Hypervisor: debian, debian:SUITE, fix:NAME, fix:none, or the path of a Xen image [default: debian]
     #[arg(long, value_name = "SRC")]
     pub(crate) xen: Option<String>,
-}
-
-/// How and where a bill is written.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct OutputArgs {
-    /// Form of the bill; without this, as the extension of --output says, else text
-    #[arg(long, value_name = "FORMAT", value_parser = format(Kind::Bill))]
-    pub(crate) format: Option<Format>,
-    /// Writes the bill to this file; a file that is there is kept as FILE.old
-    #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 const fn wanted(flag: bool) -> Wanted {

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pagetoll_bill::diff::Missing;
-use pagetoll_render::{Format, Kind};
 
-use super::values;
+use super::{ListOutputArgs, values};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -36,9 +35,8 @@ pub(crate) struct DiffArgs {
     /// Accepts rows and figures that only the old bill has
     #[arg(long)]
     allow_missing: bool,
-    /// Form of the comparison
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::Diff))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 impl DiffArgs {

@@ -7,9 +7,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use pagetoll_observe::Recorder;
-use pagetoll_render::{Format, Kind};
 
-use super::values;
+use super::{ListOutputArgs, values};
 
 /// What `--how` says without a source.
 pub(crate) const ALL_SOURCES: &str = "all";
@@ -45,7 +44,7 @@ pub(crate) struct ReadArgs {
     )]
     pub(crate) how: Option<String>,
     /// Prints each record of an xentrace instead, with the functions that were in
-    #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format"])]
+    #[arg(long, requires = "file", conflicts_with_all = ["how", "live", "compare", "format", "output"])]
     pub(crate) dump: bool,
     /// Instead of a file: what KVM's counters of this VMM grow by
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "symbols", "compare"])]
@@ -76,7 +75,6 @@ pub(crate) struct ReadArgs {
         value_parser = values::percent
     )]
     pub(crate) tolerance: f64,
-    /// How the counts are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use pagetoll_backend::{Billed, Timing};
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Bill, Occasion, options};
-use pagetoll_render::harmless;
+use pagetoll_render::{Kind, harmless};
 
 use super::deliver::deliver;
 use super::graph::Graph;
@@ -25,7 +25,7 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
     let spec = args.spec(route);
     let chosen = backends::chosen(route, args.on);
     options::check(spec.given(), route, chosen.kind).map_err(pagetoll_backend::Error::from)?;
-    let destination = Destination::new(&args.output)?;
+    let destination = Destination::new(&args.output, Kind::Bill)?;
     let graph = spec
         .lab
         .flamegraph

@@ -6,21 +6,13 @@ use anyhow::Result;
 use pagetoll_bill::{Bill, Check, Row, Verdict};
 
 use crate::failure::{self, Outcome};
-use crate::output::{self, Destination};
-use crate::terminal;
+use crate::output::Destination;
 
 /// Prints the bill, then says on stderr which checks failed or prove nothing.
 pub(crate) fn deliver(bill: &Bill, destination: &Destination) -> Result<Outcome> {
-    let file = destination.file.as_deref();
-    let width = match file {
-        Some(_) => pagetoll_render::Width::Unlimited,
-        None => terminal::width(),
-    };
-    output::write(
-        &pagetoll_render::bill(bill, destination.format, width)?,
-        file,
-    )?;
-    if let Some(file) = file {
+    let text = pagetoll_render::bill(bill, destination.format, destination.width())?;
+    destination.write(&text)?;
+    if let Some(file) = &destination.file {
         failure::note(&format!("{}; wrote {}", summary(bill), file.display()));
     }
     for (check, rows) in inconclusive(bill) {

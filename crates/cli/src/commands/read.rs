@@ -10,10 +10,11 @@ use pagetoll_advice::{Advice, Rules};
 use pagetoll_observe::{Comparison, Observation};
 use serde::Serialize;
 
-use super::print_list;
 use super::recorded::{deliver, observed, symbols};
+use super::write_list;
 use crate::args::ReadArgs;
 use crate::failure::{Failure, Outcome};
+use crate::output::Destination;
 
 /// A capture in JSON.
 #[derive(Serialize)]
@@ -27,8 +28,9 @@ struct Read<'a> {
 
 /// Reads a capture, or two. They are read as streams, whatever their size.
 pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     if let Some(source) = &args.how {
-        return how::run(source, args.format);
+        return how::run(source, &destination);
     }
     let symbols = symbols(&args.symbols)?;
     if let (true, Some(file)) = (args.dump, &args.file) {
@@ -45,17 +47,17 @@ pub(crate) fn run(args: &ReadArgs) -> Result<Outcome> {
             observation: &first,
             advice: rules.on(&first),
         };
-        print_list(document::of(&first, &read.advice), &read, args.format)?;
+        write_list(document::of(&first, &read.advice), &read, &destination)?;
         return Ok(deliver(&[&first.capture]));
     };
     let second = observed(other, &symbols)?;
     let comparison =
         Comparison::of(&first, &second).map_err(|error| Failure::BadInput(error.to_string()))?;
     let share = args.tolerance / 100.0;
-    print_list(
+    write_list(
         document::of_comparison(&comparison, share),
         &comparison,
-        args.format,
+        &destination,
     )?;
     let regressed = comparison.regressions(share).next().is_some();
     Ok(match deliver(&[&first.capture, &second.capture]) {

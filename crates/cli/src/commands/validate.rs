@@ -8,9 +8,10 @@ use pagetoll_bill::cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 
-use super::print_list;
+use super::write_list;
 use crate::args::{ValidateArgs, Verbosity};
 use crate::failure::Outcome;
+use crate::output::Destination;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
@@ -25,12 +26,13 @@ const RATES: &str =
     "demand.*: pages for each second, by `pagetoll bill demand --on sim --costs x86-256-core`";
 
 pub(crate) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     if args.live {
-        return live::run(args, verbosity);
+        return live::run(args, &destination, verbosity);
     }
     let published = Published::built_in();
     let compared = validate::validate(published, SAMPLES).map_err(Error::from)?;
-    print_list(document(&compared, published), &compared, args.format)?;
+    write_list(document(&compared, published), &compared, &destination)?;
     Ok(Outcome::Success)
 }
 

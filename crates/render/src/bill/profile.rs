@@ -1,5 +1,7 @@
 //! What rows executed: whose instructions they were, what is slow among them, and in which functions.
 
+mod calls;
+
 use pagetoll_bill::profile::{Events, Function, Part, Profile};
 use pagetoll_bill::{Bill, Row};
 
@@ -46,13 +48,19 @@ pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
         Section::table(parts, parts_of(&profiled)),
         Section::table(events, events_of(&profiled)),
     ];
-    let functions = |one: &Profiled<'_>| {
-        Section::table(
-            format!("{}, {unit}", one.row.key),
-            functions_of(one, detail),
-        )
-    };
-    sections.extend(profiled.iter().map(functions));
+    for one in &profiled {
+        let title = format!("{}, {unit}", one.row.key);
+        let functions = functions_of(one, detail);
+        if detail == Detail::Page {
+            let title = format!("Who called what: {}", one.row.key);
+            sections.push(Section::calls(title, calls::frames(&one.profile.calls)).folded());
+            sections.push(
+                Section::table(format!("Functions: {}, {unit}", one.row.key), functions).folded(),
+            );
+        } else {
+            sections.push(Section::table(title, functions));
+        }
+    }
     sections
 }
 

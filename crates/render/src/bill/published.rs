@@ -5,7 +5,7 @@ use pagetoll_bill::row::PublishedRate;
 use pagetoll_bill::{Bill, Row};
 
 use super::axes;
-use super::rates::{interval, interval_of_rates, pages_per_second};
+use super::rates::{interval, pages_per_second};
 use crate::document::Section;
 use crate::figure;
 use crate::table::{Column, Table};
@@ -34,7 +34,7 @@ impl<'a> Pair<'a> {
     }
 
     fn is_inside(&self) -> bool {
-        let rates = interval_of_rates(self.row);
+        let rates = self.row.interval_of_rates();
         rates.is_some_and(|i| (i.low..=i.high).contains(&self.published.pages_per_second))
     }
 

@@ -61,21 +61,10 @@ pub(super) fn rate(row: &Row) -> String {
 
 /// Where 90 % of the samples' rates lie.
 pub(super) fn interval(row: &Row, written: impl Fn(f64) -> String) -> String {
-    interval_of_rates(row).map_or_else(
+    row.interval_of_rates().map_or_else(
         || NONE.to_owned(),
         |Interval { low, high }| format!("[{} .. {}]", written(low), written(high)),
     )
-}
-
-/// The rates of an interval of costs, which are nanoseconds of one of the vCPUs.
-pub(super) fn interval_of_rates(row: &Row) -> Option<Interval> {
-    let costs = row.figures()?.interval?;
-    let vcpus = f64::from(row.key.vcpus.unwrap_or(1));
-    let rate = |nanos: f64| vcpus * 1e9 / nanos;
-    Some(Interval {
-        low: rate(costs.high),
-        high: rate(costs.low),
-    })
 }
 
 /// Of what touching pages that are there costs.

@@ -2,19 +2,19 @@
 
 use anyhow::Result;
 use pagetoll_observe::Recording;
-use pagetoll_render::Format;
 use pagetoll_render::document::{Document, Section};
 
-use super::super::print_list;
+use super::super::write_list;
 use crate::args::ALL_SOURCES;
 use crate::doctor::recorder;
 use crate::failure::Outcome;
+use crate::output::Destination;
 
 /// Prints how all sources, or one, are recorded.
-pub(super) fn run(source: &str, format: Format) -> Result<Outcome> {
+pub(super) fn run(source: &str, destination: &Destination) -> Result<Outcome> {
     let source = (source != ALL_SOURCES).then_some(source);
     let recordings = recorder().recordings(source);
-    print_list(document(&recordings), &recordings, format)?;
+    write_list(document(&recordings), &recordings, destination)?;
     Ok(Outcome::Success)
 }
 

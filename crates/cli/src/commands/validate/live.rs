@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use crate::args::{ValidateArgs, Verbosity};
 use crate::commands::watched::watched;
-use crate::commands::{calibrate, print_list};
+use crate::commands::{calibrate, write_list};
 use crate::failure::Outcome;
+use crate::output::Destination;
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, Table};
 
@@ -46,7 +47,11 @@ struct Compared<'a> {
 }
 
 /// Measures, bills, models, and prints the comparison.
-pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> {
+pub(super) fn run(
+    args: &ValidateArgs,
+    destination: &Destination,
+    verbosity: Verbosity,
+) -> Result<Outcome> {
     let spec = spec(args);
     Live.check(&spec)?;
     let costs = table(args, verbosity)?;
@@ -58,7 +63,7 @@ pub(super) fn run(args: &ValidateArgs, verbosity: Verbosity) -> Result<Outcome> 
         median_error: median_error(&points),
         points: &points,
     };
-    print_list(document(&draft, &compared), &compared, args.format)?;
+    write_list(document(&draft, &compared), &compared, destination)?;
     Ok(Outcome::Success)
 }
 

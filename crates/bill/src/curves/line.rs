@@ -1,0 +1,152 @@
+//! Which rows of which bills are one curve, and its points.
+
+use std::collections::BTreeMap;
+
+use super::{Axis, Band, Curve, Named, Place, Point, Quantity};
+use crate::diff::{Change, Rule};
+use crate::kinds::{Backend, Evidence, Role, Unit};
+use crate::route::Route;
+use crate::row::{Figures, Row, RowKey};
+
+/// What the rows of a curve have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    pub(super) route: Route,
+    pub(super) backend: Backend,
+    pub(super) unit: Unit,
+    pub(super) evidence: Evidence,
+    pub(super) key: RowKey,
+    setting: BTreeMap<String, String>,
+}
+
+/// A row with a cost.
+#[derive(Clone, Debug)]
+pub(super) struct Sample<'a> {
+    pub(super) at: Place,
+    pub(super) bill: &'a str,
+    row: &'a Row,
+    figures: &'a Figures,
+}
+
+impl Sample<'_> {
+    pub(super) fn has_rate(&self) -> bool {
+        self.figures.rate.is_some()
+    }
+
+    /// Whether it is the same row again, to the last digit: what an order leaves as it is, each of its bills has.
+    pub(super) fn repeats(&self, other: &Self) -> bool {
+        self.at == other.at && self.row == other.row
+    }
+}
+
+/// The rows of a bill that have a cost and a place. What others are only itemised with is no curve of its own.
+pub(super) fn samples(named: &Named, axis: Axis) -> impl Iterator<Item = (Line, Sample<'_>)> {
+    let bill = &named.bill;
+    let setting = axis.setting(bill);
+    let rows = bill.rows.iter().filter(|row| row.role() != Role::Baseline);
+    rows.filter_map(move |row| {
+        let line = Line {
+            route: bill.route,
+            backend: bill.backend,
+            unit: bill.unit,
+            evidence: bill.evidence,
+            key: axis.without(bill, &row.key),
+            setting: setting.clone(),
+        };
+        let sample = Sample {
+            at: axis.place(bill, row)?,
+            bill: &named.name,
+            row,
+            figures: row.figures()?,
+        };
+        Some((line, sample))
+    })
+}
+
+impl Line {
+    /// Its points; steps where a tolerance is given.
+    pub(super) fn curve(
+        self,
+        samples: &[Sample<'_>],
+        quantity: Quantity,
+        tolerance: Option<f64>,
+    ) -> Curve {
+        let rule = tolerance.map(|tolerance| Rule {
+            evidence: self.evidence,
+            tolerance,
+        });
+        let mut points = Vec::new();
+        let mut before: Option<&Sample<'_>> = None;
+        for sample in samples {
+            let step = before
+                .zip(rule)
+                .and_then(|(before, rule)| Change::step(&self.key, before.row, sample.row, rule));
+            points.push(sample.point(quantity, step));
+            before = Some(sample);
+        }
+        Curve {
+            key: self.key,
+            setting: self.setting,
+            points,
+        }
+    }
+}
+
+impl Sample<'_> {
+    fn point(&self, quantity: Quantity, step: Option<Change>) -> Point {
+        let (value, band) = match (quantity, self.figures.rate) {
+            (Quantity::Rate, Some(rate)) => {
+                let spread = rate
+                    .stddev
+                    .map(|stddev| around(rate.pages_per_second, stddev));
+                (
+                    rate.pages_per_second,
+                    spread.or_else(|| self.band_of_rates()),
+                )
+            }
+            _ => (self.figures.cost_per_page, self.band_of_costs()),
+        };
+        Point {
+            at: self.at.clone(),
+            bill: self.bill.to_owned(),
+            value,
+            band,
+            published: self
+                .row
+                .published
+                .map(|published| published.pages_per_second),
+            step,
+        }
+    }
+
+    fn band_of_costs(&self) -> Option<Band> {
+        let Figures {
+            cost_per_page,
+            stddev,
+            interval,
+            ..
+        } = self.figures;
+        let spread = stddev.map(|stddev| around(*cost_per_page, stddev));
+        spread.or_else(|| {
+            interval.map(|interval| Band {
+                low: interval.low,
+                high: interval.high,
+            })
+        })
+    }
+
+    fn band_of_rates(&self) -> Option<Band> {
+        let interval = self.row.interval_of_rates()?;
+        Some(Band {
+            low: interval.low,
+            high: interval.high,
+        })
+    }
+}
+
+fn around(mean: f64, deviation: f64) -> Band {
+    Band {
+        low: mean - deviation,
+        high: mean + deviation,
+    }
+}

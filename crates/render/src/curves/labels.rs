@@ -1,0 +1,95 @@
+//! What curves and places are called: by what tells them apart.
+
+use pagetoll_bill::curves::{Axis, Curve, Place};
+
+use crate::bill::in_order;
+
+/// Parts of a time in RFC 3339.
+const DAY: &str = "2026-01-01";
+const MINUTE: &str = "2026-01-01T00:00";
+
+/// What tells one curve from another, by name.
+pub(super) type Trait = (String, String);
+
+/// A label for each curve: its mechanism, and the traits in which the curves differ.
+pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
+    let differ = differing(curves);
+    let label = |curve: &&Curve| {
+        let traits = traits(curve).into_iter();
+        let own = traits
+            .filter(|(name, _)| differ.contains(name))
+            .map(|one| said(&one));
+        let method = curve.key.method.to_string();
+        [method]
+            .into_iter()
+            .chain(own)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    curves.iter().map(label).collect()
+}
+
+/// The names of the traits in which the curves differ.
+pub(super) fn differing(curves: &[&Curve]) -> Vec<String> {
+    let all: Vec<Vec<Trait>> = curves.iter().map(|curve| traits(curve)).collect();
+    let names = in_order(all.iter().flatten().map(|(name, _)| name.clone()));
+    let varies = |name: &String| {
+        let values = all
+            .iter()
+            .map(|traits| traits.iter().find(|(other, _)| other == name));
+        in_order(values).len() > 1
+    };
+    names.into_iter().filter(varies).collect()
+}
+
+/// All traits but the mechanism, which is always said.
+pub(super) fn traits(curve: &Curve) -> Vec<Trait> {
+    let key = &curve.key;
+    let own = [
+        ("batch", Some(key.batch.to_string())),
+        ("folio", key.folio.map(|folio| folio.to_string())),
+        ("vCPUs", key.vcpus.map(|vcpus| vcpus.to_string())),
+        ("readers", key.readers.map(|readers| readers.to_string())),
+        ("ring", key.ring.map(|ring| ring.to_string())),
+        ("system", Some(key.system.to_string())),
+        ("kernel", key.kernel.clone()),
+    ];
+    let own = own
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let setting = curve
+        .setting
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()));
+    own.chain(setting).collect()
+}
+
+/// What a trait says of itself needs no name.
+pub(super) fn said((name, value): &Trait) -> String {
+    match name.as_str() {
+        "folio" | "system" | "kernel" | "arch" | "cpu" | "iommu" | "kvm-mode" => value.clone(),
+        "vCPUs" | "readers" | "pages" if value == "1" => {
+            format!("1 {}", name.trim_end_matches('s'))
+        }
+        "vCPUs" | "readers" | "pages" => format!("{value} {name}"),
+        _ => format!("{name} {value}"),
+    }
+}
+
+/// Places, as short as columns' titles have to be: of times the days, and the minutes where days repeat.
+pub(super) fn named(axis: Axis, places: &[&Place]) -> Vec<String> {
+    let whole = || places.iter().map(|place| place.name.clone()).collect();
+    if axis != Axis::Date {
+        return whole();
+    }
+    for length in [DAY.len(), MINUTE.len()] {
+        let short = places.iter().map(|place| place.name.chars().take(length));
+        let short: Vec<String> = short
+            .map(|name| name.collect::<String>().replace('T', " "))
+            .collect();
+        if in_order(short.iter()).len() == places.len() {
+            return short;
+        }
+    }
+    whole()
+}

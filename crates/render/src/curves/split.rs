@@ -1,0 +1,79 @@
+//! Charts with no more curves than eyes can tell apart.
+
+use pagetoll_bill::curves::{Chart, Curve};
+
+use super::labels::{differing, said, traits};
+use crate::bill::in_order;
+
+/// As there are colours.
+const MOST: usize = 8;
+
+/// Some of a chart's curves.
+pub(super) struct Part<'a> {
+    pub(super) chart: &'a Chart,
+    /// What its curves have in common, where they are not all.
+    pub(super) of: Option<String>,
+    pub(super) curves: Vec<&'a Curve>,
+}
+
+/// The chart in parts: by the trait with the fewest values first, until each has few enough curves.
+pub(super) fn parts(chart: &Chart) -> Vec<Part<'_>> {
+    split(chart, None, chart.curves.iter().collect())
+}
+
+fn split<'a>(chart: &'a Chart, of: Option<String>, curves: Vec<&'a Curve>) -> Vec<Part<'a>> {
+    if curves.len() <= MOST {
+        return vec![Part { chart, of, curves }];
+    }
+    let name = differing(&curves)
+        .into_iter()
+        .min_by_key(|name| values(&curves, name).len());
+    let Some(name) = name else {
+        return in_chunks(chart, of.as_deref(), &curves);
+    };
+    let parts = values(&curves, &name).into_iter().flat_map(|value| {
+        let own: Vec<_> = curves
+            .iter()
+            .copied()
+            .filter(|curve| value_of(curve, &name) == value)
+            .collect();
+        let said = value.map_or_else(
+            || format!("no {name}"),
+            |value| said(&(name.clone(), value)),
+        );
+        let of = of
+            .iter()
+            .cloned()
+            .chain([said])
+            .collect::<Vec<_>>()
+            .join(", ");
+        split(chart, Some(of), own)
+    });
+    parts.collect()
+}
+
+fn values(curves: &[&Curve], name: &str) -> Vec<Option<String>> {
+    in_order(curves.iter().map(|curve| value_of(curve, name)))
+}
+
+fn value_of(curve: &Curve, name: &str) -> Option<String> {
+    let mut traits = traits(curve).into_iter();
+    traits
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value)
+}
+
+/// Mechanisms alone tell them apart.
+fn in_chunks<'a>(chart: &'a Chart, of: Option<&str>, curves: &[&'a Curve]) -> Vec<Part<'a>> {
+    let chunks = curves.chunks(MOST);
+    let all = chunks.len();
+    let part = |(index, chunk): (usize, &[&'a Curve])| {
+        let number = format!("part {} of {all}", index + 1);
+        Part {
+            chart,
+            of: Some(of.map_or_else(|| number.clone(), |of| format!("{of}, {number}"))),
+            curves: chunk.to_vec(),
+        }
+    };
+    chunks.enumerate().map(part).collect()
+}
