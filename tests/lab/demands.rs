@@ -56,7 +56,7 @@ pub(crate) fn conformance(bench: &Bench, arch: Arch) -> Result<(), Failed> {
 }
 
 /// Booted once more, with all that is executed counted, it costs the same to the digit, and the functions sum up to it.
-fn profiled(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
+pub(crate) fn profiled(bench: &Bench, order: &[&str], bill: &Bill) -> Result<(), Failed> {
     let order = [order, &["--profile", "--format", "json"]].concat();
     let again = must_succeed(bench.pagetoll(&order))?;
     let again: Bill = serde_json::from_slice(&again.stdout)?;

@@ -7,6 +7,7 @@ use libtest_mimic::Failed;
 use pagetoll_bill::{Arch, Bill, Operation, Row, Verdict};
 use pagetoll_test_support::skipped_test;
 
+use super::demands::profiled;
 use crate::bench::{Bench, ensure, lacks, must_fail, must_succeed, nothing_is_left};
 
 /// 2 MiB pages of the machine's own kernel: all checks pass, and a bill is the same as itself.
@@ -17,7 +18,8 @@ pub(crate) fn bill_and_diff(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     let file = bench.folder.path().join("pin.json");
     let path = file.to_string_lossy().into_owned();
     let order = format!("bill pin --on lab --arch {arch} --folio 2M,2M-halves --pages 2048");
-    let mut command = bench.pagetoll(&order.split(' ').collect::<Vec<_>>());
+    let order: Vec<_> = order.split(' ').collect();
+    let mut command = bench.pagetoll(&order);
     command.args(["--output", &path]);
     must_succeed(command)?;
     let bill: Bill = serde_json::from_slice(&fs::read(&file)?)?;
@@ -29,6 +31,7 @@ pub(crate) fn bill_and_diff(bench: &Bench, arch: Arch) -> Result<(), Failed> {
     let layout = bill.rows[0].layout.ok_or("no layout")?;
     ensure(layout.largest_folio == 512, format!("{layout:?}"))?;
     must_succeed(bench.pagetoll(&["diff", &path, &path]))?;
+    profiled(bench, &order, &bill)?;
     regresses(bench, bill)?;
     nothing_is_left(&bench.cache)
 }

@@ -113,6 +113,9 @@ pub struct Point {
     /// How it differs from the point before, where that is more than the tolerance and the noise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<Change>,
+    /// Whether it was billed on memory that lay otherwise than that of the point before: a difference says nothing of the axis.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other_memory: bool,
 }
 
 /// Between which values a figure lies.

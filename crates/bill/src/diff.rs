@@ -154,7 +154,7 @@ impl Diff {
 }
 
 /// Whether memory lay so that costs can be compared.
-fn lie_alike(before: &Row, row: &Row) -> bool {
+pub(crate) fn lie_alike(before: &Row, row: &Row) -> bool {
     match (before.layout, row.layout) {
         (Some(before), Some(layout)) => before.costs_like(layout, row.pages),
         (before, layout) => before == layout,

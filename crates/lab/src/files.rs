@@ -89,7 +89,7 @@ impl<'a> Files<'a> {
     pub(crate) fn steps(&mut self, steps: &[Step]) {
         let (preparation, order) = step::divided(steps);
         let unplug = self.firmware.unplugs();
-        let rescan = unplug.is_some().then_some(Step::Rescan);
+        let rescan = first_of(self.firmware);
         let preparation: Vec<_> = preparation.iter().cloned().chain(unplug).collect();
         let order: Vec<_> = rescan.into_iter().chain(order.iter().cloned()).collect();
         self.file("preparation", step::order(&preparation).into_bytes());
@@ -114,6 +114,11 @@ impl<'a> Files<'a> {
             delivery,
         })
     }
+}
+
+/// What a guest does before its order, because its machine stopped: a step like those of the order.
+pub(crate) fn first_of(firmware: Firmware) -> Option<Step> {
+    firmware.unplugs().map(|_| Step::Rescan)
 }
 
 fn delivery_of(members: &[Member<'_>]) -> Result<Delivery, Error> {

@@ -16,6 +16,7 @@ use pagetoll_images::{Error, Surroundings};
 use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
+use crate::files;
 use crate::native::NativeBoot;
 use crate::vm::boot::Harvest;
 use crate::vm::counter::{Counter, Detail, Executed};
@@ -25,7 +26,7 @@ pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 /// Is published in place of names: an order of the same length, in an archive that is as long, counts the same.
 const NOTHING: &str = "//////dev/null";
 const _: () = assert!(NOTHING.len() == KALLSYMS.len());
-/// The number of a probe's first step: init's own, which runs it, is the first of all.
+/// The number of a probe's first step, where init's own, which runs it, is the first of all.
 const FIRST_STEP: usize = 2;
 /// Where Xen lives in a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
 const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
@@ -33,6 +34,8 @@ const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 const KERNELS: u64 = 1 << 63;
 /// Of a row's cost: what took less is not named.
 const LEAST_SHARE: f64 = 0.001;
+/// Of a call: as wide as a letter where a page draws it.
+const LEAST_CALL: f64 = 0.004;
 /// An object file with more bytes is not read. Assumed: a Xen with its debug information is below.
 const MOST_OF_OBJECT: u64 = 2 << 30;
 const OTHERS: &str = "(others)";
@@ -77,6 +80,8 @@ pub(crate) struct Profiled {
 /// What a probe in a guest without Xen executed.
 #[derive(Clone, Debug)]
 pub(crate) struct OfProbe {
+    /// The number of its first step.
+    first: usize,
     executed: BTreeMap<u16, Executed>,
     names: Names,
 }
@@ -103,6 +108,7 @@ impl OfProbe {
             problem,
         };
         Ok(Some(Self {
+            first: FIRST_STEP + files::first_of(boot.machine.firmware).iter().count(),
             executed: harvest.executed()?.map_err(malformed)?,
             names: Names {
                 hypervisor: Symbols::default(),
@@ -114,7 +120,7 @@ impl OfProbe {
 
     /// What it executed in a step, as it numbers them, from 0 on.
     pub(crate) fn sample(&self, step: usize, row: &Row) -> Option<Sample<'_>> {
-        let number = u16::try_from(step + FIRST_STEP).ok()?;
+        let number = u16::try_from(step + self.first).ok()?;
         Some(Sample {
             executed: self.executed.get(&number)?,
             names: &self.names,
@@ -271,7 +277,7 @@ impl Sample<'_> {
         for stack in self.stacks() {
             tree.add(&stack.functions, stack.instructions);
         }
-        tree.calls(per(tree.instructions, self.pages) * LEAST_SHARE, self.pages)
+        tree.calls(per(tree.instructions, self.pages) * LEAST_CALL, self.pages)
     }
 
     fn functions(&self) -> Vec<Function> {

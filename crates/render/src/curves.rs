@@ -31,6 +31,9 @@ impl Subject for Curves {
             Section::facts("", header(self)),
             Section::table("Steps, the largest first", steps(self)),
         ];
+        sections.push(
+            Section::list("Not compared: their memory lay otherwise", elsewhere(self)).folded(),
+        );
         for chart in &self.charts {
             for part in parts(chart) {
                 let title = title(&part);
@@ -147,6 +150,19 @@ fn steps(curves: &Curves) -> Table {
         |step| moved(&step.change.functions, step.change.verdict),
     );
     table
+}
+
+/// The points that no step can lead to.
+fn elsewhere(curves: &Curves) -> Vec<String> {
+    let all = curves.charts.iter().flat_map(|chart| &chart.curves);
+    let of_curve = |curve: &Curve| {
+        let points = curve.points.iter().filter(|point| point.other_memory);
+        let places: Vec<_> = points.map(|point| point.at.name.clone()).collect();
+        (!places.is_empty()).then(|| format!("{}: {}", curve.key, places.join(", ")))
+    };
+    all.filter(|_| curves.axis.is_ordered_by_change())
+        .filter_map(of_curve)
+        .collect()
 }
 
 /// The one that moved most the way that the cost did.

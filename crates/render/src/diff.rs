@@ -23,31 +23,30 @@ pub(crate) struct Compared<'a> {
 impl Subject for Compared<'_> {
     const KIND: Kind = Kind::Diff;
 
-    fn document(&self, _: Detail) -> Document {
+    fn document(&self, detail: Detail) -> Document {
         let Self { new, diff, .. } = self;
+        let unit = figure::unit_per_item(new);
         let mut sections = vec![
             Section::facts("", self.header()),
+            Section::table("In short", changes::summary(diff)),
+        ];
+        if detail == Detail::Page {
+            sections.push(Section::bars("What moved most", changes::bars(diff)));
+        }
+        sections.extend([
             findings::refused(diff, self.missing),
             findings::accepted(diff, self.missing),
-        ];
-        let unit = figure::unit_per_item(new);
+        ]);
         let changed = [
             ("Regressed", Verdict::Regressed),
             ("Improved", Verdict::Improved),
             ("Undecided", Verdict::Undecided),
         ];
         for (title, verdict) in changed {
-            let changes: Vec<_> = diff.with(verdict).collect();
             let title = format!("{title}, {unit}");
-            sections.push(Section::table(title, changes::table(&changes)));
+            sections.push(Section::table(title, changes::table(diff.with(verdict))));
         }
-        let title = format!("Which toll it was, {unit}");
-        sections.push(Section::table(title, items::tolls(diff)));
-        let title = format!("Which function it was, {unit}");
-        sections.push(Section::table(title, items::functions(diff)));
-        let title = figure::per_item("Crossings that changed, number", new);
-        sections.push(Section::table(title, items::crossings(diff)));
-        sections.push(Section::list("Not compared", unmatched(diff)));
+        sections.extend(self.details(detail).into_iter().map(Section::folded));
         Document {
             title: self.title(),
             sections,
@@ -60,6 +59,27 @@ impl Subject for Compared<'_> {
 }
 
 impl Compared<'_> {
+    /// What is looked up once the verdict is known.
+    fn details(&self, detail: Detail) -> Vec<Section> {
+        let Self { new, diff, .. } = self;
+        let unit = figure::unit_per_item(new);
+        let of = |what: &str| format!("{what}, {unit}");
+        let mut sections = vec![
+            Section::table(of("Which toll it was"), items::tolls(diff)),
+            Section::table(of("Which function it was"), items::functions(diff)),
+            Section::table(
+                figure::per_item("Crossings that changed, number", new),
+                items::crossings(diff),
+            ),
+            Section::list("Not compared", unmatched(diff)),
+        ];
+        if detail != Detail::Short {
+            let all = changes::table(diff.changes.iter());
+            sections.push(Section::table(of("All rows that were compared"), all));
+        }
+        sections
+    }
+
     fn title(&self) -> String {
         let Self { new, diff, .. } = self;
         let counts = Verdict::ALL.iter().map(|verdict| {
@@ -67,7 +87,16 @@ impl Compared<'_> {
             format!("{rows} {verdict}")
         });
         let counts: Vec<_> = counts.collect();
-        format!("{} on {}: {}", diff.route, new.backend, counts.join(", "))
+        let gate = match diff.failures(self.missing).count() {
+            0 => "passes",
+            _ => "FAILS",
+        };
+        format!(
+            "{gate}: {} on {}: {}",
+            diff.route,
+            new.backend,
+            counts.join(", ")
+        )
     }
 
     fn header(&self) -> Vec<Fact> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Axis, Band, Curve, Named, Place, Point, Quantity};
-use crate::diff::{Change, Rule};
+use crate::diff::{Change, Rule, lie_alike};
 use crate::kinds::{Backend, Evidence, Role, Unit};
 use crate::route::Route;
 use crate::row::{Figures, Row, RowKey};
@@ -81,7 +81,12 @@ impl Line {
             let step = before
                 .zip(rule)
                 .and_then(|(before, rule)| Change::step(&self.key, before.row, sample.row, rule));
-            points.push(sample.point(quantity, step));
+            let other_memory = before.is_some_and(|before| !lie_alike(before.row, sample.row));
+            points.push(Point {
+                step,
+                other_memory,
+                ..sample.point(quantity)
+            });
             before = Some(sample);
         }
         Curve {
@@ -93,7 +98,7 @@ impl Line {
 }
 
 impl Sample<'_> {
-    fn point(&self, quantity: Quantity, step: Option<Change>) -> Point {
+    fn point(&self, quantity: Quantity) -> Point {
         let (value, band) = match (quantity, self.figures.rate) {
             (Quantity::Rate, Some(rate)) => {
                 let spread = rate
@@ -115,7 +120,8 @@ impl Sample<'_> {
                 .row
                 .published
                 .map(|published| published.pages_per_second),
-            step,
+            step: None,
+            other_memory: false,
         }
     }
 

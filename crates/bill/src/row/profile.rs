@@ -31,7 +31,7 @@ pub struct Profile {
     pub per_page: Events,
     /// Functions, the dearest first; those that took less than a thousandth of the row are one for each part.
     pub functions: Vec<Function>,
-    /// Who called what, from the outermost functions on; without what took less than a thousandth of the row.
+    /// Who called what, from the outermost functions on; without what took less than a 250th of the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
 }

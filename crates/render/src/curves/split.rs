@@ -25,10 +25,9 @@ fn split<'a>(chart: &'a Chart, of: Option<String>, curves: Vec<&'a Curve>) -> Ve
     if curves.len() <= MOST {
         return vec![Part { chart, of, curves }];
     }
-    let name = differing(&curves)
-        .into_iter()
-        .min_by_key(|name| values(&curves, name).len());
-    let Some(name) = name else {
+    let some_stay = |name: &String| values(&curves, name).len() * 2 <= curves.len();
+    let names = differing(&curves).into_iter().filter(some_stay);
+    let Some(name) = names.min_by_key(|name| values(&curves, name).len()) else {
         return in_chunks(chart, of.as_deref(), &curves);
     };
     let parts = values(&curves, &name).into_iter().flat_map(|value| {
@@ -63,10 +62,10 @@ fn value_of(curve: &Curve, name: &str) -> Option<String> {
         .map(|(_, value)| value)
 }
 
-/// Mechanisms alone tell them apart.
+/// As few parts as possible, of about as many curves each.
 fn in_chunks<'a>(chart: &'a Chart, of: Option<&str>, curves: &[&'a Curve]) -> Vec<Part<'a>> {
-    let chunks = curves.chunks(MOST);
-    let all = chunks.len();
+    let all = curves.len().div_ceil(MOST);
+    let chunks = curves.chunks(curves.len().div_ceil(all));
     let part = |(index, chunk): (usize, &[&'a Curve])| {
         let number = format!("part {} of {all}", index + 1);
         Part {
