@@ -6,7 +6,7 @@ mod split;
 
 use pagetoll_bill::Evidence;
 use pagetoll_bill::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
-use pagetoll_bill::diff::{PerPage, Rule, Verdict};
+use pagetoll_bill::diff::{Change, PerPage, Rule};
 
 use crate::diff::rule;
 use crate::document::{Document, Fact, Line, Mark, Plot, Scale, Section, Spot};
@@ -142,12 +142,12 @@ fn steps(curves: &Curves) -> Table {
         figure::optional(step.change.p_value.map(|p| figure::fixed(p, 4)))
     });
     table.each(&steps, Column::left("toll that moved").wrapping(), |step| {
-        moved(&step.change.tolls, step.change.verdict)
+        moved(&step.change.tolls, step.change)
     });
     table.each(
         &steps,
         Column::left("function that moved").wrapping(),
-        |step| moved(&step.change.functions, step.change.verdict),
+        |step| moved(&step.change.functions, step.change),
     );
     table
 }
@@ -165,13 +165,14 @@ fn elsewhere(curves: &Curves) -> Vec<String> {
         .collect()
 }
 
+/// From which share of a step on something explains it.
+const EXPLAINS: f64 = 0.1;
+
 /// The one that moved most the way that the cost did.
-fn moved(items: &[PerPage], verdict: Verdict) -> String {
-    let way = |item: &&PerPage| match verdict {
-        Verdict::Improved => item.difference() < 0.0,
-        _ => item.difference() > 0.0,
-    };
-    items.iter().find(way).map_or_else(
+fn moved(items: &[PerPage], change: &Change) -> String {
+    let step = change.new - change.old;
+    let explains = |item: &&PerPage| item.difference() / step >= EXPLAINS;
+    items.iter().find(explains).map_or_else(
         || NONE.to_owned(),
         |item| format!("{} {}", item.name, figure::signed(item.difference(), 1)),
     )

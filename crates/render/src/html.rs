@@ -62,7 +62,6 @@ struct Named {
 
 #[derive(Serialize)]
 struct Grid {
-    label: String,
     columns: Vec<Head>,
     rows: Vec<Vec<String>>,
     footnotes: Vec<String>,
@@ -101,7 +100,7 @@ struct Piece {
 fn part(section: &Section) -> Result<Part, RenderError> {
     let title = harmless(&section.title);
     let part = Part {
-        title: title.clone(),
+        title,
         folded: section.folded,
         ..Part::default()
     };
@@ -111,7 +110,7 @@ fn part(section: &Section) -> Result<Part, RenderError> {
             ..part
         },
         Body::Table(table) => Part {
-            table: Some(grid(title, table)),
+            table: Some(grid(table)),
             ..part
         },
         Body::List(items) => Part {
@@ -148,17 +147,12 @@ fn named(Fact { name, value }: &Fact) -> Named {
     }
 }
 
-fn grid(title: String, table: &Table) -> Grid {
+fn grid(table: &Table) -> Grid {
     let head = |column: &crate::table::Column| Head {
         title: harmless(&column.title),
         number: column.align == Align::Right,
     };
     Grid {
-        label: if title.is_empty() {
-            "table".to_owned()
-        } else {
-            title
-        },
         columns: table.columns.iter().map(head).collect(),
         rows: table.rows.iter().map(|row| safe(row)).collect(),
         footnotes: safe(&table.footnotes),

@@ -15,7 +15,9 @@ pub(super) fn summary(diff: &Diff) -> Table {
         .filter(|(_, shares)| !shares.is_empty())
         .collect();
     let mut table = Table::default();
-    table.each(&moved, Column::left(""), |(verdict, _)| verdict.to_string());
+    table.each(&moved, Column::left("verdict"), |(verdict, _)| {
+        verdict.to_string()
+    });
     table.each(&moved, Column::right("rows"), |(_, shares)| {
         shares.len().to_string()
     });
