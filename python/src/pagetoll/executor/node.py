@@ -8,6 +8,7 @@ cannot be cleaned by it, so the next one's first job removes folders that no pro
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -91,14 +92,23 @@ def hold(home: Path) -> None:
     if str(home) in _held:
         return
     remove_left_over(home)
-    while True:
+    while str(home) not in _held:
         home.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-        descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        _refuse_others(home, os.fstat(descriptor))
+        # Another run may remove it until it is locked.
+        with contextlib.suppress(FileNotFoundError):
+            _lock(home)
+
+
+def _lock(home: Path) -> None:
+    """Locks the folder; raises ``FileNotFoundError`` where it is gone."""
+    descriptor = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        _refuse_others(home, found)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        if home.exists() and os.path.samestat(os.fstat(descriptor), home.stat()):
-            _held[str(home)] = descriptor
-            return
+        if os.path.samestat(found, home.stat()):
+            _held[str(home)] = os.dup(descriptor)
+    finally:
         os.close(descriptor)
 
 
