@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import pagetoll
 from pagetoll.executor import node as on_node
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -170,6 +171,28 @@ def test_a_signal_ends_jobs_and_cleans_nodes(start: Callable[[], Executor], tmp_
     assert _folders() == []
 
 
+def _kill(executor: Executor) -> None:
+    executor.process.kill()
+
+
+def _hang_up(executor: Executor) -> None:
+    assert executor.process.stdout
+    executor.process.stdout.close()
+
+
+@pytest.mark.parametrize("leave", [_kill, _hang_up])
+def test_nothing_runs_on_for_nobody(
+    start: Callable[[], Executor], tmp_path: Path, leave: Callable[[Executor], None]
+) -> None:
+    mark = tmp_path / "runs"
+    executor = start()
+    executor.give({"id": "slow", "argv": _sleeper(mark, 300), "host": None})
+    _wait_until(lambda: mark.exists() and bool(mark.read_text()))
+    leave(executor)
+    _wait_until(lambda: not Path("/proc", mark.read_text().strip()).exists() and _folders() == [])
+    executor.process.wait(LIMIT)
+
+
 def test_a_bad_line_ends_it(start: Callable[[], Executor]) -> None:
     executor = start()
     executor.give({"id": "a", "argv": 1})
@@ -190,6 +213,22 @@ def test_a_cluster_that_goes_away_is_said_after_what_was_done(
     assert code == 3
     assert "the cluster went away" in said
     assert [line["id"] for line in executor.lines if "lost" not in line] == ["bill-1"]
+
+
+def test_a_sweep_fills_the_same_store_as_on_this_machine(cluster: Any, program: str, tmp_path: Path) -> None:
+    if b"--store" not in subprocess.run([program, "sweep", "--help"], capture_output=True).stdout:
+        pytest.skip("this pagetoll has no sweep")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        '[axes]\nroute = ["unmap", "switch"]\nseed = [1, 2, 3]\n\n[options]\non = "sim"\nsamples = 2\n',
+        encoding="utf-8",
+    )
+    here = pagetoll.sweep(plan, tmp_path / "here", jobs=1)
+    there = pagetoll.sweep(plan, tmp_path / "there", on="ray", address=cluster.address)
+    assert (len(here.paths), here.failures, there.failures) == (6, (), ())
+    bytes_of = [{path.name: path.read_bytes() for path in bills.paths} for bills in (here, there)]
+    assert bytes_of[0] == bytes_of[1]
+    assert {bill.provenance.when for bill in there} == {None}
 
 
 def test_no_cluster_is_an_error() -> None:
