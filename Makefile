@@ -9,6 +9,8 @@
 # make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make deb          a Debian package in dist/: program, manual pages, completions, documentation
 # make static       a program in dist/ that runs on any Linux of this processor, without a library
+# make wheel        the Python package, in dist/
+# make test-python  its checks and tests, in a venv below target/ (CLUSTER=1: on a Ray cluster of two nodes, too)
 # make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
@@ -22,12 +24,15 @@ READER =
 ARM64 = aarch64-unknown-linux-gnu
 STATIC = $(shell uname -m)-unknown-linux-gnu
 ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+VENV = $(CURDIR)/target/python-venv
+CLUSTER =
+comma := ,
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
 .PHONY: bill check-fixes deb faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
-	test-docs conformance setup static toolchain toolchain-arm64 build lint man bench-engine clean
+	test-docs test-python wheel conformance python-venv setup static toolchain toolchain-arm64 build lint man bench-engine clean
 
 bill: setup
 	$(PAGETOLL) bill unmap $(ARGS)
@@ -130,6 +135,21 @@ static: toolchain
 		cargo build --release -p pagetoll --target $(STATIC) --target-dir target/static
 	mkdir -p dist
 	cp target/static/$(STATIC)/release/pagetoll dist/pagetoll-$(STATIC)
+
+wheel: python-venv
+	$(VENV)/bin/pip install --quiet build
+	$(VENV)/bin/python -m build --wheel --outdir dist python
+
+# Without a package index there is nothing to test with: that is no failure of the package.
+test-python: python-venv
+	@if $(VENV)/bin/pip download --quiet --retries 0 --no-deps --dest target/python-probe iniconfig; then \
+		$(VENV)/bin/pip install --quiet --editable 'python[test$(if $(CLUSTER),$(comma)ray)]' && cd python \
+		&& $(VENV)/bin/ruff check && $(VENV)/bin/ruff format --check && $(VENV)/bin/mypy && $(VENV)/bin/pytest $(ARGS); \
+	else echo "skipped: make test-python: no package index can be reached, see above" >&2; fi
+
+python-venv:
+	@test -x $(VENV)/bin/pip || python3 -m venv $(VENV) || { \
+		echo "no Python venv: run sudo apt-get install python3-venv" >&2; exit 3; }
 
 bench-engine: toolchain
 	cargo bench -p pagetoll-engine --bench ev3

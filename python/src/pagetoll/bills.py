@@ -1,0 +1,251 @@
+"""A bill, its rows, tolls and checks: one class for each object of ``docs/bill-schema.json``, with its field names.
+
+Costs are in the bill's ``unit`` (instructions or nanoseconds) for each page of 4 KiB, or for each operation on routes
+without pages. Fields that the schema lets be absent or null are None, those that are lists or maps are empty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pagetoll.record import ALWAYS, Record
+
+SCHEMA = "pagetoll.bill/1"
+
+
+class RowKey(NamedTuple):
+    """What makes a row the same in two bills."""
+
+    operation: str
+    mechanism: str
+    batch: int
+    system: str
+    kernel: str | None
+    folio: str | None
+    vcpus: int | None
+    readers: int | None
+    ring: int | None
+
+    def without(self, *axes: str) -> RowKey:
+        """The key without those axes."""
+        unset = RowKey("", "", 1, "", None, None, None, None, None)
+        return RowKey._make(getattr(unset if name in axes else self, name) for name in self._fields)
+
+    def __str__(self) -> str:
+        """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
+        parts = [
+            f"{self.operation} {self.mechanism}",
+            self.folio,
+            f"batch {self.batch}" if self.batch > 1 else None,
+            None if self.vcpus is None else f"{self.vcpus} vCPUs",
+            None if self.readers is None else f"{self.readers} readers",
+            self.system,
+            self.kernel,
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+class Keyed:
+    """A record that has the fields of a ``RowKey``."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> RowKey:
+        """What makes it the same row in two bills."""
+        return RowKey._make(getattr(self, name) for name in RowKey._fields)
+
+    @property
+    def name(self) -> str:
+        """The key, as the program writes it."""
+        return str(self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toll(Record):
+    """A part of the cost of a page: how often it is paid, and how much each time."""
+
+    name: str
+    count_per_page: float
+    cost_each: float
+
+    @property
+    def cost_per_page(self) -> float:
+        """In the bill's unit."""
+        return self.count_per_page * self.cost_each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Record):
+    """One check of a row: how many pages were tried, and how many of them failed."""
+
+    name: str
+    tried: int
+    failed: int
+    control_failed: int | None = None
+    verdict: str
+    """``pass``, ``fail`` or ``inconclusive``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval(Record):
+    """Where 90 % of the samples of a model lie."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout(Record):
+    """What physical memory the pages of a row were; folios and runs are counts, ``largest_folio`` pages of 4 KiB."""
+
+    runs: int
+    folios: int
+    largest_folio: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRate(Record):
+    """A published rate beside a modelled one, of all vCPUs together."""
+
+    pages_per_second: float
+    fitted: bool
+    """Whether the model was calibrated to it: then it is no prediction."""
+    scalability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function(Record):
+    """What one page took in a function, without what it called."""
+
+    name: str
+    part: str
+    """``hypervisor``, ``kernel``, ``probe`` or ``user-space``."""
+    cost_per_page: float
+    rep_iterations: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile(Record):
+    """What one page took, itemised by what was executed."""
+
+    per_page: Mapping[str, float]
+    """What is slower than other instructions, by its name in the schema (``Events``)."""
+    functions: tuple[Function, ...]
+    """The dearest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Keyed, Record):
+    """One line of a bill."""
+
+    operation: str
+    mechanism: str
+    role: str
+    batch: int
+    system: str
+    kernel: str | None = None
+    folio: str | None = None
+    layout: Layout | None = None
+    vcpus: int | None = None
+    readers: int | None = None
+    ring: int | None = None
+    pages_per_second: float | None = None
+    pages_per_second_stddev: float | None = None
+    published: PublishedRate | None = None
+    placement: str | None = None
+    folios: Mapping[str, int] = field(default_factory=dict)
+    pages: int
+    cost_per_page: float | None = field(default=None, metadata=ALWAYS)
+    stddev: float | None = None
+    interval: Interval | None = None
+    runs: tuple[float, ...] = ()
+    crossings_per_page: float | None = field(default=None, metadata=ALWAYS)
+    crossings: Mapping[str, float] = field(default_factory=dict)
+    smp_safe: bool | None = field(default=None, metadata=ALWAYS)
+    tolls: tuple[Toll, ...]
+    profile: Profile | None = None
+    checks: tuple[Check, ...]
+    unavailable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Record):
+    """What was run, with all defaults resolved."""
+
+    pages: int
+    batches: tuple[int, ...]
+    mechanisms: tuple[str, ...]
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package(Record):
+    """A distribution package that the run used."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image(Record):
+    """A file that was booted."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLoad(Record):
+    """What else ran on the host while costs were measured; ``others`` and ``steal`` are shares from 0 to 1."""
+
+    load_average: float
+    others: float
+    steal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance(Record):
+    """When, by what and with what a bill was made. Nothing here enters a figure."""
+
+    when: str | None = None
+    """RFC 3339 time in UTC; None in a store's counted and modelled bills, which do not depend on it."""
+    counted: str | None = None
+    command: str
+    pagetoll: str
+    boots: tuple[str, ...] = ()
+    packages: tuple[Package, ...] = field(default=(), metadata=ALWAYS)
+    images: tuple[Image, ...] = ()
+    host_load: HostLoad | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill(Record):
+    """One run of one route. No two rows have the same key."""
+
+    schema: str
+    route: str
+    backend: str
+    backend_reason: str
+    unit: str
+    """``instructions`` or ``nanoseconds``."""
+    evidence: str
+    """``exact``, ``measured`` or ``modelled``."""
+    stack: Mapping[str, str]
+    order: Order
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    provenance: Provenance
+
+    @property
+    def failed_checks(self) -> list[tuple[Row, Check]]:
+        """The checks that failed, each with its row."""
+        return [(row, check) for row in self.rows for check in row.checks if check.verdict == "fail"]
+
+    def dumps(self) -> str:
+        """The bill as the program writes it: the same JSON value, in the same order."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,7 @@
+"""``python3 -m pagetoll.executor``."""
+
+import sys
+
+from pagetoll.executor.supervisor import main
+
+sys.exit(main())
