@@ -129,6 +129,17 @@ class Function(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Record):
+    """What one page took in a function, with all that it called."""
+
+    name: str
+    part: str
+    cost_per_page: float
+    calls: tuple[Call, ...] = ()
+    """The dearest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Record):
     """What one page took, itemised by what was executed."""
 
@@ -136,6 +147,8 @@ class Profile(Record):
     """What is slower than other instructions, by its name in the schema (``Events``)."""
     functions: tuple[Function, ...]
     """The dearest first."""
+    calls: tuple[Call, ...] = ()
+    """Who called what, from the outermost functions on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,9 +227,9 @@ class Provenance(Record):
 
     when: str | None = None
     """RFC 3339 time in UTC; None in a store's counted and modelled bills, which do not depend on it."""
-    counted: str | None = None
     command: str
     pagetoll: str
+    counted: str | None = None
     boots: tuple[str, ...] = ()
     packages: tuple[Package, ...] = field(default=(), metadata=ALWAYS)
     images: tuple[Image, ...] = ()
