@@ -7,6 +7,7 @@ mod calibrate;
 mod diff;
 mod fix;
 mod read;
+mod sweep;
 mod values;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
+pub(crate) use sweep::{ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -87,6 +89,9 @@ pub(crate) enum Command {
     /// Compares two bills of a route: what regressed, and what fails a gate
     #[command(after_long_help = diff::EXAMPLES)]
     Diff(DiffArgs),
+    /// Makes all bills of a plan that are missing in a folder, side by side; shows what is there
+    #[command(after_long_help = sweep::EXAMPLES)]
+    Sweep(Box<SweepArgs>),
     /// Lists what can be billed, by which mechanism, on which backend, here
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest

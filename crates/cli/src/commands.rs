@@ -16,6 +16,7 @@ mod recorded;
 mod report;
 mod routes;
 mod search;
+mod sweep;
 mod validate;
 mod watched;
 
@@ -30,15 +31,19 @@ use serde::Serialize;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
-use crate::{output, terminal};
+use crate::{output, parent, terminal};
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(route) => bill::run(route.command, verbosity),
+        Command::Bill(route) => {
+            parent::end_with_it();
+            bill::run(route.command, verbosity)
+        }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Sweep(args) => sweep::run(&args, verbosity),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Advise(args) => advise::run(&args),

@@ -103,6 +103,8 @@ fn help_texts_are_as_committed() {
         "advise",
         "conformance",
         "search",
+        "sweep",
+        "sweep show",
         "fix",
         "fix list",
         "fix show",
