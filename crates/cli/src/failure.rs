@@ -42,6 +42,9 @@ pub(crate) enum Failure {
     /// The store of a sweep cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// This machine lacks something.
+    #[error("{0}")]
+    Lacking(String),
     /// A signal asked to stop.
     #[error("stopped by {name}")]
     Stopped { name: &'static str, number: u8 },
@@ -50,7 +53,7 @@ pub(crate) enum Failure {
 impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Store(StoreError::Io { .. }) | Self::Output { .. } => 3,
+            Self::Store(StoreError::Io { .. }) | Self::Output { .. } | Self::Lacking(_) => 3,
             Self::BadInput(_) | Self::Store(_) => 2,
             // As a shell has it for a program that a signal ended.
             Self::Stopped { number, .. } => 128 + number,

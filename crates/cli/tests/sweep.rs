@@ -269,6 +269,13 @@ fn bad_plans_are_refused_before_anything_runs() {
     );
     let output = sweep(folder.path(), &["--store", "s"]);
     refused(&output, 2, &["host = no-such-node: is not this machine"]);
+    let output = sweep(folder.path(), &["--store", "s", "--address", "auto"]);
+    refused(&output, 2, &["--address: does not apply to --on local"]);
+    let output = sweep(
+        folder.path(),
+        &["--store", "s", "--on", "ray", "--jobs", "2"],
+    );
+    refused(&output, 2, &["--jobs: does not apply to --on ray"]);
     let output = pagetoll(folder.path(), &["sweep", "none.toml", "--store", "s"])
         .output()
         .unwrap();
@@ -430,4 +437,111 @@ fn a_full_disk_leaves_whole_bills_alone() {
             .all(|bill| serde_json::from_slice::<serde_json::Value>(bill).is_ok())
     );
     assert_eq!(fs::read_dir(store.join("tmp")).unwrap().count(), 0);
+}
+
+/// An executor that runs each job itself, backwards. `{end}` is what it does after each.
+const EXECUTOR: &str = r#"
+import json, subprocess, sys, time
+jobs = [json.loads(line) for line in sys.stdin]
+for number, job in enumerate(reversed(jobs)):
+    began = time.time()
+    print(json.dumps({"lost": "n0", "id": job["id"]}), flush=True)
+    ran = subprocess.run(job["argv"], capture_output=True, text=True)
+    print(json.dumps({"id": job["id"], "node": "n1", "exit": ran.returncode, "stdout": ran.stdout,
+        "stderr": ran.stderr, "seconds": time.time() - began}), flush=True)
+    {end}
+"#;
+
+/// A sweep by an executor, whose source this is; `None` leaves the package out.
+fn swept_by(folder: &Path, executor: Option<&str>, arguments: &[&str]) -> Output {
+    let package = folder.join("python/pagetoll");
+    let _absent = fs::remove_dir_all(&package);
+    fs::create_dir_all(&package).unwrap();
+    fs::write(package.join("__init__.py"), "").unwrap();
+    if let Some(source) = executor {
+        fs::write(package.join("executor.py"), source).unwrap();
+    }
+    let words = [&["sweep", "plan.toml", "--on", "ray"], arguments].concat();
+    let mut command = pagetoll(folder, &words);
+    command
+        .env("PYTHONPATH", folder.join("python"))
+        .output()
+        .unwrap()
+}
+
+fn has_python() -> bool {
+    Process::new("python3").arg("--version").output().is_ok()
+}
+
+#[test]
+fn an_executor_gives_the_same_store_and_its_death_loses_nothing() {
+    if !has_python() {
+        skip!("no python3");
+    }
+    let folder = folder_with(PLAN);
+    swept(folder.path(), &["--store", "own"]);
+    let own = bills(&folder.path().join("own"));
+    let dies = EXECUTOR.replace("{end}", "if number == 4: sys.exit('the head is gone')");
+    let output = swept_by(folder.path(), Some(&dies), &["--store", "s"]);
+    refused(
+        &output,
+        3,
+        &[
+            "with 7 of 12 jobs left",
+            "the head is gone",
+            "node n0 is lost",
+        ],
+    );
+    let store = folder.path().join("s");
+    assert_eq!(bills(&store).len(), 5);
+    let works = EXECUTOR.replace("{end}", "pass");
+    let output = swept_by(folder.path(), Some(&works), &["--store", "s"]);
+    refused(&output, 0, &[]);
+    assert_eq!(
+        text(&output.stdout),
+        "12 jobs: 7 billed, 5 were there, 0 failed\n"
+    );
+    assert_eq!(bills(&store), own);
+    assert!(runs(&store).values().all(|count| *count == 1));
+    assert!(
+        fs::read_to_string(store.join("runs.jsonl"))
+            .unwrap()
+            .contains("\"node\":\"n1\"")
+    );
+}
+
+#[test]
+fn an_executor_that_is_missing_or_says_nonsense_is_the_machines_lack() {
+    if !has_python() {
+        skip!("no python3");
+    }
+    let folder = folder_with(PLAN);
+    let install = "pip install 'pagetoll[ray]'";
+    let missing = swept_by(folder.path(), None, &["--store", "s"]);
+    refused(&missing, 3, &["ray is not installed", install]);
+    let without_ray = "import sys\nprint('no ray here', file=sys.stderr)\nsys.exit(3)";
+    let missing = swept_by(folder.path(), Some(without_ray), &["--store", "s"]);
+    refused(
+        &missing,
+        3,
+        &["ray is not installed", install, "no ray here"],
+    );
+    let nonsense = "import time\nprint('hello', flush=True)\ntime.sleep(60)";
+    let began = Instant::now();
+    let output = swept_by(folder.path(), Some(nonsense), &["--store", "s"]);
+    refused(
+        &output,
+        3,
+        &["pagetoll.executor wrote \"hello\"; expected a result"],
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "it was waited for"
+    );
+    let mut command = pagetoll(
+        folder.path(),
+        &["sweep", "plan.toml", "--store", "s", "--on", "ray"],
+    );
+    let output = command.env("PATH", "/nonexistent").output().unwrap();
+    refused(&output, 3, &["python3 is not installed", install]);
 }

@@ -66,6 +66,9 @@ pub(crate) struct SweepOrder {
     /// Where jobs are run
     #[arg(long, value_name = "WHERE", default_value = "local")]
     pub(crate) on: SweepOn,
+    /// With --on ray: the cluster's address, as ray.init takes it [default: the cluster that runs here, else a new one]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
     /// Only lists the jobs, and what became of them
     #[arg(long, conflicts_with_all = ["print_jobs", "job"])]
     pub(crate) dry_run: bool,
@@ -82,4 +85,6 @@ pub(crate) struct SweepOrder {
 pub(crate) enum SweepOn {
     /// On this machine
     Local,
+    /// On the nodes of a cluster of Ray, by the Python package pagetoll
+    Ray,
 }

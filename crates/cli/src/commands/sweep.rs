@@ -1,9 +1,11 @@
 //! `pagetoll sweep`: the bills of a plan that a store lacks, made by child processes of this program.
 
+mod child;
 mod executor;
 mod inputs;
 mod jobs;
 mod local;
+mod ray;
 mod show;
 
 use std::fmt;
@@ -23,6 +25,7 @@ use crate::failure::{self, Failure, Outcome};
 use crate::output;
 use executor::{Attempt, Executor};
 use local::Local;
+use ray::Ray;
 
 /// Lines of stderr that a failure quotes.
 const REASON_LINES: usize = 8;
@@ -44,8 +47,10 @@ fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
         let store = Store::look(&order.store).map_err(Failure::from)?;
         return list(order, &jobs, store.as_ref());
     }
+    check_place(order)?;
     let executor: Box<dyn Executor> = match order.on {
         SweepOn::Local => Box::new(Local::new(&jobs, order.jobs)?),
+        SweepOn::Ray => Box::new(Ray::new(order.address.as_deref())?),
     };
     let (jobs, access) = match &order.job {
         Some(id) => (vec![job_named(id, jobs, order)?], Access::Job),
@@ -72,6 +77,15 @@ fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
         ))?;
     }
     outcome(&jobs, &store)
+}
+
+/// Refuses options of one place for the other.
+fn check_place(order: &SweepOrder) -> Result<(), Failure> {
+    let misplaced = match order.on {
+        SweepOn::Local => order.address.as_ref().map(|_| "--address: does not apply to --on local; expected it with --on ray"),
+        SweepOn::Ray => order.jobs.map(|_| "--jobs: does not apply to --on ray, where the cluster decides; expected it with --on local"),
+    };
+    misplaced.map_or(Ok(()), |problem| Err(Failure::BadInput(problem.to_owned())))
 }
 
 fn job_named(id: &JobId, jobs: Vec<Job>, order: &SweepOrder) -> Result<Job, Failure> {

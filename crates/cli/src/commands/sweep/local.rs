@@ -5,16 +5,16 @@ use std::env;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
-use pagetoll_backend::{Stop, Stopped};
+use pagetoll_backend::Stop;
 use pagetoll_sweep::Job;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::child;
 use super::executor::{Attempt, Executor, Took, this_node};
 use crate::commands::watched::is_stopped;
 use crate::failure::Failure;
@@ -24,10 +24,6 @@ use crate::parent::PARENT;
 const CPUS: usize = 2;
 /// Memory of a bill of the lab, in KiB.
 const MEMORY: usize = 4 << 20;
-/// Between two looks at a child.
-const POLL: Duration = Duration::from_millis(10);
-/// How long a bill may take to end its guests before it is killed. Assumed: five times what it takes.
-const GRACE: Duration = Duration::from_secs(10);
 /// More is no bill, in bytes. Assumed: the largest bill is below 1 MiB.
 const MOST_STDOUT: u64 = 64 << 20;
 /// Of stderr that much is kept, in bytes.
@@ -50,7 +46,7 @@ impl Local {
             .find(|host| *host != node);
         if let Some(host) = elsewhere {
             return Err(Failure::BadInput(format!(
-                "host = {host}: is not this machine, {node}; expected jobs of {node} alone"
+                "host = {host}: is not this machine, {node}; expected jobs of {node} alone, or --on ray"
             ))
             .into());
         }
@@ -77,7 +73,7 @@ impl Local {
         let (status, stdout, stderr) = thread::scope(|scope| {
             let stdout = scope.spawn(|| read(stdout, MOST_STDOUT));
             let stderr = scope.spawn(|| read(stderr, MOST_STDERR));
-            let status = wait(&mut child, stop);
+            let status = child::wait(&mut child, stop);
             let joined =
                 |reader: thread::ScopedJoinHandle<'_, Vec<u8>>| reader.join().unwrap_or_default();
             (status, joined(stdout), joined(stderr))
@@ -145,32 +141,6 @@ fn read(pipe: Option<impl Read>, most: u64) -> Vec<u8> {
         let _drained = std::io::copy(&mut pipe, &mut std::io::sink());
     }
     bytes
-}
-
-/// Waits until a child ends; on a stop it is asked to, and what is left of it then killed.
-fn wait(child: &mut Child, stop: &Stop) -> Result<ExitStatus> {
-    let pid = Pid::from_child(child);
-    let mut asked: Option<Instant> = None;
-    loop {
-        if let Some(status) = child.try_wait().context("cannot wait for a job")? {
-            return match asked {
-                Some(_) => Err(pagetoll_backend::Error::from(Stopped).into()),
-                None => Ok(status),
-            };
-        }
-        match asked {
-            None if stop.requested() => {
-                asked = Some(Instant::now());
-                // A child that is gone needs no signal.
-                let _gone = kill_process(pid, Signal::TERM);
-            }
-            Some(since) if since.elapsed() > GRACE => {
-                let _gone = kill_process_group(pid, Signal::KILL);
-            }
-            _ => {}
-        }
-        thread::sleep(POLL);
-    }
 }
 
 fn exit_of(status: ExitStatus) -> Option<i32> {
