@@ -2,6 +2,7 @@
 
 mod advise;
 mod bill;
+mod bisect;
 mod cache;
 mod calibrate;
 mod diff;
@@ -19,6 +20,7 @@ use pagetoll_render::{Format, Kind};
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use bill::{BillCommand, ImageArgs, OutputArgs};
+pub(crate) use bisect::{BisectArgs, BisectCommand, BisectOrder, Judging, RunOneArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Makes all bills of a plan that are missing in a folder, side by side; shows what is there
     #[command(after_long_help = sweep::EXAMPLES)]
     Sweep(Box<SweepArgs>),
+    /// Finds the first kernel on which a row of a bill costs more, and the toll that it was
+    #[command(after_long_help = bisect::EXAMPLES)]
+    Bisect(Box<BisectArgs>),
     /// Lists what can be billed, by which mechanism, on which backend, here
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest

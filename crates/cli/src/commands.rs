@@ -2,6 +2,7 @@
 
 mod advise;
 mod bill;
+mod bisect;
 mod cache;
 mod calibrate;
 mod conformance;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Bisect(args) => bisect::run(&args, verbosity),
         Command::Sweep(args) => sweep::run(&args, verbosity),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -18,6 +18,8 @@ pub(crate) enum Outcome {
     CheckFailed,
     /// The machine lacks something.
     Lacking,
+    /// A kernel cannot be judged: what git-bisect(1) leaves out.
+    LeftOut,
 }
 
 impl From<Outcome> for ExitCode {
@@ -26,6 +28,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Success => 0,
             Outcome::CheckFailed => 1,
             Outcome::Lacking => 3,
+            Outcome::LeftOut => 125,
         })
     }
 }

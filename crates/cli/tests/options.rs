@@ -103,6 +103,8 @@ fn help_texts_are_as_committed() {
         "advise",
         "conformance",
         "search",
+        "bisect",
+        "bisect run-one",
         "sweep",
         "sweep show",
         "fix",

@@ -143,6 +143,33 @@ impl Settings {
         Self(values.into_iter().collect())
     }
 
+    /// Settings as a command line says them: a route, and options with the words that follow each.
+    ///
+    /// # Errors
+    /// A word that follows no option.
+    pub fn of_words(route: &str, words: &[String]) -> Result<Self, String> {
+        let one = |word: &str| Value::Words(vec![word.to_owned()]);
+        let mut settings = Self::new([(ROUTE.to_owned(), one(route))]);
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
+            let option = word.strip_prefix("--").ok_or_else(|| word.clone())?;
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, one(value)),
+                None => match words.next_if(|next| !next.starts_with("--")) {
+                    Some(value) => (option, one(value)),
+                    None => (option, Value::Flag(true)),
+                },
+            };
+            match (settings.0.get_mut(name), value) {
+                (Some(Value::Words(all)), Value::Words(more)) => all.extend(more),
+                (_, value) => {
+                    settings.0.insert(name.to_owned(), value);
+                }
+            }
+        }
+        Ok(settings)
+    }
+
     /// The options and their values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -190,7 +217,9 @@ impl Settings {
         }
     }
 
-    fn and(&self, name: &str, value: &Value) -> Self {
+    /// The same settings with one more, over one of that name.
+    #[must_use]
+    pub fn and(&self, name: &str, value: &Value) -> Self {
         let mut settings = self.clone();
         settings.0.insert(name.to_owned(), value.clone());
         settings

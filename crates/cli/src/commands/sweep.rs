@@ -1,10 +1,10 @@
 //! `pagetoll sweep`: the bills of a plan that a store lacks, made by child processes of this program.
 
 mod child;
-mod executor;
-mod inputs;
-mod jobs;
-mod local;
+pub(super) mod executor;
+pub(super) mod inputs;
+pub(super) mod jobs;
+pub(super) mod local;
 mod ray;
 mod show;
 
@@ -165,15 +165,18 @@ fn command_of(order: &SweepOrder, job: &Job) -> String {
     command_line(words)
 }
 
-/// The job's own command, and where it has to run.
+/// The job's own command.
+fn command(job: &Job) -> String {
+    let words = ["pagetoll".to_owned()].into_iter();
+    let words = words.chain(job.settings.arguments());
+    command_line(words.map(Into::into))
+}
+
+/// The same, and where it has to run.
 fn shown(job: &Job) -> String {
-    let words = ["pagetoll".to_owned()]
-        .into_iter()
-        .chain(job.settings.arguments());
-    let command = command_line(words.map(Into::into));
     match job.settings.host() {
-        Some(host) => format!("{command} (on {host})"),
-        None => command,
+        Some(host) => format!("{} (on {host})", command(job)),
+        None => command(job),
     }
 }
 
@@ -194,15 +197,16 @@ fn outcome(jobs: &[Job], store: &Store) -> Result<Outcome> {
 }
 
 /// Jobs on their way into a store.
-struct Sweep<'a> {
-    store: &'a Store,
-    context: &'a Context<'a>,
-    retries: u32,
+pub(super) struct Sweep<'a> {
+    pub(super) store: &'a Store,
+    pub(super) context: &'a Context<'a>,
+    /// How often a job that failed is tried again.
+    pub(super) retries: u32,
 }
 
 impl Sweep<'_> {
     /// Runs jobs, those that failed again as often as was asked, and says how many failed in the end.
-    fn run(&self, jobs: &[&Job], executor: &dyn Executor) -> Result<usize> {
+    pub(super) fn run(&self, jobs: &[&Job], executor: &dyn Executor) -> Result<usize> {
         if jobs.is_empty() {
             return Ok(0);
         }
@@ -285,7 +289,7 @@ impl Round<'_, '_> {
     fn failure(&self, job: &Job, attempt: &Attempt, problem: &str) -> Failed {
         Failed {
             id: job.id.clone(),
-            command: shown(job),
+            command: command(job),
             exit: attempt.exit,
             reason: reason(&attempt.stderr, problem),
             attempts: self.attempts,
@@ -309,7 +313,7 @@ impl Attempt {
     ///
     /// # Errors
     /// What is wrong beside what it wrote to stderr; nothing where that says it.
-    fn bill(&self) -> Result<Bill, String> {
+    pub(super) fn bill(&self) -> Result<Bill, String> {
         match self.exit {
             Some(0 | 1) if !self.stdout.is_empty() => serde_json::from_slice(&self.stdout)
                 .map_err(|error| format!("it printed no bill: {error}")),

@@ -100,6 +100,16 @@ fn a_plan_without_jobs_and_a_job_without_a_route_are_refused() {
     assert!(refused("[axes]\narch = ['arm64']\n").contains("arch = arm64: has no route"));
 }
 
+#[test]
+fn settings_are_read_off_a_command_line() {
+    let words = "--kernel a --kernel b --profile --on=sim --format json";
+    let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+    let settings = Settings::of_words("pin", &words).unwrap();
+    let said = "format = json, kernel = a,b, on = sim, profile = true, route = pin";
+    assert_eq!(settings.to_string(), said);
+    assert_eq!(Settings::of_words("pin", &["x".into()]), Err("x".into()));
+}
+
 /// All combinations by counting through them, each digit the index on an axis: the last axis changes fastest.
 fn counted(plan: &Plan) -> Vec<Settings> {
     let axes: Vec<_> = plan.axes.iter().collect();

@@ -8,23 +8,23 @@ use pagetoll_sweep::Job;
 
 /// What came of running a job once.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(in crate::commands) struct Attempt {
     /// The name of the machine that it ran on.
-    pub(super) node: String,
-    pub(super) started: SystemTime,
+    pub(in crate::commands) node: String,
+    pub(in crate::commands) started: SystemTime,
     /// Wall time.
-    pub(super) seconds: f64,
+    pub(in crate::commands) seconds: f64,
     /// Exit code, 128 + N after signal N; `None` where it did not start.
-    pub(super) exit: Option<i32>,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: String,
+    pub(in crate::commands) exit: Option<i32>,
+    pub(in crate::commands) stdout: Vec<u8>,
+    pub(in crate::commands) stderr: String,
 }
 
 /// Takes attempts as they end, from any thread.
-pub(super) type Took<'a> = dyn Fn(&Job, Attempt) -> Result<()> + Sync + 'a;
+pub(in crate::commands) type Took<'a> = dyn Fn(&Job, Attempt) -> Result<()> + Sync + 'a;
 
 /// Runs jobs somewhere.
-pub(super) trait Executor {
+pub(in crate::commands) trait Executor {
     /// Runs each of the jobs once.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ pub(super) trait Executor {
 }
 
 /// The name of this machine.
-pub(super) fn this_node() -> String {
+pub(in crate::commands) fn this_node() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "localhost".to_owned(),

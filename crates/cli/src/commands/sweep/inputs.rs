@@ -28,14 +28,14 @@ use crate::failure::Failure;
 const DEFAULT: &str = "debian";
 
 /// Inputs that were looked up so far.
-pub(super) struct Inputs<'a> {
+pub(in crate::commands) struct Inputs<'a> {
     stop: &'a Stop,
     cache: Option<Cache>,
     images: BTreeMap<(Opt, String, Arch), Vec<Input>>,
 }
 
 impl<'a> Inputs<'a> {
-    pub(super) fn new(stop: &'a Stop) -> Self {
+    pub(in crate::commands) fn new(stop: &'a Stop) -> Self {
         Self {
             stop,
             cache: None,
@@ -44,7 +44,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// All that the bill of an order is made from.
-    pub(super) fn of(&mut self, order: &Checked) -> Result<Vec<Input>> {
+    pub(in crate::commands) fn of(&mut self, order: &Checked) -> Result<Vec<Input>> {
         let Checked { backend, spec } = order;
         match backend {
             Backend::Sim => of_sim(spec),
@@ -155,7 +155,12 @@ impl<'a> Inputs<'a> {
         Ok(packages(archive.index().xen()))
     }
 
-    fn archive(&mut self, suite: Option<&str>, arch: Arch) -> Result<Archive<'_>> {
+    /// A suite, as it was recorded.
+    pub(in crate::commands) fn archive(
+        &mut self,
+        suite: Option<&str>,
+        arch: Arch,
+    ) -> Result<Archive<'_>> {
         let cache = match self.cache.take() {
             Some(cache) => cache,
             None => Cache::open(self.stop).map_err(backend_error)?,

@@ -31,7 +31,7 @@ const REFUSED: [&str; 9] = [
 ];
 
 /// The jobs of the plan in a file.
-pub(super) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>> {
+pub(in crate::commands) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>> {
     let name = file.display().to_string();
     let text = input::read_text(file, MOST_BYTES)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
@@ -44,7 +44,7 @@ pub(super) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>> {
 }
 
 /// The job of these settings, checked.
-pub(super) fn job(settings: Settings, inputs: &mut Inputs<'_>) -> Result<Job> {
+pub(in crate::commands) fn job(settings: Settings, inputs: &mut Inputs<'_>) -> Result<Job> {
     let words = ["pagetoll".to_owned()]
         .into_iter()
         .chain(settings.arguments());
@@ -56,9 +56,9 @@ pub(super) fn job(settings: Settings, inputs: &mut Inputs<'_>) -> Result<Job> {
 }
 
 /// An order that its backend accepts.
-pub(super) struct Checked {
-    pub(super) backend: Backend,
-    pub(super) spec: Spec,
+pub(in crate::commands) struct Checked {
+    pub(in crate::commands) backend: Backend,
+    pub(in crate::commands) spec: Spec,
 }
 
 fn checked(words: &[String], settings: &Settings) -> Result<Checked> {
@@ -91,7 +91,7 @@ fn in_short(error: &clap::Error) -> String {
 }
 
 /// The options of a bill that a plan may use, by their long names.
-fn option_names() -> Vec<String> {
+pub(in crate::commands) fn option_names() -> Vec<String> {
     let command = args::command();
     let bill = command.find_subcommand("bill");
     // All routes have the same options.

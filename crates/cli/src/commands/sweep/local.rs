@@ -30,7 +30,7 @@ const MOST_STDOUT: u64 = 64 << 20;
 const MOST_STDERR: u64 = 1 << 20;
 
 /// This machine.
-pub(super) struct Local {
+pub(in crate::commands) struct Local {
     workers: usize,
     program: PathBuf,
     node: String,
@@ -38,7 +38,7 @@ pub(super) struct Local {
 
 impl Local {
     /// Refuses jobs that have to run elsewhere.
-    pub(super) fn new(jobs: &[Job], workers: Option<u16>) -> Result<Self> {
+    pub(in crate::commands) fn new(jobs: &[Job], workers: Option<u16>) -> Result<Self> {
         let node = this_node();
         let elsewhere = jobs
             .iter()
@@ -55,6 +55,11 @@ impl Local {
             program: env::current_exe().context("cannot find this program")?,
             node,
         })
+    }
+
+    /// How many jobs run at the same time.
+    pub(in crate::commands) const fn workers(&self) -> usize {
+        self.workers
     }
 
     fn attempt(&self, job: &Job, stop: &Stop) -> Result<Attempt> {

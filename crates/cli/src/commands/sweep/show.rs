@@ -7,8 +7,8 @@ use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Evidence, Unit};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
-use pagetoll_sweep::JobId;
 use pagetoll_sweep::store::{Access, Failure as Failed, Run, Store};
+use pagetoll_sweep::{JobId, Settings};
 use serde::Serialize;
 
 use crate::args::ShowArgs;
@@ -178,22 +178,14 @@ impl Costs {
 
 /// The route and the options of a command.
 fn said(command: &str) -> BTreeMap<String, String> {
-    let mut said: BTreeMap<String, String> = BTreeMap::new();
     let words = shlex::split(command).unwrap_or_default();
-    let mut words = words.into_iter().skip_while(|word| word != "bill").skip(1);
-    said.extend(words.next().map(|route| ("route".to_owned(), route)));
-    let mut words = words.peekable();
-    while let Some(word) = words.next() {
-        if let Some(option) = word.strip_prefix("--") {
-            let value = words.next_if(|next| !next.starts_with("--"));
-            let value = value.unwrap_or_else(|| "yes".to_owned());
-            said.entry(option.to_owned())
-                .and_modify(|values| *values += &format!(",{value}"))
-                .or_insert(value);
-        }
-    }
-    said.remove("format");
-    said
+    let settings = match words.as_slice() {
+        [_, _, route, options @ ..] => Settings::of_words(route, options).unwrap_or_default(),
+        _ => Settings::default(),
+    };
+    let said = settings.iter().filter(|(name, _)| *name != "format");
+    said.map(|(name, value)| (name.to_owned(), value.to_string()))
+        .collect()
 }
 
 fn document(shown: &[Shown], store: &str) -> Document {
@@ -241,24 +233,5 @@ fn document(shown: &[Shown], store: &str) -> Document {
             Section::facts("Of all jobs", facts.collect()),
             Section::table("Jobs", table),
         ],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read_off_the_command() {
-        let said =
-            said("pagetoll bill pin --kernel a --kernel 'b c' --profile --on sim --format json");
-        let expected = [
-            ("kernel", "a,b c"),
-            ("on", "sim"),
-            ("profile", "yes"),
-            ("route", "pin"),
-        ];
-        let said: Vec<_> = said.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        assert_eq!(said, expected);
     }
 }
