@@ -55,12 +55,14 @@ pub(crate) fn in_tree(tree: &Path) -> Run {
 /// GOOD, and the commits that follow it up to BAD, as a line of first parents has them.
 ///
 /// # Errors
-/// [`Error::Process`] of git, for what is no repository or no commit; [`Error::BadInput`] where GOOD is not before BAD.
+/// [`Error::BadInput`] for what is no repository or no commit, and where GOOD is not before BAD; those of git.
 pub fn between(tree: &Path, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
     let log = |options: &[&str], range: &str| {
         let run = in_tree(tree).args(["log", "--format=%H %s"]).args(options);
         let run = run.args(["--end-of-options", range, "--"]);
-        let text = run_to_end(&run, LIMIT, stop)?.text();
+        let text = run_to_end(&run, LIMIT, stop)
+            .map_err(|error| unknown(tree, error))?
+            .text();
         Ok::<Vec<_>, Error>(text.lines().filter_map(commit).collect())
     };
     let mut commits = log(&["-1"], good)?;
@@ -76,6 +78,24 @@ pub fn between(tree: &Path, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Co
     }
     commits.extend(after);
     Ok(commits)
+}
+
+/// What git says of a folder or a name that it does not know.
+fn unknown(tree: &Path, error: Error) -> Error {
+    match error {
+        Error::Process(failed) if !failed.stderr_tail.is_empty() => Error::BadInput {
+            what: "--git",
+            value: tree.display().to_string(),
+            problem: failed
+                .stderr_tail
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            expected: "a git repository that has both commits".into(),
+        },
+        other => other,
+    }
 }
 
 fn commit(line: &str) -> Option<Commit> {
@@ -199,5 +219,8 @@ mod tests {
         assert!(refused("no-such", "HEAD").contains("no-such"));
         assert!(refused("--output=x", "HEAD").contains("--output=x"));
         assert!(!repository.path().join("x").exists());
+        let empty = tempfile::tempdir().unwrap();
+        let error = between(empty.path(), "HEAD~1", "HEAD", &Stop::new()).unwrap_err();
+        assert!(matches!(error, Error::BadInput { .. }), "{error}");
     }
 }
