@@ -439,6 +439,27 @@ fn a_full_disk_leaves_whole_bills_alone() {
     assert_eq!(fs::read_dir(store.join("tmp")).unwrap().count(), 0);
 }
 
+#[test]
+fn a_job_of_this_machine_is_run_whatever_the_others_are_of() {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let plan = format!(
+        "[axes]\nroute = ['demand']\nhost = ['no-such-node', '{}']\n[options]\non = 'live'\npages = 64\nruns = 1\n",
+        name.trim()
+    );
+    let folder = folder_with(&plan);
+    let listed = swept(folder.path(), &["--store", "s", "--dry-run"]);
+    let ids: Vec<_> = listed.lines().map(|line| &line[..16]).collect();
+    let one = |id: &str| text(&sweep(folder.path(), &["--store", "s", "--job", id]).stderr);
+    let elsewhere = "host = no-such-node: is not this machine";
+    assert!(one(ids[0]).contains(elsewhere));
+    // Whether it can be billed here depends on the machine.
+    assert!(!one(ids[1]).contains("is not this machine"));
+    assert_eq!(
+        runs(&folder.path().join("s")).keys().collect::<Vec<_>>(),
+        [ids[1]]
+    );
+}
+
 /// An executor that runs each job itself, backwards. `{end}` is what it does after each.
 const EXECUTOR: &str = r#"
 import json, subprocess, sys, time

@@ -47,14 +47,14 @@ fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
         let store = Store::look(&order.store).map_err(Failure::from)?;
         return list(order, &jobs, store.as_ref());
     }
+    let (jobs, access) = match &order.job {
+        Some(id) => (vec![job_named(id, jobs, order)?], Access::Job),
+        None => (jobs, Access::Sweep),
+    };
     check_place(order)?;
     let executor: Box<dyn Executor> = match order.on {
         SweepOn::Local => Box::new(Local::new(&jobs, order.jobs)?),
         SweepOn::Ray => Box::new(Ray::new(order.address.as_deref())?),
-    };
-    let (jobs, access) = match &order.job {
-        Some(id) => (vec![job_named(id, jobs, order)?], Access::Job),
-        None => (jobs, Access::Sweep),
     };
     let store = Store::open(&order.store, access).map_err(Failure::from)?;
     let sweep = Sweep {
