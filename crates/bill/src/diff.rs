@@ -10,6 +10,8 @@ mod finding;
 mod permutation;
 mod verdict;
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::bill::Bill;
@@ -64,9 +66,8 @@ impl Diff {
     /// Bills that cannot be compared: of other routes, units, backends, orders, or without a row in common.
     pub fn of(old: &Bill, new: &Bill, tolerance: f64) -> Result<Self, DiffError> {
         comparable::check(old, new)?;
-        let keyed = Keyed {
-            by_kernel: several_kernels(old) || several_kernels(new),
-        };
+        let by_kernel = several_kernels(old) || several_kernels(new);
+        let (before, after) = (Keyed::of(old, by_kernel), Keyed::of(new, by_kernel));
         let mut diff = Self {
             schema: SCHEMA,
             route: new.route,
@@ -78,11 +79,11 @@ impl Diff {
             findings: Vec::new(),
         };
         for row in &new.rows {
-            diff.take(row, old, keyed);
+            diff.take(row, &before);
         }
         for row in &old.rows {
-            let key = keyed.key(row);
-            if keyed.find(new, &key).is_none() {
+            let key = after.key(row);
+            if after.find(&key).is_none() {
                 diff.leave(key, Kind::RowMissing);
             }
         }
@@ -104,10 +105,10 @@ impl Diff {
         findings.filter(move |finding| missing == Missing::Refused || !finding.kind.is_missing())
     }
 
-    fn take(&mut self, row: &Row, old: &Bill, keyed: Keyed) {
-        let key = keyed.key(row);
+    fn take(&mut self, row: &Row, old: &Keyed<'_>) {
+        let key = old.key(row);
         self.findings.extend(finding::of_checks(&key, row));
-        let Some(before) = keyed.find(old, &key) else {
+        let Some(before) = old.find(&key) else {
             return self.unmatched.push(Unmatched {
                 key,
                 reason: "only in the new bill",
@@ -168,15 +169,26 @@ pub(crate) fn several_kernels(bill: &Bill) -> bool {
     kernels.any(|kernel| Some(kernel) != first)
 }
 
-/// Whether the kernel is part of what makes a row the same. Two kernels are compared with one another where each bill
-/// has one only.
-#[derive(Clone, Copy)]
-struct Keyed {
+/// A bill's rows by their keys. Two kernels are compared with one another where each bill has one only: then the kernel is
+/// no part of what makes a row the same.
+struct Keyed<'a> {
     by_kernel: bool,
+    rows: HashMap<RowKey, &'a Row>,
 }
 
-impl Keyed {
-    fn key(self, row: &Row) -> RowKey {
+impl<'a> Keyed<'a> {
+    fn of(bill: &'a Bill, by_kernel: bool) -> Self {
+        let mut keyed = Self {
+            by_kernel,
+            rows: HashMap::with_capacity(bill.rows.len()),
+        };
+        for row in &bill.rows {
+            keyed.rows.insert(keyed.key(row), row);
+        }
+        keyed
+    }
+
+    fn key(&self, row: &Row) -> RowKey {
         if self.by_kernel {
             row.key.clone()
         } else {
@@ -184,8 +196,8 @@ impl Keyed {
         }
     }
 
-    fn find<'a>(self, bill: &'a Bill, key: &RowKey) -> Option<&'a Row> {
-        bill.rows.iter().find(|row| self.key(row) == *key)
+    fn find(&self, key: &RowKey) -> Option<&'a Row> {
+        self.rows.get(key).copied()
     }
 }
 

@@ -61,7 +61,9 @@ pub struct HostLoad {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Provenance {
-    /// RFC 3339 time in UTC at which the run ended.
+    /// RFC 3339 time in UTC at which the run ended; empty, and then absent in JSON, of exact and modelled bills in the store
+    /// of a sweep: counts do not depend on it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub when: String,
     /// The command that was given.
     pub command: String,

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bill;
+mod bisect;
 mod cache;
 mod calibrate;
 mod diff;
@@ -9,6 +10,7 @@ mod fix;
 mod output;
 mod read;
 mod report;
+mod sweep;
 mod values;
 
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use pagetoll_render::{Format, Kind};
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use bill::{BillCommand, ImageArgs};
+pub(crate) use bisect::{BisectArgs, BisectCommand, BisectOrder, Judging, RunOneArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use diff::DiffArgs;
@@ -29,6 +32,7 @@ pub(crate) use fix::{
 pub(crate) use output::{ListOutputArgs, OutputArgs};
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
 pub(crate) use report::ReportArgs;
+pub(crate) use sweep::{ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.
@@ -92,6 +96,12 @@ pub(crate) enum Command {
     /// Compares two bills of a route: what regressed, and what fails a gate
     #[command(after_long_help = diff::EXAMPLES)]
     Diff(DiffArgs),
+    /// Makes all bills of a plan that are missing in a folder, side by side; shows what is there
+    #[command(after_long_help = sweep::EXAMPLES)]
+    Sweep(Box<SweepArgs>),
+    /// Finds the first kernel on which a row of a bill costs more, and the toll that it was
+    #[command(after_long_help = bisect::EXAMPLES)]
+    Bisect(Box<BisectArgs>),
     /// Lists what can be billed, by which mechanism, on which backend, here
     Routes(ListArgs),
     /// Says what works on this machine, and how to get the rest

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bill;
+mod bisect;
 mod cache;
 mod calibrate;
 mod conformance;
@@ -16,6 +17,7 @@ mod recorded;
 mod report;
 mod routes;
 mod search;
+mod sweep;
 mod validate;
 mod watched;
 
@@ -31,14 +33,20 @@ use serde::Serialize;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
+use crate::parent;
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(route) => bill::run(route.command, verbosity),
+        Command::Bill(route) => {
+            parent::end_with_it();
+            bill::run(route.command, verbosity)
+        }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Bisect(args) => bisect::run(&args, verbosity),
+        Command::Sweep(args) => sweep::run(&args, verbosity),
         Command::Routes(args) => routes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Advise(args) => advise::run(&args),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use pagetoll_backend::Class;
 use pagetoll_render::harmless;
+use pagetoll_sweep::StoreError;
 use thiserror::Error;
 
 /// How a command ended that did its work.
@@ -17,6 +18,8 @@ pub(crate) enum Outcome {
     CheckFailed,
     /// The machine lacks something.
     Lacking,
+    /// A kernel cannot be judged: what git-bisect(1) leaves out.
+    LeftOut,
 }
 
 impl From<Outcome> for ExitCode {
@@ -25,6 +28,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Success => 0,
             Outcome::CheckFailed => 1,
             Outcome::Lacking => 3,
+            Outcome::LeftOut => 125,
         })
     }
 }
@@ -38,6 +42,12 @@ pub(crate) enum Failure {
     /// The result could not be written.
     #[error("cannot write {to}")]
     Output { to: String, source: io::Error },
+    /// The store of a sweep cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// This machine lacks something.
+    #[error("{0}")]
+    Lacking(String),
     /// A signal asked to stop.
     #[error("stopped by {name}")]
     Stopped { name: &'static str, number: u8 },
@@ -46,8 +56,8 @@ pub(crate) enum Failure {
 impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::BadInput(_) => 2,
-            Self::Output { .. } => 3,
+            Self::Store(StoreError::Io { .. }) | Self::Output { .. } | Self::Lacking(_) => 3,
+            Self::BadInput(_) | Self::Store(_) => 2,
             // As a shell has it for a program that a signal ended.
             Self::Stopped { number, .. } => 128 + number,
         }

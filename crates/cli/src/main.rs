@@ -10,6 +10,7 @@ mod commands;
 mod doctor;
 mod failure;
 mod output;
+mod parent;
 mod progress;
 mod signals;
 mod terminal;

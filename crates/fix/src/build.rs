@@ -89,6 +89,17 @@ pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, Fi
     Plan::new(order, *surroundings)?.base()
 }
 
+/// The same for a source of which no other kernel will be built: what it was compiled from is removed.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_alone(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
+    let plan = Plan::new(order, *surroundings)?;
+    let built = plan.base();
+    plan.clear_work()?;
+    built
+}
+
 impl<'a> Plan<'a> {
     /// Obtains the source and applies the patches, in memory.
     pub(crate) fn new(order: &'a Order, surroundings: Surroundings<'a>) -> Result<Self, FixError> {

@@ -10,6 +10,7 @@ mod config;
 pub mod cover;
 mod error;
 mod fixes;
+pub mod git;
 pub mod hypervisor;
 mod make;
 pub mod patch;

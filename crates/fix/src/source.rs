@@ -18,6 +18,7 @@ use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
 
 use crate::error::{FixError, refused};
+use crate::git;
 use crate::spec::Spec;
 use crate::target::Target;
 
@@ -27,21 +28,6 @@ const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
 const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
 const SOURCE_ROOM: u64 = 2200 << 20;
-/// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its
-/// `.git/config` names is run: of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
-const UNCONFIGURED: [&str; 11] = [
-    "--no-pager",
-    "-c",
-    "safe.directory=*",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "protocol.allow=never",
-    "-c",
-    "core.sshCommand=false",
-];
 /// What a build leaves in a tree that it was done in.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
 
@@ -186,14 +172,7 @@ fn unusable(folder: &Path, problem: String) -> FixError {
 }
 
 fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
-    let list = Run::new("git")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .args(UNCONFIGURED)
-        .arg("-C")
-        .arg(tree);
-    let list = list.args([
+    let list = git::in_tree(tree).args([
         "ls-files",
         "-z",
         "--cached",

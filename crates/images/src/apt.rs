@@ -245,6 +245,18 @@ fn suite_named(
     }
 }
 
+/// The suites that this system's apt knows, without their updates, which are part of them.
+///
+/// # Errors
+/// [`Error::Environment`] without apt or a Debian mirror; [`Error::Stopped`].
+pub fn suites(stop: &Stop) -> Result<Vec<String>, Error> {
+    let suites = sources::suites(&root::system_targets(stop)?);
+    match suites.is_empty() {
+        true => Err(no_mirror()),
+        false => Ok(suites),
+    }
+}
+
 fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
     let name = "suites/system";
     let recorded = cache

@@ -31,11 +31,42 @@ use rates::pages_per_second;
 
 pub(crate) use header::{host_load, stack};
 
+/// Rows that a document shows: more are not read, and each is compared with the others.
+const MOST_ROWS: usize = 1000;
+
 /// The bill as a document.
 pub(crate) fn document(bill: &Bill, detail: Detail) -> Document {
+    let verdict = summary::verdict(bill);
+    match shortened(bill) {
+        Some(shown) => of_shown(&shown, verdict, detail),
+        None => of_shown(bill, verdict, detail),
+    }
+}
+
+/// The bill with its first rows only, which it says; `None` where it is short enough.
+fn shortened(bill: &Bill) -> Option<Bill> {
+    let first = bill.rows.get(..MOST_ROWS)?;
+    let all = bill.rows.len();
+    let note = format!("the first {MOST_ROWS} of {all} rows are shown; json and csv have all");
+    (all > MOST_ROWS).then(|| Bill {
+        schema: bill.schema,
+        route: bill.route,
+        backend: bill.backend,
+        backend_reason: bill.backend_reason.clone(),
+        unit: bill.unit,
+        evidence: bill.evidence,
+        stack: bill.stack.clone(),
+        order: bill.order.clone(),
+        rows: first.to_vec(),
+        notes: bill.notes.iter().cloned().chain([note]).collect(),
+        provenance: bill.provenance.clone(),
+    })
+}
+
+fn of_shown(bill: &Bill, verdict: String, detail: Detail) -> Document {
     let mut sections = Vec::new();
     if detail == Detail::Page {
-        sections.extend([summary::section(bill), tolls::bars(bill)]);
+        sections.extend([summary::section(bill, verdict), tolls::bars(bill)]);
     }
     sections.extend([
         Section::facts("", header::facts(bill)),

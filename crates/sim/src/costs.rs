@@ -64,13 +64,32 @@ pub fn find(asked: Option<&str>, route: Route) -> Result<CostTable, CostsError> 
     named(asked.unwrap_or(default(route)))
 }
 
+/// The text of the table that [`find`] reads.
+///
+/// # Errors
+/// No such name, a file that cannot be read.
+pub fn text(asked: Option<&str>, route: Route) -> Result<String, CostsError> {
+    Ok(text_named(asked.unwrap_or(default(route)))?.text)
+}
+
 /// The table of that name or path.
 pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
+    let found = text_named(asked)?;
+    Ok(CostTable::parse(&found.file, &found.text)?)
+}
+
+/// A table as it is written, and what messages call it.
+struct Found {
+    file: String,
+    text: String,
+}
+
+fn text_named(asked: &str) -> Result<Found, CostsError> {
     if let Some(table) = BUILT_IN.iter().find(|table| table.name == asked) {
-        return Ok(CostTable::parse(
-            &format!("costs/{asked}.toml"),
-            table.text,
-        )?);
+        return Ok(Found {
+            file: format!("costs/{asked}.toml"),
+            text: table.text.to_owned(),
+        });
     }
     let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
     let text = input::read_text(Path::new(asked), MOST_BYTES).map_err(|source| {
@@ -84,7 +103,10 @@ pub(crate) fn named(asked: &str) -> Result<CostTable, CostsError> {
             },
         }
     })?;
-    Ok(CostTable::parse(asked, &text)?)
+    Ok(Found {
+        file: asked.to_owned(),
+        text,
+    })
 }
 
 /// The table that comes closest to evidence.

@@ -14,16 +14,30 @@ pub(crate) fn watched<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&Context<'_>) -> Result<T, Error>,
 ) -> Result<T> {
+    attended(verbosity, |context| Ok(work(context)?))
+}
+
+/// The same for work with errors of several kinds.
+pub(crate) fn attended<T>(
+    verbosity: Verbosity,
+    work: impl FnOnce(&Context<'_>) -> Result<T>,
+) -> Result<T> {
     let signals = Signals::watch().context("cannot watch for signals")?;
     let progress = progress::on_stderr(verbosity);
     let context = Context {
         stop: signals.stop(),
         progress: progress.as_ref(),
     };
-    work(&context).map_err(|error| match (error.class(), signals.failure()) {
-        (Class::Stopped, Some(failure)) => failure.into(),
-        _ => error.into(),
+    work(&context).map_err(|error| match (is_stopped(&error), signals.failure()) {
+        (true, Some(failure)) => failure.into(),
+        _ => error,
     })
+}
+
+/// Whether work ended because it was asked to.
+pub(super) fn is_stopped(error: &anyhow::Error) -> bool {
+    let class = error.downcast_ref().map(Error::class);
+    class == Some(Class::Stopped)
 }
 
 /// Does some work that needs the lab's cache.

@@ -52,6 +52,15 @@ pub struct KernelPackages {
     pub headers: Result<Vec<Listed>, String>,
 }
 
+/// A kernel that a suite offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel<'a> {
+    /// As `uname -r` prints it, such as `6.1.0-56-amd64`.
+    pub release: &'a str,
+    /// Of its package, such as `6.1.192-1`.
+    pub version: &'a str,
+}
+
 /// The packages that a kernel can be built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePackages {
@@ -135,6 +144,22 @@ impl Index {
         Ok(KernelPackages { image, headers })
     }
 
+    /// All kernels of the suite for ordinary machines, the oldest version first.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<Kernel<'_>> {
+        let own = self.own.iter();
+        let kernel = |listed| {
+            Some(Kernel {
+                release: self.release_of(listed)?,
+                version: &listed.package.version,
+            })
+        };
+        let mut kernels: Vec<_> = own.filter_map(kernel).collect();
+        kernels.sort_by(|a, b| version::compare(a.version, b.version));
+        kernels.dedup();
+        kernels
+    }
+
     /// The newest Xen.
     #[must_use]
     pub fn xen(&self) -> Option<&Listed> {
@@ -173,16 +198,8 @@ impl Index {
     }
 
     fn offered(&self, prefix: &str) -> String {
-        let mut kernels: Vec<&Listed> = self
-            .own
-            .iter()
-            .filter(|listed| self.release_of(listed).is_some())
-            .collect();
-        kernels.sort_by(|a, b| version::compare(&a.package.version, &b.package.version));
-        let mut releases: Vec<&str> = kernels
-            .into_iter()
-            .filter_map(|listed| self.release_of(listed))
-            .collect();
+        let kernels = self.kernels().into_iter();
+        let mut releases: Vec<_> = kernels.map(|kernel| kernel.release).collect();
         releases.dedup();
         format!(
             "no kernel of the suite begins with {prefix}; it has {}",
@@ -256,7 +273,8 @@ fn newest<'a>(listed: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
 }
 
 /// Whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
-fn begins_version(version: &str, prefix: &str) -> bool {
+#[must_use]
+pub fn begins_version(version: &str, prefix: &str) -> bool {
     version.strip_prefix(prefix).is_some_and(|rest| {
         !(prefix.ends_with(|c: char| c.is_ascii_digit())
             && rest.starts_with(|c: char| c.is_ascii_digit()))

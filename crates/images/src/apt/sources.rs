@@ -193,6 +193,18 @@ fn is_security(target: &Target) -> bool {
     target.release.contains("security") || target.release.ends_with("/updates")
 }
 
+/// The suites that have entries of their own, in order, without those of updates.
+pub(super) fn suites(targets: &[Target]) -> Vec<String> {
+    let own = targets.iter().filter(|target| {
+        let release = &target.release;
+        !is_security(target) && !release.ends_with("-updates") && !release.contains('/')
+    });
+    let mut suites: Vec<_> = own.map(|target| target.release.clone()).collect();
+    suites.sort();
+    suites.dedup();
+    suites
+}
+
 /// The suite that this system itself runs, by its first plain entry.
 pub(super) fn system_suite(targets: &[Target]) -> Option<&str> {
     let plain = targets.iter().find(|t| !t.release.contains(['-', '/']))?;

@@ -22,12 +22,13 @@ const TAG_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # Made by pagetoll, which can fetch or build everything in here again.\n";
 
 /// Every folder that pagetoll has made in a cache: an older cache has these and no tag.
-pub(super) const LAYOUT: [&str; 18] = [
+pub(super) const LAYOUT: [&str; 19] = [
     TMP,
     LOCKS,
     MANIFESTS,
     LOGS,
     "apt",
+    "bisect",
     "counted",
     "counters",
     "fix",

@@ -9,10 +9,12 @@ use crate::table::{Column, Table};
 /// When, by what, with what, and the command to repeat it.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let made = &bill.provenance;
-    let mut facts = vec![
-        Fact::new("made", made.when.clone()),
-        Fact::new("by", format!("pagetoll {}", made.pagetoll)),
-    ];
+    let mut facts = Vec::new();
+    // A store's bill has no time: its bytes follow from its order.
+    if !made.when.is_empty() {
+        facts.push(Fact::new("made", made.when.clone()));
+    }
+    facts.push(Fact::new("by", format!("pagetoll {}", made.pagetoll)));
     let counted = made.inputs.counted.as_ref();
     facts.extend(counted.map(|when| {
         Fact::new(

@@ -1,0 +1,310 @@
+//! `pagetoll bisect`: the first kernel on which a row of a bill costs more, and the toll that it was.
+
+mod candidates;
+mod commits;
+mod judge;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use pagetoll_backend::Context;
+use pagetoll_bill::diff::Missing;
+use pagetoll_bill::{Arch, Bill};
+use pagetoll_images::cache::Cache;
+use pagetoll_render as render;
+use pagetoll_render::Format;
+use pagetoll_render::document::{Document, Fact, Section};
+use pagetoll_sweep::bisect::{Answer, Search, Verdict};
+use pagetoll_sweep::plan::{ROUTE, Value};
+use pagetoll_sweep::store::{Access, Store};
+use pagetoll_sweep::{Job, Settings};
+
+use super::sweep::inputs::Inputs;
+use super::sweep::local::Local;
+use super::sweep::{Sweep, jobs};
+use super::watched::attended;
+use crate::args::{BisectArgs, BisectCommand, BisectOrder, Judging, Verbosity};
+use crate::failure::{self, Failure, Outcome};
+use crate::{output, terminal};
+use commits::Commits;
+use judge::{Judge, Judged};
+
+/// Below the cache, where no store is named.
+const STORE: &str = "bisect/store";
+/// How often a bill that failed is tried again before its kernel is left out.
+const RETRIES: u32 = 1;
+
+/// Searches a range, or judges one kernel.
+pub(crate) fn run(args: &BisectArgs, verbosity: Verbosity) -> Result<Outcome> {
+    match (&args.command, &args.order) {
+        (Some(BisectCommand::RunOne(one)), _) => {
+            attended(verbosity, |context| judge::run_one(one, context))
+        }
+        (None, Some(order)) => attended(verbosity, |context| bisect(order, context)),
+        (None, None) => Err(Failure::BadInput("expected GOOD and BAD".to_owned()).into()),
+    }
+}
+
+fn bisect(order: &BisectOrder, context: &Context<'_>) -> Result<Outcome> {
+    let settings = settings(order.route.name(), &order.judging(), &["kernel", "profile"])?;
+    let arch = arch(&settings)?;
+    let mut inputs = Inputs::new(context.stop);
+    let range = Range::of(order, arch, &mut inputs, context)?;
+    let store = Store::open(&folder(order, context)?, Access::Sweep).map_err(Failure::from)?;
+    let mut bisection = Bisection {
+        names: range.names(),
+        range,
+        settings,
+        inputs,
+        local: Local::new(&[], order.jobs)?,
+        sweep: Sweep {
+            store: &store,
+            context,
+            retries: RETRIES,
+        },
+    };
+    let search = bisection.search(&order.judging())?;
+    let (good, bad) = search.bounds();
+    let profile = match order.profile {
+        true => Profile::Wanted,
+        false => Profile::Unwanted,
+    };
+    let pair = bisection.pair(good, bad, profile)?;
+    print(order, &bisection.names, &search, &pair)?;
+    Ok(Outcome::Success)
+}
+
+/// Where kernels come from.
+enum Range<'a> {
+    Packages(Vec<candidates::Package>),
+    Commits(Box<Commits<'a>>),
+}
+
+impl<'a> Range<'a> {
+    fn of(
+        order: &BisectOrder,
+        arch: Arch,
+        inputs: &mut Inputs<'_>,
+        context: &'a Context<'a>,
+    ) -> Result<Self> {
+        let Some(tree) = &order.git else {
+            let packages = candidates::of_suites(order, arch, inputs, context.stop)?;
+            return Ok(Self::Packages(packages));
+        };
+        let ends = [order.good.as_str(), order.bad.as_str()];
+        let commits = Commits::between(tree, ends, arch, context)?;
+        Ok(Self::Commits(Box::new(commits)))
+    }
+
+    /// As they are printed, the oldest first.
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Packages(packages) => packages.iter().map(candidates::Package::kernel).collect(),
+            Self::Commits(commits) => commits.names(),
+        }
+    }
+
+    /// As `--kernel` takes it; a commit is built.
+    fn kernel(&self, index: usize) -> Result<String> {
+        match self {
+            Self::Packages(packages) => Ok(packages[index].kernel()),
+            Self::Commits(commits) => commits.kernel(index),
+        }
+    }
+}
+
+/// Whether costs are itemised by function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Profile {
+    Wanted,
+    Unwanted,
+}
+
+/// A range, and what makes bills of its kernels.
+struct Bisection<'a> {
+    range: Range<'a>,
+    names: Vec<String>,
+    /// Of every bill.
+    settings: Settings,
+    inputs: Inputs<'a>,
+    local: Local,
+    sweep: Sweep<'a>,
+}
+
+impl Bisection<'_> {
+    /// Searches to the end.
+    fn search(&mut self, judging: &Judging) -> Result<Search> {
+        let too_few = || Failure::BadInput("expected a range of at least two kernels".to_owned());
+        let mut search = Search::new(self.names.len()).ok_or_else(too_few)?;
+        let last = self.names.len() - 1;
+        let [good, bad] = self.pair(0, last, Profile::Unwanted)?;
+        let judge = Judge::new(judging, good)?;
+        let ends = judge.of(&bad).map_err(Failure::BadInput)?;
+        if ends.verdict != Verdict::Bad {
+            let (row, old, new) = (&judge.row, ends.old, ends.new);
+            return Err(Failure::BadInput(format!(
+                "{} is not dearer than {}: {row}: {old:.1}, then {new:.1}; expected a row that regressed",
+                self.names[last], self.names[0]
+            ))
+            .into());
+        }
+        while search.answer().is_none() {
+            let next = search.next(self.local.workers());
+            let jobs: Vec<_> = next
+                .iter()
+                .map(|&index| self.job(index, Profile::Unwanted))
+                .collect();
+            self.sweep
+                .context
+                .stop
+                .check()
+                .map_err(pagetoll_backend::Error::from)?;
+            self.make(
+                &jobs
+                    .iter()
+                    .filter_map(|job| job.as_ref().ok())
+                    .collect::<Vec<_>>(),
+            )?;
+            for (index, job) in next.into_iter().zip(jobs) {
+                let judged = self.judged(&judge, job)?;
+                note(&self.names[index], &judged);
+                search.record(index, judged.map_or(Verdict::Skip, |judged| judged.verdict));
+            }
+        }
+        Ok(search)
+    }
+
+    /// What a bill says of its kernel, or why there is none.
+    fn judged(&self, judge: &Judge, job: Result<Job>) -> Result<Result<Judged, String>> {
+        Ok(match job {
+            Err(error) => Err(error.root_cause().to_string()),
+            Ok(job) => match self.bill(&job)? {
+                None => Err("cannot be billed".to_owned()),
+                Some(bill) => judge.of(&bill),
+            },
+        })
+    }
+
+    fn job(&mut self, index: usize, profile: Profile) -> Result<Job> {
+        let kernel = Value::Words(vec![self.range.kernel(index)?]);
+        let settings = self.settings.and("kernel", &kernel);
+        let profile = Value::Flag(profile == Profile::Wanted);
+        jobs::job(settings.and("profile", &profile), &mut self.inputs)
+    }
+
+    /// Makes those bills that the store lacks.
+    fn make(&self, jobs: &[&Job]) -> Result<()> {
+        let mut missing = Vec::new();
+        for job in jobs {
+            if self.bill(job)?.is_none() {
+                missing.push(*job);
+            }
+        }
+        self.sweep.run(&missing, &self.local).map(drop)
+    }
+
+    fn bill(&self, job: &Job) -> Result<Option<Bill>> {
+        let bill = self.sweep.store.bill(&job.id).map_err(Failure::from)?;
+        Ok(bill.and_then(Result::ok))
+    }
+
+    /// Two bills without which there is no answer.
+    fn pair(&mut self, good: usize, bad: usize, profile: Profile) -> Result<[Bill; 2]> {
+        let jobs = [self.job(good, profile)?, self.job(bad, profile)?];
+        self.make(&jobs.each_ref())?;
+        let required = |job: &Job, index: usize| {
+            let lacking = || Failure::Lacking(format!("{}: cannot be billed", self.names[index]));
+            Ok::<_, anyhow::Error>(self.bill(job)?.ok_or_else(lacking)?)
+        };
+        Ok([required(&jobs[0], good)?, required(&jobs[1], bad)?])
+    }
+}
+
+fn note(kernel: &str, judged: &Result<Judged, String>) {
+    let text = match judged {
+        Ok(judged) if judged.verdict == Verdict::Bad => format!("{:.1}, bad", judged.new),
+        Ok(judged) => format!("{:.1}, good", judged.new),
+        Err(problem) => {
+            let problem = problem.trim_start_matches(kernel).trim_start_matches(": ");
+            format!("left out: {problem}")
+        }
+    };
+    failure::note(&format!("{kernel}: {text}"));
+}
+
+/// What the options after `--` say; those that the search sets itself are refused.
+fn settings(route: &str, judging: &Judging, own: &[&str]) -> Result<Settings, Failure> {
+    let refused = |problem: String| {
+        Failure::BadInput(format!(
+            "{problem}; expected options of `pagetoll bill` after --"
+        ))
+    };
+    let settings = Settings::of_words(route, &judging.options)
+        .map_err(|word| refused(format!("{word}: belongs to no option")))?;
+    let allowed = jobs::option_names();
+    let is_refused = |name: &str| {
+        let known = name == ROUTE || allowed.iter().any(|option| option == name);
+        own.contains(&name) || !known
+    };
+    let given = settings.iter().find(|(name, _)| is_refused(name));
+    match given.map(|(name, _)| name.to_owned()) {
+        Some(name) => Err(refused(format!("--{name}: cannot be given here"))),
+        None => Ok(settings),
+    }
+}
+
+fn arch(settings: &Settings) -> Result<Arch, Failure> {
+    let named = settings.iter().find(|(name, _)| *name == "arch");
+    named.map_or(Ok(Arch::default()), |(_, value)| {
+        let arch = value.to_string().parse();
+        arch.map_err(|unknown: pagetoll_bill::names::UnknownName| {
+            Failure::BadInput(unknown.to_string())
+        })
+    })
+}
+
+fn folder(order: &BisectOrder, context: &Context<'_>) -> Result<PathBuf> {
+    if let Some(folder) = &order.store {
+        return Ok(folder.clone());
+    }
+    let cache = Cache::open(context.stop).map_err(pagetoll_backend::Error::from)?;
+    Ok(cache.folder(STORE).map_err(pagetoll_backend::Error::from)?)
+}
+
+/// The answer, and the row before and after.
+fn print(
+    order: &BisectOrder,
+    names: &[String],
+    search: &Search,
+    [good, bad]: &[Bill; 2],
+) -> Result<()> {
+    let judge = Judge::new(&order.judging(), good.clone())?;
+    let diff = judge.diff(bad).map_err(Failure::BadInput)?;
+    let (last_good, first_bad) = search.bounds();
+    let first_bad = match search.answer() {
+        Some(Answer::Among(range)) => format!("one of {}", names[range].join(", ")),
+        Some(Answer::First(_)) | None => names[first_bad].clone(),
+    };
+    let width = terminal::width();
+    let compared = render::diff(good, bad, &diff, Missing::Allowed, order.format, width)?;
+    if order.format != Format::Text {
+        failure::note(&format!("first bad: {first_bad}"));
+        return Ok(output::print(&compared)?);
+    }
+    let change = diff.changes.first();
+    let costs = change.map_or(String::new(), |change| {
+        format!("{:.1} -> {:.1}", change.old, change.new)
+    });
+    let facts = vec![
+        Fact::new("first bad", first_bad),
+        Fact::new("last good", names[last_good].clone()),
+        Fact::new("cost", format!("{costs} {}", diff.unit)),
+        Fact::new("range", format!("{} kernels", names.len())),
+    ];
+    let document = Document {
+        title: format!("bisect: {}", judge.row),
+        sections: vec![Section::facts("", facts)],
+    };
+    let answer = render::list(document, &(), Format::Text, width)?;
+    Ok(output::print(&format!("{answer}\n{compared}"))?)
+}

@@ -1,0 +1,164 @@
+//! Whether a kernel is good or bad: a row of its bill against the same row of the good kernel's.
+
+use std::sync::Mutex;
+
+use anyhow::Result;
+use pagetoll_backend::Context;
+use pagetoll_bill::Bill;
+use pagetoll_bill::diff::{self, Diff};
+use pagetoll_bill::row::RowKey;
+use pagetoll_sweep::bisect::Verdict;
+
+use super::settings;
+use crate::args::{Judging, RunOneArgs};
+use crate::commands::report;
+use crate::commands::sweep::executor::{Attempt, Executor};
+use crate::commands::sweep::inputs::Inputs;
+use crate::commands::sweep::jobs;
+use crate::commands::sweep::local::Local;
+use crate::commands::watched::is_stopped;
+use crate::failure::{self, Failure, Outcome};
+
+/// A good bill, and what is compared with it.
+pub(super) struct Judge {
+    good: Bill,
+    pub(super) row: RowKey,
+    /// A share.
+    tolerance: f64,
+}
+
+/// A row before and after.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    /// Cost of the good bill's row.
+    pub(super) old: f64,
+    /// Cost of this bill's row.
+    pub(super) new: f64,
+}
+
+impl Judge {
+    pub(super) fn new(judging: &Judging, good: Bill) -> Result<Self, Failure> {
+        Ok(Self {
+            row: row(&judging.row, &good)?,
+            tolerance: judging.tolerance / 100.0,
+            good,
+        })
+    }
+
+    /// The comparison of the row alone.
+    ///
+    /// # Errors
+    /// Why the bills cannot be compared.
+    pub(super) fn diff(&self, bill: &Bill) -> Result<Diff, String> {
+        let mut diff =
+            Diff::of(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
+        diff.changes.retain(|change| change.key == self.row);
+        diff.findings.retain(|finding| finding.key == self.row);
+        diff.unmatched.clear();
+        match diff.changes.is_empty() {
+            true => Err(format!(
+                "has no figure of {} that can be compared",
+                self.row
+            )),
+            false => Ok(diff),
+        }
+    }
+
+    /// Whether the row costs more than in the good bill.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    pub(super) fn of(&self, bill: &Bill) -> Result<Judged, String> {
+        let diff = self.diff(bill)?;
+        let change = &diff.changes[0];
+        let verdict = match change.verdict {
+            diff::Verdict::Regressed => Verdict::Bad,
+            diff::Verdict::Improved | diff::Verdict::Same => Verdict::Good,
+            diff::Verdict::Undecided => return Err("has too few runs to say".to_owned()),
+        };
+        Ok(Judged {
+            verdict,
+            old: change.old,
+            new: change.new,
+        })
+    }
+}
+
+/// The only row with these words in its name, which are separated by commas.
+fn row(asked: &str, bill: &Bill) -> Result<RowKey, Failure> {
+    let keys: Vec<_> = bill
+        .rows
+        .iter()
+        .filter(|row| row.cost().is_some())
+        .map(|row| row.key.on_any_kernel())
+        .collect();
+    let has_all = |key: &&RowKey| {
+        let name = key.to_string();
+        let parts: Vec<_> = name.split(", ").collect();
+        asked.split(',').all(|part| parts.contains(&part.trim()))
+    };
+    let mut found: Vec<_> = keys.iter().filter(has_all).collect();
+    found.dedup();
+    match found.as_slice() {
+        [key] => Ok((*key).clone()),
+        several => {
+            let (what, names) = match several {
+                [] => ("is no row", keys.iter().collect()),
+                _ => ("is not one row", found),
+            };
+            let names: Vec<_> = names.iter().map(|key| format!("'{key}'")).collect();
+            Err(Failure::BadInput(format!(
+                "--row {asked}: {what}; expected one of {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Bills a kernel and judges it, as git-bisect(1) wants it: whatever is wrong, other codes than 125 would say "bad".
+pub(super) fn run_one(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
+    match judged(args, context) {
+        Err(error) if !is_stopped(&error) => {
+            failure::print(&error);
+            Ok(Outcome::LeftOut)
+        }
+        judged => judged,
+    }
+}
+
+fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
+    let good = report::read(&args.good)?;
+    let settings = settings(good.route.name(), &args.judging, &[])?;
+    let judge = Judge::new(&args.judging, good)?;
+    let job = jobs::job(settings, &mut Inputs::new(context.stop))?;
+    let jobs = [job];
+    let ended: Mutex<Option<Attempt>> = Mutex::default();
+    let took = |_: &pagetoll_sweep::Job, attempt| {
+        if let Ok(mut ended) = ended.lock() {
+            *ended = Some(attempt);
+        }
+        Ok(())
+    };
+    Local::new(&jobs, Some(1))?.run(&[&jobs[0]], &took, context.stop)?;
+    let attempt = ended.into_inner().ok().flatten();
+    let bill = attempt.map_or(Err(String::new()), |attempt| {
+        let bill = attempt.bill();
+        bill.map_err(|problem| format!("{}{problem}", attempt.stderr))
+    });
+    let judged = bill.and_then(|bill| judge.of(&bill));
+    Ok(match judged {
+        Ok(judged) => {
+            let costs = format!("{:.1} -> {:.1}", judged.old, judged.new);
+            failure::note(&format!("{}: {costs}", judge.row));
+            match judged.verdict {
+                Verdict::Bad => Outcome::CheckFailed,
+                Verdict::Good | Verdict::Skip => Outcome::Success,
+            }
+        }
+        Err(problem) => {
+            failure::note(&format!("left out: {problem}"));
+            Outcome::LeftOut
+        }
+    })
+}

@@ -1,0 +1,121 @@
+//! From a plan to jobs: each is parsed and checked as if it had been typed, before anything runs.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use clap::FromArgMatches;
+use pagetoll_backend::{Stop, input};
+use pagetoll_bill::{Backend, Spec, options};
+use pagetoll_sweep::plan::HOST;
+use pagetoll_sweep::{Job, Plan, PlanError, Settings};
+
+use super::inputs::Inputs;
+use crate::args::{self, Cli, Command};
+use crate::backends;
+use crate::command_line::command_line;
+use crate::failure::Failure;
+
+/// A larger file is no plan.
+const MOST_BYTES: u64 = 16 << 20;
+/// What a plan cannot say: jobs would write the same files, print no bill, or not boot what their ids are made of.
+const REFUSED: [&str; 9] = [
+    "format",
+    "output",
+    "flamegraph",
+    "timeline",
+    "keep-logs",
+    "dry-run",
+    "refresh",
+    "verbose",
+    "help",
+];
+
+/// The jobs of the plan in a file.
+pub(in crate::commands) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>> {
+    let name = file.display().to_string();
+    let text = input::read_text(file, MOST_BYTES)
+        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
+    let refused = |error: PlanError| Failure::BadInput(error.to_string());
+    let plan = Plan::parse(&name, &text, &option_names()).map_err(refused)?;
+    let settings = plan.jobs(&name).map_err(refused)?;
+    let mut inputs = Inputs::new(stop);
+    let job = |settings: Settings| job(settings, &mut inputs).with_context(|| name.clone());
+    settings.into_iter().map(job).collect()
+}
+
+/// The job of these settings, checked.
+pub(in crate::commands) fn job(settings: Settings, inputs: &mut Inputs<'_>) -> Result<Job> {
+    let words = ["pagetoll".to_owned()]
+        .into_iter()
+        .chain(settings.arguments());
+    let words: Vec<_> = words.collect();
+    let command = command_line(words.iter().map(Into::into));
+    let checked = checked(&words, &settings).with_context(|| command.clone())?;
+    let inputs = inputs.of(&checked).with_context(|| command)?;
+    Ok(Job::new(settings, &inputs, env!("CARGO_PKG_VERSION")))
+}
+
+/// An order that its backend accepts.
+pub(in crate::commands) struct Checked {
+    pub(in crate::commands) backend: Backend,
+    pub(in crate::commands) spec: Spec,
+}
+
+fn checked(words: &[String], settings: &Settings) -> Result<Checked> {
+    let parsed = args::command()
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| Failure::BadInput(in_short(&error)))?;
+    let Command::Bill(route) = parsed.command else {
+        return Err(Failure::BadInput("is no bill".to_owned()).into());
+    };
+    let (route, args) = route.command.split();
+    let spec = args.spec(route);
+    let backend = backends::chosen(route, args.on).kind;
+    options::check(spec.given(), route, backend).map_err(pagetoll_backend::Error::from)?;
+    backends::of(backend).check(&spec)?;
+    match settings.host() {
+        Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
+            "{HOST} = {host}: does not apply on {backend}, where counts do not depend on the machine; expected it with on = live"
+        ))
+        .into()),
+        _ => Ok(Checked { backend, spec }),
+    }
+}
+
+/// What clap says before its hints.
+fn in_short(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+}
+
+/// The options of a bill that a plan may use, by their long names.
+pub(in crate::commands) fn option_names() -> Vec<String> {
+    let command = args::command();
+    let bill = command.find_subcommand("bill");
+    // All routes have the same options.
+    let route = bill.and_then(|bill| bill.get_subcommands().next());
+    let options = route.into_iter().flat_map(clap::Command::get_arguments);
+    let names = options.filter_map(clap::Arg::get_long);
+    let allowed = names.filter(|name| !REFUSED.contains(name));
+    allowed.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pagetoll_bill::Opt;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_may_use_every_option_of_a_bill_that_writes_no_file() {
+        let names = option_names();
+        let said = |option: &Opt| option.name().trim_start_matches('-').to_owned();
+        for option in Opt::ALL.iter().map(said) {
+            let refused = REFUSED.contains(&option.as_str());
+            assert_eq!(names.contains(&option), !refused, "{option}");
+        }
+        assert!(names.contains(&"on".to_owned()), "{names:?}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Bisection end to end: on bills that are there, so that no guest is started.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use pagetoll_backend::Stop;
+use pagetoll_bill::Bill;
+use pagetoll_images::cache::Cache;
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A bill of `pin` on Linux 6.17 and 6.18.
+const PIN: &str = include_str!("../../../costs/lab-vfio.bills/2M.json");
+/// The kernels of the suite are 6.1.0 to 6.1.19.
+const KERNELS: usize = 20;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A folder with a cache that knows one suite, and a search path without any tool.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
+        let kernel = |number: usize| {
+            json!({"name": format!("linux-image-6.1.{number}-amd64"), "version": format!("6.1.{number}-1"),
+                "sha256": format!("{number:064x}"), "filename": "pool/x.deb", "size": 1})
+        };
+        let own: Vec<_> = (0..KERNELS).map(kernel).collect();
+        let suite = json!({"kept": 2, "arch": "x86-64", "fetched_at": 0, "own": own, "base": []});
+        cache
+            .record("suites/nowhere.json", suite.to_string().as_bytes())
+            .unwrap();
+        Self(folder)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::cargo_bin("pagetoll").unwrap();
+        command.current_dir(self.0.path()).args(arguments);
+        command.env("PAGETOLL_CACHE", self.0.path().join("cache"));
+        command.env("PATH", "/nonexistent").output().unwrap()
+    }
+
+    /// A store with the bills of all kernels but those that are skipped; from `bad` on, an unmap costs more.
+    fn store(&self, bad: usize, skipped: &[usize]) {
+        let kernels: Vec<_> = (0..KERNELS)
+            .map(|number| format!("'debian:nowhere/6.1.{number}-1'"))
+            .collect();
+        let axes = format!(
+            "[axes]\nroute = ['pin']\nkernel = [{}]\n",
+            kernels.join(", ")
+        );
+        fs::write(
+            self.0.path().join("plan.toml"),
+            axes + "[options]\non = 'lab'\n",
+        )
+        .unwrap();
+        let listed = self.run(&["sweep", "plan.toml", "--store", "s", "--dry-run"]);
+        assert!(listed.status.success(), "{}", text(&listed.stderr));
+        let bills = self.0.path().join("s/bills");
+        fs::create_dir_all(&bills).unwrap();
+        fs::write(
+            self.0.path().join("s/store.toml"),
+            "schema = \"pagetoll.store/1\"\n",
+        )
+        .unwrap();
+        fs::create_dir_all(self.0.path().join("s/failures")).unwrap();
+        for (number, line) in text(&listed.stdout).lines().enumerate() {
+            assert!(line.contains(&format!("/6.1.{number}-1 ")), "{line}");
+            if !skipped.contains(&number) {
+                let bill = serde_json::to_string(&bill(number >= bad)).unwrap();
+                fs::write(bills.join(format!("{}.json", &line[..16])), bill).unwrap();
+            }
+        }
+    }
+
+    fn bisect(&self, more: &[&str]) -> Output {
+        let search = [
+            "bisect", "6.1.0", "6.1.19", "--suite", "nowhere", "--store", "s",
+        ];
+        let what = ["--route", "pin", "--row", "unmap kernel, 2M"];
+        self.run(&[&search[..], &what, more, &["--", "--on", "lab"]].concat())
+    }
+}
+
+/// One kernel's rows, in which an unmap costs half as much again where it is bad.
+fn bill(is_bad: bool) -> Bill {
+    let mut bill: Bill = serde_json::from_str(PIN).unwrap();
+    bill.rows
+        .retain(|row| row.key.kernel.as_deref() == Some("6.18.15"));
+    let dearer = |row: &&mut pagetoll_bill::Row| is_bad && row.key.to_string().starts_with("unmap");
+    for row in bill.rows.iter_mut().filter(dearer) {
+        let figures = row.figures_mut().unwrap();
+        figures.cost_per_page *= 1.5;
+        figures.runs.iter_mut().for_each(|run| *run *= 1.5);
+        figures
+            .tolls
+            .iter_mut()
+            .for_each(|toll| toll.cost_each *= 1.5);
+    }
+    bill
+}
+
+fn says(output: &Output, code: i32, words: &[&str]) {
+    let all = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{all}");
+    for word in words {
+        assert!(all.contains(word), "no {word:?} in {all}");
+    }
+}
+
+#[test]
+fn the_first_bad_kernel_is_found_with_the_toll_that_moved() {
+    let place = Place::new();
+    place.store(13, &[]);
+    for jobs in ["1", "2", "3"] {
+        let output = place.bisect(&["--jobs", jobs]);
+        says(
+            &output,
+            0,
+            &[
+                "first bad  debian:nowhere/6.1.13-1\n",
+                "last good  debian:nowhere/6.1.12-1\n",
+                "cost       143.0 -> 214.5 instructions",
+                "Which toll it was",
+            ],
+        );
+        assert!(!text(&output.stdout).contains("first-map"), "other rows");
+    }
+    let output = place.bisect(&["--format", "json"]);
+    let diff: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(diff["changes"].as_array().unwrap().len(), 1);
+    says(&output, 0, &["note: first bad: debian:nowhere/6.1.13-1"]);
+}
+
+#[test]
+fn kernels_that_cannot_be_billed_are_left_out() {
+    let place = Place::new();
+    place.store(10, &[3, 9, 10]);
+    // They fail: there is no QEMU on the search path.
+    let output = place.bisect(&["--jobs", "1"]);
+    says(
+        &output,
+        0,
+        &[
+            "first bad  one of debian:nowhere/6.1.9-1, debian:nowhere/6.1.10-1, debian:nowhere/6.1.11-1\n",
+            "note: debian:nowhere/6.1.10-1: left out: cannot be billed",
+        ],
+    );
+    let failures = fs::read_dir(place.0.path().join("s/failures")).unwrap();
+    assert_eq!(failures.count(), 2, "6.1.3 need not be tried");
+}
+
+#[test]
+fn a_range_that_does_not_regress_is_refused_with_both_costs() {
+    let place = Place::new();
+    place.store(99, &[]);
+    says(
+        &place.bisect(&[]),
+        2,
+        &["6.1.19-1 is not dearer than", "143.0, then 143.0"],
+    );
+    let search = |ends: [&str; 2], row: &str, options: &[&str]| {
+        let words = [
+            "--suite", "nowhere", "--store", "s", "--route", "pin", "--row", row, "--", "--on",
+            "lab",
+        ];
+        place.run(&[&["bisect"], &ends[..], &words, options].concat())
+    };
+    let ends = ["6.1.0", "6.1.19"];
+    says(
+        &search(ends, "unmap kernel", &[]),
+        2,
+        &[
+            "--row unmap kernel: is not one row",
+            "'unmap kernel, 2M, native'",
+        ],
+    );
+    says(
+        &search(ends, "clear emulate", &[]),
+        2,
+        &["--row clear emulate: is no row"],
+    );
+    says(
+        &search(["6.1.9", "6.1.0"], "unmap", &[]),
+        2,
+        &["6.1.9-1 is not older than 6.1.0-1"],
+    );
+    says(
+        &search(["5.10", "6.1.0"], "unmap", &[]),
+        2,
+        &["5.10: no kernel of the suites begins with it", "6.1.19-1"],
+    );
+    says(
+        &search(ends, "unmap", &["--kernel", "debian"]),
+        2,
+        &["--kernel: cannot be given here"],
+    );
+    says(
+        &search(ends, "unmap", &["--output", "x"]),
+        2,
+        &["--output: cannot be given here"],
+    );
+}
+
+#[test]
+fn run_one_answers_as_git_bisect_asks() {
+    let place = Place::new();
+    let table = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../costs")
+            .join(name);
+        path.to_str().unwrap().to_owned()
+    };
+    let cheap = table("lab-xen-4.17.toml");
+    let dear = place.0.path().join("dear.toml");
+    let table = fs::read_to_string(&cheap).unwrap();
+    let doubled: Vec<_> = table.lines().map(doubled_value).collect();
+    fs::write(&dear, doubled.join("\n")).unwrap();
+    let bill = [
+        "bill",
+        "irq",
+        "--on",
+        "sim",
+        "--samples",
+        "1",
+        "--output",
+        "good.json",
+        "--costs",
+        &cheap,
+    ];
+    says(&place.run(&bill), 0, &[]);
+    let one = |costs: &str, row: &str| {
+        let words = [
+            "bisect",
+            "run-one",
+            "good.json",
+            "--row",
+            row,
+            "--",
+            "--on",
+            "sim",
+            "--samples",
+            "1",
+            "--costs",
+            costs,
+        ];
+        place.run(&words)
+    };
+    let row = "none-pending always";
+    says(
+        &one(&cheap, row),
+        0,
+        &["none-pending always, xen-pv-dom0: "],
+    );
+    says(
+        &one(dear.to_str().unwrap(), row),
+        1,
+        &["none-pending always, xen-pv-dom0: "],
+    );
+    says(&one("no-such.toml", row), 125, &["no-such.toml"]);
+    says(
+        &one(&cheap, "no such row"),
+        125,
+        &["--row no such row: is no row"],
+    );
+}
+
+/// A line of a cost table, with twice its figure.
+fn doubled_value(line: &str) -> String {
+    let is_figure = |name: &str| ["value", "low", "high"].contains(&name);
+    match line.split_once(" = ") {
+        Some((name, figure)) if is_figure(name) => {
+            format!("{name} = {}", 2.0 * figure.parse::<f64>().unwrap())
+        }
+        _ => line.to_owned(),
+    }
+}

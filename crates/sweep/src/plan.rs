@@ -1,0 +1,261 @@
+//! A plan: axes of which every combination is a job, jobs that are added, and combinations that are left out.
+
+mod form;
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use form::Form;
+
+/// The axis that names the route; every job has one.
+pub const ROUTE: &str = "route";
+/// The axis that names the node which a job has to run on.
+pub const HOST: &str = "host";
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    /// Of an option without a value: whether it is given.
+    Flag(bool),
+    /// Of an option with values: one or several.
+    Words(Vec<String>),
+}
+
+/// What a job says: values of options by their long names, the route and the host among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Settings(BTreeMap<String, Value>);
+
+/// A plan that was read. Every key in it is a route, a host or one of the options that were allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The values that each axis takes.
+    pub axes: BTreeMap<String, Vec<Value>>,
+    /// Said by every job.
+    pub options: Settings,
+    /// Jobs beside those of the axes.
+    pub include: Vec<Settings>,
+    /// Combinations of the axes that have all of these are no jobs.
+    pub exclude: Vec<Settings>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The file is not TOML, or not of the form of a plan. The message has line and column.
+    #[error("{file}: {source}")]
+    Form {
+        /// The file's name.
+        file: String,
+        /// What the parser says.
+        source: Box<toml::de::Error>,
+    },
+    /// A key has no meaning, or not there.
+    #[error("{file}: line {line}: {key}: {problem}")]
+    Key {
+        /// The file's name.
+        file: String,
+        /// Line of the key, from 1.
+        line: usize,
+        /// The key with its table, such as `axes.kernel`.
+        key: String,
+        /// What is wrong with it, and what was expected.
+        problem: String,
+    },
+    /// Axes without a combination, and nothing included.
+    #[error(
+        "{file}: no job is left; expected [axes] with at least one combination that no [[exclude]] takes away, or an [[include]]"
+    )]
+    Empty {
+        /// The file's name.
+        file: String,
+    },
+    /// A job without a route.
+    #[error("{file}: {job}: has no route; expected route in [axes], [options] or [[include]]")]
+    NoRoute {
+        /// The file's name.
+        file: String,
+        /// What the job says.
+        job: String,
+    },
+}
+
+impl Plan {
+    /// Reads a plan. `options` are the long names, without dashes, that may be used.
+    ///
+    /// # Errors
+    /// [`PlanError::Form`], [`PlanError::Key`].
+    pub fn parse(file: &str, text: &str, options: &[String]) -> Result<Self, PlanError> {
+        let form: Form = toml::from_str(text).map_err(|source| PlanError::Form {
+            file: file.to_owned(),
+            source: Box::new(source),
+        })?;
+        form.into_plan(&form::Reader {
+            file,
+            text,
+            options,
+        })
+    }
+
+    /// The jobs of the plan: combinations of the axes in their order, the last axis by name first, then what is included.
+    /// No two say the same.
+    ///
+    /// # Errors
+    /// [`PlanError::Empty`], [`PlanError::NoRoute`].
+    pub fn jobs(&self, file: &str) -> Result<Vec<Settings>, PlanError> {
+        let included = self.include.iter().map(|job| self.options.with(job));
+        let mut jobs: Vec<Settings> = Vec::new();
+        for job in self.combinations().into_iter().chain(included) {
+            if !jobs.contains(&job) {
+                jobs.push(job);
+            }
+        }
+        if jobs.is_empty() {
+            let file = file.to_owned();
+            return Err(PlanError::Empty { file });
+        }
+        match jobs.iter().find(|job| job.route().is_none()) {
+            Some(job) => Err(PlanError::NoRoute {
+                file: file.to_owned(),
+                job: job.to_string(),
+            }),
+            None => Ok(jobs),
+        }
+    }
+
+    fn combinations(&self) -> Vec<Settings> {
+        if self.axes.is_empty() {
+            return Vec::new();
+        }
+        let mut jobs = vec![self.options.clone()];
+        for (axis, values) in &self.axes {
+            let along = |job: &Settings| values.iter().map(|value| job.and(axis, value)).collect();
+            jobs = jobs.iter().flat_map::<Vec<_>, _>(along).collect();
+        }
+        jobs.retain(|job| !self.exclude.iter().any(|excluded| job.has_all(excluded)));
+        jobs
+    }
+}
+
+impl Settings {
+    /// Settings of these values.
+    pub fn new(values: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    /// Settings as a command line says them: a route, and options with the words that follow each.
+    ///
+    /// # Errors
+    /// A word that follows no option.
+    pub fn of_words(route: &str, words: &[String]) -> Result<Self, String> {
+        let one = |word: &str| Value::Words(vec![word.to_owned()]);
+        let mut settings = Self::new([(ROUTE.to_owned(), one(route))]);
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
+            let option = word.strip_prefix("--").ok_or_else(|| word.clone())?;
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, one(value)),
+                None => match words.next_if(|next| !next.starts_with("--")) {
+                    Some(value) => (option, one(value)),
+                    None => (option, Value::Flag(true)),
+                },
+            };
+            match (settings.0.get_mut(name), value) {
+                (Some(Value::Words(all)), Value::Words(more)) => all.extend(more),
+                (_, value) => {
+                    settings.0.insert(name.to_owned(), value);
+                }
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The options and their values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The route that is billed.
+    #[must_use]
+    pub fn route(&self) -> Option<&str> {
+        self.word(ROUTE)
+    }
+
+    /// The node that the job has to run on; `None` is any.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.word(HOST)
+    }
+
+    /// The arguments of the program that make the bill, as JSON.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["bill".to_owned()];
+        arguments.extend(self.route().map(str::to_owned));
+        let options = self
+            .iter()
+            .filter(|(name, _)| ![ROUTE, HOST].contains(name));
+        for (name, value) in options {
+            let option = format!("--{name}");
+            match value {
+                Value::Flag(true) => arguments.push(option),
+                Value::Flag(false) => {}
+                Value::Words(words) => {
+                    let said = |word: &String| [option.clone(), word.clone()];
+                    arguments.extend(words.iter().flat_map(said));
+                }
+            }
+        }
+        arguments.extend(["--format", "json"].map(str::to_owned));
+        arguments
+    }
+
+    fn word(&self, name: &str) -> Option<&str> {
+        match self.0.get(name) {
+            Some(Value::Words(words)) => words.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// The same settings with one more, over one of that name.
+    #[must_use]
+    pub fn and(&self, name: &str, value: &Value) -> Self {
+        let mut settings = self.clone();
+        settings.0.insert(name.to_owned(), value.clone());
+        settings
+    }
+
+    fn with(&self, others: &Self) -> Self {
+        let mut settings = self.clone();
+        settings.0.extend(others.0.clone());
+        settings
+    }
+
+    fn has_all(&self, others: &Self) -> bool {
+        let mut others = others.0.iter();
+        others.all(|(name, value)| self.0.get(name) == Some(value))
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag(given) => write!(f, "{given}"),
+            Self::Words(words) => f.write_str(&words.join(",")),
+        }
+    }
+}
+
+impl std::fmt::Display for Settings {
+    /// `arch = arm64, route = pin`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let said: Vec<_> = self
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect();
+        f.write_str(&said.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;
