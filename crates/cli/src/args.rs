@@ -58,6 +58,9 @@ pub(crate) struct Cli {
     /// Says on stderr where the time went and what was resolved; -vv says what is done, step by step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
+    /// Says nothing on stderr but errors and failed checks: no progress, no notes
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -66,7 +69,9 @@ pub(crate) struct Cli {
 /// How much is said on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// Errors, and notes that change how a bill is to be read.
+    /// Errors and failed checks.
+    Silent,
+    /// The same, progress on a terminal, and notes that change how a bill is to be read.
     Quiet,
     /// Where the time went, and what was resolved.
     Summary,
@@ -77,10 +82,11 @@ pub(crate) enum Verbosity {
 impl Cli {
     /// How much is to be said on stderr.
     pub(crate) fn verbosity(&self) -> Verbosity {
-        match self.verbose {
-            0 => Verbosity::Quiet,
-            1 => Verbosity::Summary,
-            _ => Verbosity::Debug,
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Silent,
+            (false, 0) => Verbosity::Quiet,
+            (false, 1) => Verbosity::Summary,
+            (false, _) => Verbosity::Debug,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use pagetoll_backend::Class;
@@ -91,8 +92,19 @@ pub(crate) fn print(error: &anyhow::Error) {
     );
 }
 
+/// Whether notes are unwanted.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, notes are not printed.
+pub(crate) fn silence_notes() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Prints a note on stderr: the work was done, but the user should know.
 pub(crate) fn note(text: &str) {
+    if SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     say(
         "note",
         AnsiColor::Yellow.on_default().bold(),

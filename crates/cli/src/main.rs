@@ -34,6 +34,9 @@ fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     log_to_stderr(cli.verbosity());
+    if cli.verbosity() == Verbosity::Silent {
+        failure::silence_notes();
+    }
     match commands::run(cli) {
         Ok(outcome) => outcome.into(),
         Err(error) => {
@@ -57,6 +60,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 
 fn log_to_stderr(verbosity: Verbosity) {
     let level = match verbosity {
+        Verbosity::Silent => LevelFilter::ERROR,
         Verbosity::Quiet | Verbosity::Summary => LevelFilter::WARN,
         Verbosity::Debug => LevelFilter::DEBUG,
     };

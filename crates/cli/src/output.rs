@@ -65,6 +65,10 @@ impl Destination {
 
     /// Writes the result there.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        let is_seen = self.file.is_none() && self.format == Format::Text;
+        if is_seen && terminal::has_colours() {
+            return print(&pagetoll_render::text::painted(text));
+        }
         write(text, self.file.as_deref())
     }
 
@@ -211,9 +215,9 @@ mod tests {
         let format = |file: &str| format_of(Path::new(file)).map_err(|error| error.to_string());
         assert_eq!(format("b.json"), Ok(Format::Json));
         assert_eq!(format("bill"), Ok(Format::Text));
-        let refused = format("a.svg").unwrap_err();
+        let refused = format("a.png").unwrap_err();
         assert!(
-            refused.starts_with("--output a.svg: unknown extension '.svg': expected one of .txt"),
+            refused.starts_with("--output a.png: unknown extension '.png': expected one of .txt"),
             "{refused}"
         );
     }

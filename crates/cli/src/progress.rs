@@ -15,7 +15,8 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Bars on a terminal; nothing in a pipe, or between the lines of a debug log.
 pub(crate) fn on_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
-    if io::stderr().is_terminal() && verbosity != Verbosity::Debug {
+    let wanted = matches!(verbosity, Verbosity::Quiet | Verbosity::Summary);
+    if io::stderr().is_terminal() && wanted {
         Box::new(Bars::default())
     } else {
         Box::new(Quiet)

@@ -4,6 +4,11 @@ use std::io::{self, IsTerminal};
 
 use pagetoll_render::Width;
 
+/// Whether verdicts may be in colour: on a terminal that has them, and where NO_COLOR (no-color.org) does not forbid it.
+pub(crate) fn has_colours() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
 /// Its columns; unlimited in a pipe or a file.
 pub(crate) fn width() -> Width {
     let stdout = io::stdout();

@@ -33,6 +33,7 @@ const PAGES: &[(&str, &str)] = &[
         "diff crates/advice/bills/arm64-vhe.json crates/advice/bills/arm64-nvhe.json",
     ),
     ("validate", "validate"),
+    ("sweep", "sweep show STORE"),
     ("read", "read crates/traces/tests/data/xentrace-unmap.bin"),
 ];
 
@@ -84,12 +85,24 @@ fn page(command: &str, file: &Path) {
 }
 
 fn pages(folder: &Path) -> Vec<PathBuf> {
+    let store = folder.join("store");
+    swept(&store);
     let make = |(name, command): &(&str, &str)| {
         let file = folder.join(name).with_extension("html");
-        page(command, &file);
+        page(&command.replace("STORE", &store.to_string_lossy()), &file);
         file
     };
     PAGES.iter().map(make).collect()
+}
+
+/// A store of two bills.
+fn swept(store: &Path) {
+    let plan = store.with_extension("toml");
+    let axes = "[axes]\nroute = [\"unmap\", \"irq\"]\n[options]\non = \"sim\"\n";
+    std::fs::write(&plan, axes).unwrap();
+    let mut sweep = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+    sweep.arg("sweep").arg(plan).arg("--store").arg(store);
+    assert!(sweep.output().unwrap().status.success());
 }
 
 #[test]

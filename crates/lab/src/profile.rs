@@ -277,7 +277,10 @@ impl Sample<'_> {
         for stack in self.stacks() {
             tree.add(&stack.functions, stack.instructions);
         }
-        tree.calls(per(tree.instructions, self.pages) * LEAST_CALL, self.pages)
+        let mut calls = Vec::new();
+        let least = per(tree.instructions, self.pages) * LEAST_CALL;
+        tree.list(0, least, self.pages, &mut calls);
+        calls
     }
 
     fn functions(&self) -> Vec<Function> {
@@ -358,18 +361,22 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Those that take as much a page, the dearest first.
-    fn calls(&self, least: f64, pages: u64) -> Vec<Call> {
-        let call = |(function, tree): (&Named<'a>, &Self)| Call {
-            name: function.name.to_owned(),
-            part: function.part,
-            cost_per_page: per(tree.instructions, pages),
-            calls: tree.calls(least, pages),
-        };
-        let calls = self.below.iter().map(call);
-        let mut calls: Vec<_> = calls.filter(|call| call.cost_per_page >= least).collect();
-        calls.sort_by(|a, b| b.cost_per_page.total_cmp(&a.cost_per_page));
-        calls
+    /// Adds each function before those that it called, the dearest first, as long as it takes at least that much a page.
+    fn list(&self, depth: u32, least: f64, pages: u64, calls: &mut Vec<Call>) {
+        let mut below: Vec<_> = self.below.iter().collect();
+        below.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.instructions));
+        for (function, tree) in below {
+            let cost_per_page = per(tree.instructions, pages);
+            if cost_per_page >= least {
+                calls.push(Call {
+                    name: function.name.to_owned(),
+                    part: function.part,
+                    depth,
+                    cost_per_page,
+                });
+                tree.list(depth + 1, least, pages, calls);
+            }
+        }
     }
 }
 
@@ -531,17 +538,17 @@ mod tests {
         let mut rows = rows();
         let sessions = profiled();
         Profiling::Functions.attach(&mut rows, |row| of_sessions(&sessions, row));
-        let call = |name: &str, part, cost_per_page, calls| Call {
+        let call = |name: &str, part, depth, cost_per_page| Call {
             name: name.to_owned(),
             part,
+            depth,
             cost_per_page,
-            calls,
         };
-        let below = vec![
-            call(UNKNOWN, Part::Hypervisor, 1800.0, vec![]),
-            call("do_munmap", Part::Kernel, 174.5, vec![]),
+        let expected = [
+            call("clear_one", Part::Probe, 0, 1999.5),
+            call(UNKNOWN, Part::Hypervisor, 1, 1800.0),
+            call("do_munmap", Part::Kernel, 1, 174.5),
         ];
-        let expected = [call("clear_one", Part::Probe, 1999.5, below)];
         assert_eq!(rows[0].profile.as_ref().unwrap().calls, expected);
     }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::document::Document;
 use crate::text::{self, Width};
-use crate::{RenderError, harmless, html, markdown};
+use crate::{RenderError, harmless, html, markdown, svg};
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,8 @@ formats! {
     Md = "md", "md", EVERY_KIND;
     /// A page for a browser, in one file.
     Html = "html", "html", EVERY_KIND;
+    /// A page's bars and curves alone, for other documents.
+    Svg = "svg", "svg", &[Kind::Bill, Kind::Curves];
 }
 
 impl Format {
@@ -116,6 +118,7 @@ impl Format {
             Self::Csv => subject.csv()?,
             Self::Md => markdown::document(&subject.document(Detail::Full)),
             Self::Html => html::document(&subject.document(Detail::Page))?,
+            Self::Svg => svg::document(&subject.document(Detail::Page))?,
         })
     }
 
@@ -208,25 +211,28 @@ mod tests {
             let path = Path::new("bill").with_extension(format.extension());
             assert_eq!(Format::of_path(&path), Ok(Some(format)));
         }
-        assert!("svg".parse::<Format>().is_err());
+        assert!("png".parse::<Format>().is_err());
     }
 
     #[test]
     fn an_unknown_extension_is_refused_and_none_is_none() {
         assert_eq!(Format::of_path(Path::new("/tmp/new.d/bill")), Ok(None));
-        let error = Format::of_path(Path::new("a.svg")).unwrap_err().to_string();
+        let error = Format::of_path(Path::new("a.png")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown extension '.svg': expected one of .txt, .json, .csv, .md, .html, or --format"
+            "unknown extension '.png': expected one of .txt, .json, .csv, .md, .html, .svg, or --format"
         );
     }
 
     #[test]
     fn only_bills_have_rows_of_scalars() {
         let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
-        assert_eq!(names(Kind::Bill), ["text", "json", "csv", "md", "html"]);
+        assert_eq!(
+            names(Kind::Bill),
+            ["text", "json", "csv", "md", "html", "svg"]
+        );
         assert_eq!(names(Kind::Diff), ["text", "json", "md", "html"]);
-        assert_eq!(names(Kind::Curves), ["text", "json", "md", "html"]);
+        assert_eq!(names(Kind::Curves), ["text", "json", "md", "html", "svg"]);
         assert_eq!(names(Kind::List), ["text", "json", "md", "html"]);
     }
 }

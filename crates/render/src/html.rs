@@ -2,7 +2,7 @@
 //! tables. The page's own policy forbids everything else, so that the browser proves it.
 
 mod calls;
-mod plot;
+pub(crate) mod plot;
 
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -19,7 +19,7 @@ const SCRIPT_HASH: &str = include_str!("html/page.js.sha256");
 /// As wide as the longest bar.
 const WIDTH: f64 = 1000.0;
 /// In the style sheet; more parts repeat them.
-const COLOURS: usize = 8;
+pub(crate) const COLOURS: usize = 8;
 
 /// The document as HTML.
 ///
@@ -81,16 +81,16 @@ struct Chart {
 }
 
 #[derive(Serialize)]
-struct Drawn {
-    label: String,
+pub(crate) struct Drawn {
+    pub(crate) label: String,
     /// For those who do not see it.
     described: String,
-    sum: String,
-    pieces: Vec<Piece>,
+    pub(crate) sum: String,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 #[derive(Serialize)]
-struct Piece {
+pub(crate) struct Piece {
     x: String,
     width: String,
     colour: usize,
@@ -159,7 +159,8 @@ fn grid(table: &Table) -> Grid {
     }
 }
 
-fn chart(bars: &Bars) -> Chart {
+/// The bars on one scale, [`WIDTH`] wide.
+pub(crate) fn drawn(bars: &Bars) -> Vec<Drawn> {
     let sum = |amounts: &[f64]| amounts.iter().sum::<f64>();
     let longest = bars.rows.iter().map(|bar| sum(&bar.amounts));
     let scale = WIDTH / longest.fold(f64::MIN_POSITIVE, f64::max);
@@ -177,11 +178,23 @@ fn chart(bars: &Bars) -> Chart {
             pieces: pieces(&bars.parts, &bar.amounts, scale),
         }
     });
+    rows.collect()
+}
+
+fn chart(bars: &Bars) -> Chart {
     Chart {
         unit: harmless(&bars.unit),
         parts: safe(&bars.parts),
-        rows: rows.collect(),
+        rows: drawn(bars),
     }
+}
+
+/// The style of parts, by their number.
+pub(crate) fn colours() -> &'static str {
+    let mut lines = STYLE.lines();
+    lines
+        .find(|line| line.starts_with(".c0"))
+        .unwrap_or_default()
 }
 
 /// What is no positive amount has no piece.

@@ -17,6 +17,7 @@ mod format;
 mod harmless;
 pub mod html;
 pub mod markdown;
+mod svg;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,9 @@ pub enum RenderError {
     /// A page that cannot be filled.
     #[error("cannot write HTML: {0}")]
     Html(#[from] minijinja::Error),
+    /// Nothing of it is drawn.
+    #[error("nothing of it is a picture; expected a bill with tolls, or curves")]
+    NoPicture,
     /// A plot that cannot be drawn.
     #[error("cannot draw: {0}")]
     Plot(String),

@@ -1,9 +1,12 @@
 //! A document for a terminal: plain characters, no colours, and no line wider than the terminal but commands.
 
 mod fit;
+mod paint;
 mod wrap;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, TableComponent};
+
+pub use self::paint::painted;
 
 use self::fit::Fit;
 use self::wrap::wrap;

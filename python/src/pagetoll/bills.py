@@ -134,9 +134,9 @@ class Call(Record):
 
     name: str
     part: str
+    depth: int
+    """How many functions it was called through."""
     cost_per_page: float
-    calls: tuple[Call, ...] = ()
-    """The dearest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class Profile(Record):
     functions: tuple[Function, ...]
     """The dearest first."""
     calls: tuple[Call, ...] = ()
-    """Who called what, from the outermost functions on."""
+    """Who called what: each function before those that it called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,8 @@ pub struct Profile {
     pub per_page: Events,
     /// Functions, the dearest first; those that took less than a thousandth of the row are one for each part.
     pub functions: Vec<Function>,
-    /// Who called what, from the outermost functions on; without what took less than a 250th of the row.
+    /// Who called what: each function before those that it called, the dearest first; without what took less than a 250th of
+    /// the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
 }
@@ -44,11 +45,10 @@ pub struct Call {
     pub name: String,
     /// Whose it is.
     pub part: Part,
+    /// How many functions it was called through: 0 of the outermost. At most one more than that of the call before.
+    pub depth: u32,
     /// In the bill's unit, with all that it called.
     pub cost_per_page: f64,
-    /// What it called, the dearest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<Self>,
 }
 
 /// How often for each page.

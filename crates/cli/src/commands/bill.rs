@@ -44,7 +44,7 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
         stacks,
     } = destination.unless_failed(billed)?;
     let bill = draft.complete(occasion(chosen.reason));
-    if verbosity != Verbosity::Quiet {
+    if matches!(verbosity, Verbosity::Summary | Verbosity::Debug) {
         // A closed stderr does not spoil a bill.
         let _ = io::stderr().write_all(summary(&bill, &timings).as_bytes());
     }

@@ -19,7 +19,7 @@ use super::safe;
 use axis::Axis;
 
 /// In pixels, as wide as a page shows it without scaling.
-const SIZE: (u32, u32) = (900, 320);
+pub(crate) const SIZE: (u32, u32) = (900, 320);
 /// Stand for the page's ink and for its fine lines.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
@@ -41,7 +41,7 @@ const LINEAR_UP_TO: f64 = 20.0;
 
 /// A plot, as the template wants it.
 #[derive(Serialize)]
-pub(super) struct Drawing {
+pub(crate) struct Drawing {
     svg: String,
     lines: Vec<String>,
     /// Whether figures of others are in it.
@@ -54,9 +54,16 @@ pub(super) struct Drawing {
     described: String,
 }
 
+impl Drawing {
+    /// The drawing for a document that is no page, which has no style for fine lines.
+    pub(crate) fn alone(self) -> String {
+        self.svg.replace("class=\"grid\"", "stroke=\"#d5d5d5\"")
+    }
+}
+
 /// # Errors
 /// Values that no axis can hold.
-pub(super) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
+pub(crate) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
     let mut svg = String::new();
     let values = Values::of(plot);
     if !values.are_finite() {

@@ -91,7 +91,11 @@ fn a_single_run_has_no_deviation_and_a_bill_without_rows_is_still_printed() {
     }
     assert!(!rendered(&single, Format::Text).contains("+-"));
     single.rows.clear();
-    for format in Format::ALL {
+    // Of nothing there is no picture.
+    for format in Format::ALL
+        .into_iter()
+        .filter(|format| *format != Format::Svg)
+    {
         let text = rendered(&single, format);
         assert!(text.contains("unmap") || format == Format::Csv, "{text}");
     }
