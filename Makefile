@@ -11,7 +11,8 @@
 # make static       a program in dist/ that runs on any Linux of this processor, without a library
 # make wheel        the Python package, in dist/
 # make test-python  its checks and tests, in a venv below target/ (CLUSTER=1: on a Ray cluster of two nodes, too)
-# make pictures     draws the pictures in docs/ from their bills
+# make pictures    draws the pictures in docs/ from their bills
+# make atlas       bills unmap, fork, pin and demand on all kernels of atlas/, and draws dist/atlas.html: half an hour
 # make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'
@@ -32,7 +33,7 @@ FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-p
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
-.PHONY: pictures bill check-fixes deb faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
+.PHONY: atlas pictures bill check-fixes deb faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
 	test-docs test-python wheel conformance python-venv setup static toolchain toolchain-arm64 build lint man bench-engine clean
 
 bill: setup
@@ -151,6 +152,12 @@ test-python: python-venv
 python-venv:
 	@test -x $(VENV)/bin/pip || python3 -m venv $(VENV) || { \
 		echo "no Python venv: run sudo apt-get install python3-venv" >&2; exit 3; }
+
+# Bills that are in the store already are not made again.
+atlas: setup
+	for route in pin demand unmap; do $(PAGETOLL) sweep atlas/$$route.toml --store atlas/store || exit; done
+	mkdir -p dist
+	$(PAGETOLL) report --over kernel --tolerance 1 --output dist/atlas.html atlas/store
 
 pictures: build
 	$(PAGETOLL) report --format svg docs/bill.json > docs/bill.svg

@@ -27,10 +27,8 @@ impl Subject for Curves {
     const KIND: Kind = Kind::Curves;
 
     fn document(&self, detail: Detail) -> Document {
-        let mut sections = vec![
-            Section::facts("", header(self)),
-            Section::table("Steps, the largest first", steps(self)),
-        ];
+        let mut sections = vec![Section::facts("", header(self))];
+        sections.extend(steps(self, detail));
         sections.push(
             Section::list("Not compared: their memory lay otherwise", elsewhere(self)).folded(),
         );
@@ -117,39 +115,72 @@ fn share(stepped: &Stepped<'_>) -> f64 {
         / stepped.change.old.abs().max(f64::MIN_POSITIVE)
 }
 
-fn steps(curves: &Curves) -> Table {
+/// Steps that a page shows before it is asked for more.
+const MOST_STEPS: usize = 20;
+
+fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     let mut steps: Vec<_> = curves.steps().collect();
     steps.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    let shown = match detail {
+        Detail::Short => steps.len(),
+        Detail::Full | Detail::Page => steps.len().min(MOST_STEPS),
+    };
+    let (first, others) = steps.split_at(shown);
+    vec![
+        Section::table("Steps, the largest first", table_of(first)),
+        Section::table("Smaller steps", table_of(others)).folded(),
+    ]
+}
+
+fn table_of(steps: &[Stepped<'_>]) -> Table {
     let mut table = Table::default();
     let to = |step: &Stepped<'_>| step.to.name.clone();
-    table.each(&steps, Column::left("since"), to);
-    table.each(&steps, Column::left("after").rank(3), |step| {
+    table.each(steps, Column::left("since"), to);
+    table.each(steps, Column::left("after").rank(3), |step| {
         step.from.name.clone()
     });
-    table.each(&steps, Column::left("row").wrapping(), |step| {
+    table.each(steps, Column::left("row").wrapping(), |step| {
         step.curve.key.to_string()
     });
-    table.each(&steps, Column::right("change"), |step| {
+    table.each(steps, Column::right("change"), |step| {
         figure::change(step.change.new, step.change.old, 1)
     });
-    table.each(&steps, Column::right("old").rank(5), |step| {
+    table.each(steps, Column::right("old").rank(5), |step| {
         figure::cost(step.change.old)
     });
-    table.each(&steps, Column::right("new").rank(6), |step| {
+    table.each(steps, Column::right("new").rank(6), |step| {
         figure::cost(step.change.new)
     });
-    table.each(&steps, Column::right("p").rank(0), |step| {
+    table.each(steps, Column::right("p").rank(0), |step| {
         figure::optional(step.change.p_value.map(|p| figure::fixed(p, 4)))
     });
-    table.each(&steps, Column::left("toll that moved").wrapping(), |step| {
+    table.each(steps, Column::left("toll that moved").wrapping(), |step| {
         moved(&step.change.tolls, step.change)
     });
     table.each(
-        &steps,
+        steps,
         Column::left("function that moved").wrapping(),
         |step| moved(&step.change.functions, step.change),
     );
+    table.each(
+        steps,
+        Column::left("crossing that moved").wrapping().rank(1),
+        |step| crossing(step.change),
+    );
     table
+}
+
+/// Of a page. Fewer are those of interrupts, not of what was billed.
+const LEAST_CROSSINGS: f64 = 0.01;
+
+/// The kind that moved most the way that the cost did.
+fn crossing(change: &Change) -> String {
+    let way = (change.new - change.old).signum();
+    let counts = |kind: &&PerPage| kind.difference() * way >= LEAST_CROSSINGS;
+    change.crossings.iter().find(counts).map_or_else(
+        || NONE.to_owned(),
+        |kind| format!("{} {}", kind.name, figure::signed(kind.difference(), 4)),
+    )
 }
 
 /// The points that no step can lead to.
