@@ -12,7 +12,7 @@ use super::write_list;
 use crate::args::{ValidateArgs, Verbosity};
 use crate::failure::Outcome;
 use crate::output::Destination;
-use pagetoll_render::document::{Document, Section};
+use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, Table};
 
 /// The same figures whenever it is run.
@@ -42,16 +42,34 @@ fn document(compared: &[Comparison], published: &[Published]) -> Document {
     Document {
         title: "Published figures and the model".to_owned(),
         sections: vec![
+            Section::facts("", coverage(compared)),
             Section::table("", figures(compared)),
             Section::table(
                 "What dominates each result, one figure of the table at a time",
                 sensitivities(compared),
-            ),
+            )
+            .folded(),
             Section::list("Sources", sources(compared)),
             Section::list("Not modelled", missing.collect()),
             Section::list("Compared elsewhere", vec![RATES.to_owned()]),
         ],
     }
+}
+
+/// How many published figures are where 90 % of the samples lie: of a model that knows its own errors, nine of ten.
+fn coverage(compared: &[Comparison]) -> Vec<Fact> {
+    let of = |fitted: bool| {
+        let kind: Vec<_> = compared.iter().filter(|one| one.fitted == fitted).collect();
+        let inside = kind.iter().filter(|one| one.inside).count();
+        format!("{inside} of {} inside 90 % of the samples", kind.len())
+    };
+    vec![
+        Fact::new("predictions", of(false)),
+        Fact::new(
+            "fitted figures",
+            format!("{}; they say nothing of the model", of(true)),
+        ),
+    ]
 }
 
 fn figures(compared: &[Comparison]) -> Table {
