@@ -6,7 +6,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::num::NonZero;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use pagetoll_bill::{Bill, Evidence};
 use rustix::fs::FlockOperation;
@@ -85,6 +88,22 @@ pub struct Damaged {
     pub path: PathBuf,
     /// What is wrong with it.
     pub problem: String,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self {
+            whole: Vec::new(),
+            damaged: Vec::new(),
+        }
+    }
+}
+
+/// What a thread returned; its panic is this one's.
+fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What a process does with a store.
@@ -267,12 +286,30 @@ impl Store {
         read(&self.path(BILLS, id))
     }
 
-    /// All bills.
+    /// What is wanted of each bill: stores have more bills than fit into memory. They are read by as many threads as there are
+    /// CPUs.
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn bills(&self) -> Result<Found<Bill>, StoreError> {
-        self.all(BILLS)
+    pub fn bills<T: Send>(
+        &self,
+        of: impl Fn(&JobId, Bill) -> T + Sync,
+    ) -> Result<Found<T>, StoreError> {
+        let ids = self.ids(BILLS)?;
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let parts = ids.chunks(ids.len().div_ceil(threads).max(1));
+        let read = |part| self.found(BILLS, part, &of);
+        let parts: Vec<_> = thread::scope(|scope| {
+            let started: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
+            started.into_iter().map(join).collect()
+        });
+        let mut all = Found::default();
+        for part in parts {
+            let part = part?;
+            all.whole.extend(part.whole);
+            all.damaged.extend(part.damaged);
+        }
+        Ok(all)
     }
 
     /// All failures.
@@ -280,7 +317,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn failures(&self) -> Result<Found<Failure>, StoreError> {
-        self.all(FAILURES)
+        self.found(FAILURES, &self.ids(FAILURES)?, &|_, failure| failure)
     }
 
     /// All attempts, in the order in which they ended; a line that is none, as a killed process leaves one, is left out.
@@ -299,23 +336,29 @@ impl Store {
         Ok(runs.collect())
     }
 
-    fn all<T: for<'de> Deserialize<'de>>(&self, kind: &str) -> Result<Found<T>, StoreError> {
+    /// Of the files of one kind, in order.
+    fn ids(&self, kind: &str) -> Result<Vec<JobId>, StoreError> {
         let folder = self.root.join(kind);
-        let mut names = Vec::new();
+        let mut ids = Vec::new();
         for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
-            names.push(entry.map_err(StoreError::io("read", &folder))?.file_name());
+            let name = entry.map_err(StoreError::io("read", &folder))?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            ids.extend(id.and_then(|id| id.parse().ok()));
         }
-        names.sort();
-        let mut found = Found {
-            whole: Vec::new(),
-            damaged: Vec::new(),
-        };
-        let ids = names
-            .iter()
-            .filter_map(|name| name.to_str()?.strip_suffix(".json")?.parse().ok());
+        ids.sort();
+        Ok(ids)
+    }
+
+    fn found<F: for<'de> Deserialize<'de>, T>(
+        &self,
+        kind: &str,
+        ids: &[JobId],
+        of: &impl Fn(&JobId, F) -> T,
+    ) -> Result<Found<T>, StoreError> {
+        let mut found = Found::default();
         for id in ids {
-            match read(&self.path(kind, &id))? {
-                Some(Ok(value)) => found.whole.push((id, value)),
+            match read(&self.path(kind, id))? {
+                Some(Ok(value)) => found.whole.push((id.clone(), of(id, value))),
                 Some(Err(damaged)) => found.damaged.push(damaged),
                 None => {}
             }
@@ -330,7 +373,10 @@ impl Store {
     /// Writes a file beside, syncs it and renames it.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let folder = path.parent().unwrap_or(&self.root);
-        let written = tempfile::NamedTempFile::new_in(self.root.join(TMP)).and_then(|mut file| {
+        // For all who share the folder, as their umask has it.
+        let mut file = tempfile::Builder::new();
+        let file = file.permissions(fs::Permissions::from_mode(0o666));
+        let written = file.tempfile_in(self.root.join(TMP)).and_then(|mut file| {
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
             file.persist(path)?;

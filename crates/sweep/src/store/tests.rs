@@ -105,7 +105,7 @@ fn a_damaged_bill_is_named_and_the_rest_is_used() {
     let path = folder.path().join("bills/aaaaaaaaaaaaaaaa.json");
     fs::write(&path, &SAMPLE[..100]).unwrap();
     fs::write(folder.path().join("bills/notes.txt"), "mine").unwrap();
-    let found = store.bills().unwrap();
+    let found = store.bills(|_, bill| bill).unwrap();
     assert_eq!(found.whole.len(), 1);
     assert_eq!(found.damaged.len(), 1);
     assert!(

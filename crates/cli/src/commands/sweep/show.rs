@@ -7,7 +7,7 @@ use pagetoll_bill::row::RowKey;
 use pagetoll_bill::{Bill, Evidence, Unit};
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, NONE, Table};
-use pagetoll_sweep::store::{Access, Failure as Failed, Run, Store};
+use pagetoll_sweep::store::{Access, Failure as Failed, Store};
 use pagetoll_sweep::{JobId, Settings};
 use serde::Serialize;
 
@@ -30,14 +30,14 @@ pub(super) fn run(args: &ShowArgs) -> Result<Outcome> {
 
 fn read(root: &std::path::Path) -> Result<Vec<Shown>, pagetoll_sweep::StoreError> {
     let store = Store::open(root, Access::Read)?;
-    let (bills, failures, runs) = (store.bills()?, store.failures()?, store.runs()?);
+    let runs = store.runs()?;
+    let nodes: BTreeMap<&JobId, &str> = runs.iter().map(|run| (&run.id, &*run.node)).collect();
+    let bills = store.bills(|id, bill| Shown::of_bill(id, &bill, nodes.get(id).copied()))?;
+    let failures = store.failures()?;
     for damaged in bills.damaged.iter().chain(&failures.damaged) {
         failure::note(&damaged.to_string());
     }
-    let billed = bills
-        .whole
-        .iter()
-        .map(|(id, bill)| Shown::of_bill(id, bill, &runs));
+    let billed = bills.whole.into_iter().map(|(_, shown)| shown);
     let failed = failures
         .whole
         .iter()
@@ -90,7 +90,7 @@ struct Reason {
 }
 
 impl Shown {
-    fn of_bill(id: &JobId, bill: &Bill, runs: &[Run]) -> Self {
+    fn of_bill(id: &JobId, bill: &Bill, node: Option<&str>) -> Self {
         let rows = bill.rows.iter();
         let costs = rows.filter_map(|row| {
             Some(Cost {
@@ -98,13 +98,12 @@ impl Shown {
                 key: row.key.clone(),
             })
         });
-        let run = runs.iter().rfind(|run| run.id == *id);
         Self {
             id: id.clone(),
             said: said(&bill.provenance.command),
-            node: run
+            node: node
                 .filter(|_| bill.evidence == Evidence::Measured)
-                .map(|run| run.node.clone()),
+                .map(str::to_owned),
             result: Became::Billed(Costs {
                 unit: bill.unit,
                 evidence: bill.evidence,
