@@ -4,10 +4,10 @@ mod labels;
 mod spark;
 mod split;
 
-use pagetoll_bill::Evidence;
 use pagetoll_bill::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
 use pagetoll_bill::diff::{Change, PerPage, Rule};
 
+use crate::bill::in_order;
 use crate::diff::rule;
 use crate::document::{Document, Fact, Line, Mark, Plot, Scale, Section, Spot};
 use crate::figure;
@@ -56,7 +56,7 @@ impl Subject for Curves {
 }
 
 fn heading(curves: &Curves) -> String {
-    let routes = crate::bill::in_order(curves.charts.iter().map(|chart| chart.route));
+    let routes = in_order(curves.charts.iter().map(|chart| chart.route));
     let routes: Vec<_> = routes.iter().map(ToString::to_string).collect();
     let lines: usize = curves.charts.iter().map(|chart| chart.curves.len()).sum();
     let of = |count: usize, what: &str| match count {
@@ -95,10 +95,8 @@ fn header(curves: &Curves) -> Vec<Fact> {
         "axis",
         format!("{}: {}", curves.axis, meaning(curves.axis)),
     )];
-    let mut evidence: Vec<Evidence> = curves.charts.iter().map(|chart| chart.evidence).collect();
-    evidence.dedup();
     if curves.axis.is_ordered_by_change() {
-        for evidence in crate::bill::in_order(evidence.into_iter()) {
+        for evidence in in_order(curves.charts.iter().map(|chart| chart.evidence)) {
             let rule = rule(Rule {
                 evidence,
                 tolerance: curves.tolerance,
@@ -109,17 +107,12 @@ fn header(curves: &Curves) -> Vec<Fact> {
     facts
 }
 
-/// How far a cost moved, as a share of what it was.
-fn share(stepped: &Stepped<'_>) -> f64 {
-    (stepped.change.new - stepped.change.old).abs()
-        / stepped.change.old.abs().max(f64::MIN_POSITIVE)
-}
-
 /// Steps that a page shows before it is asked for more.
 const MOST_STEPS: usize = 20;
 
 fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     let mut steps: Vec<_> = curves.steps().collect();
+    let share = |step: &Stepped<'_>| step.change.share().abs();
     steps.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let shown = match detail {
         Detail::Short => steps.len(),
@@ -278,7 +271,8 @@ fn places<'a>(part: &Part<'a>) -> Vec<&'a Place> {
 }
 
 fn plot(axis: Axis, part: &Part<'_>) -> Plot {
-    let marks = marks(axis, part);
+    let places = places(part);
+    let marks = marks(axis, &places);
     let lines = labels(&part.curves).into_iter().zip(&part.curves);
     let ends = marks.first().zip(marks.last());
     Plot {
@@ -291,16 +285,15 @@ fn plot(axis: Axis, part: &Part<'_>) -> Plot {
             _ => Scale::Linear,
         },
         lines: lines
-            .map(|(label, curve)| line(part, label, curve))
+            .map(|(label, curve)| line(part.chart, &places, label, curve))
             .collect(),
         marks,
     }
 }
 
 /// Versions have an order and no distance: they are as far apart as their indices.
-fn marks(axis: Axis, part: &Part<'_>) -> Vec<Mark> {
-    let places = places(part);
-    let marks = places.iter().zip(labels::named(axis, &places)).enumerate();
+fn marks(axis: Axis, places: &[&Place]) -> Vec<Mark> {
+    let marks = places.iter().zip(labels::named(axis, places)).enumerate();
     marks
         .map(|(index, (place, name))| Mark {
             at: place.number.unwrap_or_else(|| number(index)),
@@ -313,10 +306,9 @@ fn number(index: usize) -> f64 {
     u32::try_from(index).map_or(f64::MAX, f64::from)
 }
 
-fn line(part: &Part<'_>, label: String, curve: &Curve) -> Line {
-    let places = places(part);
+fn line(chart: &Chart, places: &[&Place], label: String, curve: &Curve) -> Line {
     let index = |name: &str| places.iter().position(|place| place.name == name);
-    let is_rate = part.chart.quantity == Quantity::Rate;
+    let is_rate = chart.quantity == Quantity::Rate;
     let spots = curve.points.iter().map(|point| Spot {
         at: point
             .at

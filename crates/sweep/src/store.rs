@@ -113,7 +113,7 @@ pub enum Access {
     Sweep,
     /// Runs one job; others may do so meanwhile.
     Job,
-    /// Reads, whoever else works on it.
+    /// Reads, without taking the lock.
     Read,
 }
 

@@ -103,6 +103,12 @@ impl Change {
         }
     }
 
+    /// The difference as a share of the old cost; no finite number where that was nothing.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        (self.new - self.old) / self.old
+    }
+
     /// What changed between two rows, where that is more than the rule allows; `None` as well for rows without a cost, or on
     /// memory that lay otherwise.
     pub(crate) fn step(key: &RowKey, before: &Row, row: &Row, rule: Rule) -> Option<Self> {

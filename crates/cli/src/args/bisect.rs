@@ -11,7 +11,7 @@ use super::values;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll bisect 6.18 7.2 --suite trixie-backports --route pin --row 'unmap kernel, 2M' -- --folio 2M
-      Which kernel package of the suite made unmapping dearer, and which toll it was
+      Which kernel package of the suite regressed unmapping, and by which toll
   pagetoll bisect v6.18 v6.19 --git ~/linux --route demand --row 'page-in exit' -- --on lab
       Which commit did; each that is tried is built, the tree is not changed
   git bisect run sh -c 'make -j8 bzImage && pagetoll bisect run-one good.json --row \"clear emulate\" -- --kernel arch/x86/boot/bzImage'

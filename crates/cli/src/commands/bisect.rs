@@ -143,7 +143,7 @@ impl Bisection<'_> {
         if ends.verdict != Verdict::Bad {
             let (row, old, new) = (&judge.row, ends.old, ends.new);
             return Err(Failure::BadInput(format!(
-                "{} is not dearer than {}: {row}: {old:.1}, then {new:.1}; expected a row that regressed",
+                "{} costs no more than {}: {row}: {old:.1}, then {new:.1}; expected a row that regressed",
                 self.names[last], self.names[0]
             ))
             .into());

@@ -8,8 +8,12 @@ use crate::bill::in_order;
 const DAY: &str = "2026-01-01";
 const MINUTE: &str = "2026-01-01T00:00";
 
-/// What tells one curve from another, by name.
-pub(super) type Trait = (String, String);
+/// Something that tells one curve from another.
+#[derive(Clone, PartialEq)]
+pub(super) struct Trait {
+    pub(super) name: String,
+    pub(super) value: String,
+}
 
 /// A label for each curve: its mechanism, and the traits in which the curves differ.
 pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
@@ -17,8 +21,8 @@ pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
     let label = |curve: &&Curve| {
         let traits = traits(curve).into_iter();
         let own = traits
-            .filter(|(name, _)| differ.contains(name))
-            .map(|one| said(&one));
+            .filter(|one| differ.contains(&one.name))
+            .map(|one| one.said());
         let method = curve.key.method.to_string();
         [method]
             .into_iter()
@@ -32,11 +36,11 @@ pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
 /// The names of the traits in which the curves differ.
 pub(super) fn differing(curves: &[&Curve]) -> Vec<String> {
     let all: Vec<Vec<Trait>> = curves.iter().map(|curve| traits(curve)).collect();
-    let names = in_order(all.iter().flatten().map(|(name, _)| name.clone()));
+    let names = in_order(all.iter().flatten().map(|one| one.name.clone()));
     let varies = |name: &String| {
         let values = all
             .iter()
-            .map(|traits| traits.iter().find(|(other, _)| other == name));
+            .map(|traits| traits.iter().find(|one| one.name == *name));
         in_order(values).len() > 1
     };
     names.into_iter().filter(varies).collect()
@@ -56,23 +60,33 @@ pub(super) fn traits(curve: &Curve) -> Vec<Trait> {
     ];
     let own = own
         .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        .filter_map(|(name, value)| Some(Trait::new(name, value?)));
     let setting = curve
         .setting
         .iter()
-        .map(|(name, value)| (name.clone(), value.clone()));
+        .map(|(name, value)| Trait::new(name, value.clone()));
     own.chain(setting).collect()
 }
 
-/// What a trait says of itself needs no name.
-pub(super) fn said((name, value): &Trait) -> String {
-    match name.as_str() {
-        "folio" | "system" | "kernel" | "arch" | "cpu" | "iommu" | "kvm-mode" => value.clone(),
-        "vCPUs" | "readers" | "pages" if value == "1" => {
-            format!("1 {}", name.trim_end_matches('s'))
+impl Trait {
+    pub(super) fn new(name: &str, value: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            value,
         }
-        "vCPUs" | "readers" | "pages" => format!("{value} {name}"),
-        _ => format!("{name} {value}"),
+    }
+
+    /// In few words: a value that speaks for itself needs no name.
+    pub(super) fn said(&self) -> String {
+        let Self { name, value } = self;
+        match name.as_str() {
+            "folio" | "system" | "kernel" | "arch" | "cpu" | "iommu" | "kvm-mode" => value.clone(),
+            "vCPUs" | "readers" | "pages" if value == "1" => {
+                format!("1 {}", name.trim_end_matches('s'))
+            }
+            "vCPUs" | "readers" | "pages" => format!("{value} {name}"),
+            _ => format!("{name} {value}"),
+        }
     }
 }
 

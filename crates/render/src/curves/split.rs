@@ -2,7 +2,7 @@
 
 use pagetoll_bill::curves::{Chart, Curve};
 
-use super::labels::{differing, said, traits};
+use super::labels::{Trait, differing, traits};
 use crate::bill::in_order;
 
 /// As there are colours.
@@ -38,7 +38,7 @@ fn split<'a>(chart: &'a Chart, of: Option<String>, curves: Vec<&'a Curve>) -> Ve
             .collect();
         let said = value.map_or_else(
             || format!("no {name}"),
-            |value| said(&(name.clone(), value)),
+            |value| Trait::new(&name, value).said(),
         );
         let of = of
             .iter()
@@ -57,9 +57,7 @@ fn values(curves: &[&Curve], name: &str) -> Vec<Option<String>> {
 
 fn value_of(curve: &Curve, name: &str) -> Option<String> {
     let mut traits = traits(curve).into_iter();
-    traits
-        .find(|(other, _)| other == name)
-        .map(|(_, value)| value)
+    traits.find(|one| one.name == name).map(|one| one.value)
 }
 
 /// As few parts as possible, of about as many curves each.

@@ -35,13 +35,9 @@ pub(super) fn summary(diff: &Diff) -> Table {
 
 /// Changes as shares of the old cost, the largest first.
 fn shares<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<f64> {
-    let mut shares: Vec<f64> = changes.map(share).collect();
+    let mut shares: Vec<f64> = changes.map(Change::share).collect();
     shares.sort_by(|a, b| b.abs().total_cmp(&a.abs()));
     shares
-}
-
-fn share(change: &Change) -> f64 {
-    (change.new - change.old) / change.old
 }
 
 fn mean(shares: &[f64]) -> Option<f64> {
@@ -67,11 +63,11 @@ pub(super) fn bars(diff: &Diff) -> Bars {
     let mut moved: Vec<_> = [Verdict::Regressed, Verdict::Improved]
         .into_iter()
         .flat_map(|verdict| diff.with(verdict))
-        .filter(|change| share(change).is_finite())
+        .filter(|change| change.share().is_finite())
         .collect();
-    moved.sort_by(|a, b| share(b).abs().total_cmp(&share(a).abs()));
+    moved.sort_by(|a, b| b.share().abs().total_cmp(&a.share().abs()));
     let bar = |change: &&Change| {
-        let percent = 100.0 * share(change);
+        let percent = 100.0 * change.share();
         Bar {
             label: change.key.to_string(),
             amounts: vec![(-percent).max(0.0), percent.max(0.0)],
@@ -79,14 +75,14 @@ pub(super) fn bars(diff: &Diff) -> Bars {
     };
     Bars {
         unit: "percent".to_owned(),
-        parts: ["cheaper", "dearer"].map(str::to_owned).to_vec(),
+        parts: ["costs less", "costs more"].map(str::to_owned).to_vec(),
         rows: moved.iter().take(MOST_BARS).map(bar).collect(),
     }
 }
 
 pub(super) fn table<'a>(changes: impl Iterator<Item = &'a Change>) -> Table {
     let mut changes: Vec<_> = changes.collect();
-    changes.sort_by(|a, b| share(b).abs().total_cmp(&share(a).abs()));
+    changes.sort_by(|a, b| b.share().abs().total_cmp(&a.share().abs()));
     let mut table = Table::default();
     let p = |change: &&Change| figure::optional(change.p_value.map(|p| figure::fixed(p, 4)));
     let change = |change: &&Change| figure::change(change.new, change.old, 1);

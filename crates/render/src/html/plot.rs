@@ -251,3 +251,17 @@ fn trace(frame: &mut Frame<'_, '_>, line: &Line, colour: RGBColor) -> Result<(),
     frame.draw_series(published.map(|at| Cross::new(at, 5, colour.stroke_width(2))))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_colours_of_the_style_sheet() {
+        let colours = COLOURS.iter().enumerate();
+        let style: String = colours
+            .map(|(index, RGBColor(r, g, b))| format!(".c{index}{{fill:#{r:02x}{g:02x}{b:02x}}}"))
+            .collect();
+        assert_eq!(super::super::colours(), style);
+    }
+}

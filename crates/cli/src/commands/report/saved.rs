@@ -89,10 +89,10 @@ struct Head {
     _schema: Schema,
 }
 
-/// The schema is looked at first: of a bill of another version nothing else should be said.
+/// Of a bill of another version nothing else should be said than that.
 fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
-    serde_json::from_slice::<Head>(bytes)?;
-    serde_json::from_slice(bytes)
+    let of_head = |error| serde_json::from_slice::<Head>(bytes).err().unwrap_or(error);
+    serde_json::from_slice(bytes).map_err(of_head)
 }
 
 fn located(name: &str, error: &serde_json::Error) -> String {
