@@ -1,6 +1,7 @@
-"""The first block of docs/python.md runs as it is written."""
+"""The Python of the documentation runs as it is written."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,17 +9,38 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+PLAN = """
+[axes]
+route = ["irq"]
+seed = [1, 2]
+[options]
+on = "sim"
+samples = 2
+"""
 
-def test_the_head_runs_as_written(tmp_path: Path) -> None:
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("page", "count"), [("python/README.md", 1), ("docs/python.md", 3)])
+def test_python_runs_as_written(page: str, count: int, program: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    _, block, _ = (ROOT / "docs/python.md").read_text().split("```", 2)
-    script = block.removeprefix("text\n")
-    assert len(script.splitlines()) == 5
-    for folder in ("costs", "docs"):
+    found = blocks(page)
+    assert len(found) == count
+    for folder in ("atlas", "costs", "docs"):
         (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "plan.toml").write_text(PLAN)
     environment = {**os.environ, "MPLBACKEND": "Agg"}
-    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    command = [sys.executable, "-c", "".join(found)]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
     assert "cost_per_page_min" in ran.stdout
     assert (tmp_path / "tolls.svg").read_text().startswith("<?xml")
+
+
+def test_the_head_is_five_lines_on_both_pages() -> None:
+    readme, page = blocks("python/README.md")[0], blocks("docs/python.md")[0]
+    assert readme == page
+    assert len([line for line in page.splitlines() if line]) == 5

@@ -40,9 +40,10 @@ impl Snippet {
         for fence in page.fences() {
             let place = format!("{}:{}", page.path, fence.line);
             match fence.info.split(' ').collect::<Vec<_>>().as_slice() {
+                // Python's are run by the package's tests.
                 ["sh", "gate" | "guest"]
                 | ["sh", "guest", "counted" | "flushes"]
-                | ["text" | "toml" | "json"] => {}
+                | ["text" | "toml" | "json" | "python"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {
                     let before = snippets

@@ -32,7 +32,7 @@ pub(crate) use fix::{
 pub(crate) use output::{ListOutputArgs, OutputArgs};
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
 pub(crate) use report::ReportArgs;
-pub(crate) use sweep::{ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
+pub(crate) use sweep::{PlaceArgs, ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
 
 const LONG_ABOUT: &str = "\
 Itemises what every page of memory costs a virtual machine.

@@ -212,6 +212,38 @@ fn a_range_that_does_not_regress_is_refused_with_both_costs() {
 }
 
 #[test]
+fn options_of_one_place_are_refused_for_another() {
+    let place = Place::new();
+    let search = |more: &[&str]| {
+        let words = ["bisect", "a", "b", "--route", "pin", "--row", "x"];
+        place.run(&[&words[..], more].concat())
+    };
+    let git = ["--git", "linux"];
+    says(
+        &search(&[&git[..], &["--on", "ray"]].concat()),
+        2,
+        &["--on ray: does not apply to --git"],
+    );
+    says(
+        &search(&[&git[..], &["--suite", "nowhere"]].concat()),
+        2,
+        &["'--git <DIR>' cannot be used with '--suite <SUITE,..>'"],
+    );
+    says(&search(&git), 3, &["git is not installed"]);
+    place.store(13, &[]);
+    says(
+        &place.bisect(&["--address", "auto"]),
+        2,
+        &["--address: does not apply to --on local"],
+    );
+    says(
+        &place.bisect(&["--on", "ray"]),
+        3,
+        &["python3 is not installed, which --on ray needs"],
+    );
+}
+
+#[test]
 fn run_one_answers_as_git_bisect_asks() {
     let place = Place::new();
     let table = |name: &str| {

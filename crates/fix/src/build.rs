@@ -2,7 +2,8 @@
 //!
 //! A kernel appears in the cache by a rename, whole. All kernels of one source and configuration are compiled in one work
 //! folder, so that the next one compiles what differs; its name is made of these, because kbuild writes paths into what it
-//! makes. It is used again only when the last build in it succeeded, and `fix check` removes it at its end.
+//! makes. It is used again only when the last build in it succeeded, and `fix check` removes it at its end. Commits of a
+//! repository are compiled in one folder, too: `commits`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use pagetoll_images::tools::{self, Tool};
 use crate::catalogue::{self, Compile, Fix, Patch};
 use crate::config::{self, Flavour};
 use crate::error::FixError;
+use crate::git::{Checkout, Commit};
 use crate::make::Make;
 use crate::source::{self, Source};
 use crate::spec::Spec;
@@ -28,7 +30,7 @@ use crate::target::Target;
 use crate::tree::{self, Changes};
 
 /// What a build takes beside its source: links to 90,000 files are 400 MiB of inodes and folders, objects 150 MiB.
-const BUILD_ROOM: u64 = 1 << 30;
+pub(crate) const BUILD_ROOM: u64 = 1 << 30;
 /// Raised when the same inputs are built in another way.
 const RECIPE: &str = "1";
 /// A file in a work folder, which is there while its tree and objects agree with each other: the files that differ from
@@ -54,7 +56,7 @@ impl Order {
     /// All that is applied to the source: first what a flavour needs, which is to be sent by itself.
     fn patches(&self) -> Vec<Patch> {
         let mut patches = match self.flavour {
-            Flavour::Lab => Vec::new(),
+            Flavour::Lab | Flavour::Vfio => Vec::new(),
             Flavour::Debug => catalogue::debug_patches(self.spec.series),
         };
         patches.extend(self.spec.patches());
@@ -78,6 +80,16 @@ pub(crate) struct Plan<'a> {
     source: Source,
     changes: Changes,
     compiler: &'static str,
+    place: Place<'a>,
+}
+
+/// The work folder of a plan.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Links to the source, and files in the place of those that patches change. Other processes may want it.
+    Links,
+    /// A checkout and the objects of commits before, which this process holds.
+    Checkout(&'a Checkout, &'a Commit),
 }
 
 /// Builds a kernel unless it is in the cache.
@@ -87,17 +99,6 @@ pub(crate) struct Plan<'a> {
 /// [`FixError::Build`]; [`Error::NoSpace`]; [`Error::Stopped`]. Nothing that is half built is ever used.
 pub fn build(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
     Plan::new(order, *surroundings)?.base()
-}
-
-/// The same for a source of which no other kernel will be built: what it was compiled from is removed.
-///
-/// # Errors
-/// As [`build`].
-pub fn build_alone(order: &Order, surroundings: &Surroundings<'_>) -> Result<Built, FixError> {
-    let plan = Plan::new(order, *surroundings)?;
-    let built = plan.base();
-    plan.clear_work()?;
-    built
 }
 
 impl<'a> Plan<'a> {
@@ -118,6 +119,25 @@ impl<'a> Plan<'a> {
             order,
             surroundings,
             source,
+            place: Place::Links,
+        })
+    }
+
+    /// The same for a commit, which is checked out when it is compiled.
+    pub(crate) fn of_commit(
+        order: &'a Order,
+        checkout: &'a Checkout,
+        commit: &'a Commit,
+        surroundings: Surroundings<'a>,
+    ) -> Result<Self, FixError> {
+        let own = source::of_commit(checkout, commit, surroundings.stop)?;
+        Ok(Self {
+            changes: Changes::new(),
+            compiler: compiler(order.spec.arch(), surroundings.stop)?,
+            source: source::obtain(&order.spec, Some(own), order.freshness, surroundings)?,
+            order,
+            surroundings,
+            place: Place::Checkout(checkout, commit),
         })
     }
 
@@ -251,8 +271,20 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Works in the tree, configured and with these changes; where that fails, the tree is not used again.
+    /// Works in the tree, configured and with these changes.
     fn in_tree<T>(
+        &self,
+        changes: &Changes,
+        work: impl FnOnce(&Make<'_>) -> Result<T, FixError>,
+    ) -> Result<T, FixError> {
+        match self.place {
+            Place::Links => self.in_links(changes, work),
+            Place::Checkout(checkout, commit) => self.in_checkout(checkout, commit, work),
+        }
+    }
+
+    /// Where the work fails, the tree is not used again.
+    fn in_links<T>(
         &self,
         changes: &Changes,
         work: impl FnOnce(&Make<'_>) -> Result<T, FixError>,
@@ -265,18 +297,37 @@ impl<'a> Plan<'a> {
         if known.is_none() {
             self.prepare(&place)?;
         }
-        let make = self.make(&place);
+        let make = self.make(place.join("tree"), &place);
         let before = known.as_deref().unwrap_or_default();
         let differ = tree::switch(&self.source, &make.tree, before, changes)?;
         if known.is_none() || differ.iter().any(|file| file.contains("Kconfig")) {
-            make.configure(&self.config())?;
-            self.require(&make, &self.order.flavour.wanted(self.arch()))?;
+            self.configure(&make)?;
         }
         let made = work(&make)?;
         self.cache().sync()?;
         let changed: String = changes.keys().map(|file| format!("{file}\n")).collect();
         fs::write(&list, changed).map_err(Error::io("write", &list))?;
         Ok(made)
+    }
+
+    /// Where the work fails, make(1) has removed what it was making, and the next commit is compiled from the rest.
+    fn in_checkout<T>(
+        &self,
+        checkout: &Checkout,
+        commit: &Commit,
+        work: impl FnOnce(&Make<'_>) -> Result<T, FixError>,
+    ) -> Result<T, FixError> {
+        checkout.switch(commit, self.surroundings.stop)?;
+        let make = self.make(checkout.tree(), checkout.place());
+        self.configure(&make)?;
+        let made = work(&make)?;
+        self.cache().sync()?;
+        Ok(made)
+    }
+
+    fn configure(&self, make: &Make<'_>) -> Result<(), FixError> {
+        make.configure(&self.config())?;
+        self.require(make, &self.order.flavour.wanted(self.arch()))
     }
 
     /// The files that differ from the source in a tree that can be used again.
@@ -308,12 +359,13 @@ impl<'a> Plan<'a> {
         })
     }
 
-    fn make(&self, work: &Path) -> Make<'a> {
+    /// Compiles this tree in this work folder.
+    fn make(&self, tree: PathBuf, work: &Path) -> Make<'a> {
         let name = self.key(&self.changes);
         Make {
             arch: self.target().kbuild,
             tools: Tool::prefix(self.arch()),
-            tree: work.join("tree"),
+            tree,
             output: work.join("objects"),
             log: self.cache().path(&format!(
                 "logs/fix-{}-{}.log",
@@ -367,7 +419,7 @@ fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<So
     Ok(Some(own))
 }
 
-fn remove(folder: &Path) -> Result<(), Error> {
+pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove", folder)(error))

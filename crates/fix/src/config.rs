@@ -1,5 +1,6 @@
 //! The configurations that kernels of the lab are built with: Debian's, without its modules, and what `fixes/kernel.config`
-//! and the processor's file beside it ask for, a debug kernel also what `fixes/debug/kernel.config` does.
+//! and the processor's file beside it ask for; a debug kernel also has what `fixes/debug/kernel.config` asks for, one with
+//! VFIO what `fixes/vfio.config` does.
 //!
 //! Pure text; the kernel's own `olddefconfig` resolves dependencies, and [`lacking`] finds the settings that it dropped.
 
@@ -10,6 +11,8 @@ use crate::target::Target;
 const LAB: &str = include_str!("../../../fixes/kernel.config");
 const DEBUG: &str = include_str!("../../../fixes/debug/kernel.config");
 
+const VFIO: &str = include_str!("../../../fixes/vfio.config");
+
 /// What is asked for, over Debian's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
@@ -17,15 +20,19 @@ pub enum Flavour {
     Lab,
     /// With the kernel's own checks of page tables, pages and locks.
     Debug,
+    /// With VFIO and the drivers of IOMMUs, which `pin` needs and which take longer to build.
+    Vfio,
 }
 
 impl Flavour {
     /// Lines of a `.config`.
     pub(crate) fn wanted(self, arch: Arch) -> String {
-        let processor = Target::of(arch).config;
+        let target = Target::of(arch);
+        let lab = [LAB, target.config].concat();
         match self {
-            Self::Lab => [LAB, processor].concat(),
-            Self::Debug => [LAB, processor, DEBUG].concat(),
+            Self::Lab => lab,
+            Self::Debug => lab + DEBUG,
+            Self::Vfio => trimmed(&lab, &[VFIO, target.vfio].concat()),
         }
     }
 }
@@ -71,11 +78,11 @@ fn settings(text: &str) -> impl Iterator<Item = Setting<'_>> {
     text.lines().filter_map(Setting::parse)
 }
 
-/// Debian's configuration without modules and with what is wanted.
-pub(crate) fn trimmed(debian: &str, wanted: &str) -> String {
+/// A configuration without modules, in which what is wanted takes the place of its own settings.
+pub(crate) fn trimmed(config: &str, wanted: &str) -> String {
     let overridden = |option| settings(wanted).any(|setting| setting.option == option);
     let kept =
-        settings(debian).filter(|setting| setting.value != "m" && !overridden(setting.option));
+        settings(config).filter(|setting| setting.value != "m" && !overridden(setting.option));
     let line = |setting: Setting<'_>| {
         if setting.is_off() {
             format!("# {} is not set\n", setting.option)
@@ -121,12 +128,23 @@ mod tests {
     #[test]
     fn no_wish_is_made_twice() {
         for arch in Arch::ALL {
-            let wanted = Flavour::Debug.wanted(*arch);
-            let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
-            let all = options.len();
-            options.sort_unstable();
-            options.dedup();
-            assert_eq!(options.len(), all, "{arch}");
+            for flavour in [Flavour::Debug, Flavour::Vfio] {
+                let wanted = flavour.wanted(*arch);
+                let mut options: Vec<_> = settings(&wanted).map(|setting| setting.option).collect();
+                let all = options.len();
+                options.sort_unstable();
+                options.dedup();
+                assert_eq!(options.len(), all, "{arch}, {flavour:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_kernel_with_vfio_has_the_iommu_that_others_lack() {
+        let has = |flavour: Flavour, line| flavour.wanted(Arch::X86_64).contains(line);
+        assert!(has(Flavour::Lab, "CONFIG_IOMMU_SUPPORT=n"));
+        assert!(has(Flavour::Vfio, "CONFIG_IOMMU_SUPPORT=y"));
+        assert!(!has(Flavour::Vfio, "# CONFIG_IOMMU_SUPPORT is not set"));
+        assert!(has(Flavour::Vfio, "CONFIG_INTEL_IOMMU=y"));
     }
 }

@@ -30,6 +30,8 @@ const UNCONFIGURED: [&str; 11] = [
 pub struct Commit {
     /// Its name, 40 hexadecimal digits.
     pub hash: String,
+    /// The name of all that its files hold.
+    pub(crate) tree: String,
     /// The first line of its message.
     pub subject: String,
 }
@@ -58,7 +60,9 @@ pub(crate) fn in_tree(tree: &Path) -> Run {
 /// [`Error::BadInput`] for what is no repository or no commit, and where GOOD is not before BAD; those of git.
 pub fn between(tree: &Path, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
     let log = |options: &[&str], range: &str| {
-        let run = in_tree(tree).args(["log", "--format=%H %s"]).args(options);
+        let run = in_tree(tree)
+            .args(["log", "--format=%H %T %s"])
+            .args(options);
         let run = run.args(["--end-of-options", range, "--"]);
         let text = run_to_end(&run, LIMIT, stop)
             .map_err(|error| unknown(tree, error))?
@@ -99,9 +103,11 @@ fn unknown(tree: &Path, error: Error) -> Error {
 }
 
 fn commit(line: &str) -> Option<Commit> {
-    let (hash, subject) = line.split_once(' ')?;
+    let (hash, rest) = line.split_once(' ')?;
+    let (tree, subject) = rest.split_once(' ')?;
     Some(Commit {
         hash: hash.to_owned(),
+        tree: tree.to_owned(),
         subject: subject.to_owned(),
     })
 }
@@ -116,31 +122,55 @@ impl Checkout {
         }
     }
 
-    /// Writes the files of a commit, those that differ from the commit before. The folder with them.
+    pub(crate) fn repository(&self) -> &Path {
+        &self.repository
+    }
+
+    /// Where its files, its index and more are.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// The folder with the files of the commit that was switched to last.
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.place.join("tree")
+    }
+
+    /// Writes the files of a commit, those that differ from the commit before.
     ///
     /// # Errors
     /// [`Error::Process`] of git; [`Error::Stopped`].
-    pub fn switch(&self, commit: &Commit, stop: &Stop) -> Result<PathBuf, Error> {
-        let tree = self.place.join("tree");
+    pub(crate) fn switch(&self, commit: &Commit, stop: &Stop) -> Result<(), Error> {
+        let tree = self.tree();
         std::fs::create_dir_all(&tree).map_err(Error::io("create", &tree))?;
         let read = in_tree(&self.repository)
             .env("GIT_INDEX_FILE", self.place.join("index"))
             .arg("--work-tree")
             .arg(&tree)
             .args(["read-tree", "-u", "--reset", &commit.hash]);
-        run_to_end(&read, LIMIT, stop)?;
-        Ok(tree)
+        run_to_end(&read, LIMIT, stop).map(drop)
+    }
+
+    /// What a file of a commit holds; it need not have been switched to.
+    ///
+    /// # Errors
+    /// As [`Checkout::switch`].
+    pub(crate) fn text(&self, commit: &Commit, file: &str, stop: &Stop) -> Result<String, Error> {
+        let blob = format!("{}:{file}", commit.hash);
+        let show = in_tree(&self.repository).args(["cat-file", "blob", &blob]);
+        Ok(run_to_end(&show, LIMIT, stop)?.text())
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
     use std::process::Command;
 
     use super::*;
 
-    fn git(folder: &Path, arguments: &[&str]) -> bool {
+    /// Whether a git in this folder succeeds.
+    pub(crate) fn git(folder: &Path, arguments: &[&str]) -> bool {
         let who = ["-c", "user.name=n", "-c", "user.email=e"];
         let mut command = Command::new("git");
         let ran = command
@@ -186,7 +216,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let checkout = Checkout::new(repository.path(), place.path());
         for (commit, files) in [(&commits[2], 1), (&commits[0], 2)] {
-            let tree = checkout.switch(commit, &stop).unwrap();
+            checkout.switch(commit, &stop).unwrap();
+            let tree = checkout.tree();
             assert_eq!(
                 fs::read_to_string(tree.join("a.c")).unwrap(),
                 commit.subject

@@ -6,6 +6,7 @@
 pub mod build;
 pub mod catalogue;
 pub mod check;
+pub mod commits;
 mod config;
 pub mod cover;
 mod error;

@@ -18,7 +18,7 @@ use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
 
 use crate::error::{FixError, refused};
-use crate::git;
+use crate::git::{self, Checkout, Commit};
 use crate::spec::Spec;
 use crate::target::Target;
 
@@ -30,6 +30,8 @@ const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SOURCE_ROOM: u64 = 2200 << 20;
 /// What a build leaves in a tree that it was done in.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
+
+const NO_LINUX: &str = "its Makefile is not Linux's: it sets no VERSION";
 
 /// An unpacked kernel source, and its release.
 #[derive(Debug)]
@@ -166,6 +168,28 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
     })
 }
 
+/// The source of a commit, which its tree's name stands for; its files are there once it is switched to.
+pub(crate) fn of_commit(
+    checkout: &Checkout,
+    commit: &Commit,
+    stop: &Stop,
+) -> Result<Source, FixError> {
+    let makefile = checkout.text(commit, "Makefile", stop)?;
+    let no_linux = || {
+        let problem = format!("in commit {}, {NO_LINUX}", commit.hash);
+        let expected = "a repository of Linux";
+        Error::bad_file("--git", checkout.repository(), problem, expected)
+    };
+    Ok(Source {
+        content: format!("git tree {}", commit.tree),
+        files: None,
+        version: version_in(&makefile).ok_or_else(no_linux)?,
+        tree: Entry::of_user(checkout.tree()),
+        config: String::new(),
+        packages: Vec::new(),
+    })
+}
+
 fn unusable(folder: &Path, problem: String) -> FixError {
     let expected = "a clean source tree of Linux, or one that git knows";
     Error::bad_file("--source", folder, problem, expected).into()
@@ -246,12 +270,7 @@ fn version(tree: &Entry) -> Result<String, FixError> {
     let path = tree.file("Makefile")?;
     let text = fs::read_to_string(&path)
         .map_err(|error| unusable(tree.path(), format!("{}: {error}", path.display())))?;
-    version_in(&text).ok_or_else(|| {
-        unusable(
-            tree.path(),
-            "its Makefile is not Linux's: it sets no VERSION".into(),
-        )
-    })
+    version_in(&text).ok_or_else(|| unusable(tree.path(), NO_LINUX.into()))
 }
 
 fn version_in(makefile: &str) -> Option<String> {

@@ -14,6 +14,8 @@ pub(crate) struct Target {
     pub(crate) debian: &'static str,
     /// What is set beside `fixes/kernel.config`.
     pub(crate) config: &'static str,
+    /// and beside `fixes/vfio.config`.
+    pub(crate) vfio: &'static str,
 }
 
 const X86_64: Target = Target {
@@ -22,6 +24,7 @@ const X86_64: Target = Target {
     boot: "arch/x86/boot",
     debian: "config.amd64_none_amd64",
     config: include_str!("../../../fixes/kernel.x86-64.config"),
+    vfio: include_str!("../../../fixes/vfio.x86-64.config"),
 };
 
 const ARM64: Target = Target {
@@ -30,6 +33,7 @@ const ARM64: Target = Target {
     boot: "arch/arm64/boot",
     debian: "config.arm64_none_arm64",
     config: include_str!("../../../fixes/kernel.arm64.config"),
+    vfio: include_str!("../../../fixes/vfio.arm64.config"),
 };
 
 impl Target {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use pagetoll_bill::Route;
 use pagetoll_render::{Format, Kind};
 
+use super::PlaceArgs;
 use super::values;
 
 pub(super) const EXAMPLES: &str = "\
@@ -31,6 +32,9 @@ pub(crate) struct BisectArgs {
     pub(crate) command: Option<BisectCommand>,
     #[command(flatten)]
     pub(crate) order: Option<BisectOrder>,
+    // Not a part of the order: clap does not see that a group is there where another one is part of it.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 /// What to do instead of a search.
@@ -71,7 +75,7 @@ pub(crate) struct BisectOrder {
     /// A git repository of Linux, whose commits are built where they are tried; it is not changed
     #[arg(long, value_name = "DIR", conflicts_with = "suite")]
     pub(crate) git: Option<PathBuf>,
-    /// Kernels at the same time, which cut the range into one part more [default: one for 2 CPUs and 4 GiB]
+    /// Kernels at the same time, which cut the range into one part more [default: one for 2 CPUs and 4 GiB; on a cluster 3]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// The folder that keeps the bills [default: one in the cache]

@@ -30,6 +30,9 @@ pub(crate) struct SweepArgs {
     pub(crate) command: Option<SweepCommand>,
     #[command(flatten)]
     pub(crate) order: Option<SweepOrder>,
+    // Not a part of the order: clap does not see that a group is there where another one is part of it.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 /// What to do with the results of a sweep.
@@ -62,12 +65,6 @@ pub(crate) struct SweepOrder {
     /// How often a job that failed is tried again
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Where jobs are run
-    #[arg(long, value_name = "WHERE", default_value = "local")]
-    pub(crate) on: SweepOn,
-    /// With --on ray: the cluster's address, as ray.init takes it [default: the cluster that runs here, else a new one]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) address: Option<String>,
     /// Only lists the jobs, and what became of them
     #[arg(long, conflicts_with_all = ["print_jobs", "job"])]
     pub(crate) dry_run: bool,
@@ -77,6 +74,17 @@ pub(crate) struct SweepOrder {
     /// Runs this job alone; others may run beside it
     #[arg(long, value_name = "ID")]
     pub(crate) job: Option<JobId>,
+}
+
+/// Where bills are made.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// Where bills are made
+    #[arg(long, value_name = "WHERE", default_value = "local")]
+    pub(crate) on: SweepOn,
+    /// With --on ray: the cluster's address, as ray.init takes it [default: the cluster that runs here, else a new one]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
 }
 
 /// Where the jobs of a sweep are run.

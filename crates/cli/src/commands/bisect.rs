@@ -19,11 +19,12 @@ use pagetoll_sweep::plan::{ROUTE, Value};
 use pagetoll_sweep::store::{Access, Store};
 use pagetoll_sweep::{Job, Settings};
 
+use super::sweep::executor::Executor;
 use super::sweep::inputs::Inputs;
-use super::sweep::local::Local;
-use super::sweep::{Sweep, jobs};
+use super::sweep::local;
+use super::sweep::{Sweep, executor_at, jobs};
 use super::watched::attended;
-use crate::args::{BisectArgs, BisectCommand, BisectOrder, Judging, Verbosity};
+use crate::args::{BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, SweepOn, Verbosity};
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
 use commits::Commits;
@@ -31,6 +32,8 @@ use judge::{Judge, Judged};
 
 /// Below the cache, where no store is named.
 const STORE: &str = "bisect/store";
+/// Kernels at the same time on a cluster, whose size is not known here.
+const ON_CLUSTER: usize = 3;
 /// How often a bill that failed is tried again before its kernel is left out.
 const RETRIES: u32 = 1;
 
@@ -40,23 +43,25 @@ pub(crate) fn run(args: &BisectArgs, verbosity: Verbosity) -> Result<Outcome> {
         (Some(BisectCommand::RunOne(one)), _) => {
             attended(verbosity, |context| judge::run_one(one, context))
         }
-        (None, Some(order)) => attended(verbosity, |context| bisect(order, context)),
+        (None, Some(order)) => attended(verbosity, |context| bisect(order, &args.place, context)),
         (None, None) => Err(Failure::BadInput("expected GOOD and BAD".to_owned()).into()),
     }
 }
 
-fn bisect(order: &BisectOrder, context: &Context<'_>) -> Result<Outcome> {
+fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Result<Outcome> {
     let settings = settings(order.route.name(), &order.judging(), &["kernel", "profile"])?;
     let arch = arch(&settings)?;
     let mut inputs = Inputs::new(context.stop);
-    let range = Range::of(order, arch, &mut inputs, context)?;
-    let store = Store::open(&folder(order, context)?, Access::Sweep).map_err(Failure::from)?;
+    let cache = Cache::open(context.stop).map_err(pagetoll_backend::Error::from)?;
+    let range = Range::of(order, place, arch, &mut inputs, &cache, context)?;
+    let store = Store::open(&folder(order, &cache)?, Access::Sweep).map_err(Failure::from)?;
     let mut bisection = Bisection {
         names: range.names(),
         range,
         settings,
         inputs,
-        local: Local::new(&[], order.jobs)?,
+        width: width(order, place),
+        executor: executor_at(place, &[], order.jobs)?,
         sweep: Sweep {
             store: &store,
             context,
@@ -83,16 +88,22 @@ enum Range<'a> {
 impl<'a> Range<'a> {
     fn of(
         order: &BisectOrder,
+        place: &PlaceArgs,
         arch: Arch,
         inputs: &mut Inputs<'_>,
+        cache: &'a Cache,
         context: &'a Context<'a>,
     ) -> Result<Self> {
         let Some(tree) = &order.git else {
             let packages = candidates::of_suites(order, arch, inputs, context.stop)?;
             return Ok(Self::Packages(packages));
         };
+        if place.on == SweepOn::Ray {
+            let problem = "--on ray: does not apply to --git, whose kernels are built on this machine; expected --on local";
+            return Err(Failure::BadInput(problem.to_owned()).into());
+        }
         let ends = [order.good.as_str(), order.bad.as_str()];
-        let commits = Commits::between(tree, ends, arch, context)?;
+        let commits = Commits::between(tree, ends, order.route, arch, cache, context)?;
         Ok(Self::Commits(Box::new(commits)))
     }
 
@@ -113,6 +124,15 @@ impl<'a> Range<'a> {
     }
 }
 
+/// How many kernels are tried at the same time.
+fn width(order: &BisectOrder, place: &PlaceArgs) -> usize {
+    match (order.jobs, place.on) {
+        (Some(jobs), _) => usize::from(jobs),
+        (None, SweepOn::Local) => local::default_workers(),
+        (None, SweepOn::Ray) => ON_CLUSTER,
+    }
+}
+
 /// Whether costs are itemised by function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Profile {
@@ -127,7 +147,9 @@ struct Bisection<'a> {
     /// Of every bill.
     settings: Settings,
     inputs: Inputs<'a>,
-    local: Local,
+    /// Kernels that are tried at the same time.
+    width: usize,
+    executor: Box<dyn Executor>,
     sweep: Sweep<'a>,
 }
 
@@ -149,7 +171,7 @@ impl Bisection<'_> {
             .into());
         }
         while search.answer().is_none() {
-            let next = search.next(self.local.workers());
+            let next = search.next(self.width);
             let jobs: Vec<_> = next
                 .iter()
                 .map(|&index| self.job(index, Profile::Unwanted))
@@ -200,7 +222,8 @@ impl Bisection<'_> {
                 missing.push(*job);
             }
         }
-        self.sweep.run(&missing, &self.local).map(drop)
+        let executor = self.executor.as_ref();
+        self.sweep.run(&missing, executor).map(drop)
     }
 
     fn bill(&self, job: &Job) -> Result<Option<Bill>> {
@@ -226,7 +249,9 @@ fn note(kernel: &str, judged: &Result<Judged, String>) {
         Ok(judged) => format!("{:.1}, good", judged.new),
         Err(problem) => {
             let problem = problem.trim_start_matches(kernel).trim_start_matches(": ");
-            format!("left out: {problem}")
+            // Of a build: that it failed, and its first error.
+            let lines: Vec<_> = problem.lines().take(2).map(str::trim).collect();
+            format!("left out: {}", lines.join(": "))
         }
     };
     failure::note(&format!("{kernel}: {text}"));
@@ -263,12 +288,11 @@ fn arch(settings: &Settings) -> Result<Arch, Failure> {
     })
 }
 
-fn folder(order: &BisectOrder, context: &Context<'_>) -> Result<PathBuf> {
-    if let Some(folder) = &order.store {
-        return Ok(folder.clone());
+fn folder(order: &BisectOrder, cache: &Cache) -> Result<PathBuf> {
+    match &order.store {
+        Some(folder) => Ok(folder.clone()),
+        None => Ok(cache.folder(STORE).map_err(pagetoll_backend::Error::from)?),
     }
-    let cache = Cache::open(context.stop).map_err(pagetoll_backend::Error::from)?;
-    Ok(cache.folder(STORE).map_err(pagetoll_backend::Error::from)?)
 }
 
 /// The answer, and the row before and after.

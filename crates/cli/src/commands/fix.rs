@@ -429,7 +429,7 @@ const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
     match (&order.subject, order.build.flavour) {
         (Subject::Given(_), _) => ("given", "its checks on a kernel that was built elsewhere"),
         (Subject::Fixed { .. }, Flavour::Debug) => ("debug-kernel", "checks on a debug kernel"),
-        (Subject::Fixed { .. }, Flavour::Lab) => (
+        (Subject::Fixed { .. }, Flavour::Lab | Flavour::Vfio) => (
             "fixed",
             "checks, each beside a kernel broken so that it must fail",
         ),

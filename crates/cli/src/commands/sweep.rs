@@ -19,7 +19,7 @@ use pagetoll_sweep::store::{Access, Failure as Failed, Run, Store};
 use pagetoll_sweep::{Job, JobId};
 
 use super::watched::attended;
-use crate::args::{SweepArgs, SweepCommand, SweepOn, SweepOrder, Verbosity};
+use crate::args::{PlaceArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder, Verbosity};
 use crate::command_line::command_line;
 use crate::failure::{self, Failure, Outcome};
 use crate::output;
@@ -36,12 +36,12 @@ const ERROR: &str = "pagetoll: error: ";
 pub(crate) fn run(args: &SweepArgs, verbosity: Verbosity) -> Result<Outcome> {
     match (&args.command, &args.order) {
         (Some(SweepCommand::Show(show)), _) => show::run(show),
-        (None, Some(order)) => attended(verbosity, |context| sweep(order, context)),
+        (None, Some(order)) => attended(verbosity, |context| sweep(order, &args.place, context)),
         (None, None) => Err(Failure::BadInput("expected a plan and --store DIR".to_owned()).into()),
     }
 }
 
-fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
+fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result<Outcome> {
     let jobs = jobs::of_plan(&order.plan, context.stop)?;
     if order.dry_run || order.print_jobs {
         let store = Store::look(&order.store).map_err(Failure::from)?;
@@ -51,11 +51,11 @@ fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
         Some(id) => (vec![job_named(id, jobs, order)?], Access::Job),
         None => (jobs, Access::Sweep),
     };
-    check_place(order)?;
-    let executor: Box<dyn Executor> = match order.on {
-        SweepOn::Local => Box::new(Local::new(&jobs, order.jobs)?),
-        SweepOn::Ray => Box::new(Ray::new(order.address.as_deref())?),
-    };
+    if place.on == SweepOn::Ray && order.jobs.is_some() {
+        let problem = "--jobs: does not apply to --on ray, where the cluster decides; expected it with --on local";
+        return Err(Failure::BadInput(problem.to_owned()).into());
+    }
+    let executor = executor_at(place, &jobs, order.jobs)?;
     let store = Store::open(&order.store, access).map_err(Failure::from)?;
     let sweep = Sweep {
         store: &store,
@@ -79,13 +79,20 @@ fn sweep(order: &SweepOrder, context: &Context<'_>) -> Result<Outcome> {
     outcome(&jobs, &store)
 }
 
-/// Refuses options of one place for the other.
-fn check_place(order: &SweepOrder) -> Result<(), Failure> {
-    let misplaced = match order.on {
-        SweepOn::Local => order.address.as_ref().map(|_| "--address: does not apply to --on local; expected it with --on ray"),
-        SweepOn::Ray => order.jobs.map(|_| "--jobs: does not apply to --on ray, where the cluster decides; expected it with --on local"),
-    };
-    misplaced.map_or(Ok(()), |problem| Err(Failure::BadInput(problem.to_owned())))
+/// What runs jobs at this place; `workers` at the same time where that is this machine.
+pub(super) fn executor_at(
+    place: &PlaceArgs,
+    jobs: &[Job],
+    workers: Option<u16>,
+) -> Result<Box<dyn Executor>> {
+    match (place.on, &place.address) {
+        (SweepOn::Local, None) => Ok(Box::new(Local::new(jobs, workers)?)),
+        (SweepOn::Local, Some(_)) => Err(Failure::BadInput(
+            "--address: does not apply to --on local; expected it with --on ray".to_owned(),
+        )
+        .into()),
+        (SweepOn::Ray, address) => Ok(Box::new(Ray::new(address.as_deref())?)),
+    }
 }
 
 fn job_named(id: &JobId, jobs: Vec<Job>, order: &SweepOrder) -> Result<Job, Failure> {

@@ -12,6 +12,7 @@ use pagetoll_test_support::skip;
 use pagetoll_backend::{Class, Classified};
 
 use super::*;
+use crate::git;
 
 /// The targets and files of a kernel's Makefile that a build goes through.
 const MAKEFILE: &str = "\
@@ -82,6 +83,7 @@ impl Fixture {
             },
             changes: changes(&[("mm/a.c", text)]),
             compiler: "cc",
+            place: Place::Links,
         }
     }
 
@@ -125,6 +127,75 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
     assert_eq!(builds.lines().count(), 3, "the objects were thrown away");
     plan.clear_work().unwrap();
     assert!(!plan.work().exists());
+}
+
+/// A repository with a commit for each text of `mm/a.c`; `None` without git.
+fn repository(folder: &Path, texts: &[&str]) -> Option<Vec<Commit>> {
+    let git = |arguments: &[&str]| git::tests::git(folder, arguments);
+    fs::create_dir_all(folder.join("mm")).unwrap();
+    if !git(&["init", "-q"]) {
+        return None;
+    }
+    for text in texts {
+        fs::write(folder.join("Makefile"), MAKEFILE).unwrap();
+        fs::write(folder.join("mm/a.c"), text).unwrap();
+        assert!(git(&["add", "-A"]) && git(&["commit", "-q", "-m", text]));
+    }
+    let first = format!("HEAD~{}", texts.len() - 1);
+    Some(git::between(folder, &first, "HEAD", &Stop::new()).unwrap())
+}
+
+#[test]
+fn commits_are_compiled_one_after_the_other_and_each_once() {
+    if let Err(missing) = tools::check(&[Tool::Make]) {
+        skip!("{missing}");
+    }
+    let fixture = Fixture::new();
+    let folder = fixture.folder.path().join("repository");
+    let Some(commits) = repository(&folder, &["good\n", "wrong\n", "bad\n"]) else {
+        skip!("git is not installed");
+    };
+    let place = fixture.folder.path().join("place");
+    let checkout = Checkout::new(&folder, &place);
+    let kernel = |commit: &Commit| {
+        let plan = Plan {
+            source: source::of_commit(&checkout, commit, &fixture.stop).unwrap(),
+            changes: Changes::new(),
+            place: Place::Checkout(&checkout, commit),
+            ..fixture.plan("")
+        };
+        plan.base()
+    };
+    let build = |commit: &Commit| {
+        let built = kernel(commit).unwrap();
+        (image(&built), built.cached)
+    };
+    assert_eq!(build(&commits[2]), ("bad\n".to_owned(), false));
+    assert!(kernel(&commits[1]).is_err());
+    assert_eq!(build(&commits[0]), ("good\n".to_owned(), false));
+    assert_eq!(build(&commits[2]), ("bad\n".to_owned(), true));
+    let builds = fs::read_to_string(place.join("objects/builds")).unwrap();
+    assert_eq!(builds.lines().count(), 2, "the objects were thrown away");
+    let tree = fs::read_to_string(place.join("tree/mm/a.c")).unwrap();
+    assert_eq!(tree, "good\n", "a kernel that is known needs no files");
+}
+
+#[test]
+fn a_commit_of_another_program_is_refused() {
+    let fixture = Fixture::new();
+    let folder = fixture.folder.path();
+    if !git::tests::git(folder, &["init", "-q"]) {
+        skip!("git is not installed");
+    }
+    fs::write(folder.join("Makefile"), "all:\n").unwrap();
+    let git = |arguments: &[&str]| git::tests::git(folder, arguments);
+    assert!(git(&["add", "Makefile"]) && git(&["commit", "-q", "-m", "x"]));
+    assert!(git(&["commit", "-q", "--allow-empty", "-m", "y"]));
+    let commits = git::between(folder, "HEAD~1", "HEAD", &fixture.stop).unwrap();
+    let checkout = Checkout::new(folder, &folder.join("place"));
+    let error = source::of_commit(&checkout, &commits[0], &fixture.stop).unwrap_err();
+    assert!(error.to_string().contains("is not Linux's"), "{error}");
+    assert_eq!(error.class(), Class::BadInput);
 }
 
 #[test]

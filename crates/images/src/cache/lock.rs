@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagetoll_backend::Stop;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
@@ -15,6 +15,9 @@ use crate::error::Error;
 /// Between two attempts at a lock that another process holds.
 const POLL: Duration = Duration::from_millis(50);
 
+/// A longer wait is said: it is for a build.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A lock on a file, held until dropped; the kernel drops it when the process dies.
 #[derive(Debug)]
 pub struct Lock {
@@ -24,12 +27,19 @@ pub struct Lock {
 impl Lock {
     /// Waits for the lock on `folder/name`. Creates the file, and leaves what an existing one holds as it is.
     pub(super) fn wait(folder: &Path, name: &str, stop: &Stop) -> Result<Self, Error> {
+        let began = Instant::now();
+        let mut said = false;
         loop {
             if let Some(lock) = Self::attempt(folder, name)? {
                 return Ok(lock);
             }
             stop.check()?;
             thread::sleep(POLL);
+            if !said && began.elapsed() > PATIENCE {
+                said = true;
+                let entry = name.replace('%', "/");
+                tracing::warn!("waits for another process, which works on {entry} in the cache");
+            }
         }
     }
 

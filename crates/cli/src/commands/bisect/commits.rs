@@ -5,47 +5,50 @@ use std::thread;
 
 use anyhow::Result;
 use pagetoll_backend::{Context, Error};
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Route};
 use pagetoll_fix::Flavour;
-use pagetoll_fix::build::{self, Order};
-use pagetoll_fix::git::{self, Checkout, Commit};
+use pagetoll_fix::build::Order;
+use pagetoll_fix::commits::Commits as Builds;
+use pagetoll_fix::git::{self, Commit};
 use pagetoll_fix::spec::{NONE, Spec};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::{Cache, Scratch};
+use pagetoll_images::cache::Cache;
 
 /// Digits of a commit's name that are printed.
 const DIGITS: usize = 12;
 
-/// Commits, and the place where they are built from.
+/// Commits, and what builds them.
 pub(super) struct Commits<'a> {
     commits: Vec<Commit>,
-    checkout: Checkout,
-    arch: Arch,
-    context: &'a Context<'a>,
-    cache: Cache,
-    _place: Scratch,
+    builds: Builds<'a>,
 }
 
 impl<'a> Commits<'a> {
     pub(super) fn between(
         tree: &Path,
         [good, bad]: [&str; 2],
+        route: Route,
         arch: Arch,
+        cache: &'a Cache,
         context: &'a Context<'a>,
     ) -> Result<Self> {
-        let commits = git::between(tree, good, bad, context.stop).map_err(Error::from)?;
-        let cache = Cache::open(context.stop).map_err(Error::from)?;
-        let place = cache.scratch();
-        let checkout = Checkout::new(tree, place.create_dir().map_err(Error::from)?);
-        Ok(Self {
-            commits,
-            checkout,
-            arch,
-            context,
+        let Context { stop, progress } = *context;
+        let commits = git::between(tree, good, bad, stop).map_err(Error::from)?;
+        let order = Order {
+            spec: Spec::of_linux(NONE, arch).map_err(Error::from)?,
+            source: None,
+            freshness: Freshness::Cached,
+            jobs: thread::available_parallelism().map_or(1, usize::from),
+            flavour: flavour(route),
+        };
+        let surroundings = Surroundings {
             cache,
-            _place: place,
-        })
+            stop,
+            progress,
+        };
+        let builds = Builds::of(tree, order, surroundings).map_err(Error::from)?;
+        Ok(Self { commits, builds })
     }
 
     /// As they are printed.
@@ -56,24 +59,18 @@ impl<'a> Commits<'a> {
 
     /// Builds the kernel of a commit, unless it was built before, as `--kernel` takes it.
     pub(super) fn kernel(&self, index: usize) -> Result<String> {
-        let Context { stop, progress } = *self.context;
-        let source = self
-            .checkout
-            .switch(&self.commits[index], stop)
+        let built = self
+            .builds
+            .kernel(&self.commits[index])
             .map_err(Error::from)?;
-        let order = Order {
-            spec: Spec::of_linux(NONE, self.arch).map_err(Error::from)?,
-            source: Some(source),
-            freshness: Freshness::Cached,
-            jobs: thread::available_parallelism().map_or(1, usize::from),
-            flavour: Flavour::Lab,
-        };
-        let surroundings = Surroundings {
-            cache: &self.cache,
-            stop,
-            progress,
-        };
-        let built = build::build_alone(&order, &surroundings).map_err(Error::from)?;
         Ok(built.kernel.image.display().to_string())
+    }
+}
+
+/// What kernels have to have for this route.
+const fn flavour(route: Route) -> Flavour {
+    match route {
+        Route::Pin => Flavour::Vfio,
+        _ => Flavour::Lab,
     }
 }

@@ -57,11 +57,6 @@ impl Local {
         })
     }
 
-    /// How many jobs run at the same time.
-    pub(in crate::commands) const fn workers(&self) -> usize {
-        self.workers
-    }
-
     fn attempt(&self, job: &Job, stop: &Stop) -> Result<Attempt> {
         let (started, began) = (SystemTime::now(), Instant::now());
         let mut child = Command::new(&self.program)
@@ -155,7 +150,7 @@ fn exit_of(status: ExitStatus) -> Option<i32> {
 }
 
 /// As many as CPUs and memory allow, and at least one.
-fn default_workers() -> usize {
+pub(in crate::commands) fn default_workers() -> usize {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     workers_for(cpus, &about)
