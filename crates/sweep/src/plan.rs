@@ -2,7 +2,7 @@
 
 mod form;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -104,12 +104,9 @@ impl Plan {
     /// [`PlanError::Empty`], [`PlanError::NoRoute`].
     pub fn jobs(&self, file: &str) -> Result<Vec<Settings>, PlanError> {
         let included = self.include.iter().map(|job| self.options.with(job));
-        let mut jobs: Vec<Settings> = Vec::new();
-        for job in self.combinations().into_iter().chain(included) {
-            if !jobs.contains(&job) {
-                jobs.push(job);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let all = self.combinations().into_iter().chain(included);
+        let jobs: Vec<_> = all.filter(|job| seen.insert(job.clone())).collect();
         if jobs.is_empty() {
             let file = file.to_owned();
             return Err(PlanError::Empty { file });

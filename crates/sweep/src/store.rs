@@ -29,6 +29,8 @@ const FAILURES: &str = "failures";
 const RUNS: &str = "runs.jsonl";
 /// Files that are being written.
 const TMP: &str = "tmp";
+/// What their names begin with; others in that folder are not pagetoll's.
+const WRITTEN: &str = ".pagetoll-";
 
 /// Why a store cannot be used.
 #[derive(Debug, Error)]
@@ -375,7 +377,8 @@ impl Store {
         let folder = path.parent().unwrap_or(&self.root);
         // For all who share the folder, as their umask has it.
         let mut file = tempfile::Builder::new();
-        let file = file.permissions(fs::Permissions::from_mode(0o666));
+        let readable = fs::Permissions::from_mode(0o666);
+        let file = file.prefix(WRITTEN).permissions(readable);
         let written = file.tempfile_in(self.root.join(TMP)).and_then(|mut file| {
             file.write_all(bytes)?;
             file.as_file().sync_all()?;
@@ -388,8 +391,11 @@ impl Store {
     fn clear_leftovers(&self) -> Result<(), StoreError> {
         let folder = self.root.join(TMP);
         for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
-            let path = entry.map_err(StoreError::io("read", &folder))?.path();
-            fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+            let entry = entry.map_err(StoreError::io("read", &folder))?;
+            if entry.file_name().to_string_lossy().starts_with(WRITTEN) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+            }
         }
         Ok(())
     }

@@ -159,13 +159,23 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
 fn leftovers_of_a_killed_sweep_go() {
     let folder = tempfile::tempdir().unwrap();
     drop(Store::open(folder.path(), Access::Sweep).unwrap());
-    fs::write(folder.path().join("tmp/.tmpHalf"), "half").unwrap();
+    fs::write(folder.path().join("tmp/.pagetoll-half"), "half").unwrap();
     drop(Store::open(folder.path(), Access::Job).unwrap());
     assert_eq!(
         names(&folder.path().join(TMP)),
-        [".tmpHalf"],
+        [".pagetoll-half"],
         "another job's"
     );
     drop(Store::open(folder.path(), Access::Sweep).unwrap());
     assert_eq!(names(&folder.path().join(TMP)), [""; 0]);
+}
+
+#[test]
+fn what_lies_in_a_folder_that_becomes_a_store_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("tmp")).unwrap();
+    fs::write(folder.path().join("tmp/thesis.tex"), "mine").unwrap();
+    drop(Store::open(folder.path(), Access::Sweep).unwrap());
+    drop(Store::open(folder.path(), Access::Sweep).unwrap());
+    assert_eq!(names(&folder.path().join(TMP)), ["thesis.tex"]);
 }
