@@ -12,7 +12,7 @@
 # make wheel        the Python package, in dist/
 # make test-python  its checks and tests, in a venv below target/ (CLUSTER=1: on a Ray cluster of two nodes, too)
 # make pictures     draws the pictures in docs/ from their bills
-# make atlas        bills unmap, fork, pin and demand on all kernels of atlas/, and draws dist/atlas.html: half an hour
+# make atlas        bills unmap, fork, pin and demand on all kernels of atlas/, and draws dist/atlas.html: an hour
 # make conformance  compares the simulated Xen with the real one
 #
 # ARGS is passed on: make bill ARGS='--kernel debian:trixie-backports --format md'

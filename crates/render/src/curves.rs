@@ -14,7 +14,7 @@ use crate::figure;
 use crate::format::{Detail, Kind, Subject};
 use crate::table::{Column, NONE, Table};
 
-use labels::labels;
+use labels::{labels, row};
 use spark::sparkline;
 use split::{Part, parts};
 
@@ -133,7 +133,7 @@ fn table_of(steps: &[Stepped<'_>]) -> Table {
         step.from.name.clone()
     });
     table.each(steps, Column::left("row").wrapping(), |step| {
-        step.curve.key.to_string()
+        row(step.chart, step.curve)
     });
     table.each(steps, Column::right("change"), |step| {
         figure::change(step.change.new, step.change.old, 1)
@@ -178,15 +178,19 @@ fn crossing(change: &Change) -> String {
 
 /// The points that no step can lead to.
 fn elsewhere(curves: &Curves) -> Vec<String> {
-    let all = curves.charts.iter().flat_map(|chart| &chart.curves);
-    let of_curve = |curve: &Curve| {
+    let of_curve = |chart: &Chart, curve: &Curve| {
         let points = curve.points.iter().filter(|point| point.other_memory);
         let places: Vec<_> = points.map(|point| point.at.name.clone()).collect();
-        (!places.is_empty()).then(|| format!("{}: {}", curve.key, places.join(", ")))
+        (!places.is_empty()).then(|| format!("{}: {}", row(chart, curve), places.join(", ")))
     };
-    all.filter(|_| curves.axis.is_ordered_by_change())
-        .filter_map(of_curve)
-        .collect()
+    let of_chart = |chart: &Chart| -> Vec<String> {
+        let curves = chart.curves.iter();
+        curves.filter_map(|curve| of_curve(chart, curve)).collect()
+    };
+    match curves.axis.is_ordered_by_change() {
+        true => curves.charts.iter().flat_map(of_chart).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// From which share of a step on something explains it.

@@ -1,6 +1,6 @@
 //! What curves and places are called: by what tells them apart.
 
-use pagetoll_bill::curves::{Axis, Curve, Place};
+use pagetoll_bill::curves::{Axis, Chart, Curve, Place};
 
 use crate::bill::in_order;
 
@@ -18,19 +18,22 @@ pub(super) struct Trait {
 /// A label for each curve: its mechanism, and the traits in which the curves differ.
 pub(super) fn labels(curves: &[&Curve]) -> Vec<String> {
     let differ = differing(curves);
-    let label = |curve: &&Curve| {
-        let traits = traits(curve).into_iter();
-        let own = traits
-            .filter(|one| differ.contains(&one.name))
-            .map(|one| one.said());
-        let method = curve.key.method.to_string();
-        [method]
-            .into_iter()
-            .chain(own)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let label = |curve: &&Curve| with_traits(curve.key.method.to_string(), curve, &differ);
     curves.iter().map(label).collect()
+}
+
+/// What the rows of a curve are called, and where others of the chart are called so, what tells it from them.
+pub(super) fn row(chart: &Chart, curve: &Curve) -> String {
+    let namesakes = chart.curves.iter().filter(|other| other.key == curve.key);
+    let differ = differing(&namesakes.collect::<Vec<_>>());
+    with_traits(curve.key.to_string(), curve, &differ)
+}
+
+fn with_traits(name: String, curve: &Curve, wanted: &[String]) -> String {
+    let traits = traits(curve).into_iter();
+    let own = traits.filter(|one| wanted.contains(&one.name));
+    let parts = [name].into_iter().chain(own.map(|one| one.said()));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// The names of the traits in which the curves differ.
