@@ -142,6 +142,37 @@ fn the_first_bad_kernel_is_found_with_the_toll_that_moved() {
 }
 
 #[test]
+fn what_made_a_row_cheaper_is_found_as_well() {
+    let place = Place::new();
+    place.store(13, &[]);
+    says(
+        &place.bisect(&["--improved"]),
+        2,
+        &["costs no less than", "expected a row that improved"],
+    );
+    // The same bills, the other way round.
+    let store = place.0.path().join("s/bills");
+    for file in fs::read_dir(&store)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+    {
+        let read: Bill = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let other = bill(read == bill(false));
+        fs::write(&file, serde_json::to_string(&other).unwrap()).unwrap();
+    }
+    says(
+        &place.bisect(&["--improved"]),
+        0,
+        &[
+            "first improved  debian:nowhere/6.1.13-1\n",
+            "last as before  debian:nowhere/6.1.12-1\n",
+            "cost            214.5 -> 143.0 instructions",
+            "6.1.12-1: 214.5, as before",
+        ],
+    );
+}
+
+#[test]
 fn kernels_that_cannot_be_billed_are_left_out() {
     let place = Place::new();
     place.store(10, &[3, 9, 10]);
@@ -197,7 +228,7 @@ fn a_range_that_does_not_regress_is_refused_with_both_costs() {
     says(
         &search(["5.10", "6.1.0"], "unmap", &[]),
         2,
-        &["5.10: no kernel of the suites begins with it", "6.1.19-1"],
+        &["5.10: no package of the suites begins with it", "6.1.19-1"],
     );
     says(
         &search(ends, "unmap", &["--kernel", "debian"]),

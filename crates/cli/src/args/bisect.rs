@@ -15,6 +15,8 @@ Examples:
       Which kernel package of the suite regressed unmapping, and by which toll
   pagetoll bisect v6.18 v6.19 --git ~/linux --route demand --row 'page-in exit' -- --on lab
       Which commit did; each that is tried is built, the tree is not changed
+  pagetoll bisect 4.17 4.20 --xen --improved --suite bookworm,trixie --route unmap --row 'clear emulate'
+      Which version of Xen made a trap cheaper
   git bisect run sh -c 'make -j8 bzImage && pagetoll bisect run-one good.json --row \"clear emulate\" -- --kernel arch/x86/boot/bzImage'
       The same, with builds of your own
 
@@ -56,9 +58,9 @@ pub(crate) struct RunOneArgs {
 /// A range, and what to search it for.
 #[derive(Debug, Args)]
 pub(crate) struct BisectOrder {
-    /// A version of a kernel package, or its beginning; with --git a commit
+    /// A version of a kernel package, or its beginning; with --git a commit, with --xen a version of Xen
     pub(crate) good: String,
-    /// The same of one that costs more
+    /// The same of one that costs more, or less with --improved
     pub(crate) bad: String,
     /// The route that is billed
     #[arg(long, value_parser = values::named(Route::ALL, Route::name, Route::summary))]
@@ -69,12 +71,18 @@ pub(crate) struct BisectOrder {
     /// Percent by which an exact count may differ and still be good
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = values::percent, allow_negative_numbers = true)]
     tolerance: f64,
-    /// Suites of Debian whose kernels are tried [default: those that apt knows here]
+    /// Searches for where the row began to cost less, not more
+    #[arg(long)]
+    pub(crate) improved: bool,
+    /// Suites of Debian whose kernels, or Xens, are tried [default: those that apt knows here]
     #[arg(long, value_name = "SUITE,..", value_delimiter = ',')]
     pub(crate) suite: Vec<String>,
     /// A git repository of Linux, whose commits are built where they are tried; it is not changed
     #[arg(long, value_name = "DIR", conflicts_with = "suite")]
     pub(crate) git: Option<PathBuf>,
+    /// Searches versions of Xen, the newest one of each suite, below one kernel
+    #[arg(long, conflicts_with = "git")]
+    pub(crate) xen: bool,
     /// Kernels at the same time, which cut the range into one part more [default: one for 2 CPUs and 4 GiB; on a cluster 3]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,

@@ -1,4 +1,4 @@
-//! `pagetoll bisect`: the first kernel on which a row of a bill costs more, and the toll that it was.
+//! `pagetoll bisect`: the first kernel, or Xen, on which a row of a bill costs more, and the toll that it was.
 
 mod candidates;
 mod commits;
@@ -28,7 +28,7 @@ use crate::args::{BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, Sw
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
 use commits::Commits;
-use judge::{Judge, Judged};
+use judge::{Judge, Judged, Names, Sought};
 
 /// Below the cache, where no store is named.
 const STORE: &str = "bisect/store";
@@ -49,7 +49,8 @@ pub(crate) fn run(args: &BisectArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Result<Outcome> {
-    let settings = settings(order.route.name(), &order.judging(), &["kernel", "profile"])?;
+    let option = if order.xen { "xen" } else { "kernel" };
+    let settings = settings(order.route.name(), &order.judging(), &[option, "profile"])?;
     let arch = arch(&settings)?;
     let mut inputs = Inputs::new(context.stop);
     let cache = Cache::open(context.stop).map_err(pagetoll_backend::Error::from)?;
@@ -58,6 +59,7 @@ fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Resu
     let mut bisection = Bisection {
         names: range.names(),
         range,
+        option,
         settings,
         inputs,
         width: width(order, place),
@@ -68,7 +70,7 @@ fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Resu
             retries: RETRIES,
         },
     };
-    let search = bisection.search(&order.judging())?;
+    let search = bisection.search(order)?;
     let (good, bad) = search.bounds();
     let profile = match order.profile {
         true => Profile::Wanted,
@@ -110,17 +112,24 @@ impl<'a> Range<'a> {
     /// As they are printed, the oldest first.
     fn names(&self) -> Vec<String> {
         match self {
-            Self::Packages(packages) => packages.iter().map(candidates::Package::kernel).collect(),
+            Self::Packages(packages) => packages.iter().map(candidates::Package::name).collect(),
             Self::Commits(commits) => commits.names(),
         }
     }
 
-    /// As `--kernel` takes it; a commit is built.
-    fn kernel(&self, index: usize) -> Result<String> {
+    /// As the option takes it; a commit is built.
+    fn source(&self, index: usize) -> Result<String> {
         match self {
-            Self::Packages(packages) => Ok(packages[index].kernel()),
+            Self::Packages(packages) => Ok(packages[index].source().to_owned()),
             Self::Commits(commits) => commits.kernel(index),
         }
+    }
+}
+
+const fn sought(order: &BisectOrder) -> Sought {
+    match order.improved {
+        true => Sought::Less,
+        false => Sought::More,
     }
 }
 
@@ -144,6 +153,8 @@ enum Profile {
 struct Bisection<'a> {
     range: Range<'a>,
     names: Vec<String>,
+    /// Of a bill, that names one of the range.
+    option: &'static str,
     /// Of every bill.
     settings: Settings,
     inputs: Inputs<'a>,
@@ -155,17 +166,22 @@ struct Bisection<'a> {
 
 impl Bisection<'_> {
     /// Searches to the end.
-    fn search(&mut self, judging: &Judging) -> Result<Search> {
-        let too_few = || Failure::BadInput("expected a range of at least two kernels".to_owned());
+    fn search(&mut self, order: &BisectOrder) -> Result<Search> {
+        let too_few = || Failure::BadInput("expected a range of at least two versions".to_owned());
         let mut search = Search::new(self.names.len()).ok_or_else(too_few)?;
         let last = self.names.len() - 1;
         let [good, bad] = self.pair(0, last, Profile::Unwanted)?;
-        let judge = Judge::new(judging, good)?;
+        let judge = Judge::new(&order.judging(), sought(order), good)?;
         let ends = judge.of(&bad).map_err(Failure::BadInput)?;
         if ends.verdict != Verdict::Bad {
             let (row, old, new) = (&judge.row, ends.old, ends.new);
+            let Names {
+                differ_not,
+                expected,
+                ..
+            } = judge.sought.names();
             return Err(Failure::BadInput(format!(
-                "{} costs no more than {}: {row}: {old:.1}, then {new:.1}; expected a row that regressed",
+                "{} {differ_not} {}: {row}: {old:.1}, then {new:.1}; expected {expected}",
                 self.names[last], self.names[0]
             ))
             .into());
@@ -189,7 +205,7 @@ impl Bisection<'_> {
             )?;
             for (index, job) in next.into_iter().zip(jobs) {
                 let judged = self.judged(&judge, job)?;
-                note(&self.names[index], &judged);
+                note(&self.names[index], &judged, judge.sought);
                 search.record(index, judged.map_or(Verdict::Skip, |judged| judged.verdict));
             }
         }
@@ -208,8 +224,8 @@ impl Bisection<'_> {
     }
 
     fn job(&mut self, index: usize, profile: Profile) -> Result<Job> {
-        let kernel = Value::Words(vec![self.range.kernel(index)?]);
-        let settings = self.settings.and("kernel", &kernel);
+        let source = Value::Words(vec![self.range.source(index)?]);
+        let settings = self.settings.and(self.option, &source);
         let profile = Value::Flag(profile == Profile::Wanted);
         jobs::job(settings.and("profile", &profile), &mut self.inputs)
     }
@@ -243,10 +259,11 @@ impl Bisection<'_> {
     }
 }
 
-fn note(kernel: &str, judged: &Result<Judged, String>) {
+fn note(kernel: &str, judged: &Result<Judged, String>, sought: Sought) {
+    let Names { good, bad, .. } = sought.names();
     let text = match judged {
-        Ok(judged) if judged.verdict == Verdict::Bad => format!("{:.1}, bad", judged.new),
-        Ok(judged) => format!("{:.1}, good", judged.new),
+        Ok(judged) if judged.verdict == Verdict::Bad => format!("{:.1}, {bad}", judged.new),
+        Ok(judged) => format!("{:.1}, {good}", judged.new),
         Err(problem) => {
             let problem = problem.trim_start_matches(kernel).trim_start_matches(": ");
             // Of a build: that it failed, and its first error.
@@ -302,7 +319,12 @@ fn print(
     search: &Search,
     [good, bad]: &[Bill; 2],
 ) -> Result<()> {
-    let judge = Judge::new(&order.judging(), good.clone())?;
+    let judge = Judge::new(&order.judging(), sought(order), good.clone())?;
+    let Names {
+        good: as_before,
+        bad: changed,
+        ..
+    } = judge.sought.names();
     let diff = judge.diff(bad).map_err(Failure::BadInput)?;
     let (last_good, first_bad) = search.bounds();
     let first_bad = match search.answer() {
@@ -312,7 +334,7 @@ fn print(
     let width = terminal::width();
     let compared = render::diff(good, bad, &diff, Missing::Allowed, order.format, width)?;
     if order.format != Format::Text {
-        failure::note(&format!("first bad: {first_bad}"));
+        failure::note(&format!("first {changed}: {first_bad}"));
         return Ok(output::print(&compared)?);
     }
     let change = diff.changes.first();
@@ -320,10 +342,10 @@ fn print(
         format!("{:.1} -> {:.1}", change.old, change.new)
     });
     let facts = vec![
-        Fact::new("first bad", first_bad),
-        Fact::new("last good", names[last_good].clone()),
+        Fact::new(&format!("first {changed}"), first_bad),
+        Fact::new(&format!("last {as_before}"), names[last_good].clone()),
         Fact::new("cost", format!("{costs} {}", diff.unit)),
-        Fact::new("range", format!("{} kernels", names.len())),
+        Fact::new("range", format!("{} versions", names.len())),
     ];
     let document = Document {
         title: format!("bisect: {}", judge.row),

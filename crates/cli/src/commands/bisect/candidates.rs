@@ -1,27 +1,54 @@
-//! Kernel packages between two versions, the oldest first.
+//! Packages of kernels, or of Xen, between two versions, the oldest first.
 
 use anyhow::Result;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
 use pagetoll_images::apt;
+use pagetoll_images::apt::index::Listed;
 
 use crate::args::BisectOrder;
 use crate::commands::sweep::inputs::Inputs;
 use crate::failure::Failure;
 
-/// A kernel of a suite.
+/// A kernel or a Xen of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Package {
-    suite: String,
-    /// As `uname -r` prints it.
+    /// As `--kernel` or `--xen` takes it.
+    source: String,
+    /// Of a kernel, as `uname -r` prints it.
     release: String,
     version: String,
 }
 
 impl Package {
-    /// As `--kernel` takes it.
-    pub(super) fn kernel(&self) -> String {
-        format!("debian:{}/{}", self.suite, self.version)
+    fn kernel(suite: &str, release: &str, version: &str) -> Self {
+        Self {
+            source: format!("debian:{suite}/{version}"),
+            release: release.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+
+    /// The newest of its suite.
+    fn xen(suite: &str, version: &str) -> Self {
+        Self {
+            source: format!("debian:{suite}"),
+            release: version.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+
+    /// As a bill's option takes it.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// As it is printed: what it is called names its version.
+    pub(super) fn name(&self) -> String {
+        match self.source.ends_with(&self.version) {
+            true => self.source.clone(),
+            false => format!("{} ({})", self.source, self.version),
+        }
     }
 
     fn begins(&self, prefix: &str) -> bool {
@@ -30,7 +57,7 @@ impl Package {
     }
 }
 
-/// The kernels of the suites from GOOD to BAD.
+/// The kernels, or the Xens, of the suites from GOOD to BAD.
 pub(super) fn of_suites(
     order: &BisectOrder,
     arch: Arch,
@@ -44,12 +71,15 @@ pub(super) fn of_suites(
     let mut packages: Vec<Package> = Vec::new();
     for suite in suites {
         let archive = inputs.archive(Some(&suite), arch)?;
-        for kernel in archive.index().kernels() {
-            packages.push(Package {
-                suite: suite.clone(),
-                release: kernel.release.to_owned(),
-                version: kernel.version.to_owned(),
-            });
+        let index = archive.index();
+        if order.xen {
+            let version = |xen: &Listed| Package::xen(&suite, &xen.package.version);
+            packages.extend(index.xen().map(version));
+        } else {
+            let kernels = index.kernels().into_iter();
+            packages.extend(
+                kernels.map(|kernel| Package::kernel(&suite, kernel.release, kernel.version)),
+            );
         }
     }
     Ok(between(packages, &order.good, &order.bad)?)
@@ -71,14 +101,14 @@ fn between(mut packages: Vec<Package>, good: &str, bad: &str) -> Result<Vec<Pack
                 some => some.join(", "),
             };
             Failure::BadInput(format!(
-                "{prefix}: no kernel of the suites begins with it; they have {versions}"
+                "{prefix}: no package of the suites begins with it; they have {versions}"
             ))
         })
     };
     let (first, last) = (newest(good)?, newest(bad)?);
     if first >= last {
         return Err(Failure::BadInput(format!(
-            "{good}, {bad}: {} is not older than {}; expected the good kernel's version first",
+            "{good}, {bad}: {} is not older than {}; expected the good version first",
             packages[first].version, packages[last].version
         )));
     }
@@ -90,11 +120,8 @@ mod tests {
     use super::*;
 
     fn package(suite: &str, version: &str) -> Package {
-        Package {
-            suite: suite.to_owned(),
-            release: format!("{version}+deb13-amd64"),
-            version: format!("{version}-1"),
-        }
+        let release = format!("{version}+deb13-amd64");
+        Package::kernel(suite, &release, &format!("{version}-1"))
     }
 
     #[test]
@@ -110,7 +137,7 @@ mod tests {
         let names = |good: &str, bad: &str| {
             let found = between(packages.clone(), good, bad);
             let found = found.map_err(|error| error.to_string())?;
-            Ok::<_, String>(found.iter().map(Package::kernel).collect::<Vec<_>>())
+            Ok::<_, String>(found.iter().map(Package::name).collect::<Vec<_>>())
         };
         let expected = [
             "debian:a/6.18.15-1",
@@ -122,12 +149,27 @@ mod tests {
         assert!(
             names("6.1", "7")
                 .unwrap_err()
-                .starts_with("6.1: no kernel of the suites begins")
+                .starts_with("6.1: no package of the suites begins")
         );
         let reversed = names("7.0", "6.19").unwrap_err();
         assert!(
             reversed.contains("7.0.4-1 is not older than 6.19.10-1"),
             "{reversed}"
         );
+    }
+
+    #[test]
+    fn a_suite_has_one_xen_whose_version_is_said() {
+        let packages = vec![
+            Package::xen("trixie", "4.20.0-1"),
+            Package::xen("bookworm", "4.17.5-1"),
+        ];
+        let found = between(packages, "4.17", "4.20").unwrap();
+        let names: Vec<_> = found.iter().map(Package::name).collect();
+        assert_eq!(
+            names,
+            ["debian:bookworm (4.17.5-1)", "debian:trixie (4.20.0-1)"]
+        );
+        assert_eq!(found[1].source(), "debian:trixie");
     }
 }

@@ -25,6 +25,45 @@ pub(super) struct Judge {
     pub(super) row: RowKey,
     /// A share.
     tolerance: f64,
+    pub(super) sought: Sought,
+}
+
+/// What makes a kernel a bad one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sought {
+    /// It costs more than the good one.
+    More,
+    /// It costs less.
+    Less,
+}
+
+impl Sought {
+    /// What the two sorts of kernels are called.
+    pub(super) const fn names(self) -> Names {
+        match self {
+            Self::More => Names {
+                good: "good",
+                bad: "bad",
+                differ_not: "costs no more than",
+                expected: "a row that regressed",
+            },
+            Self::Less => Names {
+                good: "as before",
+                bad: "improved",
+                differ_not: "costs no less than",
+                expected: "a row that improved",
+            },
+        }
+    }
+}
+
+/// Words of one search.
+pub(super) struct Names {
+    pub(super) good: &'static str,
+    pub(super) bad: &'static str,
+    /// What is said of the two ends where they do not differ so.
+    pub(super) differ_not: &'static str,
+    pub(super) expected: &'static str,
 }
 
 /// A row before and after.
@@ -38,8 +77,9 @@ pub(super) struct Judged {
 }
 
 impl Judge {
-    pub(super) fn new(judging: &Judging, good: Bill) -> Result<Self, Failure> {
+    pub(super) fn new(judging: &Judging, sought: Sought, good: Bill) -> Result<Self, Failure> {
         Ok(Self {
+            sought,
             row: row(&judging.row, &good)?,
             tolerance: judging.tolerance / 100.0,
             good,
@@ -65,17 +105,19 @@ impl Judge {
         }
     }
 
-    /// Whether the row costs more than in the good bill.
+    /// Whether the row costs what is sought, beside the good bill's.
     ///
     /// # Errors
     /// Why that cannot be said.
     pub(super) fn of(&self, bill: &Bill) -> Result<Judged, String> {
         let diff = self.diff(bill)?;
         let change = &diff.changes[0];
-        let verdict = match change.verdict {
-            diff::Verdict::Regressed => Verdict::Bad,
-            diff::Verdict::Improved | diff::Verdict::Same => Verdict::Good,
-            diff::Verdict::Undecided => return Err("has too few runs to say".to_owned()),
+        let verdict = match (change.verdict, self.sought) {
+            (diff::Verdict::Regressed, Sought::More) | (diff::Verdict::Improved, Sought::Less) => {
+                Verdict::Bad
+            }
+            (diff::Verdict::Undecided, _) => return Err("has too few runs to say".to_owned()),
+            _ => Verdict::Good,
         };
         Ok(Judged {
             verdict,
@@ -130,7 +172,7 @@ pub(super) fn run_one(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcom
 fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
     let good = report::read(&args.good)?;
     let settings = settings(good.route.name(), &args.judging, &[])?;
-    let judge = Judge::new(&args.judging, good)?;
+    let judge = Judge::new(&args.judging, Sought::More, good)?;
     let job = jobs::job(settings, &mut Inputs::new(context.stop))?;
     let jobs = [job];
     let ended: Mutex<Option<Attempt>> = Mutex::default();
