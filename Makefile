@@ -10,7 +10,7 @@
 # make deb          a Debian package in dist/: program, manual pages, completions, documentation
 # make static       a program in dist/ that runs on any Linux of this processor, without a library
 # make wheel        the Python package, in dist/
-# make test-python  its checks and tests, in a venv below target/ (CLUSTER=1: on a Ray cluster of two nodes, too)
+# make test-python  its checks and tests, in a venv below target/ (CLUSTER=all: all that need a Ray cluster, CLUSTER=: none)
 # make pictures     draws the pictures in docs/ from their bills
 # make atlas        bills unmap, fork, pin and demand on all kernels of atlas/, and draws dist/atlas.html: an hour
 # make conformance  compares the simulated Xen with the real one
@@ -27,8 +27,7 @@ ARM64 = aarch64-unknown-linux-gnu
 STATIC = $(shell uname -m)-unknown-linux-gnu
 ARM64_PACKAGES = qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 VENV = $(CURDIR)/target/python-venv
-CLUSTER =
-comma := ,
+CLUSTER = smoke
 FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-pv-get-and-clear@7.3 \
 	xen-mmu-update-batch kvm-exit-on-missing
 
@@ -142,13 +141,21 @@ wheel: python-venv
 	$(VENV)/bin/pip install --quiet build
 	$(VENV)/bin/python -m build --wheel --outdir dist python
 
-# Without venvs or a package index there is nothing to test with: that is no failure of the package.
+# Without venvs or a package index there is nothing to test with: that is no failure of the package. Nor is a Python for
+# which there is no Ray.
 test-python:
-	@if ! { test -x $(VENV)/bin/pip || python3 -m venv $(VENV); } > /dev/null 2>&1; then \
+	@install() { $(VENV)/bin/pip install --quiet --retries 1 --editable "python[$$1]"; }; \
+	if ! { test -x $(VENV)/bin/pip || python3 -m venv $(VENV); } > /dev/null 2>&1; then \
 		echo "skipped: make test-python: no Python venv can be made: run sudo apt-get install python3-venv" >&2; \
-	elif $(VENV)/bin/pip install --quiet --retries 1 --editable 'python[test$(if $(CLUSTER),$(comma)ray)]'; then \
-		cd python && $(VENV)/bin/ruff check && $(VENV)/bin/ruff format --check && $(VENV)/bin/mypy && $(VENV)/bin/pytest $(ARGS); \
+	elif { test -n "$(CLUSTER)" && install test,ray; } || install test; then \
+		cd python && $(VENV)/bin/ruff check && $(VENV)/bin/ruff format --check && $(VENV)/bin/mypy \
+			&& $(VENV)/bin/pytest -m "$(MARKS_$(CLUSTER))" $(ARGS); \
 	else echo "skipped: make test-python: its tools cannot be installed, see above" >&2; fi
+
+# What pytest selects.
+MARKS_ = not cluster
+MARKS_smoke = not cluster or smoke
+MARKS_all =
 
 python-venv:
 	@test -x $(VENV)/bin/pip || python3 -m venv $(VENV) || { \

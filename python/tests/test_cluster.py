@@ -115,6 +115,7 @@ def _without_time(written: str) -> str:
     return "\n".join(line for line in written.splitlines() if not line.startswith('    "when": '))
 
 
+@pytest.mark.smoke
 def test_a_lost_node_costs_no_job_and_no_byte(
     cluster: Any, start: Callable[[], Executor], program: str, tmp_path: Path
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_cluster_that_goes_away_is_said_after_what_was_done(
     assert [line["id"] for line in executor.lines if "lost" not in line] == ["bill-1"]
 
 
+@pytest.mark.smoke
 def test_a_sweep_fills_the_same_store_as_on_this_machine(cluster: Any, program: str, tmp_path: Path) -> None:
     if b"--store" not in subprocess.run([program, "sweep", "--help"], capture_output=True).stdout:
         pytest.skip("this pagetoll has no sweep")
