@@ -32,6 +32,8 @@ use judge::{Judge, Judged, Names, Sought};
 
 /// Below the cache, where no store is named.
 const STORE: &str = "bisect/store";
+/// More versions are not all named.
+const MOST_NAMES: usize = 4;
 /// Kernels at the same time on a cluster, whose size is not known here.
 const ON_CLUSTER: usize = 3;
 /// How often a bill that failed is tried again before its kernel is left out.
@@ -312,6 +314,16 @@ fn folder(order: &BisectOrder, cache: &Cache) -> Result<PathBuf> {
     }
 }
 
+/// Several versions, or the first and the last of many.
+fn one_of(names: &[String]) -> String {
+    match names {
+        [first, .., last] if names.len() > MOST_NAMES => {
+            format!("one of {}, from {first} to {last}", names.len())
+        }
+        few => format!("one of {}", few.join(", ")),
+    }
+}
+
 /// The answer, and the row before and after.
 fn print(
     order: &BisectOrder,
@@ -328,7 +340,7 @@ fn print(
     let diff = judge.diff(bad).map_err(Failure::BadInput)?;
     let (last_good, first_bad) = search.bounds();
     let first_bad = match search.answer() {
-        Some(Answer::Among(range)) => format!("one of {}", names[range].join(", ")),
+        Some(Answer::Among(range)) => one_of(&names[range]),
         Some(Answer::First(_)) | None => names[first_bad].clone(),
     };
     let width = terminal::width();
@@ -342,8 +354,8 @@ fn print(
         format!("{:.1} -> {:.1}", change.old, change.new)
     });
     let facts = vec![
-        Fact::new(&format!("first {changed}"), first_bad),
-        Fact::new(&format!("last {as_before}"), names[last_good].clone()),
+        Fact::new(format!("first {changed}"), first_bad),
+        Fact::new(format!("last {as_before}"), names[last_good].clone()),
         Fact::new("cost", format!("{costs} {}", diff.unit)),
         Fact::new("range", format!("{} versions", names.len())),
     ];
