@@ -74,6 +74,21 @@ def test_over_kernels_in_the_order_of_versions() -> None:
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["6.1.192", "6.9", "6.18.1"]
 
 
+def test_bills_of_two_machines_are_two_lines() -> None:
+    ax = plot.over(pagetoll.read(ROOT / "atlas/store"), "kernel", where=lambda row: row.mechanism == "uffd")
+    labels = [line.get_label() for line in ax.lines]
+    assert len(labels) == 4
+    assert sum("arch arm64" in label for label in labels) == 2
+    assert {len(line.get_xdata()) for line in ax.lines} == {8}
+    assert ax.get_title() == "demand on lab: cost per page over kernel"
+
+
+def test_costs_of_two_units_are_refused() -> None:
+    bills = [_bill(BILL), _bill(DATA / "demand-sim.json")]
+    with pytest.raises(PagetollError, match="costs in instructions and nanoseconds have no axis in common"):
+        plot.over(bills, "kernel")
+
+
 def test_over_dates_with_several_bills_of_one_day() -> None:
     bill = json.loads(BILL.read_text())
     bills = []

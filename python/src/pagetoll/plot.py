@@ -90,28 +90,46 @@ def over(
     ``axis`` is ``date`` (when the bill was made), ``linux`` or another part of the bill's stack, or a field of its
     rows: ``kernel``, ``batch``, ``vcpus``, ``folio``, ... ``value`` is ``cost_per_page`` or ``pages_per_second``.
     ``where`` chooses rows. Bands are where 90 % of a model's samples lie, or a standard deviation of measured runs;
-    published rates are points of their line's colour. Rows without the axis or the value are left out. Where several
-    rows are at one place, as of several seeds, the line goes through their median and the band holds all of theirs.
+    published rates are points of their line's colour. Rows without the axis or the value are left out. Bills of other
+    machines, by their stacks, have lines of their own. Where several rows are at one place, as of several seeds, the
+    line goes through their median and the band holds all of theirs. Bills of two units raise ``PagetollError``.
     """
     bills = [bills] if isinstance(bills, Bill) else list(bills)
     rows = [(bill, row) for bill in bills for row in bill.rows if where is None or where(row)]
-    points = [point for bill, row in rows for point in _point(bill, row, axis, value)]
-    _some(points, f"row with {axis} and {value}")
+    found = [(bill, point) for bill, row in rows for point in _point(bill, row, axis, value)]
+    _some(found, f"row with {axis} and {value}")
+    drawn, points = [bill for bill, _ in found], [point for _, point in found]
+    units = _distinct(bill.unit for bill in drawn)
+    if value == "cost_per_page" and len(units) > 1:
+        raise PagetollError(f"nothing to plot: costs in {' and '.join(units)} have no axis in common")
     ax = _axes(ax, (10, 5.5))
     positions = _positions(point.at for point in points)
     lines = _lines(_joined(points), positions)
-    for number, (label, line) in enumerate(zip(_labels([line[0].series for line in lines]), lines, strict=True)):
+    labels = _series_labels([line[0].series for line in lines])
+    for number, (label, line) in enumerate(zip(labels, lines, strict=True)):
         _line(ax, line, positions, label, number)
-    _name_axes(ax, bills[0], axis, value)
+    _name_axes(ax, drawn, axis, value)
     _scale(ax, positions, axis)
     return ax
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """What the points of a line have in common."""
+
+    key: RowKey
+    machine: tuple[tuple[str, str], ...]
+    """Parts of the stack, but for the versions that the axis is about."""
+
+    def without(self, axis: str) -> _Series:
+        return replace(self, key=self.key.without(axis))
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
     """A row's value at a place of the axis, with its band and what was published."""
 
-    series: RowKey
+    series: _Series
     at: Any
     value: float
     low: float
@@ -126,7 +144,18 @@ def _point(bill: Bill, row: Row, axis: str, value: str) -> list[_Point]:
     if at is None or middle is None:
         return []
     low, high = _band(row, value, middle)
-    return [_Point(row.key.without(axis), at, middle, low, high, _published(bill, row, value))]
+    series = _Series(row.key.without(axis), _machine(bill, axis))
+    return [_Point(series, at, middle, low, high, _published(bill, row, value))]
+
+
+_ABOUT = {"kernel": ("linux",), "linux": ("linux",), "date": ("linux", "xen")}
+"""What else in the stack changes along an axis."""
+
+
+def _machine(bill: Bill, axis: str) -> tuple[tuple[str, str], ...]:
+    """What a bill was made on; counts do not depend on QEMU's version."""
+    changing = ("qemu", *_ABOUT.get(axis, (axis,)))
+    return tuple(sorted(part for part in bill.stack.items() if not part[0].startswith(changing)))
 
 
 def _place(bill: Bill, row: Row, axis: str) -> Any:
@@ -164,7 +193,7 @@ def _joined(points: list[_Point]) -> list[_Point]:
 
 def _lines(points: list[_Point], positions: dict[Any, Any]) -> list[list[_Point]]:
     """The points of each series in the order of the axis, one for each place; the line that ends highest first."""
-    groups: dict[RowKey, dict[Any, list[_Point]]] = {}
+    groups: dict[_Series, dict[Any, list[_Point]]] = {}
     for point in points:
         groups.setdefault(point.series, {}).setdefault(positions[point.at], []).append(point)
     lines = [[_median(places[at]) for at in sorted(places)] for places in groups.values()]
@@ -190,11 +219,13 @@ def _line(ax: Axes, points: Sequence[_Point], positions: dict[Any, Any], label: 
         ax.plot(*zip(*published, strict=True), "D", markersize=7, markerfacecolor="none", color=colour)
 
 
-def _name_axes(ax: Axes, bill: Bill, axis: str, value: str) -> None:
+def _name_axes(ax: Axes, bills: Sequence[Bill], axis: str, value: str) -> None:
     """Title, names of axes, legend."""
     ax.set_xlabel(axis)
-    ax.set_ylabel(f"{bill.unit} per page" if value == "cost_per_page" else "pages per second, all vCPUs together")
-    ax.set_title(f"{bill.route} on {bill.backend}: {value.replace('_', ' ')} over {axis}")
+    ax.set_ylabel(f"{bills[0].unit} per page" if value == "cost_per_page" else "pages per second, all vCPUs together")
+    routes = ", ".join(_distinct(bill.route for bill in bills))
+    backends = ", ".join(_distinct(bill.backend for bill in bills))
+    ax.set_title(f"{routes} on {backends}: {value.replace('_', ' ')} over {axis}")
     if any(line.get_marker() == "D" for line in ax.lines):
         ax.plot([], [], "D", markersize=7, markerfacecolor="none", color="black", label="published")
     ax.grid(visible=True, color="#dddddd", linewidth=0.6)
@@ -300,6 +331,15 @@ def _labels(keys: Sequence[RowKey]) -> list[str]:
     return [str(key.without(*same)) for key in keys]
 
 
+def _series_labels(series: Sequence[_Series]) -> list[str]:
+    """Names of rows, and the parts of the stack in which lines differ."""
+    parts = sorted({name for one in series for name, _ in one.machine})
+    differ = [name for name in parts if len({dict(one.machine).get(name) for one in series}) > 1]
+    keys = _labels([one.key for one in series])
+    machines = [[f"{name} {value}" for name, value in one.machine if name in differ] for one in series]
+    return [", ".join([key, *machine]) for key, machine in zip(keys, machines, strict=True)]
+
+
 def _percent(change: Change) -> str:
     return "" if change.percent is None else f" ({change.percent:+.1f} %)"
 
@@ -311,6 +351,11 @@ def _figure(cost: float | None) -> str:
 def _is_wide(values: Sequence[float]) -> bool:
     """Whether values, all above zero, are so far apart that a linear axis would hide the small ones."""
     return bool(values) and min(values) > 0 and max(values) / min(values) >= WIDE
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Each once, in the order in which they come."""
+    return list(dict.fromkeys(names))
 
 
 def _some(found: Sequence[object], what: str) -> None:
