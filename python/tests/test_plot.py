@@ -86,7 +86,7 @@ def test_bills_of_two_machines_are_two_lines() -> None:
 def test_costs_of_two_units_are_refused() -> None:
     bills = [_bill(BILL), _bill(DATA / "demand-sim.json")]
     with pytest.raises(PagetollError, match="costs in instructions and nanoseconds have no axis in common"):
-        plot.over(bills, "kernel")
+        plot.over(bills, "batch")
 
 
 def test_over_dates_with_several_bills_of_one_day() -> None:
