@@ -1,5 +1,7 @@
 //! A git repository of the user's, which is read: files of a commit are written elsewhere, by an index of their own.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -141,14 +143,39 @@ impl Checkout {
     /// # Errors
     /// [`Error::Process`] of git; [`Error::Stopped`].
     pub(crate) fn switch(&self, commit: &Commit, stop: &Stop) -> Result<(), Error> {
-        let tree = self.tree();
+        let (own, tree) = (self.own(stop)?, self.tree());
         std::fs::create_dir_all(&tree).map_err(Error::io("create", &tree))?;
-        let read = in_tree(&self.repository)
-            .env("GIT_INDEX_FILE", self.place.join("index"))
-            .arg("--work-tree")
-            .arg(&tree)
+        let mut work_tree = OsString::from("--work-tree=");
+        work_tree.push(tree);
+        let read = in_tree(&own)
+            .arg(work_tree)
             .args(["read-tree", "-u", "--reset", &commit.hash]);
         run_to_end(&read, LIMIT, stop).map(drop)
+    }
+
+    /// A repository without a configuration, which borrows the user's objects: filters and line ends that theirs asks for
+    /// would be programs that run, and files that differ from the commit's.
+    fn own(&self, stop: &Stop) -> Result<PathBuf, Error> {
+        let own = self.place.join("repository");
+        if own.is_dir() {
+            return Ok(own);
+        }
+        let asked = in_tree(&self.repository).args(["rev-parse", "--git-path", "objects"]);
+        let objects = run_to_end(&asked, LIMIT, stop)?.text();
+        let objects = self.repository.join(objects.trim_end_matches('\n'));
+        let objects = objects
+            .canonicalize()
+            .map_err(Error::io("read", &objects))?;
+        std::fs::create_dir_all(&self.place).map_err(Error::io("create", &self.place))?;
+        let init = in_tree(&self.place).args(["init", "--quiet", "--bare", "--template="]);
+        run_to_end(&init.arg(&own), LIMIT, stop)?;
+        let alternates = own.join("objects/info/alternates");
+        let info = own.join("objects/info");
+        std::fs::create_dir_all(&info).map_err(Error::io("create", &info))?;
+        let mut line = objects.into_os_string().into_vec();
+        line.push(b'\n');
+        std::fs::write(&alternates, line).map_err(Error::io("write", &alternates))?;
+        Ok(own)
     }
 
     /// What a file of a commit holds; it need not have been switched to.
@@ -230,6 +257,32 @@ pub(crate) mod tests {
             git(repository.path(), &["diff", "--cached", "--quiet"]),
             "its index is as it was"
         );
+    }
+
+    #[test]
+    fn neither_filters_nor_line_ends_of_the_repositorys_configuration_apply() {
+        let Some(repository) = repository() else {
+            pagetoll_test_support::skip!("git is not installed");
+        };
+        let folder = repository.path();
+        fs::write(folder.join("a.c"), "one\ntwo\n").unwrap();
+        fs::write(folder.join(".gitattributes"), "*.c filter=f text\n").unwrap();
+        assert!(git(folder, &["add", "-A"]) && git(folder, &["commit", "-q", "-m", "four"]));
+        let mark = folder.join("mark");
+        let filter = format!("touch {}; cat", mark.display());
+        assert!(git(folder, &["config", "filter.f.smudge", &filter]));
+        assert!(git(folder, &["config", "core.autocrlf", "true"]));
+        // As git writes it where the configuration is heeded.
+        fs::remove_file(folder.join("a.c")).unwrap();
+        assert!(git(folder, &["checkout", "a.c"]) && mark.exists());
+        fs::remove_file(&mark).unwrap();
+        let stop = Stop::new();
+        let commits = between(folder, "HEAD~1", "HEAD", &stop).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let checkout = Checkout::new(folder, place.path());
+        checkout.switch(&commits[1], &stop).unwrap();
+        let text = fs::read_to_string(checkout.tree().join("a.c")).unwrap();
+        assert_eq!((text.as_str(), mark.exists()), ("one\ntwo\n", false));
     }
 
     #[test]

@@ -178,12 +178,10 @@ impl Bisection<'_> {
         if ends.verdict != Verdict::Bad {
             let (row, old, new) = (&judge.row, ends.old, ends.new);
             let Names {
-                differ_not,
-                expected,
-                ..
+                contrary, expected, ..
             } = judge.sought.names();
             return Err(Failure::BadInput(format!(
-                "{} {differ_not} {}: {row}: {old:.1}, then {new:.1}; expected {expected}",
+                "{} {contrary} {}: {row}: {old:.1}, then {new:.1}; expected {expected}",
                 self.names[last], self.names[0]
             ))
             .into());

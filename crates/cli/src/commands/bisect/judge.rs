@@ -44,13 +44,13 @@ impl Sought {
             Self::More => Names {
                 good: "good",
                 bad: "bad",
-                differ_not: "costs no more than",
+                contrary: "costs no more than",
                 expected: "a row that regressed",
             },
             Self::Less => Names {
                 good: "as before",
                 bad: "improved",
-                differ_not: "costs no less than",
+                contrary: "costs no less than",
                 expected: "a row that improved",
             },
         }
@@ -62,7 +62,7 @@ pub(super) struct Names {
     pub(super) good: &'static str,
     pub(super) bad: &'static str,
     /// What is said of the two ends where they do not differ so.
-    pub(super) differ_not: &'static str,
+    pub(super) contrary: &'static str,
     pub(super) expected: &'static str,
 }
 
