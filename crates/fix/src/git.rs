@@ -169,9 +169,9 @@ impl Checkout {
         std::fs::create_dir_all(&self.place).map_err(Error::io("create", &self.place))?;
         let init = in_tree(&self.place).args(["init", "--quiet", "--bare", "--template="]);
         run_to_end(&init.arg(&own), LIMIT, stop)?;
-        let alternates = own.join("objects/info/alternates");
         let info = own.join("objects/info");
         std::fs::create_dir_all(&info).map_err(Error::io("create", &info))?;
+        let alternates = info.join("alternates");
         let mut line = objects.into_os_string().into_vec();
         line.push(b'\n');
         std::fs::write(&alternates, line).map_err(Error::io("write", &alternates))?;

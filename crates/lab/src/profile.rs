@@ -361,7 +361,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Adds each function before those that it called, the dearest first, as long as it takes at least that much a page.
+    /// Adds each function before those that it called, the most expensive first, as long as it takes at least that much a page.
     fn list(&self, depth: u32, least: f64, pages: u64, calls: &mut Vec<Call>) {
         let mut below: Vec<_> = self.below.iter().collect();
         below.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.instructions));

@@ -56,9 +56,10 @@ struct Part {
     height: u32,
     title: String,
     legend: Vec<Entry>,
+    /// Below the legend.
+    top: u32,
     bars: Vec<Bar>,
     plot: Option<String>,
-    plot_y: u32,
 }
 
 #[derive(Serialize)]
@@ -77,49 +78,46 @@ struct Bar {
     pieces: Vec<Piece>,
 }
 
+impl Part {
+    /// A title and a legend, and nothing below them yet.
+    fn new(y: u32, title: String, names: &[String]) -> Self {
+        let legend = legend(names);
+        let top = below(&legend);
+        Self {
+            y,
+            height: top,
+            title,
+            legend,
+            top,
+            bars: Vec::new(),
+            plot: None,
+        }
+    }
+}
+
 fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
     let title = harmless(&section.title);
     let part = match &section.body {
         Body::Bars(bars) => {
-            let legend = legend(&bars.parts);
-            let mut below = below(&legend);
-            let rows = html::drawn(bars).into_iter().map(|row| {
-                let y = below;
-                below += BAR;
-                Bar {
-                    y,
+            let title = format!("{title}, {}", harmless(&bars.unit));
+            let mut part = Part::new(y, title, &bars.parts);
+            for row in html::drawn(bars) {
+                part.bars.push(Bar {
+                    y: part.height,
                     label: row.label,
                     sum: row.sum,
                     pieces: row.pieces,
-                }
-            });
-            let bars_drawn = rows.collect();
-            let title = format!("{title}, {}", harmless(&bars.unit));
-            Part {
-                y,
-                height: below,
-                title,
-                legend,
-                bars: bars_drawn,
-                plot: None,
-                plot_y: 0,
+                });
+                part.height += BAR;
             }
+            part
         }
         Body::Plot(plot) => {
             let names: Vec<_> = plot.lines.iter().map(|line| line.label.clone()).collect();
-            let legend = legend(&names);
-            let plot_y = below(&legend);
-            let height = plot_y + html::plot::SIZE.1;
-            let plot = Some(html::plot::draw(plot)?.alone());
-            Part {
-                y,
-                height,
-                title,
-                legend,
-                bars: Vec::new(),
-                plot,
-                plot_y,
-            }
+            let mut part = Part::new(y, title, &names);
+            part.plot = Some(html::plot::draw(plot)?.alone());
+            part.height += html::plot::SIZE.1;
+            part
         }
         _ => return Ok(None),
     };

@@ -92,15 +92,6 @@ pub struct Damaged {
     pub problem: String,
 }
 
-impl<T> Default for Found<T> {
-    fn default() -> Self {
-        Self {
-            whole: Vec::new(),
-            damaged: Vec::new(),
-        }
-    }
-}
-
 /// What a thread returned; its panic is this one's.
 fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread
@@ -163,6 +154,15 @@ pub struct Found<T> {
     pub whole: Vec<(JobId, T)>,
     /// The others.
     pub damaged: Vec<Damaged>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self {
+            whole: Vec::new(),
+            damaged: Vec::new(),
+        }
+    }
 }
 
 /// The bill as a store has it: of exact and modelled figures it does not say when they were counted, because they do not

@@ -146,7 +146,7 @@ class Profile(Record):
     per_page: Mapping[str, float]
     """What is slower than other instructions, by its name in the schema (``Events``)."""
     functions: tuple[Function, ...]
-    """The dearest first."""
+    """The most expensive first."""
     calls: tuple[Call, ...] = ()
     """Who called what: each function before those that it called."""
 

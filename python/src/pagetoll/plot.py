@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""Told apart by the colour-blind: Okabe and Ito, 2008."""
+"""Safe for colour blindness: the palette of Okabe and Ito, 2008."""
 OTHERS = "#999999"
 WIDE = 20
 """Largest over smallest value from which an axis is logarithmic."""

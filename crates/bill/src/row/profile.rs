@@ -29,10 +29,10 @@ pub type Stacks = BTreeMap<Vec<String>, u64>;
 pub struct Profile {
     /// What is slower than other instructions.
     pub per_page: Events,
-    /// Functions, the dearest first; those that took less than a thousandth of the row are one for each part.
+    /// Functions, the most expensive first; those that took less than a thousandth of the row are one for each part.
     pub functions: Vec<Function>,
-    /// Who called what: each function before those that it called, the dearest first; without what took less than a 250th of
-    /// the row.
+    /// Who called what: each function before those that it called, the most expensive first; without what took less than a
+    /// 250th of the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
 }

@@ -58,14 +58,15 @@ fn bisect(order: &BisectOrder, place: &PlaceArgs, context: &Context<'_>) -> Resu
     let cache = Cache::open(context.stop).map_err(pagetoll_backend::Error::from)?;
     let range = Range::of(order, place, arch, &mut inputs, &cache, context)?;
     let store = Store::open(&folder(order, &cache)?, Access::Sweep).map_err(Failure::from)?;
+    let width = width(order, place);
     let mut bisection = Bisection {
         names: range.names(),
         range,
         option,
         settings,
         inputs,
-        width: width(order, place),
-        executor: executor_at(place, &[], order.jobs)?,
+        width,
+        executor: executor_at(place, &[], width)?,
         sweep: Sweep {
             store: &store,
             context,
@@ -137,10 +138,9 @@ const fn sought(order: &BisectOrder) -> Sought {
 
 /// How many kernels are tried at the same time.
 fn width(order: &BisectOrder, place: &PlaceArgs) -> usize {
-    match (order.jobs, place.on) {
-        (Some(jobs), _) => usize::from(jobs),
-        (None, SweepOn::Local) => local::default_workers(),
-        (None, SweepOn::Ray) => ON_CLUSTER,
+    match place.on {
+        SweepOn::Local => local::workers(order.jobs),
+        SweepOn::Ray => order.jobs.map_or(ON_CLUSTER, usize::from),
     }
 }
 

@@ -55,7 +55,7 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
         let problem = "--jobs: does not apply to --on ray, where the cluster decides; expected it with --on local";
         return Err(Failure::BadInput(problem.to_owned()).into());
     }
-    let executor = executor_at(place, &jobs, order.jobs)?;
+    let executor = executor_at(place, &jobs, local::workers(order.jobs))?;
     let store = Store::open(&order.store, access).map_err(Failure::from)?;
     let sweep = Sweep {
         store: &store,
@@ -83,7 +83,7 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
 pub(super) fn executor_at(
     place: &PlaceArgs,
     jobs: &[Job],
-    workers: Option<u16>,
+    workers: usize,
 ) -> Result<Box<dyn Executor>> {
     match (place.on, &place.address) {
         (SweepOn::Local, None) => Ok(Box::new(Local::new(jobs, workers)?)),

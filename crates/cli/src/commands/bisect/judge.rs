@@ -182,7 +182,7 @@ fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
         }
         Ok(())
     };
-    Local::new(&jobs, Some(1))?.run(&[&jobs[0]], &took, context.stop)?;
+    Local::new(&jobs, 1)?.run(&[&jobs[0]], &took, context.stop)?;
     let attempt = ended.into_inner().ok().flatten();
     let bill = attempt.map_or(Err(String::new()), |attempt| {
         let bill = attempt.bill();

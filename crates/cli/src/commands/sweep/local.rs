@@ -38,7 +38,7 @@ pub(in crate::commands) struct Local {
 
 impl Local {
     /// Refuses jobs that have to run elsewhere.
-    pub(in crate::commands) fn new(jobs: &[Job], workers: Option<u16>) -> Result<Self> {
+    pub(in crate::commands) fn new(jobs: &[Job], workers: usize) -> Result<Self> {
         let node = this_node();
         let elsewhere = jobs
             .iter()
@@ -51,7 +51,7 @@ impl Local {
             .into());
         }
         Ok(Self {
-            workers: workers.map_or_else(default_workers, usize::from),
+            workers,
             program: env::current_exe().context("cannot find this program")?,
             node,
         })
@@ -149,8 +149,12 @@ fn exit_of(status: ExitStatus) -> Option<i32> {
         .or_else(|| status.signal().map(|signal| 128 + signal))
 }
 
-/// As many as CPUs and memory allow, and at least one.
-pub(in crate::commands) fn default_workers() -> usize {
+/// How many jobs run at the same time: as was asked, else as many as CPUs and memory allow, and at least one.
+pub(in crate::commands) fn workers(asked: Option<u16>) -> usize {
+    asked.map_or_else(default_workers, usize::from)
+}
+
+fn default_workers() -> usize {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     workers_for(cpus, &about)
