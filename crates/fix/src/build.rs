@@ -8,7 +8,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -110,7 +109,7 @@ impl<'a> Plan<'a> {
         phase.step("unpack");
         let spec = &order.spec;
         let patches = order.patches();
-        let own = own_source(order, &patches, surroundings.stop)?;
+        let own = own_source(order, &patches, surroundings)?;
         let source = source::obtain(spec, own, order.freshness, surroundings)?;
         phase.step("patch");
         Ok(Self {
@@ -410,11 +409,16 @@ impl<'a> Plan<'a> {
 }
 
 /// The user's tree, which the patches must fit: checked before anything is fetched.
-fn own_source(order: &Order, patches: &[Patch], stop: &Stop) -> Result<Option<Source>, FixError> {
+fn own_source(
+    order: &Order,
+    patches: &[Patch],
+    surroundings: Surroundings<'_>,
+) -> Result<Option<Source>, FixError> {
     let Some(folder) = &order.source else {
         return Ok(None);
     };
-    let own = source::of_user(folder, &order.spec, stop)?;
+    let Surroundings { cache, stop, .. } = surroundings;
+    let own = source::of_user(folder, &order.spec, cache, stop)?;
     tree::changes(&own, &Changes::new(), patches)?;
     Ok(Some(own))
 }

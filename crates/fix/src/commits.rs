@@ -3,8 +3,6 @@
 //!
 //! The place has a fixed name, because kbuild writes paths into what it makes; it is new at the beginning and gone at the end.
 
-use std::path::Path;
-
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::{Lock, require_room};
@@ -12,7 +10,7 @@ use pagetoll_images::tools;
 
 use crate::build::{BUILD_ROOM, Built, Order, Plan, remove};
 use crate::error::FixError;
-use crate::git::{Checkout, Commit};
+use crate::git::{Checkout, Commit, Repository};
 
 /// Below the cache.
 const PLACE: &str = "fix/work/commits";
@@ -33,7 +31,7 @@ impl<'a> Commits<'a> {
     /// # Errors
     /// [`Error::MissingTools`]; [`Error::NoSpace`]; [`Error::Stopped`] while another process compiles commits.
     pub fn of(
-        repository: &Path,
+        repository: Repository,
         order: Order,
         surroundings: Surroundings<'a>,
     ) -> Result<Self, FixError> {

@@ -1,33 +1,68 @@
-//! A git repository of the user's, which is read: files of a commit are written elsewhere, by an index of their own.
+//! Git repositories of the user's, of which nothing runs and nothing is believed that its name does not prove.
+//!
+//! A repository is asked for two things, both by rev-parse: where its files are, and which commit a name stands for. All
+//! else is read by a repository of pagetoll's own, which borrows the objects and has a configuration of its own: no
+//! filter, hook, monitor, signature or remote of the other one is known there. Commits are compared with their names when
+//! they are read, and trees when they are written ([`object`]), so that neither replace refs, nor grafts, commit graphs or
+//! pack indexes can put one thing under the name of another.
+//!
+//! Git runs programs and follows links for more settings than those that `CONFIGURATION` lists (git-config(1)); these are
+//! the ones that rev-parse, or git's own start, might come to.
+
+mod object;
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, input};
 use pagetoll_images::Error;
-use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_images::cache::{Cache, Scratch};
+use pagetoll_images::process::{Output, Run, run_to_end};
 
 /// Limit of what reads history or writes a tree. Assumed: a minute, with a cold disk.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// The user says that this tree is meant, so whose it is makes no difference. Hence nothing that its
-/// `.git/config` names is run: of what git-config(1) has, `ls-files` could run a file system monitor or fetch objects.
-const UNCONFIGURED: [&str; 11] = [
-    "--no-pager",
-    "-c",
+/// Limit of files of a repository that are copied, in bytes. Assumed: `info/exclude` and `shallow` have some lines.
+const COPIED: u64 = 1 << 20;
+/// Command-line settings, which are over those of any file. It is the user who names a tree, so whose it is makes no
+/// difference (`safe.directory`).
+const CONFIGURATION: [&str; 10] = [
     "safe.directory=*",
-    "-c",
+    "core.commitGraph=false",
     "core.fsmonitor=false",
-    "-c",
     "core.hooksPath=/dev/null",
-    "-c",
-    "protocol.allow=never",
-    "-c",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
     "core.sshCommand=false",
+    "credential.helper=",
+    "log.showSignature=false",
+    "protocol.allow=never",
 ];
+/// No configuration of the system or of the user, no program to ask or to show, no transport, no object that is fetched,
+/// replaced or grafted, and no file written that was not asked for (git(1)).
+const ENVIRONMENT: [(&str, &str); 15] = [
+    ("HOME", "/nonexistent"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "false"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_SEQUENCE_EDITOR", "false"),
+    ("GIT_PAGER", "cat"),
+];
+/// Over the attributes of every tree: what is written is what a commit holds (gitattributes(5)).
+const ATTRIBUTES: &str = "* -text -ident !eol !filter !working-tree-encoding\n";
 
-/// A commit.
+/// A commit, whose content has the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// Its name, 40 hexadecimal digits.
@@ -38,97 +73,254 @@ pub struct Commit {
     pub subject: String,
 }
 
+/// A repository of the user's, read by one of pagetoll's own that is gone when this is dropped.
+#[derive(Debug)]
+pub struct Repository {
+    /// As the user named it.
+    folder: PathBuf,
+    own: Scratch,
+}
+
 /// Files of one commit of a repository at a time.
 #[derive(Debug)]
 pub struct Checkout {
-    repository: PathBuf,
+    repository: Repository,
     place: PathBuf,
 }
 
-/// A git in this repository, without its configuration's programs.
-pub(crate) fn in_tree(tree: &Path) -> Run {
-    Run::new("git")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .args(UNCONFIGURED)
-        .arg("-C")
-        .arg(tree)
+/// A git that no configuration of a file reaches, but that of the repository that it works in.
+fn git() -> Run {
+    let configuration = CONFIGURATION.iter().flat_map(|setting| ["-c", setting]);
+    let run = Run::new("git").arg("--no-pager").args(configuration);
+    let set = |run: Run, (name, value)| run.env(name, value);
+    ENVIRONMENT.into_iter().fold(run, set)
 }
 
-/// GOOD, and the commits that follow it up to BAD, as a line of first parents has them.
-///
-/// # Errors
-/// [`Error::BadInput`] for what is no repository or no commit, and where GOOD is not before BAD; those of git.
-pub fn between(tree: &Path, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
-    let log = |options: &[&str], range: &str| {
-        let run = in_tree(tree)
-            .args(["log", "--format=%H %T %s"])
-            .args(options);
-        let run = run.args(["--end-of-options", range, "--"]);
-        let text = run_to_end(&run, LIMIT, stop)
-            .map_err(|error| unknown(tree, error))?
-            .text();
-        Ok::<Vec<_>, Error>(text.lines().filter_map(commit).collect())
-    };
-    let mut commits = log(&["-1"], good)?;
-    let line = ["--reverse", "--first-parent", "--ancestry-path"];
-    let after = log(&line, &format!("{good}..{bad}"))?;
-    if after.is_empty() {
-        return Err(Error::BadInput {
-            what: "commits",
-            value: format!("{good} {bad}"),
-            problem: "the first is no ancestor of the second".into(),
-            expected: "the good commit first".into(),
-        });
+/// Lines that a command prints.
+fn lines(output: &Output) -> Vec<OsString> {
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    lines
+        .map(|line| OsString::from_vec(line.to_vec()))
+        .collect()
+}
+
+impl Repository {
+    /// Opens the repository that a folder is in.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for a folder of no repository, and for one whose objects have names other than by SHA-1;
+    /// [`Error::Environment`] without git; [`Error::Io`]; [`Error::Stopped`].
+    pub fn open(folder: &Path, cache: &Cache, stop: &Stop) -> Result<Self, Error> {
+        let repository = Self {
+            folder: folder.to_owned(),
+            own: cache.scratch(),
+        };
+        let format = repository.ask(&["rev-parse", "--show-object-format"], stop)?;
+        if lines(&format) != ["sha1"] {
+            return Err(repository.refused(
+                "has objects whose names are not SHA-1's",
+                "a repository of Linux",
+            ));
+        }
+        let init = git().args(["init", "--quiet", "--bare", "--template=", "--"]);
+        run_to_end(&init.arg(repository.own.path()), LIMIT, stop)?;
+        let objects = repository.file_of("objects", stop)?;
+        let objects = objects
+            .canonicalize()
+            .map_err(Error::io("read", &objects))?;
+        let mut alternates = objects.into_os_string().into_vec();
+        alternates.push(b'\n');
+        repository.write("objects/info/alternates", &alternates)?;
+        repository.write("info/attributes", ATTRIBUTES.as_bytes())?;
+        for file in ["shallow", "info/exclude"] {
+            repository.copy(file, stop)?;
+        }
+        Ok(repository)
     }
-    commits.extend(after);
-    Ok(commits)
-}
 
-/// What git says of a folder or a name that it does not know.
-fn unknown(tree: &Path, error: Error) -> Error {
-    match error {
-        Error::Process(failed) if !failed.stderr_tail.is_empty() => Error::BadInput {
-            what: "--git",
-            value: tree.display().to_string(),
-            problem: failed
-                .stderr_tail
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
-            expected: "a git repository that has both commits".into(),
-        },
-        other => other,
+    /// A question to the user's repository.
+    fn ask(&self, arguments: &[&str], stop: &Stop) -> Result<Output, Error> {
+        let run = git().arg("-C").arg(&self.folder).args(arguments);
+        run_to_end(&run, LIMIT, stop).map_err(|error| match error {
+            Error::Process(failed) if !failed.stderr_tail.is_empty() => {
+                let said = failed.stderr_tail.lines().next().unwrap_or_default();
+                self.refused(said, "a git repository that has both commits")
+            }
+            other => other,
+        })
+    }
+
+    fn refused(&self, problem: &str, expected: &str) -> Error {
+        Error::BadInput {
+            what: "repository",
+            value: self.folder.display().to_string(),
+            problem: problem.to_owned(),
+            expected: expected.to_owned(),
+        }
+    }
+
+    /// The path of a file of the user's repository, of a worktree's own where it is that.
+    fn file_of(&self, name: &str, stop: &Stop) -> Result<PathBuf, Error> {
+        let said = self.ask(&["rev-parse", "--git-path", name], stop)?;
+        let path = lines(&said).pop().unwrap_or_default();
+        Ok(self.folder.join(path))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.own.path().join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        fs::write(&path, bytes).map_err(Error::io("write", &path))
+    }
+
+    /// Copies a small file that the user's repository may have.
+    fn copy(&self, name: &str, stop: &Stop) -> Result<(), Error> {
+        let path = self.file_of(name, stop)?;
+        match input::read(&path, COPIED) {
+            Ok(bytes) => self.write(name, &bytes),
+            Err(error) if error.is_absent() => Ok(()),
+            Err(error) => Err(self.refused(&format!("{}: {error}", path.display()), "that file")),
+        }
+    }
+
+    /// A git in pagetoll's own repository.
+    fn own(&self) -> Run {
+        git().env("GIT_DIR", self.own.path())
+    }
+
+    /// GOOD, and the commits that follow it up to BAD, as a line of first parents has them.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for what is no commit, where GOOD is not before BAD, and for a commit that is not what its name
+    /// says; those of git.
+    pub fn between(&self, good: &str, bad: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
+        let [good, bad] = [self.named(good, stop)?, self.named(bad, stop)?];
+        let line = ["--reverse", "--first-parent", "--ancestry-path"];
+        let range = format!("{good}..{bad}");
+        let list = self.own().arg("rev-list").args(line).args([&range, "--"]);
+        let after = run_to_end(&list, LIMIT, stop)?.text();
+        if after.is_empty() {
+            return Err(Error::BadInput {
+                what: "commits",
+                value: format!("{good} {bad}"),
+                problem: "the first is no ancestor of the second".into(),
+                expected: "the good commit first".into(),
+            });
+        }
+        self.commits(&format!("{good}\n{after}"), stop)
+    }
+
+    /// The commit that a name stands for in the user's repository.
+    fn named(&self, name: &str, stop: &Stop) -> Result<String, Error> {
+        let commit = format!("{name}^{{commit}}");
+        let asked = ["rev-parse", "--verify", "--end-of-options", &commit];
+        let said = self.ask(&asked, stop).map_err(|error| match error {
+            Error::BadInput { problem, .. } => {
+                let expected = "a git repository that has both commits";
+                self.refused(&format!("has no commit {name}: {problem}"), expected)
+            }
+            other => other,
+        })?;
+        let hash = lines(&said).pop().unwrap_or_default();
+        Ok(hash.to_string_lossy().into_owned())
+    }
+
+    /// Commits by their names, a line each.
+    fn commits(&self, names: &str, stop: &Stop) -> Result<Vec<Commit>, Error> {
+        self.write("names", names.as_bytes())?;
+        let path = self.own.path().join("names");
+        let names = File::open(&path).map_err(Error::io("read", &path))?;
+        let print = self.own().args(["cat-file", "--batch"]);
+        let printed = print.start_with(names.into())?.finish(LIMIT, stop)?;
+        object::commits(&printed.stdout).map_err(|problem| self.forged(&problem))
+    }
+
+    fn forged(&self, problem: &str) -> Error {
+        self.refused(problem, "objects that their names are of (git fsck)")
+    }
+
+    /// The text of a file of a commit.
+    ///
+    /// # Errors
+    /// Those of git.
+    pub(crate) fn text(&self, commit: &Commit, file: &str, stop: &Stop) -> Result<String, Error> {
+        let blob = format!("{}:{file}", commit.tree);
+        let show = self.own().args(["cat-file", "blob", &blob]);
+        Ok(run_to_end(&show, LIMIT, stop)?.text())
+    }
+
+    /// As the user named it.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The files of the work tree that this repository is of: those that git tracks, and others that it does not ignore.
+    /// Their paths are below the tree, in order.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for an index with a path that leaves the tree; those of git.
+    pub(crate) fn files(&self, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
+        let index = self.file_of("index", stop)?;
+        self.link_shared_index(&index)?;
+        let kinds = ["--cached", "--others", "--exclude-standard"];
+        let list = self.own().env("GIT_WORK_TREE", &self.folder);
+        let list = list.env("GIT_INDEX_FILE", &index);
+        let list = list.arg("-C").arg(&self.folder).args(["ls-files", "-z"]);
+        let listed = run_to_end(&list.args(kinds), LIMIT, stop)?.stdout;
+        let names = listed.split(|&byte| byte == 0);
+        let paths = names.map(|name| PathBuf::from(OsString::from_vec(name.to_vec())));
+        let paths: Vec<_> = paths.filter(|path| !path.as_os_str().is_empty()).collect();
+        if let Some(path) = paths.iter().find(|path| !is_below(path)) {
+            let problem = format!("its index has the path {}", path.display());
+            return Err(self.refused(&problem, "paths below the tree"));
+        }
+        let is_there = |path: &PathBuf| self.folder.join(path).symlink_metadata().is_ok();
+        let mut files: Vec<_> = paths.into_iter().filter(is_there).collect();
+        files.sort_unstable();
+        files.dedup();
+        Ok(files)
+    }
+
+    /// Makes the other part of a split index known (git-update-index(1)), which is looked for in the repository.
+    fn link_shared_index(&self, index: &Path) -> Result<(), Error> {
+        let entries = index.parent().map(fs::read_dir);
+        for entry in entries.into_iter().flatten().flatten().flatten() {
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(b"sharedindex.") {
+                let link = self.own.path().join(&name);
+                std::os::unix::fs::symlink(entry.path(), &link)
+                    .map_err(Error::io("write", &link))?;
+            }
+        }
+        Ok(())
     }
 }
 
-fn commit(line: &str) -> Option<Commit> {
-    let (hash, rest) = line.split_once(' ')?;
-    let (tree, subject) = rest.split_once(' ')?;
-    Some(Commit {
-        hash: hash.to_owned(),
-        tree: tree.to_owned(),
-        subject: subject.to_owned(),
+/// Tells if a path is made of names alone, none of them that of a repository.
+fn is_below(path: &Path) -> bool {
+    path.components().all(|part| match part {
+        Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+        _ => false,
     })
 }
 
 impl Checkout {
     /// A place for files of this repository: an empty folder.
     #[must_use]
-    pub fn new(repository: &Path, place: &Path) -> Self {
+    pub fn new(repository: Repository, place: &Path) -> Self {
         Self {
-            repository: repository.to_owned(),
+            repository,
             place: place.to_owned(),
         }
     }
 
-    pub(crate) fn repository(&self) -> &Path {
+    pub(crate) fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Where its files, its index and more are.
+    /// Where its files are, and what is made of them.
     pub(crate) fn place(&self) -> &Path {
         &self.place
     }
@@ -138,173 +330,25 @@ impl Checkout {
         self.place.join("tree")
     }
 
-    /// Writes the files of a commit, those that differ from the commit before.
+    /// Writes the files of a commit, those that differ from the commit before, and compares all with the commit's name.
     ///
     /// # Errors
-    /// [`Error::Process`] of git; [`Error::Stopped`].
+    /// [`Error::BadInput`] for files that are not those of the name; [`Error::Process`] of git; [`Error::Stopped`].
     pub(crate) fn switch(&self, commit: &Commit, stop: &Stop) -> Result<(), Error> {
-        let (own, tree) = (self.own(stop)?, self.tree());
-        std::fs::create_dir_all(&tree).map_err(Error::io("create", &tree))?;
-        let mut work_tree = OsString::from("--work-tree=");
-        work_tree.push(tree);
-        let read = in_tree(&own)
-            .arg(work_tree)
-            .args(["read-tree", "-u", "--reset", &commit.hash]);
-        run_to_end(&read, LIMIT, stop).map(drop)
-    }
-
-    /// A repository without a configuration, which borrows the user's objects: filters and line ends that theirs asks for
-    /// would be programs that run, and files that differ from the commit's.
-    fn own(&self, stop: &Stop) -> Result<PathBuf, Error> {
-        let own = self.place.join("repository");
-        if own.is_dir() {
-            return Ok(own);
+        let (repository, tree) = (&self.repository, self.tree());
+        fs::create_dir_all(&tree).map_err(Error::io("create", &tree))?;
+        let read = repository.own().env("GIT_WORK_TREE", &tree);
+        let read = read.args(["read-tree", "-u", "--reset", &commit.tree]);
+        run_to_end(&read, LIMIT, stop)?;
+        let written = object::tree(&tree, stop)?;
+        if written != commit.tree {
+            let Commit { hash, tree, .. } = commit;
+            let problem = format!("commit {hash} has the tree {tree}, whose files are {written}");
+            return Err(repository.forged(&problem));
         }
-        let asked = in_tree(&self.repository).args(["rev-parse", "--git-path", "objects"]);
-        let objects = run_to_end(&asked, LIMIT, stop)?.text();
-        let objects = self.repository.join(objects.trim_end_matches('\n'));
-        let objects = objects
-            .canonicalize()
-            .map_err(Error::io("read", &objects))?;
-        std::fs::create_dir_all(&self.place).map_err(Error::io("create", &self.place))?;
-        let init = in_tree(&self.place).args(["init", "--quiet", "--bare", "--template="]);
-        run_to_end(&init.arg(&own), LIMIT, stop)?;
-        let info = own.join("objects/info");
-        std::fs::create_dir_all(&info).map_err(Error::io("create", &info))?;
-        let alternates = info.join("alternates");
-        let mut line = objects.into_os_string().into_vec();
-        line.push(b'\n');
-        std::fs::write(&alternates, line).map_err(Error::io("write", &alternates))?;
-        Ok(own)
-    }
-
-    /// What a file of a commit holds; it need not have been switched to.
-    ///
-    /// # Errors
-    /// As [`Checkout::switch`].
-    pub(crate) fn text(&self, commit: &Commit, file: &str, stop: &Stop) -> Result<String, Error> {
-        let blob = format!("{}:{file}", commit.hash);
-        let show = in_tree(&self.repository).args(["cat-file", "blob", &blob]);
-        Ok(run_to_end(&show, LIMIT, stop)?.text())
+        Ok(())
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::fs;
-    use std::process::Command;
-
-    use super::*;
-
-    /// Whether a git in this folder succeeds.
-    pub(crate) fn git(folder: &Path, arguments: &[&str]) -> bool {
-        let who = ["-c", "user.name=n", "-c", "user.email=e"];
-        let mut command = Command::new("git");
-        let ran = command
-            .arg("-C")
-            .arg(folder)
-            .args(who)
-            .args(arguments)
-            .output();
-        ran.is_ok_and(|output| output.status.success())
-    }
-
-    /// Three commits: a file changes, and another one goes.
-    fn repository() -> Option<tempfile::TempDir> {
-        let folder = tempfile::tempdir().unwrap();
-        if !git(folder.path(), &["init", "-q"]) {
-            return None;
-        }
-        for (text, gone) in [("one", false), ("two", false), ("three", true)] {
-            fs::write(folder.path().join("a.c"), text).unwrap();
-            fs::write(folder.path().join("b.c"), "b").unwrap();
-            if gone {
-                fs::remove_file(folder.path().join("b.c")).unwrap();
-            }
-            assert!(git(folder.path(), &["add", "-A"]));
-            assert!(git(folder.path(), &["commit", "-q", "-m", text]));
-        }
-        Some(folder)
-    }
-
-    #[test]
-    fn commits_are_written_elsewhere_one_after_the_other() {
-        let Some(repository) = repository() else {
-            pagetoll_test_support::skip!("git is not installed");
-        };
-        fs::write(repository.path().join("a.c"), "not committed").unwrap();
-        let stop = Stop::new();
-        let commits = between(repository.path(), "HEAD~2", "HEAD", &stop).unwrap();
-        let subjects: Vec<_> = commits
-            .iter()
-            .map(|commit| commit.subject.as_str())
-            .collect();
-        assert_eq!(subjects, ["one", "two", "three"]);
-        let place = tempfile::tempdir().unwrap();
-        let checkout = Checkout::new(repository.path(), place.path());
-        for (commit, files) in [(&commits[2], 1), (&commits[0], 2)] {
-            checkout.switch(commit, &stop).unwrap();
-            let tree = checkout.tree();
-            assert_eq!(
-                fs::read_to_string(tree.join("a.c")).unwrap(),
-                commit.subject
-            );
-            assert_eq!(fs::read_dir(tree).unwrap().count(), files);
-        }
-        let own = fs::read_to_string(repository.path().join("a.c")).unwrap();
-        assert_eq!(own, "not committed");
-        assert!(
-            git(repository.path(), &["diff", "--cached", "--quiet"]),
-            "its index is as it was"
-        );
-    }
-
-    #[test]
-    fn neither_filters_nor_line_ends_of_the_repositorys_configuration_apply() {
-        let Some(repository) = repository() else {
-            pagetoll_test_support::skip!("git is not installed");
-        };
-        let folder = repository.path();
-        fs::write(folder.join("a.c"), "one\ntwo\n").unwrap();
-        fs::write(folder.join(".gitattributes"), "*.c filter=f text\n").unwrap();
-        assert!(git(folder, &["add", "-A"]) && git(folder, &["commit", "-q", "-m", "four"]));
-        let mark = folder.join("mark");
-        let filter = format!("touch {}; cat", mark.display());
-        assert!(git(folder, &["config", "filter.f.smudge", &filter]));
-        assert!(git(folder, &["config", "core.autocrlf", "true"]));
-        // As git writes it where the configuration is heeded.
-        fs::remove_file(folder.join("a.c")).unwrap();
-        assert!(git(folder, &["checkout", "a.c"]) && mark.exists());
-        fs::remove_file(&mark).unwrap();
-        let stop = Stop::new();
-        let commits = between(folder, "HEAD~1", "HEAD", &stop).unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let checkout = Checkout::new(folder, place.path());
-        checkout.switch(&commits[1], &stop).unwrap();
-        let text = fs::read_to_string(checkout.tree().join("a.c")).unwrap();
-        assert_eq!((text.as_str(), mark.exists()), ("one\ntwo\n", false));
-    }
-
-    #[test]
-    fn a_range_that_is_none_is_refused() {
-        let Some(repository) = repository() else {
-            pagetoll_test_support::skip!("git is not installed");
-        };
-        let refused = |good, bad| {
-            between(repository.path(), good, bad, &Stop::new())
-                .unwrap_err()
-                .to_string()
-        };
-        assert!(
-            refused("HEAD", "HEAD~1").contains("no ancestor"),
-            "{}",
-            refused("HEAD", "HEAD~1")
-        );
-        assert!(refused("no-such", "HEAD").contains("no-such"));
-        assert!(refused("--output=x", "HEAD").contains("--output=x"));
-        assert!(!repository.path().join("x").exists());
-        let empty = tempfile::tempdir().unwrap();
-        let error = between(empty.path(), "HEAD~1", "HEAD", &Stop::new()).unwrap_err();
-        assert!(matches!(error, Error::BadInput { .. }), "{error}");
-    }
-}
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, input};
 use pagetoll_bill::Package;
 use pagetoll_images::Error;
 use pagetoll_images::Surroundings;
@@ -18,18 +18,19 @@ use pagetoll_images::process::{Run, run_to_end};
 use pagetoll_images::tools::Tool;
 
 use crate::error::{FixError, refused};
-use crate::git::{self, Checkout, Commit};
+use crate::git::{Checkout, Commit, Repository};
 use crate::spec::Spec;
 use crate::target::Target;
 
 /// Limit of unpacking. Assumed: 15 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Limit of `git ls-files`. Assumed: a second, with a cold disk a minute.
-const LIST_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// What a package and its files take while both are there: 1.8 GiB for Linux 7.3, and 160 MiB.
 const SOURCE_ROOM: u64 = 2200 << 20;
 /// What a build leaves in a tree that it was done in.
 const BUILT: [&str; 3] = [".config", "include/config", "include/generated"];
+
+/// Limit of a Makefile, in bytes: Linux 7.3's has 80 KiB.
+const MAKEFILE: u64 = 4 << 20;
 
 const NO_LINUX: &str = "its Makefile is not Linux's: it sets no VERSION";
 
@@ -139,7 +140,12 @@ fn config(
 }
 
 /// The user's own tree. What git tracks, or would, is the source; without git, all of a tree that nothing was built in.
-pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source, FixError> {
+pub(crate) fn of_user(
+    folder: &Path,
+    spec: &Spec,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
     let version = version(&Entry::of_user(&tree))?;
     let linux = &spec.series.version;
@@ -148,7 +154,7 @@ pub(crate) fn of_user(folder: &Path, spec: &Spec, stop: &Stop) -> Result<Source,
         return Err(unusable(folder, problem));
     }
     let files = if tree.join(".git").exists() {
-        listed_by_git(&tree, stop)?
+        Repository::open(&tree, cache, stop)?.files(stop)?
     } else {
         if let Some(left) = BUILT.iter().find(|left| tree.join(left).exists()) {
             let problem = format!(
@@ -174,11 +180,12 @@ pub(crate) fn of_commit(
     commit: &Commit,
     stop: &Stop,
 ) -> Result<Source, FixError> {
-    let makefile = checkout.text(commit, "Makefile", stop)?;
+    let repository = checkout.repository();
+    let makefile = repository.text(commit, "Makefile", stop)?;
     let no_linux = || {
         let problem = format!("in commit {}, {NO_LINUX}", commit.hash);
         let expected = "a repository of Linux";
-        Error::bad_file("--git", checkout.repository(), problem, expected)
+        Error::bad_file("--git", repository.folder(), problem, expected)
     };
     Ok(Source {
         content: format!("git tree {}", commit.tree),
@@ -193,27 +200,6 @@ pub(crate) fn of_commit(
 fn unusable(folder: &Path, problem: String) -> FixError {
     let expected = "a clean source tree of Linux, or one that git knows";
     Error::bad_file("--source", folder, problem, expected).into()
-}
-
-fn listed_by_git(tree: &Path, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
-    let list = git::in_tree(tree).args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
-    let names = run_to_end(&list, LIST_LIMIT, stop)?.text();
-    let paths = names
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(PathBuf::from);
-    let mut files: Vec<_> = paths
-        .filter(|path| tree.join(path).symlink_metadata().is_ok())
-        .collect();
-    files.sort_unstable();
-    files.dedup();
-    Ok(files)
 }
 
 /// All files below a folder, by their paths below it, in order.
@@ -268,7 +254,7 @@ fn series_of(version: &str) -> &str {
 /// The version in a tree's Makefile.
 fn version(tree: &Entry) -> Result<String, FixError> {
     let path = tree.file("Makefile")?;
-    let text = fs::read_to_string(&path)
+    let text = input::read_text(&path, MAKEFILE)
         .map_err(|error| unusable(tree.path(), format!("{}: {error}", path.display())))?;
     version_in(&text).ok_or_else(|| unusable(tree.path(), NO_LINUX.into()))
 }
@@ -289,15 +275,22 @@ fn version_in(makefile: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const MAKEFILE: &str =
+    const VERSION: &str =
         "# x\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\nNAME = Curry\n";
 
     fn tree() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("Makefile"), MAKEFILE).unwrap();
+        fs::write(folder.path().join("Makefile"), VERSION).unwrap();
         fs::create_dir(folder.path().join("mm")).unwrap();
         fs::write(folder.path().join("mm/memory.c"), "int x;\n").unwrap();
         folder
+    }
+
+    fn read(folder: &Path, spec: &Spec) -> Result<Source, FixError> {
+        let cache = tempfile::tempdir().unwrap();
+        let stop = Stop::new();
+        let cache = Cache::open_at(&cache.path().join("cache"), &stop).unwrap();
+        of_user(folder, spec, &cache, &stop)
     }
 
     fn spec() -> Spec {
@@ -306,7 +299,7 @@ mod tests {
 
     #[test]
     fn versions_are_read_from_the_makefile() {
-        assert_eq!(version_in(MAKEFILE).unwrap(), "6.1.192");
+        assert_eq!(version_in(VERSION).unwrap(), "6.1.192");
         assert_eq!(series_of("6.1.192"), "6.1");
         assert_eq!(series_of("7.3"), "7.3");
         assert_eq!(version_in("all:\n"), None);
@@ -315,7 +308,7 @@ mod tests {
     #[test]
     fn the_digest_of_a_tree_follows_its_content() {
         let folder = tree();
-        let source = || of_user(folder.path(), &spec(), &Stop::new()).unwrap();
+        let source = || read(folder.path(), &spec()).unwrap();
         let first = source();
         assert_eq!(first.files.as_ref().map(Vec::len), Some(2));
         assert_eq!(source().content, first.content);
@@ -326,17 +319,13 @@ mod tests {
     #[test]
     fn unusable_trees_are_refused_with_the_reason() {
         let fixed: Spec = "xen-unpinned-set-pte@6.1".parse().unwrap();
-        let refused = |folder: &Path| {
-            of_user(folder, &fixed, &Stop::new())
-                .unwrap_err()
-                .to_string()
-        };
+        let refused = |folder: &Path| read(folder, &fixed).unwrap_err().to_string();
         let folder = tree();
         fs::write(folder.path().join(".config"), "").unwrap();
         assert!(refused(folder.path()).contains("something was built in it (.config)"));
         fs::write(
             folder.path().join("Makefile"),
-            MAKEFILE.replace("= 6", "= 5"),
+            VERSION.replace("= 6", "= 5"),
         )
         .unwrap();
         let text = refused(folder.path());
@@ -355,45 +344,9 @@ mod tests {
     #[test]
     fn a_kernel_without_a_fix_is_of_any_version() {
         let folder = tree();
-        let older = MAKEFILE.replace("= 6", "= 5");
+        let older = VERSION.replace("= 6", "= 5");
         fs::write(folder.path().join("Makefile"), older).unwrap();
-        let source = of_user(folder.path(), &spec(), &Stop::new()).unwrap();
+        let source = read(folder.path(), &spec()).unwrap();
         assert_eq!(source.version, "5.1.192");
-    }
-
-    #[test]
-    fn nothing_that_a_trees_git_configuration_names_is_run() {
-        let folder = tree();
-        let git = |arguments: &[&str]| {
-            let mut command = std::process::Command::new("git");
-            let ran = command
-                .arg("-C")
-                .arg(folder.path())
-                .args(arguments)
-                .output();
-            ran.is_ok_and(|output| output.status.success())
-        };
-        if !git(&["init", "-q"]) || !git(&["add", "Makefile"]) {
-            pagetoll_test_support::skip!("git is not installed");
-        }
-        let program = folder.path().join("monitor");
-        fs::write(&program, "#!/bin/sh\ntouch \"$(dirname \"$0\")/pwned\"\n").unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&program, executable).unwrap();
-        let name = program.to_str().unwrap();
-        for option in [
-            "core.fsmonitor",
-            "core.sshCommand",
-            "core.pager",
-            "core.editor",
-        ] {
-            assert!(git(&["config", option, name]));
-        }
-        // As git runs it where the configuration is heeded.
-        assert!(git(&["ls-files"]) && folder.path().join("pwned").exists());
-        fs::remove_file(folder.path().join("pwned")).unwrap();
-        let source = of_user(folder.path(), &spec(), &Stop::new()).unwrap();
-        assert_eq!(source.files.map(|files| files.len()), Some(3));
-        assert!(!folder.path().join("pwned").exists());
     }
 }

@@ -245,17 +245,7 @@ fn open_log(path: &Path) -> io::Result<File> {
 /// [`Error::Process`] unless it exits with 0 within `limit`; [`Error::Stopped`] as soon as
 /// `stop` is requested. In every case nothing that it started is left.
 pub fn run_to_end(run: &Run, limit: Duration, stop: &Stop) -> Result<Output, Error> {
-    let mut child = run.start()?;
-    let status = child.wait(limit, stop)?;
-    let output = child.output();
-    if child.wrote_too_much() {
-        return Err(child.error(Outcome::TooMuchOutput(STDOUT_LIMIT)));
-    }
-    if status.success() {
-        Ok(output)
-    } else {
-        Err(child.error(Outcome::of(status)))
-    }
+    run.start()?.finish(limit, stop)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_backend::Quiet;
+use pagetoll_backend::{Quiet, Stop};
 use pagetoll_images::kernel::modules::ModuleTree;
 use pagetoll_images::make::Failed;
 use pagetoll_images::tools::Tool;
@@ -12,7 +12,7 @@ use pagetoll_test_support::skip;
 use pagetoll_backend::{Class, Classified};
 
 use super::*;
-use crate::git;
+use crate::git::{self, Repository};
 
 /// The targets and files of a kernel's Makefile that a build goes through.
 const MAKEFILE: &str = "\
@@ -130,7 +130,8 @@ fn a_kernel_is_built_once_and_variants_in_the_same_folder() {
 }
 
 /// A repository with a commit for each text of `mm/a.c`; `None` without git.
-fn repository(folder: &Path, texts: &[&str]) -> Option<Vec<Commit>> {
+fn repository(fixture: &Fixture, texts: &[&str]) -> Option<(Repository, Vec<Commit>)> {
+    let folder = &fixture.folder.path().join("repository");
     let git = |arguments: &[&str]| git::tests::git(folder, arguments);
     fs::create_dir_all(folder.join("mm")).unwrap();
     if !git(&["init", "-q"]) {
@@ -142,7 +143,9 @@ fn repository(folder: &Path, texts: &[&str]) -> Option<Vec<Commit>> {
         assert!(git(&["add", "-A"]) && git(&["commit", "-q", "-m", text]));
     }
     let first = format!("HEAD~{}", texts.len() - 1);
-    Some(git::between(folder, &first, "HEAD", &Stop::new()).unwrap())
+    let repository = Repository::open(folder, &fixture.cache, &fixture.stop).unwrap();
+    let commits = repository.between(&first, "HEAD", &fixture.stop).unwrap();
+    Some((repository, commits))
 }
 
 #[test]
@@ -151,12 +154,11 @@ fn commits_are_compiled_one_after_the_other_and_each_once() {
         skip!("{missing}");
     }
     let fixture = Fixture::new();
-    let folder = fixture.folder.path().join("repository");
-    let Some(commits) = repository(&folder, &["good\n", "wrong\n", "bad\n"]) else {
+    let Some((repository, commits)) = repository(&fixture, &["good\n", "wrong\n", "bad\n"]) else {
         skip!("git is not installed");
     };
     let place = fixture.folder.path().join("place");
-    let checkout = Checkout::new(&folder, &place);
+    let checkout = Checkout::new(repository, &place);
     let kernel = |commit: &Commit| {
         let plan = Plan {
             source: source::of_commit(&checkout, commit, &fixture.stop).unwrap(),
@@ -191,8 +193,9 @@ fn a_commit_of_another_program_is_refused() {
     let git = |arguments: &[&str]| git::tests::git(folder, arguments);
     assert!(git(&["add", "Makefile"]) && git(&["commit", "-q", "-m", "x"]));
     assert!(git(&["commit", "-q", "--allow-empty", "-m", "y"]));
-    let commits = git::between(folder, "HEAD~1", "HEAD", &fixture.stop).unwrap();
-    let checkout = Checkout::new(folder, &folder.join("place"));
+    let repository = Repository::open(folder, &fixture.cache, &fixture.stop).unwrap();
+    let commits = repository.between("HEAD~1", "HEAD", &fixture.stop).unwrap();
+    let checkout = Checkout::new(repository, &folder.join("place"));
     let error = source::of_commit(&checkout, &commits[0], &fixture.stop).unwrap_err();
     assert!(error.to_string().contains("is not Linux's"), "{error}");
     assert_eq!(error.class(), Class::BadInput);

@@ -122,6 +122,21 @@ impl Child {
         }
     }
 
+    /// Waits until it ends, and returns what it wrote.
+    ///
+    /// # Errors
+    /// As [`run_to_end`](super::run_to_end).
+    pub fn finish(mut self, limit: Duration, stop: &Stop) -> Result<Output, Error> {
+        let status = self.wait(limit, stop)?;
+        if self.wrote_too_much() {
+            return Err(self.error(Outcome::TooMuchOutput(STDOUT_LIMIT)));
+        }
+        match status.success() {
+            true => Ok(self.output()),
+            false => Err(self.failure(status)),
+        }
+    }
+
     /// Ends it and all that it started: SIGTERM, half a second of grace, SIGKILL. Does nothing once it has ended.
     pub fn kill(&mut self) {
         if self.ended.is_some() {
@@ -140,7 +155,7 @@ impl Child {
         self.error(Outcome::of(status))
     }
 
-    pub(super) fn error(&self, outcome: Outcome) -> Error {
+    fn error(&self, outcome: Outcome) -> Error {
         let (command, stderr_tail) = (self.command.clone(), self.stderr_tail());
         Box::new(ProcessError {
             command,
@@ -150,7 +165,7 @@ impl Child {
         .into()
     }
 
-    pub(super) fn output(&self) -> Output {
+    fn output(&self) -> Output {
         let stdout = self.stdout.as_ref().map(Reader::kept).unwrap_or_default();
         let stderr = self.stderr.as_ref().map(Reader::kept).unwrap_or_default();
         Output {
@@ -160,7 +175,7 @@ impl Child {
     }
 
     /// Whether it wrote more to stdout than is kept.
-    pub(super) fn wrote_too_much(&self) -> bool {
+    fn wrote_too_much(&self) -> bool {
         self.stdout.as_ref().is_some_and(Reader::overflowed)
     }
 

@@ -9,7 +9,7 @@ use pagetoll_bill::{Arch, Route};
 use pagetoll_fix::Flavour;
 use pagetoll_fix::build::Order;
 use pagetoll_fix::commits::Commits as Builds;
-use pagetoll_fix::git::{self, Commit};
+use pagetoll_fix::git::{Commit, Repository};
 use pagetoll_fix::spec::{NONE, Spec};
 use pagetoll_images::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -34,7 +34,8 @@ impl<'a> Commits<'a> {
         context: &'a Context<'a>,
     ) -> Result<Self> {
         let Context { stop, progress } = *context;
-        let commits = git::between(tree, good, bad, stop).map_err(Error::from)?;
+        let repository = Repository::open(tree, cache, stop).map_err(Error::from)?;
+        let commits = repository.between(good, bad, stop).map_err(Error::from)?;
         let order = Order {
             spec: Spec::of_linux(NONE, arch).map_err(Error::from)?,
             source: None,
@@ -47,7 +48,7 @@ impl<'a> Commits<'a> {
             stop,
             progress,
         };
-        let builds = Builds::of(tree, order, surroundings).map_err(Error::from)?;
+        let builds = Builds::of(repository, order, surroundings).map_err(Error::from)?;
         Ok(Self { commits, builds })
     }
 
