@@ -2,7 +2,10 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
 /// Writes a file beside, syncs it and renames it; a regular file that was there is kept as `FILE.old`, as `perf record`
 /// does. When `write` fails, what was there is still there.
@@ -39,13 +42,40 @@ pub fn set_aside(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The file has its name once it is whole, so that a process that is killed leaves none.
 fn write_synced<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut file = File::create_new(path)?;
+    let unnamed = unnamed(path);
+    let mut file = match &unnamed {
+        Some(file) => file.try_clone()?,
+        // Of a file system that has no files without names.
+        None => File::create_new(path)?,
+    };
     write(&mut file)?;
-    Ok(file.sync_all()?)
+    file.sync_all()?;
+    if unnamed.is_some() {
+        let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+        linkat(CWD, held, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
+/// A file in the folder of a path, without a name.
+fn unnamed(path: &Path) -> Option<File> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mode = Mode::from_raw_mode(0o666);
+    let file = openat(
+        CWD,
+        folder,
+        OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
+        mode,
+    );
+    file.ok().map(File::from)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -83,6 +113,23 @@ mod tests {
         let old = folder.path().join("b.json.old");
         assert_eq!(fs::read_to_string(old).unwrap(), "one");
         assert_eq!(names(folder.path()), ["b.json", "b.json.old"]);
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_has_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("b.json");
+        if unnamed(&file).is_none() {
+            // As on overlayfs before Linux 6.1.
+            assert!(write(&file, "one").is_ok());
+            return;
+        }
+        let seen = |_: &mut File| -> io::Result<()> {
+            assert!(names(folder.path()).is_empty());
+            Ok(())
+        };
+        replace(&file, seen).unwrap();
+        assert_eq!(names(folder.path()), ["b.json"]);
     }
 
     #[test]

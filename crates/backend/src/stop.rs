@@ -2,17 +2,23 @@
 //!
 //! It installs no signal handler; the command line does, and calls [`Stop::request`] from it.
 
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
+
+/// The longest sleep between two looks at a thread.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The work was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("interrupted")]
 pub struct Stopped;
 
-/// Whether the work should end early. Clones share one flag; once requested it stays requested.
+/// Request for an early end. Clones share one flag; once requested it stays requested.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
@@ -55,6 +61,27 @@ impl Stop {
         asked(&self.flag) || self.whole.as_ref().is_some_and(asked)
     }
 
+    /// Runs work that only computes on a thread of its own, and leaves it there once a stop was requested: it goes on
+    /// until it looks at its own clone of this, or this process ends.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn leave<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let thread = thread::spawn(work);
+        let mut pause = Duration::from_millis(1);
+        while !thread.is_finished() {
+            self.check()?;
+            thread::sleep(pause);
+            pause = (pause * 2).min(POLL);
+        }
+        Ok(thread
+            .join()
+            .unwrap_or_else(|panic| panic::resume_unwind(panic)))
+    }
+
     /// `Err(Stopped)` once a stop was requested; for use between steps of long work.
     ///
     /// # Errors
@@ -80,6 +107,22 @@ mod tests {
         assert!(one.requested() && !whole.requested() && !other.requested());
         whole.request();
         assert!(other.requested());
+    }
+
+    #[test]
+    fn work_is_left_when_a_stop_is_requested_and_its_result_returned_otherwise() {
+        let stop = Stop::new();
+        assert_eq!(stop.leave(|| 7), Ok(7));
+        let (asks, (sender, receiver)) = (stop.clone(), std::sync::mpsc::channel::<()>());
+        // Ends when the sender is gone.
+        let left = stop.leave(move || {
+            asks.request();
+            receiver.recv().is_err()
+        });
+        assert_eq!(left, Err(Stopped));
+        drop(sender);
+        let panicked = panic::catch_unwind(|| Stop::new().leave(|| panic!("as in place")));
+        assert!(panicked.is_err());
     }
 
     #[test]

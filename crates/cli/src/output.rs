@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pagetoll_backend::output;
 use pagetoll_render::{Format, Kind, RenderError, Width};
@@ -74,15 +75,35 @@ impl Destination {
 
     /// The result of the work. When it failed, a file of an earlier run is moved to `FILE.old`: it must not be taken
     /// for this run's.
-    pub(crate) fn unless_failed<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
-        if let (Err(_), Some(file)) = (&result, &self.file) {
-            output::set_aside(file).map_err(|source| Failure::Output {
-                to: file.display().to_string(),
-                source,
-            })?;
+    pub(crate) fn unless_failed<T>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        UNFINISHED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&self.file);
+        let result = work();
+        if result.is_err() {
+            set_aside_unfinished()?;
         }
         result
     }
+}
+
+/// The file for the result of work that was begun.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Moves the file of an earlier run to `FILE.old`, where work for that file was begun.
+pub(crate) fn set_aside_unfinished() -> Result<(), Failure> {
+    let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(file) = &*unfinished else {
+        return Ok(());
+    };
+    output::set_aside(file).map_err(|source| Failure::Output {
+        to: file.display().to_string(),
+        source,
+    })
 }
 
 fn format_of(file: &Path) -> Result<Format, Failure> {
@@ -200,7 +221,7 @@ mod tests {
         };
         assert!(
             destination
-                .unless_failed::<()>(Err(anyhow::anyhow!("no")))
+                .unless_failed::<()>(|| Err(anyhow::anyhow!("no")))
                 .is_err()
         );
         assert!(!file.exists());

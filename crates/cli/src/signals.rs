@@ -1,19 +1,25 @@
-//! Turns signals that ask for an end into a [`Stop`], so that a backend can clean up.
+//! Turns signals that ask for an end into a [`Stop`], so that a backend can clean up, and ends this process when that takes
+//! too long.
 //!
-//! However often a signal comes, the process only ends by the lab's own way out: a second Ctrl-C must not leave
-//! guests behind. Commands that start nothing leave the signals as they are, and an ignored SIGHUP stays ignored:
-//! that is what `nohup` is for.
+//! However often a signal comes, the process has a moment for its own way out: a second Ctrl-C must not leave guests
+//! behind. After that it ends as if it were killed, which nothing that it started survives. Commands that start nothing
+//! leave the signals as they are, and an ignored SIGHUP stays ignored: that is what `nohup` is for.
 
 use std::fs;
-use std::io;
-use std::sync::Arc;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use pagetoll_images::process;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::{flag, low_level};
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use crate::output;
 
 /// The signals that ask for an end, with their numbers on Linux (signal(7)).
 const ENDING: [(i32, u8, &str); 3] = [
@@ -21,6 +27,8 @@ const ENDING: [(i32, u8, &str); 3] = [
     (SIGINT, 2, "SIGINT"),
     (SIGTERM, 15, "SIGTERM"),
 ];
+/// How long the work may take to end after a signal. The whole is promised within a second.
+const DEADLINE: Duration = Duration::from_millis(800);
 
 /// Signals being watched for.
 #[derive(Debug)]
@@ -28,13 +36,38 @@ pub(crate) struct Signals {
     stop: Stop,
     /// One more than the index in [`ENDING`] of the last signal; 0 before any.
     last: Arc<AtomicUsize>,
+    /// A byte for each signal.
+    came: UnixStream,
+}
+
+/// Watches from the first call on, to the end of this process: what is done after the work has to end as well.
+pub(crate) fn watch() -> io::Result<&'static Signals> {
+    static SIGNALS: OnceLock<Signals> = OnceLock::new();
+    if let Some(signals) = SIGNALS.get() {
+        return Ok(signals);
+    }
+    let signals = Signals::new()?;
+    let signals = SIGNALS.get_or_init(|| signals);
+    let deadline = thread::Builder::new().name("signals".to_owned());
+    deadline.spawn(|| signals.end_in_time())?;
+    Ok(signals)
+}
+
+/// Ignores the signals that ask for an end, and that of Ctrl-\, in this process but not in what it starts.
+pub(crate) fn ignore() -> io::Result<()> {
+    let heeded = Arc::new(AtomicBool::new(false));
+    let numbers = ENDING.map(|(signal, ..)| signal);
+    for signal in numbers.into_iter().chain([SIGQUIT]) {
+        flag::register(signal, Arc::clone(&heeded))?;
+    }
+    Ok(())
 }
 
 impl Signals {
-    /// Watches from now on.
-    pub(crate) fn watch() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let last = Arc::new(AtomicUsize::new(0));
+        let (came, comes) = UnixStream::pair()?;
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (index, (signal, number, _)) in ENDING.into_iter().enumerate() {
             if signal == SIGHUP && is_ignored(number, &status) {
@@ -43,14 +76,16 @@ impl Signals {
             // Which one it was is known before the request is visible.
             flag::register_usize(signal, Arc::clone(&last), index + 1)?;
             flag::register(signal, Arc::clone(&asked))?;
+            low_level::pipe::register(signal, comes.try_clone()?)?;
         }
         Ok(Self {
             stop: Stop::from_flag(asked),
             last,
+            came,
         })
     }
 
-    /// What the work has to look at.
+    /// The token that the work has to look at.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -61,9 +96,28 @@ impl Signals {
         let (_, number, name) = *ENDING.get(index)?;
         Some(Failure::Stopped { name, number })
     }
+
+    /// Waits for a signal, and ends this process if it is still there after the deadline: in a loop, in a system call on a
+    /// file that does not answer, or removing what a build left, which the next one removes.
+    fn end_in_time(&self) {
+        if (&self.came).read_exact(&mut [0]).is_err() {
+            return;
+        }
+        thread::sleep(DEADLINE);
+        process::kill_all();
+        let Some(failure) = self.failure() else {
+            return;
+        };
+        let mut error = anyhow::Error::from(failure);
+        if let Err(failure) = output::set_aside_unfinished() {
+            error = error.context(failure);
+        }
+        failure::print(&error);
+        low_level::exit(failure::exit_code(&error).into());
+    }
 }
 
-/// Whether a process ignores a signal, by `SigIgn` of its /proc/PID/status (proc(5)): bit N-1 for signal N.
+/// Tells if a process ignores a signal, by `SigIgn` of its /proc/PID/status (proc(5)): bit N-1 for signal N.
 fn is_ignored(number: u8, status: &str) -> bool {
     let mask = status
         .lines()
@@ -85,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_signal_asks_to_stop_and_is_remembered() {
-        let signals = Signals::watch().unwrap();
+        let signals = Signals::new().unwrap();
         assert!(!signals.stop().requested() && signals.failure().is_none());
         for _ in 0..2 {
-            signal_hook::low_level::raise(SIGTERM).unwrap();
+            low_level::raise(SIGTERM).unwrap();
             assert!(signals.stop().requested());
             let failure = signals.failure().unwrap();
             assert_eq!(failure.to_string(), "stopped by SIGTERM");

@@ -28,6 +28,7 @@ use crate::error::{Error, Outcome, ProcessError};
 use crate::tools::{Installer, SearchPath};
 pub use child::Child;
 use contain::Containment;
+pub use contain::kill_all;
 use pagetoll_backend::Stop;
 pub use stat::Activity;
 

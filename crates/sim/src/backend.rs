@@ -1,6 +1,6 @@
 //! The simulator as a backend: one request for each route, made from what was ordered.
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Stacks};
+use pagetoll_backend::{Backend, Billed, Context, Error, Stacks, Stop};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 
 use crate::error::{BillingError, RequestError};
@@ -20,9 +20,11 @@ impl Backend for Sim {
         Ok(())
     }
 
+    /// A stop is followed at once; the machine that was being simulated then is left to itself.
     fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
+        let (request, stop) = (Request::new(spec)?, context.stop.clone());
         Ok(Billed {
-            draft: Request::new(spec)?.bill(context)?,
+            draft: context.stop.leave(move || request.bill(&stop))??,
             stacks: Stacks::new(),
             timings: Vec::new(),
         })
@@ -50,12 +52,12 @@ impl Request {
         })
     }
 
-    fn bill(&self, context: &Context<'_>) -> Result<Draft, BillingError> {
+    fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
         match self {
-            Self::Counted(request) => counted::bill(request, context.stop),
-            Self::Flush(request) => flush::bill(request, context.stop),
-            Self::Pin(request) => pin::bill(request, context.stop),
-            Self::Demand(request) => demand::bill(request, context.stop),
+            Self::Counted(request) => counted::bill(request, stop),
+            Self::Flush(request) => flush::bill(request, stop),
+            Self::Pin(request) => pin::bill(request, stop),
+            Self::Demand(request) => demand::bill(request, stop),
         }
     }
 }
@@ -64,7 +66,7 @@ impl Request {
 mod tests {
     use std::path::PathBuf;
 
-    use pagetoll_backend::{Class, Quiet, Stop};
+    use pagetoll_backend::{Class, Quiet};
     use pagetoll_bill::spec::WhatIf;
     use pagetoll_units::Pages;
 
@@ -156,6 +158,24 @@ mod tests {
                 ..Spec::new(route)
             };
             assert_eq!(bill(&spec, &stop).unwrap_err().class(), Class::Stopped);
+        }
+    }
+
+    #[test]
+    fn a_stop_is_followed_inside_one_machine() {
+        for (route, pages) in [(Route::Switch, 1 << 28), (Route::Demand, 1 << 12)] {
+            let mut spec = Spec::new(route);
+            (spec.pages, spec.sim.samples) = (Some(Pages(pages)), Some(1));
+            let stop = Stop::new();
+            let asks = stop.clone();
+            let asked = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                asks.request();
+                std::time::Instant::now()
+            });
+            // Several minutes' work.
+            assert_eq!(bill(&spec, &stop).unwrap_err().class(), Class::Stopped);
+            assert!(asked.join().unwrap().elapsed().as_secs() < 10, "{route}");
         }
     }
 }

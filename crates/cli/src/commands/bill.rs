@@ -37,12 +37,12 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
     if spec.live.dry_run == Wanted::Yes {
         return intend(&backend.intentions(&spec)?);
     }
-    let billed = watched(verbosity, |context| backend.bill(&spec, context));
+    let work = || watched(verbosity, |context| backend.bill(&spec, context));
     let Billed {
         draft,
         timings,
         stacks,
-    } = destination.unless_failed(billed)?;
+    } = destination.unless_failed(work)?;
     let bill = draft.complete(occasion(chosen.reason));
     if matches!(verbosity, Verbosity::Summary | Verbosity::Debug) {
         // A closed stderr does not spoil a bill.

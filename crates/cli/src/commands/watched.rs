@@ -7,7 +7,7 @@ use pagetoll_images::cache::Cache;
 
 use crate::args::Verbosity;
 use crate::progress;
-use crate::signals::Signals;
+use crate::signals;
 
 /// Does some work; when a signal ended it, the error is that signal.
 pub(crate) fn watched<T>(
@@ -22,7 +22,7 @@ pub(crate) fn attended<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&Context<'_>) -> Result<T>,
 ) -> Result<T> {
-    let signals = Signals::watch().context("cannot watch for signals")?;
+    let signals = signals::watch().context("cannot watch for signals")?;
     let progress = progress::on_stderr(verbosity);
     let context = Context {
         stop: signals.stop(),

@@ -17,8 +17,9 @@ use pagetoll_backend::Stop;
 
 /// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
 pub(super) const STDERR_KEPT: usize = 16 * 1024;
-/// How long a group may take to follow SIGTERM before SIGKILL. Assumed: make removes targets in less.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long a group may take to follow SIGTERM before SIGKILL: a command ends within a second. Assumed: make removes
+/// targets in less.
+const GRACE: Duration = Duration::from_millis(250);
 /// How long killed processes may take to disappear before the wait for them is given up.
 const VANISH: Duration = Duration::from_millis(500);
 /// The longest sleep between two looks at a child.
@@ -137,7 +138,7 @@ impl Child {
         }
     }
 
-    /// Ends it and all that it started: SIGTERM, half a second of grace, SIGKILL. Does nothing once it has ended.
+    /// Ends it and all that it started: SIGTERM, a moment of grace, SIGKILL. Does nothing once it has ended.
     pub fn kill(&mut self) {
         if self.ended.is_some() {
             return;

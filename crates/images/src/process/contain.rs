@@ -94,6 +94,16 @@ impl Containment {
     }
 }
 
+/// Kills all children of this process that nothing would kill when it ends. No other thread may start any meanwhile.
+pub fn kill_all() {
+    if let Containment::Marked(_) = Containment::here() {
+        let mark = format!("{MARK}={}.", std::process::id());
+        for process in marked_with(|variable| variable.starts_with(mark.as_bytes())) {
+            let _gone = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
 /// How all processes of one child are found.
 #[derive(Clone, Debug)]
 pub(super) enum Reach {
@@ -127,20 +137,24 @@ impl Reach {
         let killed = |process: &Pid| kill_process(*process, Signal::KILL).is_ok();
         match self {
             Self::Namespace => stat::children_of(leader).filter(killed).count() > 0,
-            Self::Marked(mark) => marked_with(mark).filter(killed).count() > 0,
+            Self::Marked(mark) => {
+                let mark = format!("{MARK}={mark}").into_bytes();
+                marked_with(|variable| variable == mark)
+                    .filter(killed)
+                    .count()
+                    > 0
+            }
         }
     }
 }
 
-/// Those whose environment can be read, hence of this user. One that changed its environment is not found.
-fn marked_with(mark: &str) -> impl Iterator<Item = Pid> {
-    let variable = format!("{MARK}={mark}").into_bytes();
+/// Processes with such a variable in their environment, where that can be read, hence of this user. One that changed its
+/// environment is not found.
+fn marked_with(is_mark: impl Fn(&[u8]) -> bool) -> impl Iterator<Item = Pid> {
     stat::processes().filter(move |process| {
         let path = format!("/proc/{}/environ", process.as_raw_nonzero());
         let environment = fs::read(path).unwrap_or_default();
-        environment
-            .split(|&byte| byte == 0)
-            .any(|one| one == variable)
+        environment.split(|&byte| byte == 0).any(&is_mark)
     })
 }
 

@@ -13,8 +13,8 @@ use rustix::process::{
 
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(10);
-/// How long a child may take to end what it started before it is killed. Assumed: five times what a bill takes.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long a child may take to end what it started before it is killed: a sweep ends within a second itself.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Waits until a child ends that leads a process group, and kills what is left of the group.
 ///

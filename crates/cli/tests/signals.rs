@@ -1,0 +1,282 @@
+//! Every command, ended by a signal: at once, with its code, and with nothing left of it.
+//!
+//! `make signals` allows a second, as is promised. Here it is more, since tests also pass on busy machines.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+
+/// Milliseconds that a command may take to end, where the variable `WITHIN_MS` does not say.
+const WITHIN: u64 = 10_000;
+/// How long a command runs before the signal comes.
+const MOMENTS: [Duration; 3] = [
+    Duration::from_millis(15),
+    Duration::from_millis(150),
+    Duration::from_millis(900),
+];
+/// How long what a killed command started may take to be gone.
+const VANISH: Duration = Duration::from_secs(10);
+
+/// A signal, and the code that a command ends with: its own or that of a shell for a program without handlers.
+const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
+
+/// Commands by what they are at. Files are of [`Place`].
+const COMMANDS: [&str; 33] = [
+    // Inside one simulated machine.
+    "bill unmap --on sim --pages 268435456",
+    "bill fault --on sim --pages 268435456",
+    "bill switch --on sim --pages 268435456 --output old.json",
+    "bill irq --on sim --pages 268435456",
+    "bill flush --on sim --pages 268435456",
+    "bill pin --on sim --pages 16777216",
+    "bill demand --on sim --pages 4096 --samples 400",
+    "bill demand --on sim --pages 4096 --samples 1 --vcpus 256",
+    // On this machine, where it can.
+    "bill demand --on live --runs 100 --vcpus 1",
+    "calibrate --this-host",
+    "validate --live",
+    // Reading what does not come to an end, or is large.
+    "read -",
+    "report -",
+    "advise -",
+    "diff - old.json",
+    "read large.txt",
+    "read large.txt --compare large.txt",
+    "report bills",
+    "read pipe",
+    "report pipe",
+    // Planning, and running jobs.
+    "sweep many.toml --store planned --dry-run",
+    "sweep many.toml --store planned",
+    "sweep slow.toml --store running",
+    "sweep show running",
+    "sweep pipe --store planned",
+    // In git, which waits for a file that says nothing.
+    "bisect --git waiting --route unmap --row x HEAD~1 HEAD",
+    "fix build none --source waiting",
+    // All others.
+    "validate",
+    "search",
+    "conformance --on sim",
+    "doctor",
+    "routes",
+    "cache verify",
+];
+
+/// A folder with all that the commands name.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(place.path("tmp")).unwrap();
+        fs::write(
+            place.path("old.json"),
+            include_bytes!("../../../docs/bill.json"),
+        )
+        .unwrap();
+        fs::create_dir(place.path("bills")).unwrap();
+        for number in 0..200 {
+            fs::copy(
+                place.path("old.json"),
+                place.path(&format!("bills/{number}.json")),
+            )
+            .unwrap();
+        }
+        let lines = "qemu-1 [000] 1.000000: kvm_exit: reason EPT_VIOLATION rip 0x1 info 1 0\n";
+        fs::write(place.path("large.txt"), lines.repeat(400_000)).unwrap();
+        mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let plan = |pages: &str, seeds: std::ops::Range<u32>| {
+            let seeds: Vec<_> = seeds.map(|seed| format!("'{seed}'")).collect();
+            let seeds = seeds.join(", ");
+            format!(
+                "[axes]\nroute = ['demand']\nseed = [{seeds}]\n[options]\non = 'sim'\npages = '{pages}'\n"
+            )
+        };
+        fs::write(place.path("many.toml"), plan("1", 0..20_000)).unwrap();
+        fs::write(place.path("slow.toml"), plan("4096", 0..3)).unwrap();
+        place.waiting();
+        place
+    }
+
+    /// A kernel's tree whose git opens a pipe for its configuration.
+    fn waiting(&self) {
+        let tree = self.path("waiting");
+        fs::create_dir(&tree).unwrap();
+        let makefile = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 1\n";
+        fs::write(tree.join("Makefile"), makefile).unwrap();
+        let git = Command::new("git")
+            .arg("init")
+            .arg("-q")
+            .arg(&tree)
+            .status();
+        if git.is_ok_and(|status| status.success()) {
+            mknodat(CWD, tree.join(".git/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+            let config = tree.join(".git/config");
+            let included = fs::read_to_string(&config).unwrap() + "[include]\npath = pipe\n";
+            fs::write(config, included).unwrap();
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn start(&self, arguments: &str) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
+        command
+            .args(arguments.split(' '))
+            .current_dir(self.0.path())
+            .env("PAGETOLL_CACHE", self.path("cache"))
+            .env("TMPDIR", self.path("tmp"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    /// What a command has left that it should not have.
+    fn left(&self) -> Vec<String> {
+        let names = |path: &Path| -> Vec<String> {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries
+                .map(|entry| entry.path().display().to_string())
+                .collect()
+        };
+        let mut left = names(&self.path("tmp"));
+        let here = names(self.0.path()).into_iter();
+        left.extend(here.filter(|name| name.ends_with(".tmp")));
+        left
+    }
+}
+
+/// The processes whose parent this one is, and their names.
+fn children() -> Vec<(Pid, String)> {
+    let own = getpid().as_raw_nonzero().to_string();
+    let child = |entry: fs::DirEntry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (process, rest) = stat.split_once(" (")?;
+        let (name, fields) = rest.rsplit_once(") ")?;
+        let parent = fields.split(' ').nth(1)?;
+        let process = Pid::from_raw(process.parse().ok()?)?;
+        (parent == own).then(|| (process, name.to_owned()))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(child).collect()
+}
+
+/// Processes that outlived a command, which this one is then the parent of. Those that end by themselves within the time
+/// are none.
+fn strays(within: Duration) -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        let left = children();
+        if left.is_empty() {
+            return Vec::new();
+        }
+        if began.elapsed() > within {
+            for (process, _) in &left {
+                let _ = kill_process(*process, Signal::KILL);
+            }
+            return left.into_iter().map(|(_, name)| name).collect();
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How a process ended, as a shell has it, and how long that took.
+fn end_of(child: &mut Child, limit: Duration) -> (Option<i32>, Duration) {
+    let began = Instant::now();
+    let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (code(status), began.elapsed());
+        }
+        if began.elapsed() > limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return (None, limit);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn every_command_ends_when_a_signal_asks_for_it() {
+    set_child_subreaper(Some(getpid())).unwrap();
+    let place = Place::new();
+    let within = std::env::var("WITHIN_MS").map_or(WITHIN, |text| text.parse().unwrap());
+    let within = Duration::from_millis(within);
+    let (mut wrong, mut hits, mut latest) = (Vec::new(), 0, Duration::ZERO);
+    for command in COMMANDS {
+        let (mut hit, mut longest) = (0, Duration::ZERO);
+        for (signal, code) in SIGNALS {
+            for moment in MOMENTS {
+                let mut child = place.start(command);
+                thread::sleep(moment);
+                if child.try_wait().unwrap().is_some() {
+                    continue;
+                }
+                let pid = Pid::from_child(&child);
+                kill_process(pid, signal).unwrap();
+                let (ended, took) = end_of(&mut child, within.max(VANISH));
+                let what = format!("{command}, {signal:?} after {moment:?}");
+                // One that was at its end already ends as it would have.
+                if ended == Some(code) {
+                    hit += 1;
+                    longest = longest.max(took);
+                } else if ended.is_none() || ended > Some(128) {
+                    wrong.push(format!("{what}: ended with {ended:?}"));
+                }
+                if took > within {
+                    wrong.push(format!("{what}: ended after {took:?}"));
+                }
+                let left = strays(VANISH).into_iter().chain(place.left());
+                wrong.extend(left.map(|left| format!("{what}: leaves {left}")));
+            }
+        }
+        println!(
+            "{hit} of {} signals hit, {longest:>9.1?} at most: {command}",
+            2 * MOMENTS.len()
+        );
+        hits += hit;
+        latest = latest.max(longest);
+    }
+    println!("{hits} hit, {latest:?} at most, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(hits > 60, "{hits} signals came before the end of a command");
+    // What was there before is not taken for the result of the run.
+    assert!(!place.path("old.json").exists() && place.path("old.json.old").exists());
+    jobs_end_with_a_sweep_that_was_killed(&place);
+}
+
+fn jobs_end_with_a_sweep_that_was_killed(place: &Place) {
+    let mut sweep = place.start("sweep slow.toml --store killed");
+    let began = Instant::now();
+    let own = Pid::from_child(&sweep).as_raw_nonzero().to_string();
+    let has_job = || {
+        let children = format!("/proc/{own}/task/{own}/children");
+        let threads = fs::read_dir(format!("/proc/{own}/task")).unwrap().flatten();
+        let of_thread = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("children"));
+        let listed = threads.filter_map(|entry| of_thread(entry).ok());
+        listed
+            .chain(fs::read_to_string(children))
+            .any(|list| !list.is_empty())
+    };
+    while !has_job() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no job begins");
+        thread::sleep(Duration::from_millis(5));
+    }
+    sweep.kill().unwrap();
+    sweep.wait().unwrap();
+    assert_eq!(strays(VANISH), [""; 0]);
+}
