@@ -108,7 +108,8 @@ static void step_try(int signal, unsigned int after_ms, char *words)
 	}
 	if (after_ms) {
 		usleep(after_ms * 1000);
-		kill(child, signal);
+		/* As those who end a whole cgroup: SIGTERM goes to all but this process. */
+		kill(signal == SIGTERM ? -1 : child, signal);
 	}
 	status = wait_for(child);
 	/* Whatever has no parent any more is the first process's child. */

@@ -45,6 +45,7 @@ const TAINTS: &str = "/proc/sys/kernel/tainted=";
 /// As a shell says it.
 const KILLED: i32 = 128 + 9;
 const INTERRUPTED: i32 = 128 + 2;
+const TERMINATED: i32 = 128 + 15;
 const BAD_INPUT: i32 = 2;
 const NOT_HERE: i32 = 3;
 /// Of large pages: where those of 4 KiB lie differs from boot to boot, and their cost with it.
@@ -243,6 +244,7 @@ pub(crate) fn counted(bench: &Bench) -> Result<(), Failed> {
     let mut commands = vec![
         (ended(BILL, Signal::Interrupt), INTERRUPTED),
         (ended(BILL, Signal::Kill), KILLED),
+        (ended(BILL, Signal::Terminate), TERMINATED),
         (words(&command), 0),
     ];
     let documented = documented(OF_XEN_HOSTS, COUNTED);
@@ -396,6 +398,7 @@ fn pins_counted_after(
         ),
         (ended(&endless, Signal::Interrupt), INTERRUPTED),
         (ended(&endless, Signal::Kill), KILLED),
+        (ended(&endless, Signal::Terminate), TERMINATED),
         (words(&on_live), NOT_HERE),
         (
             words("pagetoll bill pin --on live --device 00:1e.0"),

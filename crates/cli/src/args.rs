@@ -136,9 +136,12 @@ pub(crate) enum Command {
     /// Writes manual pages and shell completions into a folder
     #[command(hide = true)]
     Generate(GenerateArgs),
-    /// Undoes what a run has changed on this host, when standard input ends
+    /// Undo what a run has changed on this host, when standard input ends
     #[command(hide = true)]
-    Guard,
+    Guard {
+        /// List of the changes
+        journal: PathBuf,
+    },
 }
 
 /// Which route is billed.

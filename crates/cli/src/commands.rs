@@ -24,7 +24,7 @@ mod watched;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use pagetoll_backend::input;
 use pagetoll_render::Format;
 use pagetoll_render::document::Document;
@@ -33,7 +33,7 @@ use serde::Serialize;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, Outcome};
 use crate::output::Destination;
-use crate::parent;
+use crate::{parent, signals};
 
 /// Does what was asked.
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
@@ -58,10 +58,13 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome> {
         Command::Calibrate(args) => calibrate::run(&args, verbosity),
         Command::Validate(args) => validate::run(&args, verbosity),
         Command::Generate(args) => generate::run(&args),
-        Command::Guard => Ok(match pagetoll_live::guard(io::stdin().lock()) {
-            true => Outcome::Success,
-            false => Outcome::Lacking,
-        }),
+        Command::Guard { journal } => {
+            signals::ignore().context("cannot ignore signals")?;
+            Ok(match pagetoll_live::guard(&journal) {
+                true => Outcome::Success,
+                false => Outcome::Lacking,
+            })
+        }
     }
 }
 

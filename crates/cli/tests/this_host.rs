@@ -5,7 +5,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -14,6 +17,7 @@ use std::time::{Duration, Instant};
 use pagetoll_bill::cost::{CostKey, CostTable, Kind};
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
+use rustix::process::{Pid, Signal, kill_process};
 
 fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
@@ -33,6 +37,41 @@ fn ended(output: &Output, code: i32, words: &[&str]) {
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     for word in words {
         assert!(stderr.contains(word), "no {word:?} in {stderr}");
+    }
+}
+
+/// As those send them who end a whole cgroup, `systemctl stop` and CI among them.
+#[test]
+fn the_guardian_heeds_no_signal_and_undoes_at_the_end_of_its_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    fs::write(&journal, "{\"module\":\"pagetoll_no_such\"}\n").unwrap();
+    let (mut alive, theirs) = UnixStream::pair().unwrap();
+    let mut guardian = Command::new(program())
+        .arg("guard")
+        .arg(&journal)
+        .stdin(OwnedFd::from(theirs))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It says that it is there.
+    alive.read_exact(&mut [0]).unwrap();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        kill_process(Pid::from_child(&guardian), signal).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert!(guardian.try_wait().unwrap().is_none(), "{signal:?}");
+    }
+    assert!(journal.exists());
+    drop(alive);
+    let output = guardian.wait_with_output().unwrap();
+    assert!(!journal.exists());
+    match rustix::process::geteuid().is_root() {
+        true => ended(&output, 0, &[]),
+        false => ended(
+            &output,
+            3,
+            &["module pagetoll_no_such is loaded, and that was not undone"],
+        ),
     }
 }
 

@@ -130,11 +130,13 @@ pub struct Ended {
     pub after: Duration,
 }
 
-/// By its number.
+/// A signal, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Interrupt = 2,
     Kill = 9,
+    /// To all that the command has started as well, as by `systemctl stop`.
+    Terminate = 15,
 }
 
 impl Display for Step {

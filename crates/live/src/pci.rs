@@ -268,6 +268,11 @@ impl Device {
 }
 
 impl Binding {
+    /// The device.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The driver that has the device, in words.
     pub(crate) fn owner(&self) -> String {
         let driver = self.driver.as_deref();
