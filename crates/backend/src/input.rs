@@ -171,10 +171,7 @@ mod tests {
         let (pipe, socket) = (folder.path().join("p"), folder.path().join("s"));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
-        assert_eq!(
-            refusal(&pipe),
-            "is a named pipe; expected a regular file"
-        );
+        assert_eq!(refusal(&pipe), "is a named pipe; expected a regular file");
         assert!(refusal(&socket).contains("is a socket"));
         assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
         assert!(refusal(folder.path()).contains("is a folder"));
