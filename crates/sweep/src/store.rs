@@ -240,6 +240,8 @@ impl Store {
             let head = format!("schema = \"{SCHEMA}\"\n");
             store.replace(&store.root, HEAD, head.as_bytes())?;
         }
+        // Before a job runs whose attempt it could not keep.
+        store.in_place(RUNS, OFlags::WRONLY)?;
         Ok(store)
     }
 

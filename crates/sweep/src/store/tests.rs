@@ -269,8 +269,8 @@ fn expected(place: &str, planted: Planted) -> Vec<&'static str> {
         (LOCK, Huge) => vec![],
         (LOCK, _) => vec!["job", "sweep"],
         (RUNS, Huge) => vec!["runs"],
-        (RUNS, HardLink) => vec!["record"],
-        (RUNS, _) => vec!["runs", "record"],
+        (RUNS, HardLink) => vec!["job", "sweep", "record"],
+        (RUNS, _) => vec!["runs", "job", "sweep", "record"],
         // The user's file is no head.
         (HEAD, _) => vec!["read", "job", "sweep"],
         (BILL, HardLink) | (FAILURE, HardLink) | (TMP | BILLS | FAILURES, Folder) => vec![],
