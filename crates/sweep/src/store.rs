@@ -36,6 +36,9 @@ const TMP: &str = "tmp";
 /// What their names begin with; others in that folder are not pagetoll's.
 const WRITTEN: &str = ".pagetoll-";
 
+/// What is expected where a store is only read.
+const SWEPT: &str = "the folder of an earlier `pagetoll sweep --store`";
+
 /// A larger file is no bill and no failure, in bytes. Assumed: the bill of the largest order is below 1 MiB.
 pub const MOST_OF_BILL: u64 = 64 << 20;
 /// Of `runs.jsonl`, in bytes: some 400 000 attempts.
@@ -219,12 +222,13 @@ impl Store {
     /// Every [`StoreError`].
     pub fn open(root: &Path, access: Access) -> Result<Self, StoreError> {
         if access == Access::Read {
-            let expected = "the folder of an earlier `pagetoll sweep --store`";
-            return Self::look(root)?.ok_or_else(|| not_a_store(root, expected));
+            return Self::look(root)?.ok_or_else(|| not_a_store(root, SWEPT));
         }
         fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
         let root = Folder::open(root).map_err(StoreError::unreadable("open", root))?;
-        if !has_head(&root)? && holds_something_else(&root)? {
+        // Before the head, which another process writes before anything else that is not among these names.
+        let is_used = holds_something_else(&root)?;
+        if !has_head(&root)? && is_used {
             let expected = "a store, an empty folder, or one to be made";
             return Err(not_a_store(root.path(), expected));
         }
@@ -254,15 +258,11 @@ impl Store {
             Err(error) if error.is_absent() => return Ok(None),
             root => root.map_err(StoreError::unreadable("open", path))?,
         };
-        if has_head(&root)? {
-            return Ok(Some(Self { root, _lock: None }));
-        }
-        match holds_something_else(&root)? {
-            true => Err(not_a_store(
-                path,
-                "the folder of an earlier `pagetoll sweep --store`",
-            )),
-            false => Ok(None),
+        let is_used = holds_something_else(&root)?;
+        match (has_head(&root)?, is_used) {
+            (true, _) => Ok(Some(Self { root, _lock: None })),
+            (false, true) => Err(not_a_store(path, SWEPT)),
+            (false, false) => Ok(None),
         }
     }
 
