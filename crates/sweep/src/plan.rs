@@ -84,17 +84,15 @@ pub enum PlanError {
     },
     /// More than [`MOST_JOBS`].
     #[error(
-        "{file}: has {number} jobs ([axes]: {product}; [[include]]: {included}); expected at most {MOST_JOBS}, counted before [[exclude]]"
+        "{file}: has {number} jobs ({sum}); expected at most {MOST_JOBS}, counted before [[exclude]]"
     )]
     TooMany {
         /// The file's name.
         file: String,
         /// Of the combinations and what is included.
         number: usize,
-        /// The axes, each with the number of its values.
-        product: String,
-        /// Jobs beside those of the axes.
-        included: usize,
+        /// The axes, each with the number of its values, and what is included.
+        sum: String,
     },
     /// The work was stopped.
     #[error(transparent)]
@@ -166,11 +164,14 @@ impl Plan {
         let factors: Vec<_> = axes
             .map(|(axis, values)| format!("{axis} {}", values.len()))
             .collect();
+        let combined = (combinations > 0).then(|| factors.join(" x "));
+        let included = self.include.len();
+        let included = (included > 0).then(|| format!("{included} included"));
+        let terms: Vec<_> = combined.into_iter().chain(included).collect();
         Err(PlanError::TooMany {
             file: file.to_owned(),
             number,
-            product: factors.join(" x "),
-            included: self.include.len(),
+            sum: terms.join(" + "),
         })
     }
 
