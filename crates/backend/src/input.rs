@@ -1,28 +1,43 @@
 //! Files that the user named, read without a chance to hang or to fill the memory.
 //!
 //! A named pipe would block until something writes to it, and a device such as /dev/zero never ends: only regular files
-//! are read, and only up to a size. Standard input, where a command takes it, is not opened here.
+//! are read, and only up to a size. Standard input, where a command takes it, is not opened here. A link that the user
+//! names is followed; one in a [`Folder`] is not.
 
-use std::fs::{File, FileType, Metadata, OpenOptions};
+mod folder;
+
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use thiserror::Error;
+
+pub use folder::Folder;
 
 /// Why a file was not read, so that `PATH: {it}` reads well.
 #[derive(Debug, Error)]
 pub enum Unreadable {
     /// No regular file, but this.
-    #[error("cannot be read: it is {0}; expected a regular file")]
+    #[error("is {0}; expected a regular file")]
     NotRegular(&'static str),
+    /// No folder, but this.
+    #[error("is {0}; expected a folder")]
+    NotAFolder(&'static str),
     /// More bytes than the limit, which is given in bytes.
     #[error("is larger than {}; expected at most that", mib(*.0))]
     TooLarge(u64),
     /// The system refused.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
+}
+
+impl From<Errno> for Unreadable {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
 }
 
 impl Unreadable {
@@ -42,15 +57,25 @@ fn mib(bytes: u64) -> String {
 /// # Errors
 /// Every [`Unreadable`] but its size.
 pub fn open(path: &Path) -> Result<File, Unreadable> {
+    open_at(CWD, path, OFlags::RDONLY)
+}
+
+/// Opens a regular file, made with [`OFlags::CREATE`]. The path is relative to the folder.
+fn open_at(folder: impl AsFd, path: &Path, access: OFlags) -> Result<File, Unreadable> {
+    let links = match access.contains(OFlags::NOFOLLOW) {
+        true => AtFlags::SYMLINK_NOFOLLOW,
+        false => AtFlags::empty(),
+    };
     // Opening alone makes some devices act.
-    check(&path.metadata()?)?;
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
+    match rustix::fs::statat(&folder, path, links) {
+        Err(Errno::NOENT) if access.contains(OFlags::CREATE) => {}
+        found => check(&found?)?,
+    }
+    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = File::from(rustix::fs::openat(&folder, path, flags, mode)?);
     // What was checked may have been replaced.
-    check(&file.metadata()?)?;
+    check(&rustix::fs::fstat(&file)?)?;
     Ok(file)
 }
 
@@ -109,31 +134,30 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Unreadable> {
     Ok(String::from_utf8(read(path, limit)?).map_err(invalid)?)
 }
 
-fn check(found: &Metadata) -> Result<(), Unreadable> {
-    match kind(found.file_type()) {
-        Some(kind) => Err(Unreadable::NotRegular(kind)),
-        None => Ok(()),
+fn check(found: &Stat) -> Result<(), Unreadable> {
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Ok(()),
+        other => Err(Unreadable::NotRegular(kind(other))),
     }
 }
 
-/// What it is, where it is no regular file.
-fn kind(of: FileType) -> Option<&'static str> {
-    let kinds = [
-        (of.is_dir(), "a folder"),
-        (of.is_fifo(), "a named pipe"),
-        (of.is_socket(), "a socket"),
-        (of.is_char_device() || of.is_block_device(), "a device"),
-    ];
-    kinds
-        .into_iter()
-        .find_map(|(is_so, kind)| is_so.then_some(kind))
+const fn kind(of: FileType) -> &'static str {
+    match of {
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "nothing that pagetoll knows",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::mknodat;
 
     use super::*;
 
@@ -147,10 +171,7 @@ mod tests {
         let (pipe, socket) = (folder.path().join("p"), folder.path().join("s"));
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _listener = UnixListener::bind(&socket).unwrap();
-        assert_eq!(
-            refusal(&pipe),
-            "cannot be read: it is a named pipe; expected a regular file"
-        );
+        assert_eq!(refusal(&pipe), "is a named pipe; expected a regular file");
         assert!(refusal(&socket).contains("is a socket"));
         assert!(refusal(Path::new("/dev/zero")).contains("is a device"));
         assert!(refusal(folder.path()).contains("is a folder"));

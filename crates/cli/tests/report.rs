@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -103,6 +104,23 @@ fn what_is_no_bill_in_a_folder_is_named_and_left_out() {
     // A file that is named has to be one.
     let output = report(folder.path(), &["a.json", "torn.json"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_link_in_a_folder_is_named_and_left_out_and_one_that_is_named_is_followed() {
+    let folder = three_kernels();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let private = elsewhere.path().join("private.json");
+    fs::write(&private, bill("5.10", 3.0)).unwrap();
+    symlink(&private, folder.path().join("d.json")).unwrap();
+    symlink(elsewhere.path(), folder.path().join("e")).unwrap();
+    let output = report(folder.path(), &[".", "--format", "json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "left out: ./d.json: is a symbolic link; expected a regular file";
+    assert!(said.contains(expected), "{said}");
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("5.10"));
+    let output = report(folder.path(), &["a.json", "d.json", "--format", "json"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("5.10"));
 }
 
 #[test]

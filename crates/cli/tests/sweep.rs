@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Output, Stdio};
 use std::thread;
@@ -205,7 +208,7 @@ fn printed_jobs_give_the_same_store() {
     swept(folder.path(), &["--store", "own"]);
     let bin = folder.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    std::os::unix::fs::symlink(
+    symlink(
         assert_cmd::cargo::cargo_bin("pagetoll"),
         bin.join("pagetoll"),
     )
@@ -310,6 +313,171 @@ fn what_is_no_store_is_refused() {
         2,
         &["expected an id of 16"],
     );
+}
+
+/// The path of the bill of the first job of a whole store.
+fn a_bill(store: &Path) -> PathBuf {
+    store
+        .join("bills")
+        .join(bills(store).keys().next().unwrap())
+}
+
+fn pipe(path: &Path) {
+    let mode = rustix::fs::Mode::RWXU;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+}
+
+/// A command that must not wait for anybody.
+fn at_once(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = pagetoll(folder, arguments);
+    command.timeout(Duration::from_secs(60)).output().unwrap()
+}
+
+#[test]
+fn links_in_a_store_are_refused_and_nothing_outside_is_touched() {
+    let folder = folder_with("[axes]\nroute = ['irq']\n[options]\non = 'sim'\n");
+    let (outside, store) = (folder.path().join("outside"), folder.path().join("s"));
+    fs::create_dir(&outside).unwrap();
+    for name in ["victim", ".pagetoll-data.txt"] {
+        fs::write(outside.join(name), "precious").unwrap();
+    }
+    for (name, target) in [
+        ("lock", "victim"),
+        ("runs.jsonl", "victim"),
+        ("tmp", ""),
+        ("bills", ""),
+        ("failures", ""),
+    ] {
+        swept(folder.path(), &["--store", "s"]);
+        fs::remove_file(a_bill(&store)).unwrap();
+        let place = store.join(name);
+        let removed = fs::remove_file(&place).or_else(|_| fs::remove_dir_all(&place));
+        removed.unwrap();
+        symlink(outside.join(target), &place).unwrap();
+        let named = format!("s/{name}: is a symbolic link; expected a ");
+        refused(&sweep(folder.path(), &["--store", "s"]), 2, &[&named]);
+        let names: Vec<_> = fs::read_dir(&outside).unwrap().flatten().collect();
+        assert_eq!(names.len(), 2, "{name}: {names:?}");
+        for entry in names {
+            assert_eq!(fs::read(entry.path()).unwrap(), b"precious", "{name}");
+        }
+        fs::remove_dir_all(&store).unwrap();
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_in_a_store_is_refused_at_once() {
+    let folder = folder_with(PLAN);
+    swept(folder.path(), &["--store", "s"]);
+    let store = folder.path().join("s");
+    let bill = a_bill(&store);
+    for place in [store.join("store.toml"), bill.clone()] {
+        fs::rename(&place, folder.path().join("aside")).unwrap();
+        let name = place.file_name().unwrap().to_str().unwrap();
+        pipe(&place);
+        let expected = [name, "is a named pipe; expected a regular file"];
+        let runs: [&[&str]; 3] = [
+            &["sweep", "plan.toml", "--store", "s"],
+            &["sweep", "plan.toml", "--store", "s", "--dry-run"],
+            &["sweep", "show", "s"],
+        ];
+        for arguments in runs {
+            refused(&at_once(folder.path(), arguments), 2, &expected);
+        }
+        fs::rename(folder.path().join("aside"), &place).unwrap();
+    }
+    let shown = |expected: &str| {
+        let name = bill.file_name().unwrap().to_str().unwrap();
+        let output = at_once(folder.path(), &["sweep", "show", "s"]);
+        refused(&output, 2, &[name, expected]);
+        fs::remove_file(&bill).unwrap();
+    };
+    fs::remove_file(&bill).unwrap();
+    symlink("/dev/zero", &bill).unwrap();
+    shown("is a symbolic link; expected a regular file");
+    fs::File::create(&bill).unwrap().set_len(1 << 36).unwrap();
+    shown("is larger than 64 MiB; expected at most that");
+    swept(folder.path(), &["--store", "s"]);
+}
+
+/// An axis of the numbers from 1.
+fn axis(name: &str, values: usize) -> String {
+    let values: Vec<_> = (1..=values).map(|value| value.to_string()).collect();
+    format!("{name} = [{}]\n", values.join(", "))
+}
+
+#[test]
+fn a_plan_of_too_many_jobs_is_refused_before_any_is_made() {
+    let axes = ["seed", "batch", "pages"].map(|name| axis(name, 1000));
+    let folder = folder_with(&format!("[axes]\nroute = ['unmap']\n{}", axes.concat()));
+    let expected = "plan.toml: has 1000000000 jobs (batch 1000 x pages 1000 x route 1 x seed 1000); expected at most 100000";
+    for arguments in [&["--store", "s", "--dry-run"][..], &["--store", "s"]] {
+        let words = [&["sweep", "plan.toml"], arguments].concat();
+        refused(&at_once(folder.path(), &words), 2, &[expected]);
+    }
+    fs::write(folder.path().join("plan.toml"), vec![b'\n'; (4 << 20) + 1]).unwrap();
+    let output = sweep(folder.path(), &["--store", "s"]);
+    refused(&output, 2, &["plan.toml: is larger than 4 MiB"]);
+}
+
+#[test]
+fn a_signal_ends_the_planning_of_many_jobs() {
+    let axes = [axis("seed", 1000), axis("batch", 100)].concat();
+    let folder = folder_with(&format!(
+        "[axes]\nroute = ['unmap']\n{axes}[options]\non = 'sim'\n"
+    ));
+    let mut child = Process::new(assert_cmd::cargo::cargo_bin("pagetoll"))
+        .current_dir(folder.path())
+        .args(["sweep", "plan.toml", "--store", "s", "--dry-run"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Planning takes a minute and more where the program is not optimised.
+    thread::sleep(Duration::from_secs(2));
+    let began = Instant::now();
+    let number = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(number, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn paths_that_are_no_word_of_a_line_are_not_printed_for_other_programs() {
+    let folder = folder_with(PLAN);
+    let names = ["a\ntouch injected\n.toml", "a\r.toml", "-.toml"];
+    for name in names {
+        fs::write(folder.path().join(name), PLAN).unwrap();
+        let plan = ["sweep", "--print-jobs", "--store", "s", "--", name];
+        let output = pagetoll(folder.path(), &plan).output().unwrap();
+        refused(&output, 2, &["PLAN", &format!("{name:?}")]);
+        assert!(output.stdout.is_empty(), "{name:?}");
+        let store = format!("--store={name}");
+        let output = sweep(folder.path(), &["--print-jobs", &store]);
+        refused(&output, 2, &["--store", &format!("{name:?}")]);
+        assert!(output.stdout.is_empty(), "{name:?}");
+    }
+    let bytes = OsStr::from_bytes(b"\xff.toml");
+    let mut command = pagetoll(folder.path(), &["sweep", "--print-jobs", "--store", "s"]);
+    let output = command.arg(bytes).output().unwrap();
+    refused(
+        &output,
+        2,
+        &["PLAN", "expected with --print-jobs a path in UTF-8"],
+    );
+}
+
+#[test]
+fn a_job_is_one_line_whatever_its_plan_says() {
+    let costs = "./costs\n\u{1b}[2J.toml";
+    let plan = format!("[axes]\nroute = ['irq']\n[options]\non = 'sim'\ncosts = {costs:?}\n");
+    let folder = folder_with(&plan.replace("\\u{1b}", "\\u001b"));
+    let table = include_str!("../../../costs/lab-xen-4.17.toml");
+    fs::write(folder.path().join(costs), table).unwrap();
+    let listed = swept(folder.path(), &["--store", "s", "--dry-run"]);
+    assert_eq!(listed.lines().count(), 1, "{listed:?}");
+    assert!(!listed.contains('\u{1b}'), "{listed:?}");
 }
 
 #[test]

@@ -22,7 +22,10 @@ pub fn sha256_of_file(path: &Path) -> Result<String, Error> {
 }
 
 /// The digest of all that can be read, in lower-case hexadecimal.
-pub(crate) fn sha256_of_reader(mut reader: impl io::Read) -> io::Result<String> {
+///
+/// # Errors
+/// Those of the reader.
+pub fn sha256_of_reader(mut reader: impl io::Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     loop {

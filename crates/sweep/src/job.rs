@@ -108,12 +108,8 @@ mod tests {
     use super::*;
 
     fn settings(values: &[(&str, &str)]) -> Settings {
-        let value = |word: &str| Value::Words(vec![word.to_owned()]);
-        Settings::new(
-            values
-                .iter()
-                .map(|(name, word)| ((*name).to_owned(), value(word))),
-        )
+        let values = values.iter();
+        Settings::new(values.map(|(name, word)| ((*name).to_owned(), Value::word(*word))))
     }
 
     fn input(name: &str, version: &str, sha256: &str) -> Input {

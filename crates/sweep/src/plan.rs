@@ -3,7 +3,9 @@
 mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use pagetoll_backend::{Stop, Stopped};
 use thiserror::Error;
 
 use form::Form;
@@ -13,13 +15,23 @@ pub const ROUTE: &str = "route";
 /// The axis that names the node which a job has to run on.
 pub const HOST: &str = "host";
 
+/// A plan of more jobs is refused, before any is made. Assumed: beyond what a cluster bills in a day.
+pub const MOST_JOBS: usize = 100_000;
+
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// Of an option without a value: whether it is given.
     Flag(bool),
-    /// Of an option with values: one or several.
-    Words(Vec<String>),
+    /// Of an option with values: one or several, which all jobs of a plan share.
+    Words(Arc<[String]>),
+}
+
+impl Value {
+    /// One word.
+    pub fn word(word: impl Into<String>) -> Self {
+        Self::Words([word.into()].into())
+    }
 }
 
 /// What a job says: values of options by their long names, the route and the host among them.
@@ -70,6 +82,21 @@ pub enum PlanError {
         /// The file's name.
         file: String,
     },
+    /// More than [`MOST_JOBS`].
+    #[error(
+        "{file}: has {number} jobs ({sum}); expected at most {MOST_JOBS}, counted before [[exclude]]"
+    )]
+    TooMany {
+        /// The file's name.
+        file: String,
+        /// Of the combinations and what is included.
+        number: usize,
+        /// The axes, each with the number of its values, and what is included.
+        sum: String,
+    },
+    /// The work was stopped.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// A job without a route.
     #[error("{file}: {job}: has no route; expected route in [axes], [options] or [[include]]")]
     NoRoute {
@@ -101,12 +128,17 @@ impl Plan {
     /// No two say the same.
     ///
     /// # Errors
-    /// [`PlanError::Empty`], [`PlanError::NoRoute`].
-    pub fn jobs(&self, file: &str) -> Result<Vec<Settings>, PlanError> {
+    /// [`PlanError::TooMany`], [`PlanError::Empty`], [`PlanError::NoRoute`], [`PlanError::Stopped`].
+    pub fn jobs(&self, file: &str, stop: &Stop) -> Result<Vec<Settings>, PlanError> {
+        self.check_number(file)?;
         let included = self.include.iter().map(|job| self.options.with(job));
-        let mut seen = BTreeSet::new();
-        let all = self.combinations().into_iter().chain(included);
-        let jobs: Vec<_> = all.filter(|job| seen.insert(job.clone())).collect();
+        let (mut seen, mut jobs) = (BTreeSet::new(), Vec::new());
+        for job in self.combinations(stop)?.into_iter().chain(included) {
+            stop.check()?;
+            if seen.insert(job.clone()) {
+                jobs.push(job);
+            }
+        }
         if jobs.is_empty() {
             let file = file.to_owned();
             return Err(PlanError::Empty { file });
@@ -120,17 +152,46 @@ impl Plan {
         }
     }
 
-    fn combinations(&self) -> Vec<Settings> {
+    /// Counts the jobs without making them.
+    fn check_number(&self, file: &str) -> Result<(), PlanError> {
+        let along = self.axes.values().map(Vec::len);
+        let combinations = along.reduce(usize::saturating_mul).unwrap_or_default();
+        let number = combinations.saturating_add(self.include.len());
+        if number <= MOST_JOBS {
+            return Ok(());
+        }
+        let axes = self.axes.iter();
+        let factors: Vec<_> = axes
+            .map(|(axis, values)| format!("{axis} {}", values.len()))
+            .collect();
+        let combined = (combinations > 0).then(|| factors.join(" x "));
+        let included = self.include.len();
+        let included = (included > 0).then(|| format!("{included} included"));
+        let terms: Vec<_> = combined.into_iter().chain(included).collect();
+        Err(PlanError::TooMany {
+            file: file.to_owned(),
+            number,
+            sum: terms.join(" + "),
+        })
+    }
+
+    fn combinations(&self, stop: &Stop) -> Result<Vec<Settings>, Stopped> {
         if self.axes.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let mut jobs = vec![self.options.clone()];
         for (axis, values) in &self.axes {
             let along = |job: &Settings| values.iter().map(|value| job.and(axis, value)).collect();
             jobs = jobs.iter().flat_map::<Vec<_>, _>(along).collect();
         }
-        jobs.retain(|job| !self.exclude.iter().any(|excluded| job.has_all(excluded)));
-        jobs
+        let mut left = Vec::new();
+        for job in jobs {
+            stop.check()?;
+            if !self.exclude.iter().any(|excluded| job.has_all(excluded)) {
+                left.push(job);
+            }
+        }
+        Ok(left)
     }
 }
 
@@ -145,20 +206,21 @@ impl Settings {
     /// # Errors
     /// A word that follows no option.
     pub fn of_words(route: &str, words: &[String]) -> Result<Self, String> {
-        let one = |word: &str| Value::Words(vec![word.to_owned()]);
-        let mut settings = Self::new([(ROUTE.to_owned(), one(route))]);
+        let mut settings = Self::new([(ROUTE.to_owned(), Value::word(route))]);
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
             let option = word.strip_prefix("--").ok_or_else(|| word.clone())?;
             let (name, value) = match option.split_once('=') {
-                Some((name, value)) => (name, one(value)),
+                Some((name, value)) => (name, Value::word(value)),
                 None => match words.next_if(|next| !next.starts_with("--")) {
-                    Some(value) => (option, one(value)),
+                    Some(value) => (option, Value::word(value)),
                     None => (option, Value::Flag(true)),
                 },
             };
             match (settings.0.get_mut(name), value) {
-                (Some(Value::Words(all)), Value::Words(more)) => all.extend(more),
+                (Some(Value::Words(all)), Value::Words(more)) => {
+                    *all = all.iter().chain(&*more).cloned().collect();
+                }
                 (_, value) => {
                     settings.0.insert(name.to_owned(), value);
                 }

@@ -3,16 +3,20 @@
 //! A bill appears by a rename, complete and on the disk, or not at all. What is in `bills` depends on the jobs alone:
 //! [`kept`] leaves out when something was counted. Nothing is deleted but the failure of a job that was billed since, and
 //! what killed processes left in `tmp`.
+//!
+//! A store may come from elsewhere. All in it is opened below the descriptor of its folder ([`Folder`]): where a sweep
+//! keeps a file only a regular one is used, no link is followed, and nothing is read beyond a size.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::num::NonZero;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use pagetoll_backend::input::{self, Folder, Unreadable};
 use pagetoll_bill::{Bill, Evidence};
-use rustix::fs::FlockOperation;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -31,6 +35,18 @@ const RUNS: &str = "runs.jsonl";
 const TMP: &str = "tmp";
 /// What their names begin with; others in that folder are not pagetoll's.
 const WRITTEN: &str = ".pagetoll-";
+
+/// What is expected where a store is only read.
+const SWEPT: &str = "the folder of an earlier `pagetoll sweep --store`";
+
+/// A larger file is no bill and no failure, in bytes. Assumed: the bill of the largest order is below 1 MiB.
+pub const MOST_OF_BILL: u64 = 64 << 20;
+/// Of `runs.jsonl`, in bytes: some 400 000 attempts.
+const MOST_OF_RUNS: u64 = 64 << 20;
+/// Of [`HEAD`], in bytes.
+const MOST_OF_HEAD: u64 = 1 << 20;
+/// Of the number in [`LOCK`], in bytes.
+const MOST_OF_HOLDER: u64 = 32;
 
 /// Why a store cannot be used.
 #[derive(Debug, Error)]
@@ -59,6 +75,14 @@ pub enum StoreError {
         /// Its number, or `unknown`.
         holder: String,
     },
+    /// Something that no sweep left where it is.
+    #[error("{}: {problem}", path.display())]
+    Foreign {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it is, and what was expected.
+        problem: String,
+    },
     /// The file system refused.
     #[error("cannot {operation} {}", path.display())]
     Io {
@@ -78,6 +102,21 @@ impl StoreError {
             operation,
             path,
             source,
+        }
+    }
+
+    fn unreadable(operation: &'static str, path: &Path) -> impl FnOnce(Unreadable) -> Self {
+        let path = path.to_owned();
+        move |error| match error {
+            Unreadable::Io(source) => Self::Io {
+                operation,
+                path,
+                source,
+            },
+            other => Self::Foreign {
+                path,
+                problem: other.to_string(),
+            },
         }
     }
 }
@@ -113,7 +152,7 @@ pub enum Access {
 /// An opened store; its lock is held until it is dropped.
 #[derive(Debug)]
 pub struct Store {
-    root: PathBuf,
+    root: Folder,
     _lock: Option<File>,
 }
 
@@ -182,43 +221,31 @@ impl Store {
     /// # Errors
     /// Every [`StoreError`].
     pub fn open(root: &Path, access: Access) -> Result<Self, StoreError> {
-        let head = root.join(HEAD);
         if access == Access::Read {
-            if !head.exists() {
-                return Err(not_a_store(
-                    root,
-                    "the folder of an earlier `pagetoll sweep --store`",
-                ));
-            }
-            check_head(&head)?;
-            let root = root.to_owned();
-            return Ok(Self { root, _lock: None });
+            return Self::look(root)?.ok_or_else(|| not_a_store(root, SWEPT));
         }
-        if !head.exists() && holds_something_else(root)? {
-            return Err(not_a_store(
-                root,
-                "a store, an empty folder, or one to be made",
-            ));
+        fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
+        let root = Folder::open(root).map_err(StoreError::unreadable("open", root))?;
+        // Before the head, which another process writes before anything else that is not among these names.
+        let is_used = holds_something_else(&root)?;
+        if !has_head(&root)? && is_used {
+            let expected = "a store, an empty folder, or one to be made";
+            return Err(not_a_store(root.path(), expected));
         }
-        for folder in [
-            root.to_owned(),
-            root.join(TMP),
-            root.join(BILLS),
-            root.join(FAILURES),
-        ] {
-            fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        let mut store = Self { root, _lock: None };
+        for name in [TMP, BILLS, FAILURES] {
+            store.create(name)?;
         }
-        let store = Self {
-            _lock: Some(lock(root, access)?),
-            root: root.to_owned(),
-        };
+        store._lock = Some(store.lock(access)?);
         if access == Access::Sweep {
             store.clear_leftovers()?;
         }
-        match head.exists() {
-            true => check_head(&head)?,
-            false => store.replace(&head, format!("schema = \"{SCHEMA}\"\n").as_bytes())?,
+        if !has_head(&store.root)? {
+            let head = format!("schema = \"{SCHEMA}\"\n");
+            store.replace(&store.root, HEAD, head.as_bytes())?;
         }
+        // Before a job runs whose attempt it could not keep.
+        store.in_place(RUNS, OFlags::WRONLY)?;
         Ok(store)
     }
 
@@ -226,66 +253,72 @@ impl Store {
     ///
     /// # Errors
     /// Every [`StoreError`].
-    pub fn look(root: &Path) -> Result<Option<Self>, StoreError> {
-        match root.join(HEAD).exists() || holds_something_else(root)? {
-            true => Self::open(root, Access::Read).map(Some),
-            false => Ok(None),
+    pub fn look(path: &Path) -> Result<Option<Self>, StoreError> {
+        let root = match Folder::open(path) {
+            Err(error) if error.is_absent() => return Ok(None),
+            root => root.map_err(StoreError::unreadable("open", path))?,
+        };
+        let is_used = holds_something_else(&root)?;
+        match (has_head(&root)?, is_used) {
+            (true, _) => Ok(Some(Self { root, _lock: None })),
+            (false, true) => Err(not_a_store(path, SWEPT)),
+            (false, false) => Ok(None),
         }
     }
 
     /// The folder.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.root
+        self.root.path()
     }
 
     /// Keeps the bill of a job, as [`kept`] has it, and forgets its failure.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Foreign`], [`StoreError::Io`].
     pub fn keep(&self, id: &JobId, bill: Bill) -> Result<(), StoreError> {
-        self.replace(&self.path(BILLS, id), &json(&kept(bill))?)?;
-        let failure = self.path(FAILURES, id);
-        match fs::remove_file(&failure) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(StoreError::io("remove", &failure)(error))
-            }
-            _ => Ok(()),
-        }
+        self.replace(&self.folder(BILLS)?, &name(id), &json(&kept(bill))?)?;
+        remove(&self.folder(FAILURES)?, &name(id))
     }
 
     /// Keeps why a job has no bill.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Foreign`], [`StoreError::Io`].
     pub fn fail(&self, failure: &Failure) -> Result<(), StoreError> {
-        self.replace(&self.path(FAILURES, &failure.id), &json(failure)?)
+        let failures = self.folder(FAILURES)?;
+        self.replace(&failures, &name(&failure.id), &json(failure)?)
     }
 
     /// Adds an attempt to `runs.jsonl`.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Foreign`], [`StoreError::Io`].
     pub fn record(&self, run: &Run) -> Result<(), StoreError> {
-        let path = self.root.join(RUNS);
+        let path = self.root.path().join(RUNS);
         let mut line = serde_json::to_vec(run)
             .map_err(|error| StoreError::io("write", &path)(error.into()))?;
         line.push(b'\n');
+        let mut file = self.in_place(RUNS, OFlags::WRONLY | OFlags::APPEND)?;
         // In one write(2): lines of several processes do not mix.
-        let written = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(&line));
-        written.map_err(StoreError::io("write", &path))
+        file.write_all(&line)
+            .map_err(StoreError::io("write", &path))
     }
 
     /// The bill of a job; `None` where there is none.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; `Ok(Some(Err(_)))` is a bill that cannot be used.
+    /// [`StoreError::Foreign`], [`StoreError::Io`]; `Ok(Some(Err(_)))` is a bill that cannot be used.
     pub fn bill(&self, id: &JobId) -> Result<Option<Result<Bill, Damaged>>, StoreError> {
-        read(&self.path(BILLS, id))
+        read(&self.folder(BILLS)?, id)
+    }
+
+    /// The failure of a job; `None` where there is none.
+    ///
+    /// # Errors
+    /// Those of [`bill`](Self::bill).
+    pub fn failure(&self, id: &JobId) -> Result<Option<Result<Failure, Damaged>>, StoreError> {
+        read(&self.folder(FAILURES)?, id)
     }
 
     /// What is wanted of each bill: stores have more bills than fit into memory. They are read by as many threads as there are
@@ -297,10 +330,11 @@ impl Store {
         &self,
         of: impl Fn(&JobId, Bill) -> T + Sync,
     ) -> Result<Found<T>, StoreError> {
-        let ids = self.ids(BILLS)?;
+        let folder = self.folder(BILLS)?;
+        let ids = ids(&folder)?;
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let parts = ids.chunks(ids.len().div_ceil(threads).max(1));
-        let read = |part| self.found(BILLS, part, &of);
+        let read = |part| found(&folder, part, &of);
         let parts: Vec<_> = thread::scope(|scope| {
             let started: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
             started.into_iter().map(join).collect()
@@ -319,86 +353,161 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn failures(&self) -> Result<Found<Failure>, StoreError> {
-        self.found(FAILURES, &self.ids(FAILURES)?, &|_, failure| failure)
+        let folder = self.folder(FAILURES)?;
+        found(&folder, &ids(&folder)?, &|_, failure| failure)
     }
 
     /// All attempts, in the order in which they ended; a line that is none, as a killed process leaves one, is left out.
     ///
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Foreign`], also of more than 64 MiB; [`StoreError::Io`].
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        let path = self.root.join(RUNS);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text.map_err(StoreError::io("read", &path))?,
+        let text = match self.root.read(RUNS, MOST_OF_RUNS) {
+            Err(error) if error.is_absent() => Vec::new(),
+            text => text.map_err(StoreError::unreadable("read", &self.root.path().join(RUNS)))?,
         };
-        let runs = text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
+        let lines = text.split(|byte| *byte == b'\n');
+        let runs = lines.filter_map(|line| serde_json::from_slice(line).ok());
         Ok(runs.collect())
     }
 
-    /// Of the files of one kind, in order.
-    fn ids(&self, kind: &str) -> Result<Vec<JobId>, StoreError> {
-        let folder = self.root.join(kind);
-        let mut ids = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
-            let name = entry.map_err(StoreError::io("read", &folder))?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            ids.extend(id.and_then(|id| id.parse().ok()));
-        }
-        ids.sort();
-        Ok(ids)
+    fn folder(&self, name: &str) -> Result<Folder, StoreError> {
+        let path = self.root.path().join(name);
+        let folder = self.root.folder(name);
+        folder.map_err(StoreError::unreadable("open", &path))
     }
 
-    fn found<F: for<'de> Deserialize<'de>, T>(
-        &self,
-        kind: &str,
-        ids: &[JobId],
-        of: &impl Fn(&JobId, F) -> T,
-    ) -> Result<Found<T>, StoreError> {
-        let mut found = Found::default();
-        for id in ids {
-            match read(&self.path(kind, id))? {
-                Some(Ok(value)) => found.whole.push((id.clone(), of(id, value))),
-                Some(Err(damaged)) => found.damaged.push(damaged),
-                None => {}
+    /// Creates a folder where there is none; what is no folder of the store's own is refused.
+    fn create(&self, name: &str) -> Result<(), StoreError> {
+        match rustix::fs::mkdirat(&self.root, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => self.folder(name).map(drop),
+            Err(errno) => {
+                let path = self.root.path().join(name);
+                Err(StoreError::io("create", &path)(errno.into()))
             }
         }
-        Ok(found)
     }
 
-    fn path(&self, kind: &str, id: &JobId) -> PathBuf {
-        self.root.join(kind).join(format!("{id}.json"))
+    /// Opens a file that is written in place: one that has a second name may be anybody's.
+    fn in_place(&self, name: &str, access: OFlags) -> Result<File, StoreError> {
+        let path = self.root.path().join(name);
+        let file = self.root.file(name, access | OFlags::CREATE);
+        let file = file.map_err(StoreError::unreadable("write", &path))?;
+        let about = file.metadata().map_err(StoreError::io("write", &path))?;
+        match about.nlink() {
+            0 | 1 => Ok(file),
+            links => {
+                let problem = format!("has {links} hard links; expected a file of the store alone");
+                Err(StoreError::Foreign { path, problem })
+            }
+        }
+    }
+
+    /// Sweeps exclude each other and single jobs; the number of a sweep's process is in the file.
+    fn lock(&self, access: Access) -> Result<File, StoreError> {
+        let path = self.root.path().join(LOCK);
+        let mut file = self.in_place(LOCK, OFlags::RDWR)?;
+        let operation = match access {
+            Access::Sweep => FlockOperation::NonBlockingLockExclusive,
+            Access::Job | Access::Read => FlockOperation::NonBlockingLockShared,
+        };
+        match rustix::fs::flock(&file, operation) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(StoreError::InUse {
+                    path: self.root.path().to_owned(),
+                    holder: holder(&file).unwrap_or_else(|| "unknown".to_owned()),
+                });
+            }
+            Err(errno) => return Err(StoreError::io("lock", &path)(errno.into())),
+        }
+        if access == Access::Sweep {
+            let number = format!("{}\n", std::process::id());
+            let written = file
+                .set_len(0)
+                .and_then(|()| file.write_all(number.as_bytes()));
+            written.map_err(StoreError::io("write", &path))?;
+        }
+        Ok(file)
     }
 
     /// Writes a file beside, syncs it and renames it.
-    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let folder = path.parent().unwrap_or(&self.root);
+    fn replace(&self, folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let tmp = self.folder(TMP)?;
+        let path = folder.path().join(name);
+        let beside = format!("{WRITTEN}{:016x}", fastrand::u64(..));
         // For all who share the folder, as their umask has it.
-        let mut file = tempfile::Builder::new();
-        let readable = fs::Permissions::from_mode(0o666);
-        let file = file.prefix(WRITTEN).permissions(readable);
-        let written = file.tempfile_in(self.root.join(TMP)).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            File::open(folder)?.sync_all()
+        let access = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+        let mut file = tmp
+            .file(&beside, access)
+            .map_err(StoreError::unreadable("write", &path))?;
+        let written = file.write_all(bytes).and_then(|()| {
+            file.sync_all()?;
+            rustix::fs::renameat(&tmp, &beside, folder, name)?;
+            Ok(rustix::fs::fsync(folder)?)
         });
-        written.map_err(StoreError::io("write", path))
+        if written.is_err() {
+            // What is left of a failed write is of no use, and the failure is what counts.
+            let _ = rustix::fs::unlinkat(&tmp, &beside, AtFlags::empty());
+        }
+        written.map_err(StoreError::io("write", &path))
     }
 
     fn clear_leftovers(&self) -> Result<(), StoreError> {
-        let folder = self.root.join(TMP);
-        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
-            let entry = entry.map_err(StoreError::io("read", &folder))?;
-            if entry.file_name().to_string_lossy().starts_with(WRITTEN) {
-                let path = entry.path();
-                fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+        let tmp = self.folder(TMP)?;
+        for name in names(&tmp)? {
+            if name.starts_with(WRITTEN) {
+                remove(&tmp, &name)?;
             }
         }
         Ok(())
     }
+}
+
+fn remove(folder: &Folder, name: &str) -> Result<(), StoreError> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(StoreError::io("remove", &folder.path().join(name))(
+            errno.into(),
+        )),
+    }
+}
+
+/// Names that are no UTF-8 are not a store's.
+fn names(folder: &Folder) -> Result<Vec<String>, StoreError> {
+    let names = folder.names();
+    let names = names.map_err(StoreError::io("read", folder.path()))?;
+    Ok(names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .collect())
+}
+
+fn name(id: &JobId) -> String {
+    format!("{id}.json")
+}
+
+/// Of the files of one kind, in order.
+fn ids(folder: &Folder) -> Result<Vec<JobId>, StoreError> {
+    let names = names(folder)?;
+    let ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
+    Ok(ids.filter_map(|id| id.parse().ok()).collect())
+}
+
+fn found<F: for<'de> Deserialize<'de>, T>(
+    folder: &Folder,
+    ids: &[JobId],
+    of: &impl Fn(&JobId, F) -> T,
+) -> Result<Found<T>, StoreError> {
+    let mut found = Found::default();
+    for id in ids {
+        match read(folder, id)? {
+            Some(Ok(value)) => found.whole.push((id.clone(), of(id, value))),
+            Some(Err(damaged)) => found.damaged.push(damaged),
+            None => {}
+        }
+    }
+    Ok(found)
 }
 
 fn not_a_store(root: &Path, expected: &'static str) -> StoreError {
@@ -409,21 +518,15 @@ fn not_a_store(root: &Path, expected: &'static str) -> StoreError {
 }
 
 /// Whether a folder without a head has files that are not a store's: another process may be making it a store.
-fn holds_something_else(root: &Path) -> Result<bool, StoreError> {
-    let entries = match fs::read_dir(root) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        entries => entries.map_err(StoreError::io("read", root))?,
-    };
-    for entry in entries {
-        let name = entry.map_err(StoreError::io("read", root))?.file_name();
-        if ![LOCK, TMP, BILLS, FAILURES, HEAD]
+fn holds_something_else(root: &Folder) -> Result<bool, StoreError> {
+    let names = root.names();
+    let names = names.map_err(StoreError::io("read", root.path()))?;
+    let is_own = |name| {
+        [LOCK, TMP, BILLS, FAILURES, HEAD]
             .iter()
             .any(|own| name == *own)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    };
+    Ok(!names.iter().all(is_own))
 }
 
 /// What [`HEAD`] holds.
@@ -432,53 +535,26 @@ struct Head {
     schema: String,
 }
 
-fn check_head(path: &Path) -> Result<(), StoreError> {
-    let text = fs::read_to_string(path).map_err(StoreError::io("read", path))?;
-    let problem = match toml::from_str::<Head>(&text) {
-        Ok(head) if head.schema == SCHEMA => return Ok(()),
+/// Whether there is a head; one that is there has to say what this version writes.
+fn has_head(root: &Folder) -> Result<bool, StoreError> {
+    let path = root.path().join(HEAD);
+    let bytes = match root.read(HEAD, MOST_OF_HEAD) {
+        Err(error) if error.is_absent() => return Ok(false),
+        bytes => bytes.map_err(StoreError::unreadable("read", &path))?,
+    };
+    let problem = match toml::from_slice::<Head>(&bytes) {
+        Ok(head) if head.schema == SCHEMA => return Ok(true),
         Ok(head) => format!("has schema = {:?}", head.schema),
         Err(error) => error.message().to_owned(),
     };
-    let path = path.to_owned();
     Err(StoreError::Head { path, problem })
 }
 
-/// Sweeps exclude each other and single jobs; the number of a sweep's process is in the file.
-fn lock(root: &Path, access: Access) -> Result<File, StoreError> {
-    let path = root.join(LOCK);
-    let mut options = OpenOptions::new();
-    let options = options.create(true).truncate(false).read(true).write(true);
-    let mut file = options
-        .open(&path)
-        .map_err(StoreError::io("write", &path))?;
-    let operation = match access {
-        Access::Sweep => FlockOperation::NonBlockingLockExclusive,
-        Access::Job | Access::Read => FlockOperation::NonBlockingLockShared,
-    };
-    match rustix::fs::flock(&file, operation) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // Who it is only helps the message.
-            let _unknown = file.read_to_string(&mut holder);
-            return Err(StoreError::InUse {
-                path: root.to_owned(),
-                holder: match holder.trim() {
-                    "" => "unknown".to_owned(),
-                    number => number.to_owned(),
-                },
-            });
-        }
-        Err(errno) => return Err(StoreError::io("lock", &path)(errno.into())),
-    }
-    if access == Access::Sweep {
-        let number = format!("{}\n", std::process::id());
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.write_all(number.as_bytes()));
-        written.map_err(StoreError::io("write", &path))?;
-    }
-    Ok(file)
+/// The number of the process that wrote it; it only helps a message.
+fn holder(lock: &File) -> Option<String> {
+    let bytes = input::read_all(lock, MOST_OF_HOLDER).ok()?;
+    let number: u32 = std::str::from_utf8(&bytes).ok()?.trim().parse().ok()?;
+    Some(number.to_string())
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
@@ -489,14 +565,16 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(
-    path: &Path,
+    folder: &Folder,
+    id: &JobId,
 ) -> Result<Option<Result<T, Damaged>>, StoreError> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.map_err(StoreError::io("read", path))?,
+    let path = folder.path().join(name(id));
+    let bytes = match folder.read(name(id), MOST_OF_BILL) {
+        Err(error) if error.is_absent() => return Ok(None),
+        bytes => bytes.map_err(StoreError::unreadable("read", &path))?,
     };
     let value = serde_json::from_slice(&bytes).map_err(|error| Damaged {
-        path: path.to_owned(),
+        path,
         problem: error.to_string(),
     });
     Ok(Some(value))

@@ -19,7 +19,7 @@ Examples:
   pagetoll sweep show bills
       One line for each bill, or why it failed
 
-A plan is TOML: docs/sweep.md. Exit code 1: a job failed, or a check of a bill did.";
+A plan is TOML, of at most 100000 jobs: docs/sweep.md. Exit code 1: a job failed, or a check of a bill did.";
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]

@@ -24,7 +24,9 @@ use super::sweep::inputs::Inputs;
 use super::sweep::local;
 use super::sweep::{Sweep, executor_at, jobs};
 use super::watched::attended;
-use crate::args::{BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, SweepOn, Verbosity};
+use crate::args::{
+    self, BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, SweepOn, Verbosity,
+};
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
 use commits::Commits;
@@ -224,10 +226,11 @@ impl Bisection<'_> {
     }
 
     fn job(&mut self, index: usize, profile: Profile) -> Result<Job> {
-        let source = Value::Words(vec![self.range.source(index)?]);
+        let source = Value::word(self.range.source(index)?);
         let settings = self.settings.and(self.option, &source);
         let profile = Value::Flag(profile == Profile::Wanted);
-        jobs::job(settings.and("profile", &profile), &mut self.inputs)
+        let settings = settings.and("profile", &profile);
+        jobs::job(settings, &mut args::command(), &mut self.inputs)
     }
 
     /// Makes those bills that the store lacks.

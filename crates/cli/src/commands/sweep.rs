@@ -9,10 +9,11 @@ mod ray;
 mod show;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::Result;
-use pagetoll_backend::{Context, Phase};
+use pagetoll_backend::{Context, Phase, Stop};
 use pagetoll_bill::{Bill, Verdict};
 use pagetoll_render::harmless;
 use pagetoll_sweep::store::{Access, Failure as Failed, Run, Store};
@@ -42,10 +43,15 @@ pub(crate) fn run(args: &SweepArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result<Outcome> {
+    if order.print_jobs {
+        check_printable("PLAN", &order.plan)?;
+        check_printable("--store", &order.store)?;
+    }
     let jobs = jobs::of_plan(&order.plan, context.stop)?;
     if order.dry_run || order.print_jobs {
         let store = Store::look(&order.store).map_err(Failure::from)?;
-        return list(order, &jobs, store.as_ref());
+        let states = states(&jobs, store.as_ref(), context.stop)?;
+        return list(order, &jobs, &states, context.stop);
     }
     let (jobs, access) = match &order.job {
         Some(id) => (vec![job_named(id, jobs, order)?], Access::Job),
@@ -64,7 +70,7 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
     };
     let to_do: Vec<&Job> = jobs
         .iter()
-        .zip(states(&jobs, Some(&store))?)
+        .zip(states(&jobs, Some(&store), context.stop)?)
         .filter(|(_, state)| *state != State::Done)
         .map(|(job, _)| job)
         .collect();
@@ -76,7 +82,7 @@ fn sweep(order: &SweepOrder, place: &PlaceArgs, context: &Context<'_>) -> Result
             "{all} jobs: {billed} billed, {before} were there, {failed} failed\n"
         ))?;
     }
-    outcome(&jobs, &store)
+    outcome(&jobs, &store, context.stop)
 }
 
 /// What runs jobs at this place; `workers` at the same time where that is this machine.
@@ -124,37 +130,54 @@ impl fmt::Display for State {
 }
 
 /// The state of each job; a bill that cannot be used is named on stderr, and to do.
-fn states(jobs: &[Job], store: Option<&Store>) -> Result<Vec<State>, Failure> {
+fn states(jobs: &[Job], store: Option<&Store>, stop: &Stop) -> Result<Vec<State>> {
     let Some(store) = store else {
         return Ok(vec![State::ToDo; jobs.len()]);
     };
-    let failures = store.failures()?.whole;
-    let state = |job: &Job| {
-        Ok(match store.bill(&job.id)? {
-            Some(Ok(_)) => State::Done,
-            Some(Err(damaged)) => {
-                failure::note(&format!("{damaged}; it is billed again"));
-                State::ToDo
-            }
-            None if failures.iter().any(|(id, _)| *id == job.id) => State::Failed,
-            None => State::ToDo,
-        })
+    let of_job = |job: &Job| {
+        stop.check().map_err(pagetoll_backend::Error::from)?;
+        Ok(state(&job.id, store)?)
     };
-    jobs.iter().map(state).collect()
+    jobs.iter().map(of_job).collect()
+}
+
+fn state(id: &JobId, store: &Store) -> Result<State, Failure> {
+    Ok(match store.bill(id)? {
+        Some(Ok(_)) => State::Done,
+        Some(Err(damaged)) => {
+            failure::note(&format!("{damaged}; it is billed again"));
+            State::ToDo
+        }
+        None => match store.failure(id)? {
+            Some(Ok(_)) => State::Failed,
+            Some(Err(_)) | None => State::ToDo,
+        },
+    })
 }
 
 /// Prints the jobs, or the commands of those that are to do.
-fn list(order: &SweepOrder, jobs: &[Job], store: Option<&Store>) -> Result<Outcome> {
-    let mut text = String::new();
-    for (job, state) in jobs.iter().zip(states(jobs, store)?) {
+fn list(order: &SweepOrder, jobs: &[Job], states: &[State], stop: &Stop) -> Result<Outcome> {
+    for (job, state) in jobs.iter().zip(states) {
+        stop.check().map_err(pagetoll_backend::Error::from)?;
         if order.dry_run {
-            text += &format!("{}  {state:6}  {}\n", job.id, shown(job));
-        } else if state != State::Done {
-            text += &format!("{}\n", command_of(order, job));
+            let line = format!("{}  {state:6}  {}\n", job.id, harmless(&shown(job)));
+            output::print(&line)?;
+        } else if *state != State::Done {
+            output::print(&format!("{}\n", command_of(order, job)))?;
         }
     }
-    output::print(&text)?;
     Ok(Outcome::Success)
+}
+
+/// Refuses a path that would not be itself as a word of one line, which another program runs.
+fn check_printable(name: &str, path: &Path) -> Result<(), Failure> {
+    let is_printable = |path: &str| !path.starts_with('-') && !path.contains(char::is_control);
+    match path.to_str() {
+        Some(path) if is_printable(path) => Ok(()),
+        _ => Err(Failure::BadInput(format!(
+            "{name} {path:?}: cannot be printed as a word of one line; expected with --print-jobs a path in UTF-8 without control characters that does not begin with '-'"
+        ))),
+    }
 }
 
 /// The command that runs this job alone.
@@ -188,9 +211,10 @@ fn shown(job: &Job) -> String {
 }
 
 /// Whether all jobs have bills, without a failed check.
-fn outcome(jobs: &[Job], store: &Store) -> Result<Outcome> {
+fn outcome(jobs: &[Job], store: &Store, stop: &Stop) -> Result<Outcome> {
     let mut outcome = Outcome::Success;
     for job in jobs {
+        stop.check().map_err(pagetoll_backend::Error::from)?;
         match store.bill(&job.id).map_err(Failure::from)? {
             Some(Ok(bill)) if bill.checks_with(Verdict::Fail).next().is_none() => {}
             Some(Ok(_)) => {
@@ -235,14 +259,10 @@ impl Sweep<'_> {
                 break;
             }
         }
-        let ids: Vec<_> = left.iter().map(|job| &job.id).collect();
-        for (_, failed) in self
-            .store
-            .failures()?
-            .whole
-            .iter()
-            .filter(|(id, _)| ids.contains(&id))
-        {
+        for job in &left {
+            let Some(Ok(failed)) = self.store.failure(&job.id)? else {
+                continue;
+            };
             let first = failed.reason.lines().next();
             let first = first.unwrap_or("it wrote nothing to stderr");
             failure::failed_check(&harmless(&format!(

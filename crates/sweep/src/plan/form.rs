@@ -45,7 +45,7 @@ impl From<ValueForm> for Value {
     fn from(form: ValueForm) -> Self {
         match form {
             ValueForm::Flag(given) => Self::Flag(given),
-            ValueForm::Word(word) => Self::Words(vec![word.into()]),
+            ValueForm::Word(word) => Self::word(word),
             ValueForm::Words(words) => Self::Words(words.into_iter().map(String::from).collect()),
         }
     }

@@ -12,13 +12,14 @@ fn parsed(text: &str) -> Result<Plan, String> {
     Plan::parse("p.toml", text, &options()).map_err(|error| error.to_string())
 }
 
-fn commands(text: &str) -> Vec<String> {
-    let jobs = parsed(text).unwrap().jobs("p.toml").unwrap();
-    jobs.iter().map(|job| job.arguments().join(" ")).collect()
+fn jobs(text: &str) -> Result<Vec<Settings>, String> {
+    let jobs = parsed(text)?.jobs("p.toml", &Stop::new());
+    jobs.map_err(|error| error.to_string())
 }
 
-fn word(text: &str) -> Value {
-    Value::Words(vec![text.to_owned()])
+fn commands(text: &str) -> Vec<String> {
+    let jobs = jobs(text).unwrap();
+    jobs.iter().map(|job| job.arguments().join(" ")).collect()
 }
 
 #[test]
@@ -86,18 +87,49 @@ fn an_unknown_key_is_named_with_its_line() {
 
 #[test]
 fn a_plan_without_jobs_and_a_job_without_a_route_are_refused() {
-    let refused = |text: &str| {
-        parsed(text)
-            .unwrap()
-            .jobs("p.toml")
-            .unwrap_err()
-            .to_string()
-    };
+    let refused = |text: &str| jobs(text).unwrap_err();
     assert!(refused("").contains("no job is left"));
     assert!(
         refused("[axes]\nroute = ['pin']\n[[exclude]]\nroute = 'pin'\n").contains("no job is left")
     );
     assert!(refused("[axes]\narch = ['arm64']\n").contains("arch = arm64: has no route"));
+}
+
+fn axis(name: &str, values: usize) -> String {
+    let values: Vec<_> = (0..values).map(|value| value.to_string()).collect();
+    format!("{name} = [{}]\n", values.join(", "))
+}
+
+#[test]
+fn jobs_are_counted_before_any_is_made() {
+    let many = ["arch", "batch", "kernel", "on", "profile"].map(|name| axis(name, 30_000));
+    let bomb = format!("[axes]\nroute = ['pin']\n{}", many.concat());
+    let expected = format!(
+        "p.toml: has {} jobs (arch 30000 x batch 30000 x kernel 30000 x on 30000 x profile 30000 x route 1); expected at most 100000, counted before [[exclude]]",
+        usize::MAX
+    );
+    assert_eq!(jobs(&bomb).unwrap_err(), expected);
+    let most = format!(
+        "[axes]\nroute = ['pin']\n{}[options]\non = 'lab'\n",
+        axis("batch", MOST_JOBS)
+    );
+    assert_eq!(jobs(&most).unwrap().len(), MOST_JOBS);
+    let refused = jobs(&format!("{most}[[include]]\nroute = 'unmap'\n")).unwrap_err();
+    let expected = "p.toml: has 100001 jobs (batch 100000 x route 1 + 1 included); expected";
+    assert!(refused.starts_with(expected), "{refused}");
+    let included = "[[include]]\nroute = 'pin'\n".repeat(MOST_JOBS + 1);
+    let refused = jobs(&included).unwrap_err();
+    let expected = "p.toml: has 100001 jobs (100001 included); expected";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
+fn a_stop_ends_the_making_of_jobs() {
+    let stop = Stop::new();
+    stop.request();
+    let plan = parsed("[axes]\nroute = ['pin']\n").unwrap();
+    let stopped = plan.jobs("p.toml", &stop);
+    assert!(matches!(stopped, Err(PlanError::Stopped(_))));
 }
 
 #[test]
@@ -150,7 +182,7 @@ fn counted(plan: &Plan) -> Vec<Settings> {
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<bool>().prop_map(Value::Flag),
-        "[ab]".prop_map(|text| word(&text))
+        "[ab]".prop_map(|text| Value::word(&text))
     ]
 }
 
@@ -162,19 +194,19 @@ proptest! {
     #[test]
     fn expansion_is_that_of_a_counter(
         axes in proptest::collection::btree_map("[k-n]", proptest::collection::vec(value(), 1..4), 0..4),
-        routes in proptest::collection::vec("[rst]".prop_map(|text| word(&text)), 1..3),
+        routes in proptest::collection::vec("[rst]".prop_map(|text| Value::word(&text)), 1..3),
         include in proptest::collection::vec(settings("[k-n]"), 0..3),
         exclude in proptest::collection::vec(settings("[k-n]"), 0..3),
     ) {
         let mut plan = Plan {
             axes,
-            options: Settings::new([("o".to_owned(), word("x"))]),
-            include: include.iter().map(|job| job.and(ROUTE, &word("r"))).collect(),
+            options: Settings::new([("o".to_owned(), Value::word("x"))]),
+            include: include.iter().map(|job| job.and(ROUTE, &Value::word("r"))).collect(),
             exclude,
         };
         plan.axes.insert(ROUTE.to_owned(), routes);
         let expected = counted(&plan);
-        match plan.jobs("p") {
+        match plan.jobs("p", &Stop::new()) {
             Ok(jobs) => prop_assert_eq!(jobs, expected),
             Err(PlanError::Empty { .. }) => prop_assert_eq!(expected.len(), 0),
             Err(error) => prop_assert!(false, "{}", error),

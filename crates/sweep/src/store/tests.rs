@@ -1,3 +1,7 @@
+use std::os::unix::fs::symlink;
+
+use rustix::fs::{CWD, FileType, mknodat};
+
 use super::*;
 
 const SAMPLE: &[u8] = include_bytes!("../../../render/tests/data/sample-bill.json");
@@ -178,4 +182,199 @@ fn what_lies_in_a_folder_that_becomes_a_store_stays() {
     drop(Store::open(folder.path(), Access::Sweep).unwrap());
     drop(Store::open(folder.path(), Access::Sweep).unwrap());
     assert_eq!(names(&folder.path().join(TMP)), ["thesis.tex"]);
+}
+
+/// What may stand in a store that is not a sweep's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Planted {
+    Link,
+    LinkToDevice,
+    LinkToNothing,
+    Pipe,
+    Folder,
+    Huge,
+    HardLink,
+}
+
+impl Planted {
+    const ALL: [Self; 7] = [
+        Self::Link,
+        Self::LinkToDevice,
+        Self::LinkToNothing,
+        Self::Pipe,
+        Self::Folder,
+        Self::Huge,
+        Self::HardLink,
+    ];
+
+    /// Puts it where something of a store is, or may be. `other` has a file of the user's, `victim`.
+    fn put(self, place: &Path, other: &Path) {
+        let _absent = fs::remove_file(place).or_else(|_| fs::remove_dir_all(place));
+        match self {
+            Self::Link if is_folder(place) => symlink(other, place).unwrap(),
+            Self::Link => symlink(other.join("victim"), place).unwrap(),
+            Self::LinkToDevice => symlink("/dev/zero", place).unwrap(),
+            Self::LinkToNothing => symlink(other.join("new"), place).unwrap(),
+            Self::Pipe => mknodat(CWD, place, FileType::Fifo, Mode::RWXU, 0).unwrap(),
+            Self::Folder => fs::create_dir_all(place.join("x")).unwrap(),
+            Self::Huge => File::create(place).unwrap().set_len(1 << 36).unwrap(),
+            Self::HardLink => fs::hard_link(other.join("victim"), place).unwrap(),
+        }
+    }
+}
+
+fn is_folder(place: &Path) -> bool {
+    place.extension().is_none() && !place.ends_with(LOCK)
+}
+
+/// All that is done with a store, by name; `open` takes it anew.
+fn operations(store: &Store) -> Vec<(&'static str, Result<(), StoreError>)> {
+    let failure = Failure {
+        id: id('a'),
+        command: "pagetoll bill unmap".into(),
+        exit: Some(1),
+        reason: "no".into(),
+        attempts: 1,
+    };
+    let run = Run {
+        id: id('a'),
+        node: "n".into(),
+        started: "now".into(),
+        seconds: 1.0,
+        exit: Some(1),
+    };
+    let open = |access| Store::open(store.root(), access).map(drop);
+    vec![
+        ("read", open(Access::Read)),
+        ("bill", store.bill(&id('a')).map(drop)),
+        ("failure", store.failure(&id('a')).map(drop)),
+        ("bills", store.bills(|_, _| ()).map(drop)),
+        ("failures", store.failures().map(drop)),
+        ("runs", store.runs().map(drop)),
+        ("job", open(Access::Job)),
+        ("sweep", open(Access::Sweep)),
+        ("record", store.record(&run)),
+        ("fail", store.fail(&failure)),
+        ("keep", store.keep(&id('a'), sample())),
+    ]
+}
+
+const BILL: &str = "bills/aaaaaaaaaaaaaaaa.json";
+const FAILURE: &str = "failures/aaaaaaaaaaaaaaaa.json";
+
+/// What is refused as soon as this stands there. A folder in place of a file that is renamed or removed fails besides.
+fn expected(place: &str, planted: Planted) -> Vec<&'static str> {
+    use Planted::{Folder, HardLink, Huge};
+    match (place, planted) {
+        (LOCK, Huge) => vec![],
+        (LOCK, _) => vec!["job", "sweep"],
+        (RUNS, Huge) => vec!["runs"],
+        (RUNS, HardLink) => vec!["job", "sweep", "record"],
+        (RUNS, _) => vec!["runs", "job", "sweep", "record"],
+        // The user's file is no head.
+        (HEAD, _) => vec!["read", "job", "sweep"],
+        (BILL, HardLink) | (FAILURE, HardLink) | (TMP | BILLS | FAILURES, Folder) => vec![],
+        (BILL, Folder) => vec!["bill", "bills", "keep"],
+        (BILL, _) => vec!["bill", "bills"],
+        (FAILURE, Folder) => vec!["failure", "failures", "fail", "keep"],
+        (FAILURE, _) => vec!["failure", "failures"],
+        (TMP, _) => vec!["job", "sweep", "fail", "keep"],
+        (BILLS, _) => vec!["bill", "bills", "job", "sweep", "keep"],
+        (FAILURES, _) => vec!["failure", "failures", "job", "sweep", "fail", "keep"],
+        _ => unreachable!("{place}"),
+    }
+}
+
+#[test]
+fn whatever_stands_in_a_store_nothing_outside_is_touched_and_the_file_is_named() {
+    for place in [LOCK, RUNS, HEAD, BILL, FAILURE, TMP, BILLS, FAILURES] {
+        for planted in Planted::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let other = folder.path().join("other");
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("victim"), "precious").unwrap();
+            fs::write(other.join(".pagetoll-victim"), "precious").unwrap();
+            let root = folder.path().join("store");
+            // A sweep's lock would exclude the others.
+            drop(Store::open(&root, Access::Sweep).unwrap());
+            let store = Store::open(&root, Access::Read).unwrap();
+            let path = root.join(place);
+            planted.put(&path, &other);
+            let mut refused = Vec::new();
+            for (name, result) in operations(&store) {
+                if let Err(error) = result {
+                    let text = error.to_string();
+                    assert!(text.contains(path.to_str().unwrap()), "{name}: {text}");
+                    refused.push(name);
+                }
+            }
+            assert_eq!(refused, expected(place, planted), "{planted:?} as {place}");
+            assert_eq!(names(&other), [".pagetoll-victim", "victim"]);
+            for victim in names(&other) {
+                assert_eq!(fs::read(other.join(victim)).unwrap(), b"precious");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_found_and_what_was_expected_is_said() {
+    let cases = [
+        (
+            LOCK,
+            Planted::Link,
+            "is a symbolic link; expected a regular file",
+        ),
+        (
+            LOCK,
+            Planted::HardLink,
+            "has 2 hard links; expected a file of the store alone",
+        ),
+        (
+            RUNS,
+            Planted::Pipe,
+            "is a named pipe; expected a regular file",
+        ),
+        (
+            RUNS,
+            Planted::Huge,
+            "is larger than 64 MiB; expected at most that",
+        ),
+        (
+            HEAD,
+            Planted::LinkToDevice,
+            "is a symbolic link; expected a regular file",
+        ),
+        (
+            BILL,
+            Planted::Folder,
+            "is a folder; expected a regular file",
+        ),
+        (TMP, Planted::Link, "is a symbolic link; expected a folder"),
+        (BILLS, Planted::Pipe, "is a named pipe; expected a folder"),
+    ];
+    for (place, planted, problem) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("victim"), "precious").unwrap();
+        let root = folder.path().join("store");
+        drop(Store::open(&root, Access::Sweep).unwrap());
+        let store = Store::open(&root, Access::Read).unwrap();
+        planted.put(&root.join(place), folder.path());
+        let refused = operations(&store)
+            .into_iter()
+            .find_map(|(_, result)| result.err());
+        let expected = format!("{}: {problem}", root.join(place).display());
+        assert_eq!(refused.unwrap().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_store_may_be_reached_by_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    let store = Store::open(&link, Access::Sweep).unwrap();
+    store.keep(&id('a'), sample()).unwrap();
+    assert!(real.join(BILL).is_file());
 }

@@ -10,7 +10,7 @@ use pagetoll_bill::row::RowKey;
 use pagetoll_sweep::bisect::Verdict;
 
 use super::settings;
-use crate::args::{Judging, RunOneArgs};
+use crate::args::{self, Judging, RunOneArgs};
 use crate::commands::report;
 use crate::commands::sweep::executor::{Attempt, Executor};
 use crate::commands::sweep::inputs::Inputs;
@@ -173,7 +173,8 @@ fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
     let good = report::read(&args.good)?;
     let settings = settings(good.route.name(), &args.judging, &[])?;
     let judge = Judge::new(&args.judging, Sought::More, good)?;
-    let job = jobs::job(settings, &mut Inputs::new(context.stop))?;
+    let mut inputs = Inputs::new(context.stop);
+    let job = jobs::job(settings, &mut args::command(), &mut inputs)?;
     let jobs = [job];
     let ended: Mutex<Option<Attempt>> = Mutex::default();
     let took = |_: &pagetoll_sweep::Job, attempt| {

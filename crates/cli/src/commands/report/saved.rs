@@ -1,18 +1,17 @@
 //! Saved bills: files, standard input, and folders.
 
-use std::fs;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use pagetoll_backend::input;
+use pagetoll_backend::input::{self, Folder, Unreadable};
 use pagetoll_bill::curves::Named;
 use pagetoll_bill::{Bill, Schema};
+use pagetoll_sweep::store::MOST_OF_BILL;
 use serde::Deserialize;
 
 use super::super::{name_of, open};
 use crate::failure::{self, Failure};
 
-/// A file beyond this is not read whole. Assumed: the bill of the largest order is below 1 MiB.
-const MOST_BYTES: u64 = 64 << 20;
 const EXTENSION: &str = "json";
 
 /// The bills of these files and folders. A file has to be a bill; in a folder, what is none is named on stderr and left out.
@@ -35,51 +34,56 @@ fn named(path: &Path) -> Result<Named, Failure> {
     })
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<Named>, Failure> {
-    let mut files = Vec::new();
-    list(folder, &mut files)?;
-    files.sort();
+fn in_folder(path: &Path) -> Result<Vec<Named>, Failure> {
     let mut bills = Vec::new();
-    for file in files {
-        match named(&file) {
-            Ok(bill) => bills.push(bill),
-            Err(error) => failure::note(&format!("left out: {error}")),
-        }
+    let folder = Folder::open(path).map_err(|error| refused(path, error))?;
+    add(&folder, &mut bills)?;
+    match bills.is_empty() {
+        true => Err(refused(path, "holds no bill; expected files in JSON")),
+        false => Ok(bills),
     }
-    if bills.is_empty() {
-        let what = format!(
-            "{}: holds no bill; expected files in JSON",
-            folder.display()
-        );
-        return Err(Failure::BadInput(what));
-    }
-    Ok(bills)
 }
 
-/// Adds the files of bills in the folder and the folders below; links to folders are not followed.
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let refuse = |error| Failure::BadInput(format!("{}: {error}", folder.display()));
-    for entry in fs::read_dir(folder).map_err(refuse)? {
-        let entry = entry.map_err(refuse)?;
-        let path = entry.path();
-        if entry.file_type().map_err(refuse)?.is_dir() {
-            list(&path, files)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == EXTENSION)
-        {
-            files.push(path);
+/// Adds the bills in the folder and in the folders below. It may come from elsewhere: no link in it is followed.
+fn add(folder: &Folder, bills: &mut Vec<Named>) -> Result<(), Failure> {
+    let names = folder.names();
+    for name in names.map_err(|error| refused(folder.path(), error))? {
+        let path = folder.path().join(&name);
+        let is_bill = path.extension().is_some_and(|end| end == EXTENSION);
+        match folder.folder(&name) {
+            Ok(below) => add(&below, bills)?,
+            Err(Unreadable::NotAFolder(_)) if is_bill => match named_in(folder, &path) {
+                Ok(bill) => bills.push(bill),
+                Err(error) => failure::note(&format!("left out: {error}")),
+            },
+            Err(Unreadable::NotAFolder(_)) => {}
+            Err(error) => return Err(refused(&path, error)),
         }
     }
     Ok(())
 }
 
+fn named_in(folder: &Folder, path: &Path) -> Result<Named, Failure> {
+    let name = path.file_name().unwrap_or_default();
+    let bytes = folder.read(name, MOST_OF_BILL);
+    Ok(Named {
+        name: name_of(path),
+        bill: bill(path, &bytes.map_err(|error| refused(path, error))?)?,
+    })
+}
+
+fn refused(path: &Path, problem: impl Display) -> Failure {
+    Failure::BadInput(format!("{}: {problem}", name_of(path)))
+}
+
 /// Reads a saved bill; `-` is standard input.
 pub(in crate::commands) fn read(path: &Path) -> Result<Bill, Failure> {
-    let name = name_of(path);
-    let bytes = input::read_all(open(path)?, MOST_BYTES)
-        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
-    parse(&bytes).map_err(|error| Failure::BadInput(located(&name, &error)))
+    let bytes = input::read_all(open(path)?, MOST_OF_BILL);
+    bill(path, &bytes.map_err(|error| refused(path, error))?)
+}
+
+fn bill(path: &Path, bytes: &[u8]) -> Result<Bill, Failure> {
+    parse(bytes).map_err(|error| Failure::BadInput(located(&name_of(path), &error)))
 }
 
 /// The head of every version of the form.

@@ -8,14 +8,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, input};
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_bill::{Arch, Backend, Opt, Package, Spec};
 use pagetoll_fix::spec::{self as fix, Spec as FixSpec};
 use pagetoll_images::apt::index::Listed;
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::cache::Cache;
-use pagetoll_images::digest::{sha256_of, sha256_of_file};
+use pagetoll_images::digest::{sha256_of, sha256_of_reader};
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_sim::costs;
@@ -212,7 +212,7 @@ fn files<'p>(named: impl IntoIterator<Item = (Opt, Option<&'p Path>)>) -> Result
     let input = |(option, path): (Opt, &Path)| {
         let sha256 = match path.is_dir() {
             true => sha256_of(listing(path)?.as_bytes()),
-            false => sha256_of_file(path).map_err(backend_error)?,
+            false => digest(option, path)?,
         };
         Ok(Input {
             name: option.name().to_owned(),
@@ -221,6 +221,13 @@ fn files<'p>(named: impl IntoIterator<Item = (Opt, Option<&'p Path>)>) -> Result
         })
     };
     given.map(input).collect()
+}
+
+fn digest(option: Opt, path: &Path) -> Result<String, Failure> {
+    let digest = input::open(path).and_then(|file| Ok(sha256_of_reader(file)?));
+    digest.map_err(|error| {
+        Failure::BadInput(format!("{} {}: {error}", option.name(), path.display()))
+    })
 }
 
 /// The names and sizes of all files below a folder.

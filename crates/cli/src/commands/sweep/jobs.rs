@@ -15,8 +15,8 @@ use crate::backends;
 use crate::command_line::command_line;
 use crate::failure::Failure;
 
-/// A larger file is no plan.
-const MOST_BYTES: u64 = 16 << 20;
+/// A larger file is no plan, in bytes. Assumed: as many jobs as a plan may have, each included by its route alone.
+const MOST_BYTES: u64 = 4 << 20;
 /// What a plan cannot say: jobs would write the same files, print no bill, or not boot what their ids are made of.
 const REFUSED: [&str; 9] = [
     "format",
@@ -35,23 +35,36 @@ pub(in crate::commands) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>>
     let name = file.display().to_string();
     let text = input::read_text(file, MOST_BYTES)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
-    let refused = |error: PlanError| Failure::BadInput(error.to_string());
     let plan = Plan::parse(&name, &text, &option_names()).map_err(refused)?;
-    let settings = plan.jobs(&name).map_err(refused)?;
-    let mut inputs = Inputs::new(stop);
-    let job = |settings: Settings| job(settings, &mut inputs).with_context(|| name.clone());
+    let settings = plan.jobs(&name, stop).map_err(refused)?;
+    let (mut command, mut inputs) = (args::command(), Inputs::new(stop));
+    let job = |settings: Settings| {
+        stop.check().map_err(pagetoll_backend::Error::from)?;
+        job(settings, &mut command, &mut inputs).with_context(|| name.clone())
+    };
     settings.into_iter().map(job).collect()
 }
 
-/// The job of these settings, checked.
-pub(in crate::commands) fn job(settings: Settings, inputs: &mut Inputs<'_>) -> Result<Job> {
+fn refused(error: PlanError) -> anyhow::Error {
+    match error {
+        PlanError::Stopped(stopped) => pagetoll_backend::Error::from(stopped).into(),
+        other => Failure::BadInput(other.to_string()).into(),
+    }
+}
+
+/// The job of these settings, checked. `command` is the program's: it takes as long to make as all else together.
+pub(in crate::commands) fn job(
+    settings: Settings,
+    command: &mut clap::Command,
+    inputs: &mut Inputs<'_>,
+) -> Result<Job> {
     let words = ["pagetoll".to_owned()]
         .into_iter()
         .chain(settings.arguments());
     let words: Vec<_> = words.collect();
-    let command = command_line(words.iter().map(Into::into));
-    let checked = checked(&words, &settings).with_context(|| command.clone())?;
-    let inputs = inputs.of(&checked).with_context(|| command)?;
+    let line = || command_line(words.iter().map(Into::into));
+    let checked = checked(&words, command, &settings).with_context(line)?;
+    let inputs = inputs.of(&checked).with_context(line)?;
     Ok(Job::new(settings, &inputs, env!("CARGO_PKG_VERSION")))
 }
 
@@ -61,9 +74,9 @@ pub(in crate::commands) struct Checked {
     pub(in crate::commands) spec: Spec,
 }
 
-fn checked(words: &[String], settings: &Settings) -> Result<Checked> {
-    let parsed = args::command()
-        .try_get_matches_from(words)
+fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -> Result<Checked> {
+    let parsed = command
+        .try_get_matches_from_mut(words)
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(|error| Failure::BadInput(in_short(&error)))?;
     let Command::Bill(route) = parsed.command else {

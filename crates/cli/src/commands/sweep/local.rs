@@ -13,6 +13,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context as _, Result};
 use pagetoll_backend::Stop;
 use pagetoll_sweep::Job;
+use pagetoll_sweep::store::MOST_OF_BILL;
 
 use super::child;
 use super::executor::{Attempt, Executor, Took, this_node};
@@ -24,8 +25,6 @@ use crate::parent::PARENT;
 const CPUS: usize = 2;
 /// Memory of a bill of the lab, in KiB.
 const MEMORY: usize = 4 << 20;
-/// More is no bill, in bytes. Assumed: the largest bill is below 1 MiB.
-const MOST_STDOUT: u64 = 64 << 20;
 /// Of stderr that much is kept, in bytes.
 const MOST_STDERR: u64 = 1 << 20;
 
@@ -71,7 +70,7 @@ impl Local {
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (status, stdout, stderr) = thread::scope(|scope| {
-            let stdout = scope.spawn(|| read(stdout, MOST_STDOUT));
+            let stdout = scope.spawn(|| read(stdout, MOST_OF_BILL));
             let stderr = scope.spawn(|| read(stderr, MOST_STDERR));
             let status = child::wait(&mut child, stop);
             let joined =
