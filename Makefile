@@ -6,6 +6,7 @@
 # make fuzz         reads 10^9 bytes by each reader of foreign files: half an hour and more (READER=bill BYTES=1000000)
 # make faults       lets system calls of 1000 runs fail (N=1000 SEED=1 RUNS=lab,live)
 # make kills        kills 1000 runs at random moments (N=1000 SEED=1 RUNS=lab,live)
+# make signals      ends every command by signals, and holds it to a second: on a machine that does nothing else
 # make power-cuts   cuts the power of 100 file systems while the cache is written (N=100 SEED=1)
 # make deb          a Debian package in dist/: program, manual pages, completions, documentation
 # make static       a program in dist/ that runs on any Linux of this processor, without a library
@@ -32,7 +33,7 @@ FIXES = xen-unpinned-set-pte xen-unpinned-set-pte@7.3 xen-pv-get-and-clear xen-p
 	xen-mmu-update-batch kvm-exit-on-missing
 
 .NOTPARALLEL:
-.PHONY: atlas pictures bill check-fixes deb faults fuzz kills power-cuts test test-here test-guests test-packages tests test-arm64 \
+.PHONY: atlas pictures bill check-fixes deb faults fuzz kills power-cuts signals test test-here test-guests test-packages tests test-arm64 \
 	test-docs test-python wheel conformance python-venv setup static toolchain toolchain-arm64 build lint man bench-engine clean
 
 bill: setup
@@ -83,6 +84,9 @@ kills: tests
 
 faults: tests
 	KILLS=0 FAULTS=$(or $(N),1000) SEED=$(SEED) cargo test --workspace --test harm
+
+signals: tests
+	WITHIN_MS=1000 cargo test --workspace --test signals -- --nocapture
 
 power-cuts: tests
 	POWER_CUTS=$(or $(N),100) SEED=$(SEED) cargo test --workspace --test power_cut -- --nocapture

@@ -13,6 +13,8 @@ mod links;
 mod page;
 #[path = "docs/picture.rs"]
 mod picture;
+#[path = "docs/promises.rs"]
+mod promises;
 #[path = "docs/scratch.rs"]
 mod scratch;
 #[path = "docs/snippet.rs"]
@@ -60,6 +62,7 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("architecture_names_paths_that_exist", links::paths_exist),
         Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
+        Trial::test("promises_have_tests", promises::have_tests),
     ];
     for page in Page::all()? {
         trials.push(links::trial(&page));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -10,6 +11,7 @@ use assert_cmd::Command;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Bill;
 use pagetoll_images::cache::Cache;
+use pagetoll_test_support::skip;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -272,6 +274,82 @@ fn options_of_one_place_are_refused_for_another() {
         3,
         &["python3 is not installed, which --on ray needs"],
     );
+}
+
+/// A git in a folder, where there is one.
+fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let who = ["-c", "user.name=n", "-c", "user.email=e"];
+    let mut command = std::process::Command::new("git");
+    command.current_dir(folder).args(who).args(arguments);
+    let output = command.output().ok()?;
+    (output.status.success()).then(|| text(&output.stdout).trim().to_owned())
+}
+
+/// Ways that run a program once the repository's configuration is heeded; that they do is tested beside the code.
+#[test]
+fn programs_that_a_repository_names_do_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    if git(&tree, &["init", "-q"]).is_none() {
+        skip!("git is not installed");
+    }
+    let run = |arguments: &[&str]| git(&tree, arguments).unwrap();
+    for makefile in ["all:\n", "all:\n#\n"] {
+        fs::write(tree.join("Makefile"), makefile).unwrap();
+        run(&["add", "-A"]);
+        run(&["commit", "-q", "-m", "x"]);
+    }
+    let program = folder.path().join("program");
+    let mark = folder.path().join("ran");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.to_str().unwrap();
+    let bisect = || {
+        let mut command = Command::cargo_bin("pagetoll").unwrap();
+        command.args(["bisect", "--git"]).arg(&tree);
+        command.args([
+            "--route",
+            "unmap",
+            "--row",
+            "unmap kernel",
+            "HEAD~1",
+            "HEAD",
+        ]);
+        command.env("PAGETOLL_CACHE", folder.path().join("cache"));
+        let output = command.output().unwrap();
+        assert!(!mark.exists(), "{}", text(&output.stderr));
+        output
+    };
+    let refused = bisect();
+    if refused.status.code() == Some(3) {
+        skip!("{}", text(&refused.stderr).trim());
+    }
+    says(&refused, 2, &["its Makefile is not Linux's"]);
+
+    let commit = run(&["cat-file", "commit", "HEAD"]);
+    let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n";
+    let signed = commit.replacen("\n\n", &format!("\n{signature}"), 1) + "\n";
+    fs::write(folder.path().join("signed"), signed).unwrap();
+    let hash = run(&["hash-object", "-t", "commit", "-w", "../signed"]);
+    run(&["reset", "-q", "--hard", &hash]);
+    run(&["config", "log.showSignature", "true"]);
+    run(&["config", "gpg.program", program]);
+    says(&bisect(), 2, &["its Makefile is not Linux's"]);
+
+    let blob = run(&["rev-parse", "HEAD~1:Makefile"]);
+    let object = format!(".git/objects/{}/{}", &blob[..2], &blob[2..]);
+    fs::remove_file(tree.join(object)).unwrap();
+    for (name, value) in [
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", &format!("ext::{program} %S")),
+        ("protocol.ext.allow", "always"),
+    ] {
+        run(&["config", name, value]);
+    }
+    says(&bisect(), 3, &["bad file"]);
 }
 
 #[test]
