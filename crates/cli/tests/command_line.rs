@@ -394,6 +394,10 @@ fn each_record_of_an_xentrace_is_printed_with_its_function() {
         .filter(|line| line.contains(" zap_pte_range entry "));
     // The only function is that of all that is above it.
     assert_eq!(traps.count(), 789 + 20);
+    fs::write(&map, "ffffffff812cb000 T \u{1b}[2J\u{202e}zap\n").unwrap();
+    let records = printed(&["read", file, "--dump", "--symbols", map.to_str().unwrap()]);
+    assert!(records.contains(" \u{fffd}[2J\u{fffd}zap entry "));
+    assert!(!records.contains(['\u{1b}', '\u{202e}']));
     refused(&["read", "--dump"], 2, &["<FILE>"]);
     refused(
         &["read", file, "--dump", "--format", "json"],
