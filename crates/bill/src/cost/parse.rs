@@ -188,7 +188,7 @@ impl Place<'_> {
         let costs = Magnitude::OF_COSTS;
         if [value, low, high].iter().any(|number| !costs.has(*number)) || low < 0.0 {
             return Err(self.bad(format!(
-                "value {value:?}, low {low:?}, high {high:?}; expected 0, or {costs}"
+                "value {value:?}, low {low:?}, high {high:?}; expected numbers that are not negative: 0, or {costs}"
             )));
         }
         if low > value || value > high {
@@ -270,7 +270,7 @@ mod tests {
             (with("a guess", "  "), "no source; expected where"),
             (
                 with("low = 100", "low = -1"),
-                "value 150.0, low -1.0, high 300.0; expected 0, or 1e-12 to 1e12",
+                "value 150.0, low -1.0, high 300.0; expected numbers that are not negative: 0, or 1e-12 to 1e12",
             ),
             (
                 with("high = 300", "high = 1.7e308"),
