@@ -649,6 +649,21 @@ fn hostile_bill(folder: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_bill_with_a_figure_that_nothing_costs_is_refused_by_file_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("huge.json");
+    let mut bill: serde_json::Value =
+        serde_json::from_slice(&fs::read(data("sample-bill.json")).unwrap()).unwrap();
+    bill["rows"][2]["cost_per_page"] = 1.7e308.into();
+    fs::write(&file, bill.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let problem = format!("{file}: rows[2].cost_per_page is 1.7e308; expected 0, or a magnitude");
+    for command in [["report", file].as_slice(), &["diff", file, file]] {
+        refused(command, 2, &[&problem]);
+    }
+}
+
+#[test]
 fn what_a_guest_says_cannot_act_in_any_format() {
     let folder = tempfile::tempdir().unwrap();
     let file = hostile_bill(folder.path());
