@@ -1,8 +1,9 @@
 //! The gates of docs/ci.md and action.yml, as written there, on bills that they have to pass and to stop.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Output;
 
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ const PAGETOLL: &str = r#"#!/bin/sh
 if [ -e delivered.json ]; then cp delivered.json new.json; fi
 exit "$BILL_EXIT"
 "#;
+/// The checked-out tree, in which a gate runs, beside the base's bill.
+const TREE: &str = "tree";
 /// In place of `gh`: keeps the comment.
 const GH: &str = "#!/bin/sh\ncp \"$4\" posted.md\n";
 
@@ -40,7 +43,9 @@ struct Gate {
 }
 
 pub(crate) fn gates() -> Result<(), Failed> {
-    for gate in [of_documentation()?, of_action()?] {
+    let action = of_action()?;
+    bases_in_the_tree(&action)?;
+    for gate in [of_documentation()?, action] {
         for case in cases()? {
             run(&case, &gate).map_err(|error| {
                 format!("{}: {}", case.name, error.message().unwrap_or_default())
@@ -74,7 +79,7 @@ fn of_action() -> Result<Gate, Failed> {
         script: lines.collect::<Vec<_>>().join("\n"),
         variables: &[
             ("ORDER", "unmap --on lab"),
-            ("BASE", "base.json"),
+            ("BASE", ""),
             ("BILL", "new.json"),
             ("TOLERANCE", "0.5"),
             ("COMMENT", "true"),
@@ -131,29 +136,21 @@ fn cases() -> Result<Vec<Case>, Failed> {
 }
 
 fn run(case: &Case, gate: &Gate) -> Result<(), Failed> {
-    let scratch = Scratch::empty()?;
-    let folder = scratch.path();
-    fs::remove_file(scratch.bin().join("pagetoll"))?;
-    program(&scratch.bin().join("pagetoll"), PAGETOLL)?;
-    program(&scratch.bin().join("gh"), GH)?;
+    let scratch = checked_out()?;
+    let tree = scratch.path().join(TREE);
     // Of an earlier job: what the gate must not compare or post.
-    fs::write(folder.join("new.json"), sound()?.to_string())?;
-    fs::write(folder.join("comment.md"), "stale")?;
-    for (name, bill) in [
-        ("base.json", &case.base),
-        ("delivered.json", &case.delivered),
+    fs::write(tree.join("new.json"), sound()?.to_string())?;
+    fs::write(tree.join("comment.md"), "stale")?;
+    for (place, bill) in [
+        (scratch.path().join("base.json"), &case.base),
+        (tree.join("delivered.json"), &case.delivered),
     ] {
         if let Some(bill) = bill {
-            fs::write(folder.join(name), bill.to_string())?;
+            fs::write(place, bill.to_string())?;
         }
     }
     let exit = case.bill_exit.to_string();
-    let own = [
-        ("REAL", env!("CARGO_BIN_EXE_pagetoll")),
-        ("BILL_EXIT", &exit),
-    ];
-    let variables = [own.as_slice(), gate.variables].concat();
-    let output = scratch.shell(folder, &gate.script, &variables)?;
+    let output = gate_output(&scratch, gate, &[("BILL_EXIT", &exit)])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     let expected = match case.base {
         Some(_) => case.expected,
@@ -162,7 +159,77 @@ fn run(case: &Case, gate: &Gate) -> Result<(), Failed> {
     if output.status.code() != Some(expected) {
         return Err(format!("{}, expected exit {expected}: {stderr}", output.status).into());
     }
-    check_comment(case, fs::read_to_string(folder.join("posted.md")).ok())
+    check_comment(case, fs::read_to_string(tree.join("posted.md")).ok())
+}
+
+/// An empty tree, and programs that stand in for others.
+fn checked_out() -> Result<Scratch, Failed> {
+    let scratch = Scratch::empty()?;
+    fs::remove_file(scratch.bin().join("pagetoll"))?;
+    program(&scratch.bin().join("pagetoll"), PAGETOLL)?;
+    program(&scratch.bin().join("gh"), GH)?;
+    fs::create_dir(scratch.path().join(TREE))?;
+    Ok(scratch)
+}
+
+fn gate_output(
+    scratch: &Scratch,
+    gate: &Gate,
+    variables: &[(&str, &str)],
+) -> Result<Output, Failed> {
+    let (temp, tree) = (scratch.path(), scratch.path().join(TREE));
+    let runner = [
+        ("REAL", env!("CARGO_BIN_EXE_pagetoll")),
+        ("RUNNER_TEMP", &temp.to_string_lossy()),
+        ("GITHUB_WORKSPACE", &tree.to_string_lossy()),
+    ];
+    let variables = [&runner, gate.variables, variables].concat();
+    scratch.shell(&tree, &gate.script, &variables)
+}
+
+/// A change that brings its own base, which allows everything: as a file, behind a link that leads out of the tree, by another
+/// name of the tree, and by a name that a shell could take for more than a name.
+fn bases_in_the_tree(action: &Gate) -> Result<(), Failed> {
+    let scratch = checked_out()?;
+    let (outside, tree) = (scratch.path(), scratch.path().join(TREE));
+    let bill = sound()?.to_string();
+    fs::create_dir(outside.join("old"))?;
+    fs::write(outside.join("old/base.json"), &bill)?;
+    symlink(outside.join("old"), tree.join("link"))?;
+    symlink(&tree, outside.join("alias"))?;
+    let odd = "-x $(touch ran) \"'*\n.json";
+    for name in ["base.json", "delivered.json", odd] {
+        fs::write(tree.join(name), &bill)?;
+    }
+    let absolute = |name: &str| outside.join(name).to_string_lossy().into_owned();
+    let bases = [
+        "base.json".to_owned(),
+        "link/base.json".to_owned(),
+        "link/../old/base.json".to_owned(),
+        "../tree/base.json".to_owned(),
+        odd.to_owned(),
+        absolute("alias/base.json"),
+        absolute("alias/link/base.json"),
+        absolute("alias/absent.json"),
+    ];
+    for base in &bases {
+        let output = gate_output(&scratch, action, &[("BILL_EXIT", "0"), ("BASE", base)])?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(2) || !stderr.contains("is in the checked-out tree") {
+            return Err(format!("base {base:?}: {}: {stderr}", output.status).into());
+        }
+    }
+    let ran = tree.join("ran").exists() || tree.join("posted.md").exists();
+    let elsewhere = absolute("old/base.json");
+    let output = gate_output(
+        &scratch,
+        action,
+        &[("BILL_EXIT", "0"), ("BASE", &elsewhere)],
+    )?;
+    match (ran, output.status.code()) {
+        (false, Some(0)) => Ok(()),
+        _ => Err(format!("ran: {ran}; of another folder: {output:?}").into()),
+    }
 }
 
 fn check_comment(case: &Case, posted: Option<String>) -> Result<(), Failed> {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 use crate::kinds::{Backend, Evidence, Schema, Unit};
+use crate::magnitude::Magnitude;
 use crate::order::{Order, OrderForm};
 use crate::provenance::{Inputs, Provenance};
 use crate::route::{Route, UnknownMechanism};
@@ -147,11 +148,24 @@ pub enum BillError {
     /// A row is malformed.
     #[error(transparent)]
     Row(#[from] RowError),
+    /// A figure that nothing costs.
+    #[error(
+        "{field} is {given}; expected 0, or a magnitude of {}",
+        Magnitude::OF_BILLS
+    )]
+    Figure {
+        /// Path of the JSON field, such as `rows[0].tolls[1].cost_each`.
+        field: String,
+        /// Value of the JSON field.
+        given: String,
+    },
 }
 
 impl<'de> Deserialize<'de> for Bill {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let form = BillForm::deserialize(deserializer)?;
+        let json = serde_json::to_value(&form).map_err(D::Error::custom)?;
+        check_figures(&json).map_err(D::Error::custom)?;
         form.into_bill().map_err(D::Error::custom)
     }
 }
@@ -176,6 +190,17 @@ impl BillForm {
             notes: form.notes,
             provenance: form.provenance,
         })
+    }
+}
+
+/// Refuses figures of which sums or ratios would not be finite. All of them, also those of fields to come: hence as JSON.
+fn check_figures(bill: &serde_json::Value) -> Result<(), BillError> {
+    match Magnitude::OF_BILLS.refuses(bill) {
+        Some((field, figure)) => Err(BillError::Figure {
+            field: field.trim_start_matches('.').to_owned(),
+            given: format!("{figure:e}"),
+        }),
+        None => Ok(()),
     }
 }
 

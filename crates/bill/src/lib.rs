@@ -10,6 +10,7 @@ pub mod cost;
 pub mod curves;
 pub mod diff;
 mod kinds;
+mod magnitude;
 pub mod names;
 mod order;
 mod provenance;

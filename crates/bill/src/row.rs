@@ -105,10 +105,11 @@ impl Row {
         self.figures().map(|figures| figures.cost_per_page)
     }
 
-    /// The rates of an interval of costs, which are nanoseconds of one of the vCPUs.
+    /// The rates of an interval of costs, which are nanoseconds of one of the vCPUs; of what may cost nothing there are none.
     #[must_use]
     pub fn interval_of_rates(&self) -> Option<Interval> {
-        let costs = self.figures()?.interval?;
+        let costs = self.figures()?.interval;
+        let costs = costs.filter(|costs| costs.low > 0.0 && costs.high > 0.0)?;
         let vcpus = f64::from(self.key.vcpus.unwrap_or(1));
         let rate = |nanos: f64| vcpus * 1e9 / nanos;
         Some(Interval {

@@ -15,7 +15,7 @@ mod progress;
 mod signals;
 mod terminal;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -24,6 +24,7 @@ use pagetoll_bill::Route;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Verbosity};
+use crate::output::HarmlessLines;
 
 fn main() -> ExitCode {
     let cli = match args::command()
@@ -65,8 +66,8 @@ fn log_to_stderr(verbosity: Verbosity) {
         Verbosity::Debug => LevelFilter::DEBUG,
     };
     tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
+        // Guests and builds are quoted in it.
+        .with_writer(|| HarmlessLines::new(io::stderr()))
         .with_max_level(level)
         .init();
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pagetoll_backend::output;
-use pagetoll_render::{Format, Kind, RenderError, Width};
+use pagetoll_render::{Format, Kind, RenderError, Width, harmless};
 use rustix::io::Errno;
 
 use crate::args::{ListOutputArgs, OutputArgs};
@@ -179,6 +179,41 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(text, None)
 }
 
+/// Lines on their way to a terminal that no rendering made. What follows the last newline is not written.
+pub(crate) struct HarmlessLines<W> {
+    out: W,
+    line: Vec<u8>,
+}
+
+impl<W> HarmlessLines<W> {
+    pub(crate) const fn new(out: W) -> Self {
+        let line = Vec::new();
+        Self { out, line }
+    }
+}
+
+impl<W: Write> Write for HarmlessLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            self.line.extend_from_slice(text);
+            if ends {
+                let line = harmless(&String::from_utf8_lossy(&self.line));
+                self.line.clear();
+                writeln!(self.out, "{line}")?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 fn to_stdout(text: &[u8]) -> io::Result<()> {
     if STDOUT_IS_CLOSED.load(Ordering::Relaxed) {
         return Err(Errno::BADF.into());
@@ -209,6 +244,18 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn lines_are_made_harmless_however_they_are_written() {
+        let mut lines = HarmlessLines::new(Vec::new());
+        let text = "a\u{1b}[2J\n\n\u{202e}b\n";
+        for byte in text.as_bytes() {
+            lines.write_all(&[*byte]).unwrap();
+        }
+        lines.write_all(text.as_bytes()).unwrap();
+        let safe = "a\u{fffd}[2J\n\n\u{fffd}b\n";
+        assert_eq!(String::from_utf8(lines.out).unwrap(), safe.repeat(2));
+    }
 
     #[test]
     fn after_a_failed_run_no_earlier_result_can_be_taken_for_it() {

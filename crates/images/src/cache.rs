@@ -16,6 +16,7 @@ mod private;
 mod root;
 mod sealed;
 mod sweep;
+mod way;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -71,13 +72,16 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::BadInput`] when the path has white space or a colon, which kbuild cannot handle;
-    /// [`Error::Environment`] when another user owns the folder or can write to it; [`Error::Io`] or
-    /// [`Error::NoSpace`] when it cannot be written.
+    /// [`Error::Environment`] when another user owns the folder, can write to it or could put another in its place, or its
+    /// file system is read-only; [`Error::Io`] or [`Error::NoSpace`] when it cannot be written.
     pub fn open_at(root: &Path, stop: &Stop) -> Result<Self, Error> {
-        private::create_root(root)?;
-        let root = fs::canonicalize(root).map_err(Error::io("open", root))?;
+        let root = way::resolve(root)?;
         root::check_path(&root)?;
+        private::create_root(&root)?;
+        // What was missing in a folder that others write to could be theirs by now.
+        let root = way::resolve(&root)?;
         private::open(&root, Path::new(""))?;
+        root::require_writable(&root)?;
         let maker = root::claim(&root)?;
         for folder in [TMP, LOCKS, MANIFESTS, LOGS] {
             private::create(&root, Path::new(folder))?;

@@ -114,7 +114,8 @@ impl Classified for Error {
 }
 
 impl Error {
-    /// Turns an `io::Error` into a [`Error::Io`], or a [`Error::NoSpace`] where that is what it is.
+    /// Turns an `io::Error` into a [`Error::Io`]; into a [`Error::NoSpace`] or [`Error::Environment`] where the file system
+    /// is full or read-only.
     ///
     /// Made for `map_err`: `fs::read(path).map_err(Error::io("read", path))`.
     pub fn io(
@@ -126,6 +127,14 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::NoSpace { operation, path }
             }
+            io::ErrorKind::ReadOnlyFilesystem => Self::Environment {
+                what: format!(
+                    "cannot {operation} {}: its file system is read-only",
+                    path.display()
+                ),
+                remedy: "mount it for writing, or point PAGETOLL_CACHE to another file system"
+                    .into(),
+            },
             _ => Self::Io {
                 operation,
                 path,

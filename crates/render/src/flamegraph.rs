@@ -5,13 +5,15 @@ use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use pagetoll_bill::profile::Stacks;
 use thiserror::Error;
 
+use crate::harmless;
+
 /// Stacks that cannot be drawn.
 #[derive(Debug, Error)]
 #[error("cannot draw a flame graph: {0}")]
 pub struct FlameGraphError(String);
 
 /// A line for each stack, as flame graph tools read them: frames from the outermost on, separated by semicolons, then a
-/// space and a whole number. The format has no quoting: in names, a semicolon becomes a colon and white space an underscore.
+/// space and a whole number. The format has no quoting: in names, a semicolon becomes a colon and a space an underscore.
 #[must_use]
 pub fn folded(stacks: &Stacks) -> String {
     let line = |(frames, count): (&Vec<String>, &u64)| format!("{} {count}\n", joined(frames));
@@ -24,12 +26,7 @@ fn joined(frames: &[String]) -> String {
 }
 
 fn plain(frame: &str) -> String {
-    let plain = |letter: char| match letter {
-        ';' => ':',
-        letter if letter.is_whitespace() || letter.is_control() => '_',
-        letter => letter,
-    };
-    frame.chars().map(plain).collect()
+    harmless(frame).replace(';', ":").replace(' ', "_")
 }
 
 /// The stacks as an SVG, which opens in a browser without anything else.
@@ -97,8 +94,8 @@ pub fn difference(
 
 fn options(title: &str, subtitle: &str) -> Options<'static> {
     let mut options = Options::default();
-    title.clone_into(&mut options.title);
-    options.subtitle = Some(subtitle.to_owned());
+    options.title = harmless(title);
+    options.subtitle = Some(harmless(subtitle));
     "instructions".clone_into(&mut options.count_name);
     // By annotations: _[k] is a kernel's function, _[j] and _[i] are free for others.
     options.colors = Palette::Multi(MultiPalette::Java);
@@ -121,6 +118,7 @@ fn draw<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::well_formed;
 
     fn stacks() -> Stacks {
         let stack = |frames: &[&str]| frames.iter().map(|&frame| frame.to_owned()).collect();
@@ -136,6 +134,25 @@ mod tests {
             folded(&stacks()),
             "a_row;main;do_syscall:64_[k] 30\na_row;main;x86_emulate_[j] 12\n"
         );
+    }
+
+    #[test]
+    fn no_name_deceives_or_ends_the_document() {
+        let hostile = "a\u{202e}b\u{ffff}\n<c>&\"";
+        let stacks = Stacks::from([(vec![hostile.to_owned()], 1)]);
+        assert_eq!(folded(&stacks), "a\u{fffd}b\u{fffd}\u{fffd}<c>&\" 1\n");
+        let kernel = OfKernel {
+            name: hostile,
+            stacks: &stacks,
+        };
+        let drawn = [
+            flame_graph(&stacks, hostile).unwrap(),
+            difference(kernel, kernel, hostile).unwrap(),
+        ];
+        for svg in drawn {
+            well_formed(&svg);
+            assert!(svg.contains("a\u{fffd}b"), "{svg}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub(crate) mod plot;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 
-use crate::document::{Bars, Body, Document, Fact, Section};
+use crate::document::{Bar, Bars, Body, Document, Fact, Section};
 use crate::table::{Align, Table};
 use crate::{RenderError, figure, harmless};
 
@@ -159,10 +159,16 @@ fn grid(table: &Table) -> Grid {
     }
 }
 
-/// The bars on one scale, [`WIDTH`] wide.
+/// The bars on one scale, [`WIDTH`] wide. A bar is as long as its pieces, which are those amounts that are positive.
 pub(crate) fn drawn(bars: &Bars) -> Vec<Drawn> {
     let sum = |amounts: &[f64]| amounts.iter().sum::<f64>();
-    let longest = bars.rows.iter().map(|bar| sum(&bar.amounts));
+    let length = |bar: &Bar| {
+        bar.amounts
+            .iter()
+            .map(|amount| amount.max(0.0))
+            .sum::<f64>()
+    };
+    let longest = bars.rows.iter().map(length);
     let scale = WIDTH / longest.fold(f64::MIN_POSITIVE, f64::max);
     let rows = bars.rows.iter().map(|bar| {
         let named = bars.parts.iter().zip(&bar.amounts);
@@ -219,7 +225,6 @@ fn pieces(names: &[String], amounts: &[f64], scale: f64) -> Vec<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Bar;
     use crate::table::Column;
 
     const HOSTILE: &str = "<script>alert(1)</script>\"'&{{ title }}\u{202e}\n";

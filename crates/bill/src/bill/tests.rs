@@ -89,6 +89,26 @@ fn a_row_has_a_cost_or_a_reason() {
 }
 
 #[test]
+fn a_figure_that_nothing_costs_is_refused_by_its_field() {
+    let bill = with_checks(Unmap::Emulate, vec![]);
+    let costs = |cost: f64| edited(&bill, |row| row["cost_per_page"] = json!(cost));
+    assert_eq!(
+        costs(1.7e308).unwrap_err(),
+        "rows[0].cost_per_page is 1.7e308; expected 0, or a magnitude of 1e-100 to 1e30"
+    );
+    assert!(costs(1e-300).is_err());
+    let toll = json!([{"name": "a", "count_per_page": 1.0, "cost_each": -1e31}]);
+    let toll = edited(&bill, |row| row["tolls"] = toll).unwrap_err();
+    assert!(
+        toll.starts_with("rows[0].tolls[0].cost_each is -1e31"),
+        "{toll}"
+    );
+    for fine in [0.0, -7.5, 1e30] {
+        assert!(costs(fine).is_ok());
+    }
+}
+
+#[test]
 fn the_same_line_twice_is_refused() {
     let bill = completed(draft());
     let mut json = serde_json::to_value(&bill).unwrap();

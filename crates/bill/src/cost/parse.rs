@@ -12,6 +12,7 @@ use super::prices::ORDERED;
 use super::published::Published;
 use super::{CostTable, Figure, Kind, Topology};
 use crate::kinds::Unit;
+use crate::magnitude::Magnitude;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -184,9 +185,10 @@ impl Place<'_> {
         let Figure {
             value, low, high, ..
         } = *figure;
-        if [value, low, high].iter().any(|number| !number.is_finite()) || low < 0.0 {
+        let costs = Magnitude::OF_COSTS;
+        if [value, low, high].iter().any(|number| !costs.has(*number)) || low < 0.0 {
             return Err(self.bad(format!(
-                "value {value}, low {low}, high {high}; expected finite numbers that are not negative"
+                "value {value:?}, low {low:?}, high {high:?}; expected numbers that are not negative: 0, or {costs}"
             )));
         }
         if low > value || value > high {
@@ -268,7 +270,15 @@ mod tests {
             (with("a guess", "  "), "no source; expected where"),
             (
                 with("low = 100", "low = -1"),
-                "value 150, low -1, high 300; expected finite numbers",
+                "value 150.0, low -1.0, high 300.0; expected numbers that are not negative: 0, or 1e-12 to 1e12",
+            ),
+            (
+                with("high = 300", "high = 1.7e308"),
+                "value 150.0, low 100.0, high 1.7e308; expected",
+            ),
+            (
+                with("value = 150.0", "value = 1e-13"),
+                "value 1e-13, low 100.0, high 300.0; expected",
             ),
             (
                 with("low = 100", "low = 200"),
@@ -278,7 +288,7 @@ mod tests {
                 with("high = 300", "high = 120"),
                 "value 150 is not between low 100 and high 120",
             ),
-            (with("value = 150.0", "value = nan"), "value NaN, low 100"),
+            (with("value = 150.0", "value = nan"), "value NaN, low 100.0"),
             (
                 with("kind = \"assumed\"\n", ""),
                 "no kind; expected measured, cited, fitted or assumed",

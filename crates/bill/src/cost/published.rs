@@ -2,9 +2,11 @@
 
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use crate::magnitude::Magnitude;
 use crate::names::names;
 
 names! {
@@ -29,7 +31,8 @@ pub struct Published {
     pub id: String,
     /// The quantity, in the words of the source.
     pub quantity: String,
-    /// In `unit`.
+    /// In `unit`, and more than 0.
+    #[serde(deserialize_with = "positive")]
     pub value: f64,
     /// Unit of `value`.
     pub unit: PublishedUnit,
@@ -39,6 +42,18 @@ pub struct Published {
     pub source: String,
     /// On what, as far as the source says.
     pub system: String,
+}
+
+fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(deserializer)?;
+    if value > 0.0 && Magnitude::OF_COSTS.has(value) {
+        return Ok(value);
+    }
+    let expected = Magnitude::OF_COSTS.to_string();
+    Err(D::Error::invalid_value(
+        Unexpected::Float(value),
+        &expected.as_str(),
+    ))
 }
 
 /// The list cannot be read.
@@ -89,6 +104,14 @@ mod tests {
         assert_eq!(Published::list(entry).unwrap()[0].value, 2.0);
         let error = Published::list(&format!("{entry}colour='red'\n")).unwrap_err();
         assert!(error.to_string().contains("colour"));
+        for value in ["0", "-2", "1.7e308", "nan", "inf"] {
+            let entry = entry.replace("value=2", &format!("value={value}"));
+            let error = Published::list(&entry).unwrap_err().to_string();
+            assert!(
+                error.contains("value=") && error.contains("expected 1e-12 to 1e12"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

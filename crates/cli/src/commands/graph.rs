@@ -6,6 +6,7 @@ use anyhow::Result;
 use pagetoll_backend::Stacks;
 use pagetoll_bill::Bill;
 use pagetoll_render::flamegraph::{OfKernel, difference, flame_graph, folded};
+use pagetoll_render::harmless;
 use pagetoll_traces::perfetto::write_stacks;
 
 use crate::failure::Failure;
@@ -74,6 +75,11 @@ impl Graph {
 }
 
 fn perfetto(stacks: &Stacks, title: &str) -> Result<Vec<u8>> {
+    let safe = |frames: &Vec<String>| frames.iter().map(|frame| harmless(frame)).collect();
+    let stacks: Vec<(Vec<_>, _)> = stacks
+        .iter()
+        .map(|(frames, count)| (safe(frames), *count))
+        .collect();
     let stacks = stacks
         .iter()
         .map(|(frames, count)| (frames.as_slice(), *count));
@@ -107,6 +113,18 @@ fn of_kernel(stacks: &Stacks, kernel: &str) -> Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_has_no_name_that_deceives() {
+        let stacks = Stacks::from([(vec!["a\u{202e}b".to_owned()], 1)]);
+        let trace = perfetto(&stacks, "title").unwrap();
+        let has = |name: &str| {
+            trace
+                .windows(name.len())
+                .any(|bytes| bytes == name.as_bytes())
+        };
+        assert!(has("a\u{fffd}b") && !has("\u{202e}"));
+    }
 
     #[test]
     fn a_name_without_a_form_is_refused() {

@@ -80,6 +80,6 @@ pub(super) fn remove(path: &Path) {
         false => fs::remove_file(path),
     });
     if let Err(error) = removed {
-        tracing::warn!(path = %path.display(), %error, "left behind");
+        tracing::warn!("cannot remove {}: {error}", path.display());
     }
 }

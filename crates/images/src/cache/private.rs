@@ -1,8 +1,8 @@
 //! Folders that this user alone can change.
 //!
 //! What is in the cache is loaded, compiled and run. So every folder of it is opened component by component, without
-//! following a symbolic link, and belongs to the effective user and to no other writer. Folders above the root are
-//! the user's choice: they are not looked at.
+//! following a symbolic link, and belongs to the effective user and to no other writer. That others may read it is the
+//! user's choice; folders above the root are the business of [`way`](super::way).
 
 use std::env;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::error::Error;
 
 /// Of folders: all rights for the user, none for others.
 const PRIVATE: Mode = Mode::RWXU;
-const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
+pub(super) const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
@@ -146,7 +146,7 @@ impl Problem {
 }
 
 /// As sudo(8) leaves it in the environment.
-fn is_sudo_by(user: u32) -> bool {
+pub(super) fn is_sudo_by(user: u32) -> bool {
     let caller = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     rustix::process::geteuid().is_root() && caller == Some(user)
 }

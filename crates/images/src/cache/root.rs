@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use super::{LOCKS, LOGS, MANIFESTS, SWEEP_LOCK, TMP, disk, private, read_if_there};
+use super::{LOCKS, LOGS, MANIFESTS, SWEEP_LOCK, TMP, disk, private, read_if_there, way};
 use crate::error::Error;
 
 /// The variable that names another folder than the user's cache folder.
@@ -71,33 +71,21 @@ pub fn look() -> Result<Location, Error> {
 }
 
 pub(super) fn look_at(root: &Path) -> Result<Location, Error> {
-    let absolute = std::path::absolute(root).map_err(Error::io("open", root))?;
-    let existing = absolute.ancestors().find(|folder| folder.is_dir());
-    let existing = existing.unwrap_or(Path::new("/"));
-    if let Some(file) = absolute
-        .ancestors()
-        .find(|path| path.exists() && !path.is_dir())
-    {
-        return Err(Error::bad_file(
-            CACHE_VARIABLE,
-            file,
-            "is a file",
-            "a folder",
-        ));
-    }
-    let missing = absolute.strip_prefix(existing).unwrap_or(&absolute);
-    let existing = fs::canonicalize(existing).map_err(Error::io("open", existing))?;
-    let root = match missing.as_os_str().is_empty() {
-        true => existing.clone(),
-        false => existing.join(missing),
-    };
+    let root = way::resolve(root)?;
     check_path(&root)?;
     for folder in ["", TMP, LOCKS, MANIFESTS, LOGS] {
         private::open(&root, Path::new(folder))?;
     }
-    rustix::fs::accessat(CWD, &existing, Access::WRITE_OK, AtFlags::EACCESS)
-        .map_err(|errno| Error::io("write", &existing)(errno.into()))?;
+    let existing = root.ancestors().find(|folder| folder.is_dir());
+    let existing = existing.unwrap_or(Path::new("/")).to_path_buf();
+    require_writable(&existing)?;
     Ok(Location { root, existing })
+}
+
+/// Asks for the right to write, as far as it is known without writing: a read-only file system has none, root's neither.
+pub(super) fn require_writable(folder: &Path) -> Result<(), Error> {
+    rustix::fs::accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS)
+        .map_err(|errno| Error::io("write", folder)(errno.into()))
 }
 
 pub(super) fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Error> {

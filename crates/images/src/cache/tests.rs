@@ -2,6 +2,7 @@
 
 mod entries;
 mod ownership;
+mod read_only;
 mod steps;
 
 use std::fs::File;

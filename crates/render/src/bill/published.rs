@@ -8,7 +8,7 @@ use super::axes;
 use super::rates::{interval, pages_per_second};
 use crate::document::Section;
 use crate::figure;
-use crate::table::{Column, Table};
+use crate::table::{Column, NONE, Table};
 
 /// Each row that others published something of.
 pub(super) fn section(bill: &Bill) -> Section {
@@ -38,8 +38,14 @@ impl<'a> Pair<'a> {
         rates.is_some_and(|i| (i.low..=i.high).contains(&self.published.pages_per_second))
     }
 
+    /// Nothing beside a rate that is none.
     fn error(&self, rate: f64) -> String {
-        figure::percent(error_of(rate, self.published.pages_per_second))
+        let published = self.published.pages_per_second;
+        if rate > 0.0 && published > 0.0 {
+            figure::percent(error_of(rate, published))
+        } else {
+            NONE.to_owned()
+        }
     }
 }
 

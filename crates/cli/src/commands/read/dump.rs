@@ -9,11 +9,13 @@ use pagetoll_traces::symbols::Symbols;
 
 use super::super::{name_of, open};
 use crate::failure::{self, Failure, Outcome};
+use crate::output::HarmlessLines;
 
 /// Prints each record. A reader that has seen enough is no failure.
 pub(super) fn run(path: &Path, symbols: &Symbols) -> Result<Outcome> {
     let name = name_of(path);
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Symbols are named by whoever built the file.
+    let mut out = HarmlessLines::new(BufWriter::new(io::stdout().lock()));
     let ended = dump(open(path)?, symbols, &mut out);
     let written = out.flush();
     match ended.and_then(|()| Ok(written?)) {

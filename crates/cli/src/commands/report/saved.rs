@@ -99,9 +99,13 @@ fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
     serde_json::from_slice(bytes).map_err(of_head)
 }
 
+/// What is wrong with a bill as a whole has no line, and says what was expected.
 fn located(name: &str, error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
+    if line == 0 {
+        return format!("{name}: {text}");
+    }
     let place = format!(" at line {line} column {column}");
     let problem = text.strip_suffix(&place).unwrap_or(&text);
     format!(

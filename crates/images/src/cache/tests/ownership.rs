@@ -1,10 +1,10 @@
 //! A cache that others could have written is refused by name.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 
 use super::*;
 
-fn refusal(root: &Path) -> String {
+pub(super) fn refusal(root: &Path) -> String {
     let error = Cache::open_at(root, &Stop::new()).unwrap_err();
     assert_eq!(error.class(), Class::Environment, "{error}");
     error.to_string()
@@ -19,13 +19,14 @@ fn give_away(path: &Path) -> bool {
     rustix::process::geteuid().is_root() && chown(path, Some(65534), None).is_ok()
 }
 
-fn this_program() -> PathBuf {
+pub(super) fn this_program() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Runs an ignored test of this file in a process of its own.
-fn run_alone(program: &mut Command, test: &str) {
+/// Runs an ignored test of a file beside this one in a process of its own.
+pub(super) fn run_alone(program: &mut Command, test: &str) {
     let module = module_path!().split_once("::").unwrap().1;
+    let module = module.rsplit_once("::").unwrap().0;
     program.args(["--exact", "--ignored", &format!("{module}::{test}")]);
     let output = program.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -50,7 +51,7 @@ fn folders_are_private_whatever_the_umask() {
         let script = format!("umask {umask}; exec \"$@\"");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, "sh"]).arg(this_program());
-        run_alone(shell.env("MADE_CACHE", &root), "makes_a_cache");
+        run_alone(shell.env("MADE_CACHE", &root), "ownership::makes_a_cache");
         for below in ["", "tmp", "locks", "manifests", "logs", "kind", "kind/of"] {
             let mode = fs::metadata(root.join(below)).unwrap().mode() & 0o777;
             assert_eq!(mode, 0o700, "{umask} {below}");
@@ -136,7 +137,7 @@ fn a_cache_of_another_user_is_refused_and_under_sudo_says_whose_it_is() {
     assert!(root::look_at(&root).is_err());
     let mut program = Command::new(this_program());
     program.env("SUDO_UID", "65534").env("FOREIGN_CACHE", &root);
-    run_alone(&mut program, "says_that_sudo_was_used");
+    run_alone(&mut program, "ownership::says_that_sudo_was_used");
 }
 
 #[test]
@@ -170,10 +171,97 @@ fn a_symbolic_link_in_the_way_of_an_entry_is_refused_and_its_target_kept() {
 }
 
 #[test]
+fn a_cache_that_others_can_read_is_not_refused() {
+    let (_folder, cache) = opened();
+    let root = cache.root().to_path_buf();
+    drop(cache);
+    set_mode(&root, 0o755);
+    assert!(Cache::open_at(&root, &Stop::new()).is_ok());
+}
+
+/// What is on the way is refused before anything is created there.
+fn refused_on_the_way(root: &Path, words: &str) {
+    for way in [root.to_path_buf(), root.join("not/yet/there")] {
+        let text = refusal(&way);
+        assert!(
+            text.contains(words) && text.contains("on the way to the cache"),
+            "{text}"
+        );
+        assert_eq!(root::look_at(&way).unwrap_err().to_string(), text);
+    }
+    assert!(!root.join("not").exists());
+}
+
+#[test]
+fn a_folder_above_that_others_can_write_to_is_refused_unless_it_is_sticky() {
+    let (folder, cache) = opened();
+    let root = cache.root().to_path_buf();
+    drop(cache);
+    for mode in [0o777, 0o775, 0o757] {
+        set_mode(folder.path(), mode);
+        refused_on_the_way(&root, "can be written by others");
+    }
+    set_mode(folder.path(), 0o1777);
+    assert!(Cache::open_at(&root, &Stop::new()).is_ok());
+    let link = tempfile::tempdir().unwrap();
+    let link = link.path().join("link");
+    symlink(&root, &link).unwrap();
+    set_mode(folder.path(), 0o777);
+    refused_on_the_way(&link, "can be written by others");
+    set_mode(folder.path(), 0o700);
+}
+
+#[test]
+fn a_folder_or_a_link_of_another_user_on_the_way_is_refused() {
+    let (folder, cache) = opened();
+    let root = cache.root().to_path_buf();
+    drop(cache);
+    let open = tempfile::tempdir().unwrap();
+    set_mode(open.path(), 0o1777);
+    // The user's own link leads to one of another user's, which leads to the user's own cache.
+    let [own, foreign] = ["own", "foreign"].map(|name| open.path().join(name));
+    symlink(&root, &foreign).unwrap();
+    symlink(&foreign, &own).unwrap();
+    if !rustix::process::geteuid().is_root() || lchown(&foreign, Some(65534), None).is_err() {
+        pagetoll_test_support::skip!("only root can give files away");
+    }
+    let words = format!(
+        "{}, on the way to the cache, belongs to uid 65534",
+        foreign.display()
+    );
+    refused_on_the_way(&foreign, &words);
+    refused_on_the_way(&own, &words);
+    assert!(give_away(folder.path()));
+    refused_on_the_way(&root, "belongs to uid 65534");
+}
+
+#[test]
+fn links_that_lead_in_a_circle_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    symlink("link", &link).unwrap();
+    let text = refusal(&link.join("cache"));
+    assert!(
+        text.contains("cannot open") && text.contains("link"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_root_may_be_reached_through_a_symbolic_link() {
     let (folder, cache) = opened();
     let link = folder.path().join("link");
     symlink(cache.root(), &link).unwrap();
-    let through = Cache::open_at(&link, &Stop::new()).unwrap();
-    assert_eq!(through.root(), cache.root());
+    let through = |way: &Path| {
+        Cache::open_at(way, &Stop::new())
+            .unwrap()
+            .root()
+            .to_path_buf()
+    };
+    assert_eq!(through(&link), cache.root());
+    // Relative, by way of another, and to what is not there yet.
+    symlink("../link/./../made/below", cache.root().join("relative")).unwrap();
+    let made = folder.path().canonicalize().unwrap().join("made/below");
+    assert_eq!(through(&link.join("relative")), made);
+    assert_eq!(through(&link.join("relative/../below")), made);
 }

@@ -8,7 +8,7 @@ use crate::figure;
 /// The frames of these calls: a call is above what it called, and as wide as what was paid in both.
 pub(super) fn frames(calls: &[Call]) -> Vec<Frame> {
     let outermost = calls.iter().filter(|call| call.depth == 0);
-    let whole = outermost.map(|call| call.cost_per_page).sum();
+    let whole: f64 = outermost.map(|call| call.cost_per_page).sum();
     // Where the next call at each depth begins.
     let mut next = vec![0.0];
     let mut frames = Vec::new();
@@ -18,7 +18,12 @@ pub(super) fn frames(calls: &[Call]) -> Vec<Frame> {
             .unwrap_or(usize::MAX)
             .min(next.len() - 1);
         next.truncate(depth + 1);
-        let (from, share) = (next[depth], call.cost_per_page / whole);
+        let share = if whole > 0.0 {
+            call.cost_per_page / whole
+        } else {
+            0.0
+        };
+        let from = next[depth];
         frames.push(Frame {
             label: format!(
                 "{}: {}, {}",
