@@ -1,6 +1,7 @@
 """Reading: every bill of the repository, corrupt ones, folders and stores."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -120,4 +121,31 @@ def test_a_store_has_bills_and_failures(tmp_path: Path) -> None:
     assert [failed.to_json() for failed in store.failures] == [failure]
     (tmp_path / "store.toml").write_text('schema = "pagetoll.store/2"\n')
     with pytest.raises(BillError, match=r"store\.toml: schema"):
+        pagetoll.read(tmp_path)
+
+
+def test_what_is_no_regular_file_in_a_store_is_not_read(tmp_path: Path) -> None:
+    bills = tmp_path / "bills"
+    bills.mkdir()
+    (tmp_path / "store.toml").write_text('schema = "pagetoll.store/1"\n')
+    (tmp_path / "failures").mkdir()
+    (bills / "0.json").write_bytes(BILL.read_bytes())
+    (bills / "1.json").symlink_to(BILL)
+    os.mkfifo(bills / "2.json")
+    (bills / "3.json").symlink_to("/dev/zero")
+    with (bills / "4.json").open("wb") as file:
+        file.truncate(1 << 40)
+    store = pagetoll.read(tmp_path)
+    assert isinstance(store, Bills)
+    with pytest.warns(CorruptBill) as warned:
+        assert [name for name, _ in store.items()] == ["0"]
+    problems = ["1.json: is a symbolic link", "2.json: is no regular file", "3.json: is a", "4.json: is larger"]
+    said = [str(one.message) for one in warned]
+    assert all(problem in text for problem, text in zip(problems, said, strict=True)), said
+    linked = tmp_path / "linked.json"
+    linked.symlink_to(BILL)
+    assert isinstance(pagetoll.read(linked), Bill)
+    bills.rename(tmp_path / "elsewhere")
+    bills.symlink_to("elsewhere")
+    with pytest.raises(BillError, match="bills: is a symbolic link; expected a folder"):
         pagetoll.read(tmp_path)

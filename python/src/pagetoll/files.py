@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 R = TypeVar("R", bound=Record)
+# Bytes of a larger file, which is no bill: the limit of the program's own readers.
+_MOST = 64 << 20
 _STORE = re.compile(r'^schema\s*=\s*"pagetoll\.store/1"', re.MULTILINE)
 
 
@@ -96,7 +101,8 @@ def read(source: str | PathLike[str]) -> Bill | Bills:
     """
     path = Path(source)
     if not path.is_dir():
-        return read_bill(path)
+        # A link that the caller names is followed, one in a folder is not.
+        return read_bill(path.resolve())
     if (path / "store.toml").exists():
         return _store(path)
     found = tuple(sorted(path.rglob("*.json")))
@@ -106,8 +112,25 @@ def read(source: str | PathLike[str]) -> Bill | Bills:
 
 
 def read_bill(path: Path) -> Bill:
-    """Reads one bill; raises ``BillError`` and ``OSError``."""
-    return read_record(path.read_bytes(), str(path), Bill, bills.SCHEMA)
+    """Reads one bill; raises ``BillError``, also for a link, and ``OSError``."""
+    return read_record(_content(path), str(path), Bill, bills.SCHEMA)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file: a pipe would never end, and a link in a store may lead anywhere."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise BillError(f"{path}: is a symbolic link; expected a regular file") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BillError(f"{path}: is no regular file; expected one")
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise BillError(f"{path}: is larger than {_MOST >> 20} MiB; expected at most that")
+    return content
 
 
 def read_diff(written: bytes, source: str) -> comparison.Diff:
@@ -133,15 +156,18 @@ def _check_schema(value: Any, expected: str | None) -> None:
 
 def _store(path: Path) -> Bills:
     """A store that a sweep is still writing to holds whole bills only."""
-    if not _STORE.search((path / "store.toml").read_text()):
+    if not _STORE.search(_content(path / "store.toml").decode(errors="replace")):
         raise BillError(f'{path / "store.toml"}: schema: expected "pagetoll.store/1"')
     folder = path / "bills"
+    for below in (folder, path / "failures"):
+        if below.is_symlink():
+            raise BillError(f"{below}: is a symbolic link; expected a folder")
     return Bills(folder, tuple(sorted(folder.glob("*.json"))), tuple(_failures(path / "failures")))
 
 
 def _failures(folder: Path) -> Iterator[Failure]:
     for path in sorted(folder.glob("*.json")):
         try:
-            yield read_record(path.read_bytes(), str(path), Failure, None)
+            yield read_record(_content(path), str(path), Failure, None)
         except (BillError, OSError) as error:
             warnings.warn(f"{error}; the other failures are used", CorruptBill, stacklevel=4)
