@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use pagetoll_units::budget::check_text;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -69,6 +71,7 @@ impl Published {
     /// # Errors
     /// No TOML, or not of that form.
     pub fn list(text: &str) -> Result<Vec<Self>, PublishedError> {
+        check_text(text).map_err(toml::de::Error::custom)?;
         Ok(toml::from_str::<List>(text)?.figure)
     }
 }

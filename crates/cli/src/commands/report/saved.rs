@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input;
 use pagetoll_bill::curves::Named;
-use pagetoll_bill::{Bill, Schema};
+use pagetoll_bill::{Bill, Schema, from_json};
 use serde::Deserialize;
 
 use super::super::{name_of, open};
@@ -92,12 +92,15 @@ struct Head {
 /// Of a bill of another version nothing else should be said than that.
 fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
     let of_head = |error| serde_json::from_slice::<Head>(bytes).err().unwrap_or(error);
-    serde_json::from_slice(bytes).map_err(of_head)
+    from_json(bytes).map_err(of_head)
 }
 
 fn located(name: &str, error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
+    if line == 0 {
+        return format!("{name}: {text}");
+    }
     let place = format!(" at line {line} column {column}");
     let problem = text.strip_suffix(&place).unwrap_or(&text);
     format!(

@@ -8,6 +8,7 @@ use pagetoll_backend::{Stop, input};
 use pagetoll_bill::{Backend, Spec, options};
 use pagetoll_sweep::plan::HOST;
 use pagetoll_sweep::{Job, Plan, PlanError, Settings};
+use pagetoll_units::budget::MOST_OF_TEXT;
 
 use super::inputs::Inputs;
 use crate::args::{self, Cli, Command};
@@ -15,8 +16,6 @@ use crate::backends;
 use crate::command_line::command_line;
 use crate::failure::Failure;
 
-/// A larger file is no plan.
-const MOST_BYTES: u64 = 16 << 20;
 /// What a plan cannot say: jobs would write the same files, print no bill, or not boot what their ids are made of.
 const REFUSED: [&str; 9] = [
     "format",
@@ -33,7 +32,7 @@ const REFUSED: [&str; 9] = [
 /// The jobs of the plan in a file.
 pub(in crate::commands) fn of_plan(file: &Path, stop: &Stop) -> Result<Vec<Job>> {
     let name = file.display().to_string();
-    let text = input::read_text(file, MOST_BYTES)
+    let text = input::read_text(file, MOST_OF_TEXT as u64)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     let refused = |error: PlanError| Failure::BadInput(error.to_string());
     let plan = Plan::parse(&name, &text, &option_names()).map_err(refused)?;
