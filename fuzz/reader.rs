@@ -7,6 +7,10 @@ use std::{env, fs};
 
 use libfuzzer_sys::fuzz_target;
 use pagetoll_readers::Reader;
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Executions between two writes of the counts.
 const PERIOD: u64 = 256;
@@ -36,7 +40,12 @@ fuzz_target!(|input: &[u8]| {
     let file = target.reader.expand(&target.seeds, input);
     let bytes = target.bytes.fetch_add(file.len() as u64, Relaxed) + file.len() as u64;
     let executions = target.executions.fetch_add(1, Relaxed) + 1;
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
     target.reader.read(&file);
+    let taken = MEMORY.peak_usage() - before;
+    let most = target.reader.most_memory(file.len());
+    assert!(taken <= most, "{} bytes took {taken} bytes of memory; expected at most {most}", file.len());
     if let (Some(counts), 0) = (&target.counts, executions % PERIOD) {
         let _unwritten = fs::write(counts, format!("{executions} {bytes}\n"));
     }

@@ -163,14 +163,25 @@ pub enum BillError {
 
 impl<'de> Deserialize<'de> for Bill {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = BillForm::deserialize(deserializer)?;
-        let json = serde_json::to_value(&form).map_err(D::Error::custom)?;
-        check_figures(&json).map_err(D::Error::custom)?;
+        let mut form = BillForm::deserialize(deserializer)?;
+        form.check_figures().map_err(D::Error::custom)?;
         form.into_bill().map_err(D::Error::custom)
     }
 }
 
 impl BillForm {
+    /// Refuses figures of which sums or ratios would not be finite. All of them, also those of fields to come: hence as JSON,
+    /// one row at a time, because a tree of all would take more memory than the bill.
+    fn check_figures(&mut self) -> Result<(), BillError> {
+        let rows = std::mem::take(&mut self.rows);
+        check_figures("", self)?;
+        for (index, row) in rows.iter().enumerate() {
+            check_figures(&format!("rows[{index}]"), row)?;
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
     fn into_bill(self) -> Result<Bill, BillError> {
         let form = self;
         let route = form.route;
@@ -193,11 +204,11 @@ impl BillForm {
     }
 }
 
-/// Refuses figures of which sums or ratios would not be finite. All of them, also those of fields to come: hence as JSON.
-fn check_figures(bill: &serde_json::Value) -> Result<(), BillError> {
-    match Magnitude::OF_BILLS.refuses(bill) {
+fn check_figures(part: &str, value: &impl Serialize) -> Result<(), BillError> {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    match Magnitude::OF_BILLS.refuses(&json) {
         Some((field, figure)) => Err(BillError::Figure {
-            field: field.trim_start_matches('.').to_owned(),
+            field: format!("{part}{field}").trim_start_matches('.').to_owned(),
             given: format!("{figure:e}"),
         }),
         None => Ok(()),

@@ -9,6 +9,7 @@ mod bill;
 pub mod cost;
 pub mod curves;
 pub mod diff;
+mod json;
 mod kinds;
 mod magnitude;
 pub mod names;
@@ -22,6 +23,7 @@ mod tests;
 #[cfg(feature = "schema")]
 pub use bill::schema;
 pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
+pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};

@@ -1,5 +1,6 @@
 //! What scripts and records of all languages have in common: lines, comments, cases by name.
 
+use pagetoll_units::budget::check_text;
 use thiserror::Error;
 
 /// A line of a script that cannot be parsed.
@@ -30,6 +31,11 @@ pub(crate) fn read<C>(
     text: &str,
     take: impl Fn(&str, &mut Vec<C>) -> Result<(), String>,
 ) -> Result<Vec<C>, ScriptError> {
+    check_text(text).map_err(|error| ScriptError {
+        file: file.to_owned(),
+        line: 1,
+        problem: error.to_string(),
+    })?;
     let mut cases = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.split('#').next().unwrap_or_default().trim();

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use pagetoll_units::budget::check_text;
 use thiserror::Error;
 
 /// Why a patch could not be read or applied.
@@ -50,6 +51,10 @@ impl fmt::Display for Hunk {
 /// # Errors
 /// A hunk that is cut short or whose head cannot be read.
 pub fn parse(text: &str) -> Result<Vec<FilePatch>, PatchError> {
+    check_text(text).map_err(|error| PatchError {
+        file: "the patch".to_owned(),
+        problem: error.to_string(),
+    })?;
     let mut lines = text.lines().peekable();
     let mut files: Vec<FilePatch> = Vec::new();
     let mut creates = false;

@@ -15,11 +15,12 @@ pub(crate) mod snapshot;
 mod user;
 mod watchdog;
 
-/// Reads what a guest wrote to its console, without a guest: for tests with hostile consoles. What follows a line that is
-/// trouble is read too. The bytes that progress would show of its results.
-pub fn read_console(bytes: &[u8]) -> usize {
-    let events = console::Console::new("console".into()).take(bytes);
-    let results = events.into_iter().filter_map(|event| match event {
+/// Reads what a guest wrote to its console, in pieces, without a guest: for tests with hostile consoles. What follows a line
+/// that is trouble is read too. The bytes that progress would show of its results.
+pub fn read_console(pieces: impl Iterator<Item = Vec<u8>>) -> usize {
+    let mut console = console::Console::new("console".into());
+    let events = pieces.flat_map(|piece| console.take(&piece));
+    let results = events.filter_map(|event| match event {
         console::Event::Result(json) => {
             serde_json::from_str::<pagetoll_guest::report::Report>(&json).ok()
         }

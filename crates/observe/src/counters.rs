@@ -3,92 +3,42 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pagetoll_traces::counters::{Counter, Counters, Kind, Sample, Scope, Value};
+use pagetoll_traces::counters::{Grown, Growth, Scope};
 
 use crate::observation::{Capture, Group, Item, Observation, Party};
 
-/// A counter of someone.
-type Key<'a> = (&'a Scope, &'a Arc<str>);
-
-pub(crate) fn observe(file: &str, format: &'static str, counters: &Counters) -> Observation {
-    let mut unknown: BTreeMap<String, u64> = BTreeMap::new();
-    unknown.extend(counters.passed_over.iter().map(|name| (name.clone(), 1)));
-    let mut by_scope: BTreeMap<&Scope, Vec<Item>> = BTreeMap::new();
-    for ((scope, name), of) in by_counter(&counters.samples) {
-        match grown(&of) {
-            Grown::By(0) => {}
-            Grown::By(count) => {
-                let item = Item::counted(Group::Counters, name.to_string(), count);
-                by_scope.entry(scope).or_default().push(item);
-            }
-            Grown::Backwards => {
-                *unknown
-                    .entry("(counters that went backwards)".into())
-                    .or_default() += 1
-            }
-        }
+pub(crate) fn observe(file: &str, format: &'static str, growth: Growth) -> Observation {
+    let passed_over = growth.passed_over.into_iter();
+    let mut unknown: BTreeMap<String, u64> = passed_over.map(|name| (name, 1)).collect();
+    let counters = growth.counters.values().flat_map(BTreeMap::values);
+    let backwards = counters.filter(|grown| grown.by().is_none()).count();
+    if backwards > 0 {
+        let count = u64::try_from(backwards).unwrap_or(u64::MAX);
+        unknown.insert("(counters that went backwards)".into(), count);
     }
-    let parties = by_scope.into_iter();
+    let parties = growth.counters.into_iter().filter_map(party);
     Observation {
         capture: Capture {
             file: file.to_owned(),
             format,
-            truncated: counters.truncated.as_ref().map(ToString::to_string),
+            truncated: growth.truncated.as_ref().map(ToString::to_string),
             unknown,
             ..Capture::default()
         },
-        parties: parties
-            .map(|(scope, items)| Party::new(scope.to_string(), None, items))
-            .collect(),
+        parties: parties.collect(),
     }
 }
 
-/// Each counter's values in the file's order. A monitor's session has a VM's and its vCPUs' in samples of their own.
-fn by_counter(samples: &[Sample]) -> BTreeMap<Key<'_>, Vec<&Counter>> {
-    let mut by_counter: BTreeMap<Key<'_>, Vec<&Counter>> = BTreeMap::new();
-    for (scope, name, counter) in samples.iter().flat_map(Sample::iter) {
-        by_counter.entry((scope, name)).or_default().push(counter);
+/// `None` where nothing was counted.
+fn party((scope, counters): (Scope, BTreeMap<Arc<str>, Grown>)) -> Option<Party> {
+    let mut items = Vec::with_capacity(counters.len());
+    for (name, grown) in counters {
+        if let Some(count) = grown.by().filter(|count| *count > 0) {
+            items.push(Item::counted(Group::Counters, &*name, count));
+        }
     }
-    by_counter
-}
-
-enum Grown {
-    By(u64),
-    Backwards,
-}
-
-/// Changes are summed, counts subtracted; what has one value is that, and a gauge is what it was last. Histograms count what
-/// they hold.
-fn grown(of: &[&Counter]) -> Grown {
-    let values: Vec<i128> = of.iter().map(|counter| number(counter)).collect();
-    let (Some(first), Some(last)) = (values.first(), values.last()) else {
-        return Grown::By(0);
-    };
-    let is_change = of
-        .iter()
-        .any(|counter| matches!(counter.value, Value::Change(_)));
-    let is_gauge = of
-        .iter()
-        .any(|counter| matches!(counter.kind, Kind::Instant | Kind::Peak));
-    let grown = match values.len() {
-        _ if is_change => values.iter().sum(),
-        1 => *last,
-        _ if is_gauge => *last,
-        _ => last - first,
-    };
-    u64::try_from(grown).map_or(Grown::Backwards, Grown::By)
-}
-
-fn number(counter: &Counter) -> i128 {
-    match &counter.value {
-        Value::Count(count) => (*count).into(),
-        Value::Change(change) => (*change).into(),
-        Value::Histogram(histogram) => histogram
-            .counts
-            .iter()
-            .map(|count| i128::from(*count))
-            .sum(),
-    }
+    let counted = !items.is_empty();
+    counted.then(|| Party::new(scope.to_string(), None, items))
 }
 
 #[cfg(test)]
@@ -99,7 +49,7 @@ mod tests {
 
     fn observed(bytes: &[u8]) -> Observation {
         let form = Form::of(bytes).unwrap();
-        observe("f", "counters", &form.read(bytes).unwrap())
+        observe("f", "counters", form.growth(bytes).unwrap())
     }
 
     fn count(observation: &Observation, name: &str) -> Option<u64> {

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read, Seek};
 
 use pagetoll_traces::counters::Form;
-use pagetoll_traces::ftrace::{FtraceError, FunctionGraph, GraphLine};
+use pagetoll_traces::ftrace::{FtraceError, GraphLine};
 use pagetoll_traces::perf_data::{self, PerfDataError};
 use pagetoll_traces::reports::{bpftrace, perf_kvm};
 use pagetoll_traces::symbols::Symbols;
@@ -174,14 +174,10 @@ fn observe_as<S: Read>(
     Ok(match format {
         Format::Xentrace => xentrace::observe(file, source, symbols)?,
         Format::PerfData => perf_data(source)?,
-        Format::Counters(form) => counters::observe(file, name, &form.read(&whole(source)?)?),
+        Format::Counters(form) => counters::observe(file, name, form.growth(&whole(source)?)?),
         Format::PerfKvm => reports::of_perf_kvm(file, name, &perf_kvm::read(&whole(source)?)?),
-        Format::Bpftrace => reports::of_bpftrace(file, name, &bpftrace::read(&whole(source)?)?),
-        Format::FunctionGraph => {
-            let text = whole(source)?;
-            let graph = FunctionGraph::read(&String::from_utf8_lossy(&text))?;
-            function_graph::observe(file, name, &graph)
-        }
+        Format::Bpftrace => reports::of_bpftrace(file, name, bpftrace::read(&whole(source)?)?),
+        Format::FunctionGraph => function_graph::observe(file, name, &whole(source)?)?,
         Format::TraceText => {
             let mut reader = trace_text::Reader::new(BufReader::new(source));
             let threads = Threads::of(|| reader.next_item())?;
@@ -201,6 +197,7 @@ fn of_perf_data<S: Read>(
 fn whole(source: impl Read) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     source.take(MOST_OF_WHOLE + 1).read_to_end(&mut bytes)?;
+    bytes.shrink_to_fit();
     let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= MOST_OF_WHOLE);
     fits.then_some(bytes).ok_or(ReadError::TooLarge)
 }

@@ -1,6 +1,6 @@
 //! What tools reported: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
 
-use pagetoll_traces::reports::bpftrace::{Map, MapValue, Output};
+use pagetoll_traces::reports::bpftrace::{MapValue, Output, Values};
 use pagetoll_traces::reports::perf_kvm::{ExitReport, ExitReports};
 
 use crate::observation::{Capture, Group, Item, Observation, Party, total};
@@ -30,36 +30,31 @@ fn exits(report: &ExitReport) -> Party {
     )
 }
 
-pub(crate) fn of_bpftrace(file: &str, format: &'static str, output: &Output) -> Observation {
-    let others = output
-        .others
-        .iter()
-        .map(|(kind, count)| (kind.clone(), *count));
-    let names: std::collections::BTreeSet<_> = output.maps.iter().map(|map| &map.name).collect();
-    let last = names.into_iter().filter_map(|name| output.last(name));
+pub(crate) fn of_bpftrace(file: &str, format: &'static str, output: Output) -> Observation {
     Observation {
         capture: Capture {
             file: file.to_owned(),
             format,
             lost: output.lost,
             truncated: output.truncated.as_ref().map(ToString::to_string),
-            unknown: others.collect(),
+            unknown: output.others,
             ..Capture::default()
         },
-        parties: last.map(counted).collect(),
+        parties: output.maps.into_iter().map(counted).collect(),
     }
 }
 
 /// A map's numbers; histograms and other values count what they hold.
-fn counted(map: &Map) -> Party {
-    let items = map.values.iter().filter_map(|(key, value)| {
+fn counted((name, values): (String, Values)) -> Party {
+    let mut items = Vec::with_capacity(values.len());
+    for (key, value) in values {
         let count = match value {
-            MapValue::Number(number) => u64::try_from(*number).ok()?,
-            MapValue::Histogram(buckets) => total(buckets.iter().map(|bucket| bucket.count)),
-            MapValue::Stats { count, .. } => u64::try_from(*count).ok()?,
-            MapValue::Other(_) => return None,
+            MapValue::Number(number) => u64::try_from(number).ok(),
+            MapValue::Histogram(buckets) => Some(total(buckets.iter().map(|bucket| bucket.count))),
+            MapValue::Stats { count, .. } => u64::try_from(count).ok(),
+            MapValue::Other(_) => None,
         };
-        Some(Item::counted(Group::Counters, key, count))
-    });
-    Party::new(map.name.clone(), None, items.collect())
+        items.extend(count.map(|count| Item::counted(Group::Counters, key, count)));
+    }
+    Party::new(name, None, items)
 }

@@ -15,12 +15,12 @@ pub(crate) fn read(file: &[u8]) {
         return;
     };
     if let Ok(rules) = Rules::embedded() {
-        let _advice = serde_json::to_string(&rules.on(&observation));
+        let _advice = serde_json::to_writer(sink(), &rules.on(&observation));
     }
     if let Ok(comparison) = Comparison::of(&observation, &observation) {
-        let _json = serde_json::to_string(&comparison);
+        let _json = serde_json::to_writer(sink(), &comparison);
     }
-    let _json = serde_json::to_string(&observation);
+    let _json = serde_json::to_writer(sink(), &observation);
 }
 
 pub(crate) fn binary() -> Vec<Vec<u8>> {

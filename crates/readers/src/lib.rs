@@ -12,6 +12,7 @@ mod text;
 mod values;
 
 use edit::Shape;
+use pagetoll_units::budget::most_memory;
 
 /// A reader, and how to make inputs for it.
 pub struct Reader {
@@ -20,13 +21,25 @@ pub struct Reader {
     shape: Shape,
     seeds: fn() -> Vec<Vec<u8>>,
     read: fn(&[u8]),
+    /// A capture is compared with itself: two files are read.
+    is_compared: bool,
 }
 
 /// All of them.
 pub static ALL: [Reader; 23] = [
     reader("trace", Shape::Bytes, seeds::traces, text::trace),
-    reader("capture", Shape::Bytes, captures::binary, captures::read),
-    reader("capture-text", Shape::Text, captures::text, captures::read),
+    compared(reader(
+        "capture",
+        Shape::Bytes,
+        captures::binary,
+        captures::read,
+    )),
+    compared(reader(
+        "capture-text",
+        Shape::Text,
+        captures::text,
+        captures::read,
+    )),
     reader("ftrace", Shape::Text, seeds::ftrace, text::ftrace),
     reader("perf-data", Shape::Bytes, seeds::perf_data, text::perf_data),
     reader(
@@ -115,6 +128,14 @@ const fn reader(
         shape,
         seeds,
         read,
+        is_compared: false,
+    }
+}
+
+const fn compared(reader: Reader) -> Reader {
+    Reader {
+        is_compared: true,
+        ..reader
     }
 }
 
@@ -146,5 +167,10 @@ impl Reader {
     /// Reads a file to its end and does with it what the commands do. Errors are answers; a panic is a defect.
     pub fn read(&self, file: &[u8]) {
         (self.read)(file);
+    }
+    /// The memory that [`read`](Self::read) takes at most of a file of so many bytes, without the file.
+    #[must_use]
+    pub const fn most_memory(&self, bytes: usize) -> usize {
+        most_memory(bytes << self.is_compared as usize)
     }
 }

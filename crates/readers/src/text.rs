@@ -17,7 +17,7 @@ pub(crate) fn trace(file: &[u8]) {
 }
 
 pub(crate) fn ftrace(file: &[u8]) {
-    let _graph = FunctionGraph::read(&String::from_utf8_lossy(file));
+    let _graph = FunctionGraph::each(file, |_, _| Some(()));
 }
 
 pub(crate) fn perf_data(file: &[u8]) {
@@ -38,15 +38,13 @@ pub(crate) fn lock_profile(file: &[u8]) {
 
 /// Each line of the file is the text of a result; the checksum that a guest would put before it is put before it here.
 pub(crate) fn console(file: &[u8]) {
-    let mut console = Vec::new();
-    for line in file.split_inclusive(|&byte| byte == b'\n') {
+    let lines = file.split_inclusive(|&byte| byte == b'\n');
+    pagetoll_lab::vm::read_console(lines.map(|line| {
         let json = line.strip_suffix(b"\n").unwrap_or(line);
-        if json.starts_with(b"{") {
-            console.extend(format!("@pagetoll {:08x} ", crc32fast::hash(json)).into_bytes());
-        }
-        console.extend(line);
-    }
-    pagetoll_lab::vm::read_console(&console);
+        let is_result = json.starts_with(b"{");
+        let mark = is_result.then(|| format!("@pagetoll {:08x} ", crc32fast::hash(json)));
+        [mark.unwrap_or_default().as_bytes(), line].concat()
+    }));
 }
 
 pub(crate) fn script(file: &[u8]) {

@@ -1,9 +1,9 @@
 //! Readers of bills, cost tables and published figures.
 
-use pagetoll_bill::Bill;
 use pagetoll_bill::cost::published::Published;
 use pagetoll_bill::cost::{CostKey, CostTable};
 use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_bill::{Bill, from_json};
 use pagetoll_render::{self as render, Format, Kind, Width};
 
 /// Widths that a terminal has, and none that it has.
@@ -11,7 +11,7 @@ const WIDTHS: [Width; 3] = [Width::Unlimited, Width::Columns(80), Width::Columns
 
 /// Written in every format; and read again, it is the same bill.
 pub(crate) fn bill(file: &[u8]) {
-    let Ok(bill) = serde_json::from_slice::<Bill>(file) else {
+    let Ok(bill) = from_json::<Bill>(file) else {
         return;
     };
     for format in Format::of(Kind::Bill) {
@@ -28,7 +28,7 @@ pub(crate) fn bill(file: &[u8]) {
 
 /// The file is an array of two bills.
 pub(crate) fn diff(file: &[u8]) {
-    let Ok([old, new]) = serde_json::from_slice::<[Bill; 2]>(file) else {
+    let Ok([old, new]) = from_json::<[Bill; 2]>(file) else {
         return;
     };
     let Ok(diff) = Diff::of(&old, &new, 0.01) else {

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pagetoll_backend::{Stop, Stopped};
+use pagetoll_units::budget::check_text;
+use serde::de::Error as _;
 use thiserror::Error;
 
 use form::Form;
@@ -113,10 +115,13 @@ impl Plan {
     /// # Errors
     /// [`PlanError::Form`], [`PlanError::Key`].
     pub fn parse(file: &str, text: &str, options: &[String]) -> Result<Self, PlanError> {
-        let form: Form = toml::from_str(text).map_err(|source| PlanError::Form {
-            file: file.to_owned(),
-            source: Box::new(source),
-        })?;
+        let short = check_text(text).map_err(toml::de::Error::custom);
+        let form: Form = short
+            .and_then(|()| toml::from_str(text))
+            .map_err(|source| PlanError::Form {
+                file: file.to_owned(),
+                source: Box::new(source),
+            })?;
         form.into_plan(&form::Reader {
             file,
             text,

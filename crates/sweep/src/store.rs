@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
-use pagetoll_bill::{Bill, Evidence};
+use pagetoll_bill::{Bill, Evidence, from_json};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub const MOST_OF_BILL: u64 = 64 << 20;
 /// Of `runs.jsonl`, in bytes: some 400 000 attempts.
 const MOST_OF_RUNS: u64 = 64 << 20;
 /// Of [`HEAD`], in bytes.
-const MOST_OF_HEAD: u64 = 1 << 20;
+const MOST_OF_HEAD: u64 = 4 << 10;
 /// Of the number in [`LOCK`], in bytes.
 const MOST_OF_HOLDER: u64 = 32;
 
@@ -573,7 +573,7 @@ fn read<T: for<'de> Deserialize<'de>>(
         Err(error) if error.is_absent() => return Ok(None),
         bytes => bytes.map_err(StoreError::unreadable("read", &path))?,
     };
-    let value = serde_json::from_slice(&bytes).map_err(|error| Damaged {
+    let value = from_json(&bytes).map_err(|error| Damaged {
         path,
         problem: error.to_string(),
     });

@@ -18,6 +18,7 @@ mod counter;
 pub mod debugfs;
 mod difference;
 pub mod domstats;
+mod growth;
 pub mod kvm_stat;
 mod meaning;
 pub mod qmp;
@@ -28,11 +29,14 @@ pub mod stats_fd;
 
 pub use counter::{Buckets, Counter, Histogram, Kind, Value};
 pub use difference::{Difference, Problem};
+pub use growth::{Grown, Growth};
 pub use meaning::Meaning;
 pub use sample::{Counters, Sample, Time};
 pub use scope::Scope;
 
-use crate::place::ReadError;
+use crate::place::{ReadError, Stop};
+use growth::Growing;
+use recorder::{Keep, Recorder, Rest, Samples};
 
 /// A form in which counters are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +79,51 @@ impl Form {
         }
     }
 
-    /// Reads a file of this form.
+    /// Reads every sample of a file of this form.
     ///
     /// # Errors
-    /// [`ReadError`] where the file is none of this form.
+    /// [`ReadError`] with the place and the counter, where the file is none of this form.
     pub fn read(self, bytes: &[u8]) -> Result<Counters, ReadError> {
+        let mut samples = Samples::default();
+        let rest = self.keep(bytes, &mut samples)?;
+        Ok(samples.counters(rest))
+    }
+
+    /// Reads what the counters of a file of this form grew by, however many samples it has.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub fn growth(self, bytes: &[u8]) -> Result<Growth, ReadError> {
+        let mut growing = Growing::default();
+        let rest = self.keep(bytes, &mut growing)?;
+        Ok(growing.growth(rest))
+    }
+
+    fn keep(self, bytes: &[u8], kept: &mut dyn Keep) -> Result<Rest, ReadError> {
+        let mut recorder = Recorder::new(kept, bytes.len());
+        let ended = self.record(bytes, &mut recorder);
+        recorder.finish(ended, self.is(bytes), self.expected())
+    }
+
+    fn record(self, bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
         match self {
-            Self::StatsFd => stats_fd::read(bytes),
-            Self::KvmStat => kvm_stat::read(bytes),
-            Self::Qmp => qmp::read(bytes),
-            Self::Debugfs => debugfs::read(bytes),
-            Self::Domstats => domstats::read(bytes),
+            Self::StatsFd => stats_fd::record(bytes, recorder),
+            Self::KvmStat => kvm_stat::record(bytes, recorder),
+            Self::Qmp => qmp::record(bytes, recorder),
+            Self::Debugfs => debugfs::record(bytes, recorder),
+            Self::Domstats => domstats::record(bytes, recorder),
+        }
+    }
+
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::StatsFd => "what reading a descriptor of KVM_GET_STATS_FD gives",
+            Self::KvmStat => "a table, CSV or list of kvm_stat",
+            Self::Qmp => "a reply to query-stats with statistics of kvm",
+            Self::Debugfs => "lines PATH:NUMBER, as of `grep . /sys/kernel/debug/kvm/*`",
+            Self::Domstats => {
+                "counters of KVM in the output of `virsh domstats`, since libvirt 8.9"
+            }
         }
     }
 }

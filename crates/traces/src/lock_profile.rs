@@ -72,15 +72,14 @@ impl LockProfile {
     ///
     /// A line that begins like a lock's profile and does not go on like one.
     pub fn read(text: &str) -> Result<Vec<Self>, LockProfileError> {
-        let console = |line: &'_ str| line.trim_start_matches("(XEN) ").to_owned();
-        let lines: Vec<_> = text.lines().map(console).collect();
+        let lines = text.lines().map(|line| line.trim_start_matches("(XEN) "));
+        let mut numbered = (1..).zip(lines).peekable();
         let mut profiles = Vec::new();
-        for (number, line) in lines.iter().enumerate() {
-            let Some(head) = line.strip_prefix("Global ") else {
-                continue;
-            };
-            let counts = lines.get(number + 1).map_or("", String::as_str);
-            profiles.push(Self::parse(number + 1, head, counts)?);
+        while let Some((number, line)) = numbered.next() {
+            if let Some(head) = line.strip_prefix("Global ") {
+                let counts = numbered.peek().map_or("", |(_, counts)| *counts);
+                profiles.push(Self::parse(number, head, counts)?);
+            }
         }
         Ok(profiles)
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use pagetoll_units::budget::MEMORY_PER_BYTE;
 use thiserror::Error;
 
 /// A place in a file.
@@ -83,7 +84,7 @@ pub enum Truncated {
     /// The file ends inside what begins here, which is left out: a full disk, a recorder that was killed, a text that
     /// was not copied whole. A last line without a line feed counts: its last number may lack digits.
     Ended(Place),
-    /// From here on the file has more than is kept in memory.
+    /// From here on the file has more than its [`Budget`](pagetoll_units::budget::Budget) of memory allows to keep.
     TooLarge(Place),
 }
 
@@ -95,7 +96,10 @@ impl fmt::Display for Truncated {
                 "the file ends inside what begins at {place}, which is left out"
             ),
             Self::TooLarge(place) => {
-                write!(f, "the file is too large: what follows {place} is left out")
+                write!(
+                    f,
+                    "what the file holds takes more memory than {MEMORY_PER_BYTE} times its size: what follows {place} is left out"
+                )
             }
         }
     }

@@ -69,7 +69,7 @@ fn maps_of_bpftrace_are_read() {
         ),
         (Some(7), 0, 5, None)
     );
-    let value = |name: &str, key: &str| output.last(name).unwrap().values[key].clone();
+    let value = |name: &str, key: &str| output.maps[name][key].clone();
     assert_eq!(value("@set_spte", "1"), MapValue::Number(349_672));
     assert_eq!(value("@unmap", ""), MapValue::Number(49));
     assert_eq!(

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod budget;
 
 pub use address::{Gfn, Gpa, Hva, MachineAddress, Mfn, VirtualAddress};
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use pagetoll_units::budget::check_text;
 use serde::Deserialize;
+use serde::de::Error as _;
 use toml::Spanned;
 
 use super::error::CostError;
@@ -41,11 +43,15 @@ struct RawFigure {
 }
 
 pub(super) fn table(file: &str, text: &str) -> Result<CostTable, CostError> {
-    let raw: RawTable = toml::from_str(text).map_err(|error| CostError::Form {
-        file: file.to_owned(),
-        line: error.span().map_or(1, |span| line_of(text, &span)),
-        problem: error.message().to_owned(),
-    })?;
+    let short = check_text(text).map_err(toml::de::Error::custom);
+    let raw: RawTable =
+        short
+            .and_then(|()| toml::from_str(text))
+            .map_err(|error| CostError::Form {
+                file: file.to_owned(),
+                line: error.span().map_or(1, |span| line_of(text, &span)),
+                problem: error.message().to_owned(),
+            })?;
     if raw.topology.is_some_and(|topology| !topology.is_sound()) {
         return Err(CostError::Topology {
             file: file.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use pagetoll_units::budget::check_text;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
@@ -84,6 +85,7 @@ impl Published {
     /// # Errors
     /// No TOML, or not of that form.
     pub fn list(text: &str) -> Result<Vec<Self>, PublishedError> {
+        check_text(text).map_err(toml::de::Error::custom)?;
         Ok(toml::from_str::<List>(text)?.figure)
     }
 }

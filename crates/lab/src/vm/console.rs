@@ -96,9 +96,9 @@ impl Console {
     pub(super) fn take(&mut self, fresh: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in fresh.split_inclusive(|&byte| byte == b'\n') {
-            if self.partial.len() < LINE_LIMIT {
-                self.partial.extend_from_slice(piece);
-            }
+            let room = LINE_LIMIT.saturating_sub(self.partial.len());
+            let fitting = piece.get(..room).unwrap_or(piece);
+            self.partial.extend_from_slice(fitting);
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.partial);
                 events.extend(event(String::from_utf8_lossy(&line).trim_end()));

@@ -14,6 +14,9 @@ pub enum Kind {
     Unknown,
 }
 
+/// The counts of a histogram: what `KVM_GET_STATS_FD` has room for.
+pub(super) const MAX_BUCKETS: usize = u16::MAX as usize;
+
 /// The ranges that the buckets of a histogram stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buckets {
@@ -93,11 +96,11 @@ impl Counter {
         }
     }
 
-    /// Numbers that it takes to keep it.
-    pub(super) fn numbers(&self) -> usize {
+    /// Memory of what it points to.
+    pub(super) fn heap(&self) -> usize {
         match &self.value {
-            Value::Count(_) | Value::Change(_) => 1,
-            Value::Histogram(histogram) => 1 + histogram.counts.len(),
+            Value::Count(_) | Value::Change(_) => 0,
+            Value::Histogram(histogram) => size_of::<u64>() * histogram.counts.capacity(),
         }
     }
 }

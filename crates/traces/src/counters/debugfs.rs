@@ -6,7 +6,7 @@
 //!
 //! Source: `kvm_create_vm_debugfs`, `kvm_init_debug` of `virt/kvm/kvm_main.c`; `arch/x86/kvm/debugfs.c`.
 
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Samples};
 use super::{Counter, Counters, Kind, Scope};
 use crate::lines::{Line, first_lines, lines};
 use crate::place::{Place, ReadError, Stop};
@@ -20,8 +20,6 @@ const NO_COUNTERS: [&str; 5] = [
     "lapic_timer_advance_ns",
 ];
 
-const EXPECTED: &str = "lines PATH:NUMBER, as of `grep . /sys/kernel/debug/kvm/*`";
-
 /// Whether a file begins with such lines.
 #[must_use]
 pub fn is(bytes: &[u8]) -> bool {
@@ -33,17 +31,8 @@ pub fn is(bytes: &[u8]) -> bool {
     })
 }
 
-/// Reads lines, each a path and what the file says. A dump behind another one is the next sample.
-///
-/// # Errors
-/// [`ReadError`] with the line, where it has no path; when there is no counter.
-pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-    let mut recorder = Recorder::new();
-    let ended = record(bytes, &mut recorder);
-    recorder.finish(ended, is(bytes), EXPECTED)
-}
-
-fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
+/// Records lines, each a path and what the file says. A dump behind another one is the next sample.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     for line in lines(bytes) {
         let line = line?;
         if !line.text.trim().is_empty() {
@@ -53,7 +42,7 @@ fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     Ok(())
 }
 
-fn one(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
+fn one(line: &Line<'_>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     if let Some(path) = refused(line.text) {
         recorder.pass_over(path);
         return Ok(());
@@ -82,9 +71,12 @@ fn split(line: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// [`ReadError`] when there is no counter.
 pub fn read_files<'a>(
-    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
 ) -> Result<Counters, ReadError> {
-    let mut recorder = Recorder::new();
+    let sizes = files.clone().into_iter();
+    let bytes = sizes.map(|(path, content)| path.len() + content.len());
+    let mut samples = Samples::default();
+    let mut recorder = Recorder::new(&mut samples, bytes.sum());
     let ended = files.into_iter().try_for_each(|(path, content)| {
         file(
             Place::Line(1),
@@ -93,11 +85,12 @@ pub fn read_files<'a>(
             &mut recorder,
         )
     });
-    recorder.finish(ended, true, "files of /sys/kernel/debug/kvm")
+    let rest = recorder.finish(ended, true, "files of /sys/kernel/debug/kvm")?;
+    Ok(samples.counters(rest))
 }
 
 /// A file that is no number, such as `mmu_rmaps_stat`, is no counter.
-fn file(place: Place, path: &str, content: &str, recorder: &mut Recorder) -> Result<(), Stop> {
+fn file(place: Place, path: &str, content: &str, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let name = base_name(path);
     match content.trim().parse() {
         Ok(count) if !NO_COUNTERS.contains(&name) => {
@@ -146,6 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::counters::Form;
     use crate::place::Truncated;
 
     const DUMP: &str = "\
@@ -160,6 +154,10 @@ grep: /sys/kernel/debug/kvm/12-9: Is a directory
 
     fn vm() -> Option<String> {
         Some("12-9".to_owned())
+    }
+
+    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
+        Form::Debugfs.read(bytes)
     }
 
     #[test]

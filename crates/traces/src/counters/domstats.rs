@@ -6,7 +6,7 @@
 //! Source: libvirt, docs/manpages/virsh.rst, domstats; `qemuDomainAddStatsFromHashTable` of `src/qemu/qemu_driver.c`.
 
 use super::recorder::Recorder;
-use super::{Counter, Counters, Kind, Scope};
+use super::{Counter, Kind, Scope};
 use crate::lines::{Line, first_lines, lines};
 use crate::place::{ReadError, Stop};
 
@@ -20,21 +20,8 @@ pub fn is(bytes: &[u8]) -> bool {
         .is_some_and(|line| line.starts_with(DOMAIN))
 }
 
-/// Reads the domains of a dump, or of several, each a sample.
-///
-/// # Errors
-/// [`ReadError`] with the line and the counter.
-pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-    let mut recorder = Recorder::new();
-    let ended = record(bytes, &mut recorder);
-    recorder.finish(
-        ended,
-        is(bytes),
-        "counters of KVM in the output of `virsh domstats`, since libvirt 8.9",
-    )
-}
-
-fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
+/// Records the domains of a dump, or of several, each a sample.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let mut domain = None;
     for line in lines(bytes) {
         let line = line?;
@@ -48,7 +35,7 @@ fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     Ok(())
 }
 
-fn one(line: &Line<'_>, domain: Option<&String>, recorder: &mut Recorder) -> Result<(), Stop> {
+fn one(line: &Line<'_>, domain: Option<&String>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let expected = |expected| ReadError::expected(line.place, "line", expected, line.text);
     let domain = domain.ok_or_else(|| expected("Domain: 'NAME'"))?;
     let (key, value) = line
@@ -97,6 +84,7 @@ fn number(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::{Counters, Form};
     use crate::place::{Place, Truncated};
 
     const DUMP: &str = "\
@@ -112,6 +100,10 @@ Domain: 'b'
   vcpu.0.exits.sum=9
 
 ";
+
+    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
+        Form::Domstats.read(bytes)
+    }
 
     #[test]
     fn kinds_are_as_libvirt_says_and_its_own_lines_are_passed_over() {

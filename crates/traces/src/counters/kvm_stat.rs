@@ -12,10 +12,13 @@
 mod csv;
 mod table;
 
-use super::Counters;
 use super::recorder::Recorder;
-use super::{Kind, Time};
+use super::{Kind, Scope, Time};
+use crate::lines::Line;
 use crate::place::{Place, ReadError, Stop};
+
+/// Columns that a table has at most: KVM has some hundred counters, and a tracepoint a column for each value of its field.
+const MAX_COLUMNS: usize = 1 << 14;
 
 /// Whether a file begins as one of kvm_stat's does.
 #[must_use]
@@ -23,24 +26,42 @@ pub fn is(bytes: &[u8]) -> bool {
     csv::is(bytes) || table::is(bytes)
 }
 
-/// Reads a table, CSV, or the lines of `-1`: a sample for each interval.
-///
-/// # Errors
-/// [`ReadError`] with the line and the counter.
-pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-    let mut recorder = Recorder::new();
-    let ended = if csv::is(bytes) {
-        csv::record(bytes, &mut recorder)
-    } else {
-        table::record(bytes, &mut recorder)
-    };
-    recorder.finish(ended, is(bytes), "a table, CSV or list of kvm_stat")
+/// Records a table, CSV, or the lines of `-1`: a sample for each interval.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+    match csv::is(bytes) {
+        true => csv::record(bytes, recorder),
+        false => table::record(bytes, recorder),
+    }
 }
+
+/// Records a row: a number for each column.
+fn row<'a>(
+    line: &Line<'_>,
+    names: &[&str],
+    numbers: impl Iterator<Item = &'a str> + Clone,
+    when: Option<Time>,
+    recorder: &mut Recorder<'_>,
+) -> Result<(), Stop> {
+    let found = numbers.clone().count();
+    if found != names.len() {
+        let expected = names.len().to_string();
+        return Err(
+            ReadError::expected(line.place, "counters", &expected, &found.to_string()).into(),
+        );
+    }
+    recorder.begin(when);
+    for (name, text) in names.iter().zip(numbers) {
+        let change = change(line.place, name, text)?;
+        recorder.add(line.place, &Scope::Host, name, change)?;
+    }
+    Ok(())
+}
+
+const TIME_LENGTH: usize = "2026-11-26 00:41:41".len();
 
 /// The time of a line, `2026-11-26 00:41:41`.
 fn time(text: &str) -> Option<Time> {
-    const LENGTH: usize = "2026-11-26 00:41:41".len();
-    let text = text.get(..LENGTH)?;
+    let text = text.get(..TIME_LENGTH)?;
     let time = humantime::parse_rfc3339_weak(text).ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(Time(since.as_secs()))
@@ -64,6 +85,10 @@ fn columns<'a>(place: Place, names: impl Iterator<Item = &'a str>) -> Result<Vec
                 ReadError::expected(place, "column", "a counter's name, once", name).into(),
             );
         }
+        if columns.len() == MAX_COLUMNS {
+            let problem = format!("more than {MAX_COLUMNS}; expected the counters of kvm_stat");
+            return Err(ReadError::new(place, "columns", problem).into());
+        }
         columns.push(name);
     }
     Ok(columns)
@@ -73,6 +98,11 @@ fn columns<'a>(place: Place, names: impl Iterator<Item = &'a str>) -> Result<Vec
 fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || "_-()<>./:#".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(letters)
+}
+
+#[cfg(test)]
+fn read(bytes: &[u8]) -> Result<super::Counters, ReadError> {
+    super::Form::KvmStat.read(bytes)
 }
 
 #[cfg(test)]

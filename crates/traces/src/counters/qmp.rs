@@ -6,13 +6,19 @@
 mod schema;
 mod session;
 
-use serde_json::Value as Json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use super::counter::MAX_BUCKETS;
 use super::recorder::Recorder;
-use super::{Buckets, Counter, Counters, Histogram, Kind, Scope, Value};
+use super::{Buckets, Counter, Histogram, Kind, Scope, Value};
+use crate::json::{self, Part, object};
 use crate::lines::first_lines;
 use crate::place::{Place, ReadError, Stop};
 use schema::Schema;
+
+/// Whose statistics are read: `StatsTarget`.
+const TARGETS: [&str; 2] = ["vm", "vcpu"];
 
 /// Whether a file begins with a reply or with a session's greeting.
 #[must_use]
@@ -28,99 +34,142 @@ pub fn is(bytes: &[u8]) -> bool {
         || text.starts_with(r#"{"id""#) && text.contains(r#""return":"#)
 }
 
-/// Reads the replies. When a counter is there again, the next sample begins.
-///
-/// # Errors
-/// [`ReadError`] with the line and the field.
-pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-    let mut recorder = Recorder::new();
+/// Records the replies. When a counter is there again, the next sample begins. What changes how is said by any reply of the
+/// file: all are looked through for that first.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let mut schema = Schema::default();
-    let ended = session::replies(bytes, |place, element| {
-        one(place, element, &mut schema, &mut recorder)
+    // What is wrong is found again.
+    let _ended = session::replies(bytes, |_, element| {
+        if let Some(element) = Element::of_kvm(element) {
+            element.add_to(&mut schema)?;
+        }
+        Ok(())
     });
-    recorder.each(|scope, name, counter| schema.apply(scope, name, counter));
-    recorder.finish(
-        ended,
-        is(bytes),
-        "a reply to query-stats with statistics of kvm",
-    )
+    session::replies(bytes, |place, element| match Element::of_kvm(element) {
+        Some(element) => element.record(place, &schema, recorder),
+        None => Ok(()),
+    })
 }
 
 /// An element of a reply: `StatsResult`, `StatsSchema`, or one of another command's.
-fn one(
-    place: Place,
-    element: &Json,
-    schema: &mut Schema,
-    recorder: &mut Recorder,
-) -> Result<(), Stop> {
-    if element.get("provider").and_then(Json::as_str) != Some("kvm") {
-        return Ok(());
-    }
-    let Some(stats) = element.get("stats").and_then(Json::as_array) else {
-        return Err(ReadError::new(place, "stats", "none; expected an array").into());
-    };
-    match element.get("target").and_then(Json::as_str) {
-        Some(target) => stats.iter().for_each(|stat| schema.add(target, stat)),
-        None => {
-            let scope = scope(element);
-            stats
-                .iter()
-                .try_for_each(|stat| add(place, &scope, stat, recorder))?;
-        }
-    }
-    Ok(())
-}
-
-fn scope(element: &Json) -> Scope {
-    match element.get("qom-path").and_then(Json::as_str) {
-        Some(path) => Scope::Vcpu {
-            vm: None,
-            vcpu: path.to_owned(),
-        },
-        None => Scope::Vm { vm: None },
-    }
+#[derive(Default, Deserialize)]
+struct Element<'a> {
+    #[serde(borrow)]
+    provider: Option<&'a RawValue>,
+    stats: Option<&'a RawValue>,
+    target: Option<&'a RawValue>,
+    #[serde(rename = "qom-path")]
+    qom_path: Option<&'a RawValue>,
 }
 
 /// `Stats`: a name and a `StatsValue`.
-fn add(place: Place, scope: &Scope, stat: &Json, recorder: &mut Recorder) -> Result<(), Stop> {
-    let Some(name) = stat.get("name").and_then(Json::as_str) else {
-        return Err(ReadError::expected(place, "name", "text", &stat.to_string()).into());
+#[derive(Default, Deserialize)]
+struct Stat<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    value: Option<&'a RawValue>,
+}
+
+impl<'a> Element<'a> {
+    fn of_kvm(element: &'a RawValue) -> Option<Self> {
+        let element: Self = object(element);
+        let of_kvm = json::text(element.provider).is_some_and(|provider| provider == "kvm");
+        of_kvm.then_some(element)
+    }
+
+    fn add_to(&self, schema: &mut Schema) -> Result<(), Stop> {
+        let target = json::text(self.target).filter(|target| TARGETS.contains(&target.as_str()));
+        let (Some(target), Some(stats)) = (target, self.stats) else {
+            return Ok(());
+        };
+        json::parts(stats, |part| {
+            if let Part::Element(stat) = part {
+                schema.add(&target, stat);
+            }
+            Ok(())
+        })
+    }
+
+    fn record(
+        &self,
+        place: Place,
+        schema: &Schema,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), Stop> {
+        let stats = self.stats.filter(|stats| stats.get().starts_with('['));
+        let stats =
+            stats.ok_or_else(|| ReadError::new(place, "stats", "none; expected an array"))?;
+        if json::text(self.target).is_some() {
+            return Ok(());
+        }
+        let scope = self.scope();
+        json::parts(stats, |part| match part {
+            Part::Element(stat) => add(place, &scope, stat, schema, recorder),
+            Part::Member(..) => Ok(()),
+        })
+    }
+
+    fn scope(&self) -> Scope {
+        match json::text(self.qom_path) {
+            Some(vcpu) => Scope::Vcpu { vm: None, vcpu },
+            None => Scope::Vm { vm: None },
+        }
+    }
+}
+
+fn add(
+    place: Place,
+    scope: &Scope,
+    stat: &RawValue,
+    schema: &Schema,
+    recorder: &mut Recorder<'_>,
+) -> Result<(), Stop> {
+    let Stat { name, value: found } = object(stat);
+    let Some(name) = json::text(name) else {
+        return Err(ReadError::expected(place, "name", "text", stat.get()).into());
     };
-    let found = stat.get("value").unwrap_or(&Json::Null);
+    let found = json::shown(found);
     let Some(value) = value(found) else {
-        let expected = "a number below 2^64, true, false, or a list of such numbers";
-        return Err(ReadError::expected(place, name, expected, &found.to_string()).into());
+        let expected = format!(
+            "a number below 2^64, true, false, or a list of up to {MAX_BUCKETS} such numbers"
+        );
+        return Err(ReadError::expected(place, name, &expected, found).into());
     };
-    recorder.add(
-        place,
-        scope,
-        name,
-        Counter {
-            value,
-            kind: Kind::Unknown,
-        },
-    )?;
+    let mut counter = Counter {
+        value,
+        kind: Kind::Unknown,
+    };
+    schema.apply(scope, &name, &mut counter);
+    recorder.add(place, scope, &name, counter)?;
     Ok(())
 }
 
-fn value(json: &Json) -> Option<Value> {
+fn value(json: &str) -> Option<Value> {
     match json {
-        Json::Bool(yes) => Some(Value::Count(u64::from(*yes))),
-        Json::Array(counts) => {
-            let counts = counts.iter().map(Json::as_u64).collect::<Option<_>>()?;
+        "true" => Some(Value::Count(1)),
+        "false" => Some(Value::Count(0)),
+        list if list.starts_with('[') => {
+            let fits = list.matches(',').count() < MAX_BUCKETS;
+            let mut counts: Vec<u64> = fits.then(|| serde_json::from_str(list).ok())??;
+            counts.shrink_to_fit();
             Some(Value::Histogram(Histogram {
                 buckets: Buckets::Unknown,
                 counts,
             }))
         }
-        number => number.as_u64().map(Value::Count),
+        number => serde_json::from_str(number).ok().map(Value::Count),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::{Counters, Form};
     use crate::place::Truncated;
+
+    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
+        Form::Qmp.read(bytes)
+    }
 
     const SESSION: &str = r#"{"QMP": {"version": {}, "capabilities": ["oob"]}}
 {"return": {}}
@@ -207,7 +256,7 @@ mod tests {
         };
         assert_eq!(
             error("\"value\": 4", "\"value\": -4"),
-            "line 7: pages_4k: expected a number below 2^64, true, false, or a list of such numbers, found `-4`"
+            "line 7: pages_4k: expected a number below 2^64, true, false, or a list of up to 65535 such numbers, found `-4`"
         );
         assert!(error("{\"return\": {}}", "hello").starts_with("line 2: JSON: expected"));
         assert!(error("\"name\": \"pages_4k\", ", "").starts_with("line 3: name: expected text"));

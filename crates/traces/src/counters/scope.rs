@@ -1,6 +1,9 @@
 //! Whose counter it is.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use pagetoll_units::budget::in_tree;
 
 /// Whose counter it is, as far as the file says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +31,16 @@ impl Scope {
             Self::Host => None,
             Self::Vm { vm } | Self::Vcpu { vm, .. } => Some(vm.as_deref()),
         }
+    }
+
+    /// Memory of a key of a map of scopes to maps, and of its text.
+    pub(super) fn memory(&self) -> usize {
+        let text = match self {
+            Self::Host => 0,
+            Self::Vm { vm } => vm.as_deref().map_or(0, str::len),
+            Self::Vcpu { vm, vcpu } => vm.as_deref().map_or(0, str::len) + vcpu.len(),
+        };
+        text + in_tree::<Self, BTreeMap<(), ()>>()
     }
 }
 

@@ -4,7 +4,7 @@
 //! the header tells which. Source: Documentation/virt/kvm/api.rst, 4.133; `virt/kvm/binary_stats.c`.
 
 use super::recorder::Recorder;
-use super::{Buckets, Counter, Counters, Histogram, Kind, Scope, Value};
+use super::{Buckets, Counter, Histogram, Kind, Scope, Value};
 use crate::place::{Place, ReadError, Stop, Truncated};
 
 /// `struct kvm_stats_header`.
@@ -134,30 +134,22 @@ pub fn is(bytes: &[u8]) -> bool {
     })
 }
 
-/// Reads the statistics of a VM or a vCPU: one sample.
-///
-/// # Errors
-/// [`ReadError`] with the byte and the field, where KVM did not write it.
-pub fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-    const EXPECTED: &str = "what reading a descriptor of KVM_GET_STATS_FD gives";
+/// Records the statistics of a VM or a vCPU: one sample.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let Some((words, header)) = header(bytes) else {
-        return Err(ReadError::new(
-            Place::Byte(0),
-            "header",
-            format!("none; expected {EXPECTED}"),
-        ));
+        let problem = "none; expected what reading a descriptor of KVM_GET_STATS_FD gives";
+        return Err(ReadError::new(Place::Byte(0), "header", problem).into());
     };
-    let mut recorder = Recorder::new();
-    let ended = record(words, &header, &mut recorder);
-    recorder.finish(ended, is(bytes), EXPECTED)
-}
-
-fn record(words: Words<'_>, header: &Header, recorder: &mut Recorder) -> Result<(), Stop> {
     let scope = scope(words.text(header.id_offset, header.name_size, "id")?);
+    // Descriptors that share their data would take as long to read as they claim.
+    let mut left = bytes.len();
     for index in 0..header.num_desc {
         let at = header.desc_offset + index * (DESCRIPTOR + header.name_size);
         let name = words.text(at + DESCRIPTOR, header.name_size, "name")?;
         let counter = counter(words, at, header.data_offset, name)?;
+        left = left
+            .checked_sub(counter.heap())
+            .ok_or(Truncated::TooLarge(Place::Byte(at)))?;
         recorder.add(Place::Byte(at), &scope, name, counter)?;
     }
     Ok(())
@@ -232,6 +224,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::counters::{Counters, Form};
 
     /// A counter as KVM describes it.
     #[derive(Clone, Debug)]
@@ -297,6 +290,10 @@ mod tests {
             vm: Some("77".to_owned()),
             vcpu: "3".to_owned(),
         }
+    }
+
+    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
+        Form::StatsFd.read(bytes)
     }
 
     #[test]
@@ -371,12 +368,20 @@ mod tests {
 
     #[test]
     fn descriptors_that_share_their_data_do_not_fill_the_memory() {
-        let mut counters = vec![described("a", 4, &[0; 60_000]); 60];
+        const COUNTERS: usize = 60;
+        let mut counters = vec![described("a", 4, &[0; 60_000]); COUNTERS];
         for (index, counter) in counters.iter_mut().enumerate().skip(1) {
             counter.name = format!("a{index}");
         }
+        let mut file = written("kvm-1", &counters, false);
+        let descriptors = HEADER + 48;
+        for index in 0..COUNTERS {
+            let offset = descriptors + index * (DESCRIPTOR + 48) + 8;
+            file[offset..offset + 4].fill(0);
+        }
+        file.truncate(descriptors + COUNTERS * (DESCRIPTOR + 48) + 60_000 * 8);
         assert!(matches!(
-            read(&written("kvm-1", &counters, false)).unwrap().truncated,
+            read(&file).unwrap().truncated,
             Some(Truncated::TooLarge(_))
         ));
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use pagetoll_units::Nanos;
+use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
 
 use super::{FtraceError, GraphEvent, GraphLine};
+use crate::place::{Place, Truncated};
 
 /// What a function took, below one outermost call or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +51,19 @@ pub struct FunctionGraph {
     pub calls: Vec<RootCall>,
     /// Returns whose entry the trace does not have: its beginning was lost.
     pub without_entry: u64,
+    /// Whether the trace goes on.
+    pub truncated: Option<Truncated>,
+}
+
+/// Memory of a function's costs by its name.
+const COSTS: usize = in_tree::<String, FunctionCosts>();
+
+impl RootCall {
+    /// The memory that it takes.
+    fn memory(&self) -> usize {
+        let names: usize = self.functions.keys().map(|name| COSTS + name.len()).sum();
+        in_vector::<Self>() + of_tree::<String, FunctionCosts>() + self.function.len() + names
+    }
 }
 
 /// A call that has not returned yet.
@@ -64,42 +79,115 @@ struct Stack {
     open: Vec<Open>,
     functions: BTreeMap<String, FunctionCosts>,
     shortest: Option<Nanos>,
+    /// The memory that all of it takes.
+    memory: usize,
 }
 
 impl FunctionGraph {
-    /// Reads a trace. Lines that are none of function_graph's are passed over.
+    /// Reads a trace and keeps its calls. Lines that are none of function_graph's are passed over.
+    ///
+    /// # Errors
+    /// As of [`Self::each`].
+    pub fn read(text: &str) -> Result<Self, FtraceError> {
+        let mut calls = Vec::new();
+        let graph = Self::each(text.as_bytes(), |budget, call| {
+            budget.take(call.memory())?;
+            calls.push(call);
+            Some(())
+        })?;
+        Ok(Self { calls, ..graph })
+    }
+
+    /// Hands over the calls of a trace, with the memory that there is for what is kept of them: `None` where it does not
+    /// suffice.
     ///
     /// # Errors
     /// [`FtraceError`] when not a single line is one: this is no such trace; when all times together exceed 2^64 ns.
-    pub fn read(text: &str) -> Result<Self, FtraceError> {
-        let mut stacks: BTreeMap<u32, Stack> = BTreeMap::new();
-        let mut graph = Self::default();
-        let (mut lines, mut sum) = (0, Nanos(0));
-        let numbered = (1..).zip(text.lines());
-        for (number, line) in numbered.filter_map(|(n, text)| Some((n, GraphLine::read(text)?))) {
-            lines += 1;
-            // Every sum below has each line's time at most once.
-            sum = sum
-                .checked_add(line.event.duration())
-                .ok_or_else(|| FtraceError {
-                    line: number,
-                    problem: "the durations add up to more than 584 years".to_owned(),
-                })?;
-            let stack = stacks.entry(line.cpu).or_default();
-            match stack.take(line.event) {
-                Taken::Root(call) => graph.calls.push(call),
-                Taken::WithoutEntry => graph.without_entry += 1,
-                Taken::Inside => {}
+    pub fn each(
+        text: &[u8],
+        mut each: impl FnMut(&mut Budget, RootCall) -> Option<()>,
+    ) -> Result<Self, FtraceError> {
+        let mut reader = Reader::new(text.len());
+        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+            let line = String::from_utf8_lossy(line);
+            let Some(line) = GraphLine::read(&line) else {
+                continue;
+            };
+            let taken = reader.take(number, line)?;
+            let kept = taken.and_then(|call| match call {
+                Some(call) => each(&mut reader.budget, call),
+                None => Some(()),
+            });
+            if kept.is_none() {
+                reader.graph.truncated = Some(Truncated::TooLarge(Place::Line(number)));
+                break;
             }
         }
-        if lines == 0 {
+        reader.end()
+    }
+}
+
+/// What outlives a line.
+struct Reader {
+    stacks: BTreeMap<u32, Stack>,
+    graph: FunctionGraph,
+    lines: usize,
+    sum: Nanos,
+    budget: Budget,
+}
+
+impl Reader {
+    fn new(bytes: usize) -> Self {
+        Self {
+            stacks: BTreeMap::new(),
+            graph: FunctionGraph::default(),
+            lines: 0,
+            sum: Nanos(0),
+            budget: Budget::new(bytes),
+        }
+    }
+
+    /// The call that a line ends, if it is an outermost one; `None` where memory does not suffice.
+    fn take(
+        &mut self,
+        number: usize,
+        line: GraphLine,
+    ) -> Result<Option<Option<RootCall>>, FtraceError> {
+        self.lines += 1;
+        // Every sum below has each line's time at most once.
+        let sum = self.sum.checked_add(line.event.duration());
+        self.sum = sum.ok_or_else(|| FtraceError {
+            line: number,
+            problem: "the durations add up to more than 584 years".to_owned(),
+        })?;
+        let is_new = !self.stacks.contains_key(&line.cpu);
+        let of_stack = usize::from(is_new) * in_tree::<u32, Stack>();
+        let stack = self.stacks.entry(line.cpu).or_default();
+        let before = stack.memory;
+        let taken = stack.take(line.event);
+        self.budget.give_back(before);
+        if self.budget.take(of_stack + stack.memory).is_none() {
+            return Ok(None);
+        }
+        Ok(Some(match taken {
+            Taken::Root(call) => Some(call),
+            Taken::WithoutEntry => {
+                self.graph.without_entry += 1;
+                None
+            }
+            Taken::Inside => None,
+        }))
+    }
+
+    fn end(self) -> Result<FunctionGraph, FtraceError> {
+        if self.lines == 0 {
             return Err(FtraceError {
                 line: 1,
                 problem: "no line of function_graph; expected `CPU) DURATION | FUNCTION();`"
                     .to_owned(),
             });
         }
-        Ok(graph)
+        Ok(self.graph)
     }
 }
 
@@ -113,6 +201,7 @@ impl Stack {
     fn take(&mut self, event: GraphEvent) -> Taken {
         match event {
             GraphEvent::Entry(function) => {
+                self.memory += in_vector::<Open>() + function.len();
                 self.open.push(Open {
                     function,
                     inner: Nanos(0),
@@ -132,7 +221,10 @@ impl Stack {
                 )
             }
             GraphEvent::Return(time) => match self.open.pop() {
-                Some(open) => self.ended(open, time),
+                Some(open) => {
+                    self.memory -= in_vector::<Open>() + open.function.len();
+                    self.ended(open, time)
+                }
                 None => Taken::WithoutEntry,
             },
         }
@@ -145,20 +237,23 @@ impl Stack {
             own: Nanos(time.get().saturating_sub(call.inner.get())),
             calls_made: call.calls_made,
         };
-        self.functions
-            .entry(call.function.clone())
-            .or_default()
-            .add(costs);
+        if let Some(known) = self.functions.get_mut(&call.function) {
+            known.add(costs);
+        } else {
+            self.memory += COSTS + call.function.len();
+            self.functions.insert(call.function.clone(), costs);
+        }
         if let Some(caller) = self.open.last_mut() {
             caller.inner += time;
             caller.calls_made += 1;
             return Taken::Inside;
         }
+        let ended = std::mem::take(self);
         Taken::Root(RootCall {
             function: call.function,
             total: time,
-            shortest: self.shortest.take(),
-            functions: std::mem::take(&mut self.functions),
+            shortest: ended.shortest,
+            functions: ended.functions,
         })
     }
 }

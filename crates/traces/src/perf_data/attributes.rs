@@ -73,8 +73,8 @@ pub(super) struct Attributes {
 /// Attributes of a file: perf opens one for each event that `-e` names.
 pub(super) const MAX_ATTRIBUTES: usize = 1 << 14;
 
-/// Ids of a file: one for each event on each CPU.
-pub(super) const MAX_IDS: usize = 1 << 22;
+/// Ids of a file: one for each event on each CPU. They take some 7 MB.
+pub(super) const MAX_IDS: usize = 1 << 17;
 
 impl Attributes {
     /// Adds the attribute that a structure at `offset` describes. Past [`MAX_ATTRIBUTES`] or [`MAX_IDS`] nothing is added.

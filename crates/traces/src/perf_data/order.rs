@@ -7,8 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use pagetoll_units::budget::{Budget, in_vector};
+
 /// Records that wait for older ones. When there are more, the oldest goes first, whatever comes; such an event is counted
-/// as out of order. They take some 500 MB then.
+/// as out of order. They take some 500 MB then, and so many are kept of a file only that has as many bytes of samples.
 pub const MAX_QUEUED: usize = 4 << 20;
 
 /// A queue by time; equal times stay in the order of the file.
@@ -16,6 +18,7 @@ pub const MAX_QUEUED: usize = 4 << 20;
 pub(super) struct Queue<T> {
     heap: BinaryHeap<Reverse<Queued<T>>>,
     limit: usize,
+    budget: Budget,
     arrived: u64,
     newest: u64,
     /// What is not newer can go.
@@ -36,6 +39,7 @@ impl<T> Queue<T> {
         Self {
             heap: BinaryHeap::new(),
             limit,
+            budget: Budget::new(0),
             arrived: 0,
             newest: 0,
             complete_to: None,
@@ -54,6 +58,11 @@ impl<T> Queue<T> {
         }));
     }
 
+    /// Lets as many more wait as so many bytes of samples may take memory for.
+    pub(super) const fn allow(&mut self, bytes: usize) {
+        self.budget.grow(bytes);
+    }
+
     pub(super) const fn finish_round(&mut self) {
         self.complete_to = self.newest_of_round;
         self.newest_of_round = Some(self.newest);
@@ -68,7 +77,8 @@ impl<T> Queue<T> {
     pub(super) fn pop(&mut self) -> Option<T> {
         let Reverse(oldest) = self.heap.peek()?;
         let complete = self.complete_to.is_some_and(|time| oldest.time <= time);
-        let full = self.heap.len() > self.limit;
+        let most = self.budget.fits(in_vector::<Queued<T>>()).min(self.limit);
+        let full = self.heap.len() > most;
         let queued = (complete || full).then(|| self.heap.pop()).flatten();
         queued.map(|Reverse(queued)| queued.what)
     }

@@ -145,13 +145,14 @@ impl Session {
             self.tally.count_unknown(&name);
             return Ok(());
         };
-        let Some(known) = tracepoint.known else {
+        let Some((known, format)) = tracepoint.known.as_deref() else {
             self.tally.count_unknown(&tracepoint.name);
             return Ok(());
         };
         let sample = read_sample(&attribute, record)?;
+        self.queue.allow(record.body.len());
         let raw = RawRecord {
-            format: &tracepoint.format,
+            format,
             bytes: sample.raw,
         };
         match known.of_record(raw, &mut self.names) {

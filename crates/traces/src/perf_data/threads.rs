@@ -1,15 +1,15 @@
 //! The names of threads, as they were at each time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::tracepoint::{Name, Names};
 
 /// Threads that are remembered: `PID_MAX_LIMIT` of `include/linux/threads.h`. No valid trace has more.
 const MAX_THREADS: usize = 4 << 20;
 
-/// Names by thread.
+/// Names by thread. A tree does not double: a record of a name has 17 bytes or more.
 #[derive(Debug, Default)]
-pub(super) struct Threads(HashMap<u32, Name>);
+pub(super) struct Threads(BTreeMap<u32, Name>);
 
 impl Threads {
     /// A thread has this name from now on.

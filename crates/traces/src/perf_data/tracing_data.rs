@@ -12,9 +12,12 @@ use crate::tracepoint::{Format, Known};
 pub(super) struct Tracepoint {
     /// `kvm:kvm_exit`.
     pub(super) name: String,
-    pub(super) known: Option<Known>,
-    pub(super) format: Format,
+    /// Its payload and its layout, where it has a payload.
+    pub(super) known: Option<Box<(Known, Format)>>,
 }
+
+/// Tracepoints of a kernel at most: one has some 2500. They take some 2 MB.
+const MAX_TRACEPOINTS: usize = 1 << 14;
 
 /// All of them, by their numbers.
 #[derive(Debug, Default)]
@@ -56,12 +59,13 @@ impl Tracepoints {
         let Some(format) = Format::read(format) else {
             return;
         };
-        let tracepoint = Tracepoint {
-            name: format!("{system}:{}", format.name),
-            known: Known::named(Some(system), &format.name),
-            format,
-        };
-        self.0.insert(tracepoint.format.id, tracepoint);
+        if self.0.len() >= MAX_TRACEPOINTS {
+            return;
+        }
+        let known = Known::named(Some(system), &format.name);
+        let name = format!("{system}:{}", format.name);
+        let (id, known) = (format.id, known.map(|known| Box::new((known, format))));
+        self.0.insert(id, Tracepoint { name, known });
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `bpftrace -f json` writes: an object a line, `{"type": "map", "data": {"@name": ..}}`.
 //!
-//! Maps are kept in the order in which they were printed, those of an interval each time. What the kernel lost is counted.
+//! Of a map that is printed each interval the last one is kept. What the kernel lost is counted.
 //! Lines that are no object, which bpftrace writes to another stream, are passed over.
 //!
 //! bpftrace 0.17 writes a wrong lower bound of the range of a histogram from 2^31 on: bounds are as it writes them.
@@ -11,31 +11,26 @@ mod value;
 
 use std::collections::BTreeMap;
 
+use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
-use crate::json::json_problem;
+use crate::json::{self, Part, json_problem};
 use crate::lines::first_lines;
 use crate::place::{Place, ReadError, Stop, Truncated, marker};
 pub use value::{Bucket, MapValue};
 
-/// Values and buckets that are kept of a file, with the printed lines.
-const MAX_VALUES: usize = 1 << 20;
+/// The values of a map by key, several parts separated by commas; a map without keys has one value, whose key is empty.
+pub type Values = BTreeMap<String, MapValue>;
 
-/// A map as it was printed once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map {
-    /// With its `@`.
-    pub name: String,
-    /// By key, several parts separated by commas; a map without keys has one value, whose key is empty.
-    pub values: BTreeMap<String, MapValue>,
-}
+/// Bytes for each map that whoever goes on with it is assumed to take.
+const REPORTED: usize = 256;
 
 /// What a script has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// In the order of the file.
-    pub maps: Vec<Map>,
+    /// By name with its `@`, each as it was printed last.
+    pub maps: BTreeMap<String, Values>,
     /// What the script printed.
     pub printed: Vec<String>,
     /// Probes that were attached, where it says so.
@@ -50,20 +45,12 @@ pub struct Output {
     pub truncated: Option<Truncated>,
 }
 
-impl Output {
-    /// A map as it was printed last.
-    #[must_use]
-    pub fn last(&self, name: &str) -> Option<&Map> {
-        self.maps.iter().rev().find(|map| map.name == name)
-    }
-}
-
 #[derive(Deserialize)]
-struct Object {
+struct Object<'a> {
     #[serde(rename = "type")]
     of_type: String,
-    #[serde(default)]
-    data: Json,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
 }
 
 /// Whether a file begins with such an object; messages of bpftrace may stand before it.
@@ -84,7 +71,7 @@ pub fn is(bytes: &[u8]) -> bool {
 pub fn read(bytes: &[u8]) -> Result<Output, ReadError> {
     let mut reader = Reader {
         output: Output::default(),
-        left: MAX_VALUES,
+        budget: Budget::new(bytes.len()),
         objects: 0,
     };
     let ended = reader.record(bytes);
@@ -104,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Output, ReadError> {
 
 struct Reader {
     output: Output,
-    left: usize,
+    budget: Budget,
     objects: usize,
 }
 
@@ -123,15 +110,15 @@ impl Reader {
     }
 
     fn object(&mut self, place: Place, line: &[u8]) -> Result<(), Stop> {
-        let object: Object =
-            serde_json::from_slice(line).map_err(|error| stopped(place, &error))?;
+        let object: Object<'_> =
+            serde_json::from_slice(line).map_err(|error| stopped(place, line, &error))?;
         self.objects += 1;
         match object.of_type.as_str() {
             "map" | "hist" | "lhist" | "stats" | "tseries" => self.maps(place, &object)?,
-            "printf" => self.printed(place, &object.data)?,
-            "attached_probes" => self.output.probes = Some(number(place, &object.data, "probes")?),
+            "printf" => self.printed(place, object.data)?,
+            "attached_probes" => self.output.probes = Some(number(place, object.data, "probes")?),
             "lost_events" => {
-                let lost = number(place, &object.data, "events")?;
+                let lost = number(place, object.data, "events")?;
                 self.output.lost = self.output.lost.saturating_add(lost);
             }
             _ => self.other(place, object.of_type)?,
@@ -139,56 +126,84 @@ impl Reader {
         Ok(())
     }
 
-    fn keep(&mut self, place: Place, values: usize) -> Result<(), Stop> {
-        self.left = self
-            .left
-            .checked_sub(values)
-            .ok_or(Truncated::TooLarge(place))?;
-        Ok(())
+    fn keep(&mut self, place: Place, memory: usize) -> Result<(), Stop> {
+        let kept = self.budget.take(memory);
+        Ok(kept.ok_or(Truncated::TooLarge(place))?)
     }
 
-    fn maps(&mut self, place: Place, object: &Object) -> Result<(), Stop> {
-        let Some(maps) = object.data.as_object() else {
-            return Err(
-                ReadError::expected(place, "data", "an object", &object.data.to_string()).into(),
-            );
+    fn maps(&mut self, place: Place, object: &Object<'_>) -> Result<(), Stop> {
+        let Some(data) = object.data.filter(|data| data.get().starts_with('{')) else {
+            let found = json::shown(object.data);
+            return Err(ReadError::expected(place, "data", "an object", found).into());
         };
-        for (name, map) in maps {
-            let values = value::values(place, &object.of_type, name, map)?;
-            self.keep(place, 1 + values.values().map(MapValue::len).sum::<usize>())?;
-            self.output.maps.push(Map {
-                name: name.clone(),
-                values,
-            });
+        json::parts(data, |part| match part {
+            Part::Member(name, map) => self.map(place, &object.of_type, name, map),
+            Part::Element(_) => Ok(()),
+        })
+    }
+
+    fn map(
+        &mut self,
+        place: Place,
+        of_type: &str,
+        name: String,
+        map: &RawValue,
+    ) -> Result<(), Stop> {
+        let mut values = Values::new();
+        value::each(place, of_type, &name, map, |key, value| {
+            self.keep(place, value::memory(&key, &value))?;
+            values.insert(key, value);
+            Ok(())
+        })?;
+        if let Some(before) = self.output.maps.get_mut(&name) {
+            let memory = before.iter().map(|(key, value)| value::memory(key, value));
+            self.budget.give_back(memory.sum());
+            *before = values;
+            return Ok(());
         }
+        let memory = in_tree::<String, Values>() + of_tree::<String, MapValue>() + REPORTED;
+        self.keep(place, memory + 2 * name.len())?;
+        self.output.maps.insert(name, values);
         Ok(())
     }
 
-    fn printed(&mut self, place: Place, data: &Json) -> Result<(), Stop> {
-        let Some(text) = data.as_str() else {
-            return Err(ReadError::expected(place, "data", "text", &data.to_string()).into());
+    fn printed(&mut self, place: Place, data: Option<&RawValue>) -> Result<(), Stop> {
+        let Some(text) = json::text(data) else {
+            return Err(ReadError::expected(place, "data", "text", json::shown(data)).into());
         };
-        self.keep(place, 1)?;
-        self.output.printed.push(text.to_owned());
+        self.keep(place, in_vector::<String>() + text.len())?;
+        self.output.printed.push(text);
         Ok(())
     }
 
     fn other(&mut self, place: Place, of_type: String) -> Result<(), Stop> {
-        self.keep(place, 1)?;
+        if !self.output.others.contains_key(&of_type) {
+            self.keep(place, 2 * (in_tree::<String, u64>() + of_type.len()))?;
+        }
         *self.output.others.entry(of_type).or_default() += 1;
         Ok(())
     }
 }
 
-fn number(place: Place, data: &Json, field: &str) -> Result<u64, ReadError> {
-    let found = data.get(field).unwrap_or(&Json::Null);
-    found
-        .as_u64()
-        .ok_or_else(|| ReadError::expected(place, field, "a number", &found.to_string()))
+fn number(place: Place, data: Option<&RawValue>, field: &str) -> Result<u64, Stop> {
+    let mut found = None;
+    if let Some(data) = data {
+        json::parts(data, |part| {
+            if let Part::Member(name, value) = part
+                && name == field
+            {
+                found = Some(value);
+            }
+            Ok(())
+        })?;
+    }
+    let found = json::shown(found);
+    let number = serde_json::from_str(found);
+    Ok(number.map_err(|_| ReadError::expected(place, field, "a number", found))?)
 }
 
-fn stopped(place: Place, error: &serde_json::Error) -> Stop {
-    if error.is_eof() {
+fn stopped(place: Place, line: &[u8], error: &serde_json::Error) -> Stop {
+    if json::is_cut(line, error) {
         return Truncated::Ended(place).into();
     }
     ReadError::new(place, "JSON", json_problem(error)).into()
@@ -226,7 +241,7 @@ mod tests {
             (output.printed.as_slice(), output.others["time"]),
             (&["second 1\n".to_owned()][..], 1)
         );
-        let value = |name: &str, key: &str| output.last(name).unwrap().values[key].clone();
+        let value = |name: &str, key: &str| output.maps[name][key].clone();
         assert_eq!(value("@set_spte", "2"), MapValue::Number(u64::MAX.into()));
         assert_eq!(value("@unmap", ""), MapValue::Number(50));
         assert_eq!(
@@ -252,7 +267,7 @@ mod tests {
             bucket(Some(8192), None, 1),
         ];
         assert_eq!(value("@bytes", ""), MapValue::Histogram(buckets.into()));
-        assert_eq!(output.maps.len(), 6);
+        assert_eq!(output.maps.len(), 5);
     }
 
     #[test]
@@ -296,7 +311,7 @@ mod tests {
             let line = serde_json::json!({"type": "map", "data": {"@m": &values}}).to_string();
             let output = read(line.as_bytes()).unwrap();
             let expected: BTreeMap<_, _> = values.into_iter().map(|(key, value)| (key, MapValue::Number(value.into()))).collect();
-            prop_assert_eq!(&output.maps[0].values, &expected);
+            prop_assert_eq!(&output.maps["@m"], &expected);
         }
     }
 }

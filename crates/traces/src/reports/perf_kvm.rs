@@ -9,14 +9,17 @@ mod column;
 mod row;
 
 use pagetoll_units::Nanos;
+use pagetoll_units::budget::{Budget, in_vector};
 
 use crate::lines::{Line, first_lines, lines};
 use crate::place::{Place, ReadError, Stop, Truncated, marker};
 use column::Heading;
 pub use row::Reason;
 
-/// Reasons that are kept of a file.
-const MAX_REASONS: usize = 1 << 17;
+/// Bytes for each reason that whoever goes on with it is assumed to take.
+const REPORTED: usize = 160;
+/// Bytes for each table that whoever goes on with it is assumed to take.
+const REPORTED_TABLE: usize = 256;
 
 const ANALYZE: &str = "Analyze events for ";
 const TOTAL: &str = "Total Samples:";
@@ -61,7 +64,12 @@ pub fn is(bytes: &[u8]) -> bool {
 /// # Errors
 /// [`ReadError`] with line and column, where a line of a table is none; when there is no table.
 pub fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        reports: Vec::new(),
+        of: String::new(),
+        heading: None,
+        budget: Budget::new(bytes.len()),
+    };
     let truncated = marker(reader.record(bytes))?;
     let reports = reader.reports;
     if reports.is_empty() && !(is(bytes) && truncated.is_some()) {
@@ -74,14 +82,13 @@ pub fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
     Ok(ExitReports { reports, truncated })
 }
 
-#[derive(Default)]
 struct Reader {
     reports: Vec<ExitReport>,
     /// Whose the next table is.
     of: String,
     /// Of the table that is open.
     heading: Option<Heading>,
-    reasons: usize,
+    budget: Budget,
 }
 
 impl Reader {
@@ -96,7 +103,7 @@ impl Reader {
             self.of = of.trim_end_matches(':').to_owned();
             self.heading = None;
         } else if let Some(heading) = Heading::read(text) {
-            self.begin(heading);
+            self.begin(line.place, heading)?;
         } else if text.starts_with(TOTAL) {
             self.total(line.place, text)?;
         } else if let Some(lost) = text.strip_prefix(LOST) {
@@ -107,25 +114,30 @@ impl Reader {
         Ok(())
     }
 
-    fn begin(&mut self, heading: Heading) {
+    fn keep(&mut self, place: Place, memory: usize) -> Result<(), Truncated> {
+        self.budget.take(memory).ok_or(Truncated::TooLarge(place))
+    }
+
+    fn begin(&mut self, place: Place, heading: Heading) -> Result<(), Truncated> {
+        let names = 2 * (self.of.len() + heading.event.len());
+        self.keep(place, in_vector::<ExitReport>() + names + REPORTED_TABLE)?;
         self.reports.push(ExitReport {
             of: self.of.clone(),
             event: heading.event.clone(),
             ..ExitReport::default()
         });
         self.heading = Some(heading);
+        Ok(())
     }
 
     fn reason(&mut self, line: &Line<'_>) -> Result<(), Stop> {
         let (Some(heading), Some(report)) = (&self.heading, self.reports.last_mut()) else {
             return Ok(());
         };
-        if self.reasons == MAX_REASONS {
-            return Err(Truncated::TooLarge(line.place).into());
-        }
-        self.reasons += 1;
-        report.reasons.push(Reason::read(line, heading)?);
-        Ok(())
+        let reason = Reason::read(line, heading)?;
+        let memory = in_vector::<Reason>() + REPORTED + 2 * reason.name.len();
+        report.reasons.push(reason);
+        Ok(self.keep(line.place, memory)?)
     }
 
     /// `Total Samples:1913, Total events handled time:1723075.60us.`

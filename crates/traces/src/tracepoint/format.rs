@@ -7,7 +7,7 @@ use super::symbols::{self, Symbols};
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    pub(crate) name: String,
+    pub(crate) name: Box<str>,
     pub(crate) offset: usize,
     pub(crate) size: usize,
     pub(crate) signed: bool,
@@ -47,7 +47,7 @@ impl Format {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.iter().find(|field| field.name == name)
+        self.fields.iter().find(|field| &*field.name == name)
     }
 }
 
@@ -56,7 +56,7 @@ fn field(line: &str) -> Option<Field> {
     let mut parts = line.strip_prefix("field:")?.split(';').map(str::trim);
     let declaration = parts.next()?;
     let bare = declaration.split('[').next()?;
-    let name = bare.rsplit([' ', '*']).next()?.to_owned();
+    let name = bare.rsplit([' ', '*']).next()?.into();
     let mut value = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let (offset, size) = (value("offset:")?, value("size:")?);
     let signed = value("signed:") == Some(1);

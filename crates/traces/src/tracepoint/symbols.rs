@@ -6,7 +6,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Symbols {
     pub(crate) of: String,
-    names: Vec<(i64, String)>,
+    names: Box<[(i64, Box<str>)]>,
 }
 
 impl Symbols {
@@ -18,6 +18,9 @@ impl Symbols {
         Some(name)
     }
 }
+
+/// Names of a table at most: those of exits are below 200.
+const MAX_NAMES: usize = 1 << 12;
 
 /// All tables of a print format, in its order.
 pub(super) fn all(print: &str) -> Vec<Symbols> {
@@ -31,12 +34,13 @@ fn table(call: &str) -> Option<Symbols> {
     while let Some(entry) = rest.trim_start_matches([' ', ',']).strip_prefix('{') {
         let (number, text) = entry.split_once(',')?;
         let (name, after) = strings(text)?;
-        names.extend(sum(number).map(|number| (number, name)));
+        let named = sum(number).filter(|_| names.len() < MAX_NAMES);
+        names.extend(named.map(|number| (number, name.into())));
         rest = after.trim_start().strip_prefix('}')?;
     }
     Some(Symbols {
         of: of.trim().to_owned(),
-        names,
+        names: names.into(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
 use pagetoll_bill::curves::Named;
-use pagetoll_bill::{Bill, Schema};
+use pagetoll_bill::{Bill, Schema, from_json};
 use pagetoll_sweep::store::MOST_OF_BILL;
 use serde::Deserialize;
 
@@ -96,7 +96,7 @@ struct Head {
 /// Of a bill of another version nothing else should be said than that.
 fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
     let of_head = |error| serde_json::from_slice::<Head>(bytes).err().unwrap_or(error);
-    serde_json::from_slice(bytes).map_err(of_head)
+    from_json(bytes).map_err(of_head)
 }
 
 /// What is wrong with a bill as a whole has no line, and says what was expected.

@@ -63,8 +63,8 @@ pub(super) fn shares(found: &Found) -> Shares {
         let (Some(traced), Ok(graph)) = (traced, FunctionGraph::read(trace)) else {
             continue;
         };
-        // A trace that lost its beginning says nothing of the whole.
-        if graph.without_entry > 0 {
+        // A trace that lost its beginning or its end says nothing of the whole.
+        if graph.without_entry > 0 || graph.truncated.is_some() {
             continue;
         }
         for direction in [Direction::Map, Direction::Unmap] {

@@ -1,11 +1,9 @@
 //! `kvm_stat -l -c`, `kvm_stat -L FILE -c`: the class `CSVFormat`.
 
-use csv::{ReaderBuilder, StringRecord};
-
-use super::super::Scope;
 use super::super::recorder::Recorder;
-use super::{change, columns, time};
-use crate::place::{Place, ReadError, Stop, Truncated};
+use super::{columns, row, time};
+use crate::lines::lines;
+use crate::place::{ReadError, Stop};
 
 /// The first column.
 const TIME: &str = "timestamp";
@@ -16,74 +14,33 @@ pub(super) fn is(bytes: &[u8]) -> bool {
         .is_some_and(|rest| rest.starts_with(b","))
 }
 
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
-    let mut rows = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(bytes);
+/// Fields are joined with commas, and nothing is quoted.
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let mut names = Vec::new();
-    let mut row = StringRecord::new();
-    while rows
-        .read_record(&mut row)
-        .map_err(|error| unreadable(&error))?
-    {
-        let place = place(row.position());
-        let is_last = usize::try_from(rows.position().byte()).is_ok_and(|byte| byte >= bytes.len());
-        if is_last && !bytes.ends_with(b"\n") {
-            return Err(Truncated::Ended(place).into());
-        }
-        if row.get(0) == Some(TIME) {
-            names = columns(place, row.iter().skip(1))?
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-        } else {
-            sample(place, &names, &row, recorder)?;
+    for line in lines(bytes) {
+        let line = line?;
+        let mut fields = line.text.split(',');
+        match fields.next() {
+            Some("") if line.text.is_empty() => {}
+            Some(TIME) => names = columns(line.place, fields)?,
+            first => {
+                let when = first.unwrap_or_default();
+                let Some(when) = time(when) else {
+                    let expected = "a time like 2026-11-26 00:41:41";
+                    return Err(ReadError::expected(line.place, TIME, expected, when).into());
+                };
+                row(&line, &names, fields, Some(when), recorder)?;
+            }
         }
     }
     Ok(())
-}
-
-fn sample(
-    place: Place,
-    names: &[String],
-    row: &StringRecord,
-    recorder: &mut Recorder,
-) -> Result<(), Stop> {
-    let when = row.get(0).unwrap_or_default();
-    let Some(when) = time(when) else {
-        return Err(
-            ReadError::expected(place, TIME, "a time like 2026-11-26 00:41:41", when).into(),
-        );
-    };
-    if row.len() != names.len() + 1 {
-        let (expected, found) = (names.len().to_string(), (row.len() - 1).to_string());
-        return Err(ReadError::expected(place, "counters", &expected, &found).into());
-    }
-    recorder.begin(Some(when));
-    for (name, text) in names.iter().zip(row.iter().skip(1)) {
-        recorder.add(place, &Scope::Host, name, change(place, name, text)?)?;
-    }
-    Ok(())
-}
-
-fn place(position: Option<&csv::Position>) -> Place {
-    Place::Line(
-        position
-            .and_then(|position| usize::try_from(position.line()).ok())
-            .unwrap_or(1),
-    )
-}
-
-fn unreadable(error: &csv::Error) -> ReadError {
-    ReadError::new(place(error.position()), "row", error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::read;
-    use super::*;
-    use crate::counters::Time;
+    use crate::counters::{Scope, Time};
+    use crate::place::{Place, Truncated};
 
     const LOG: &str = "timestamp,kvm_pio,pages_4k\n2026-11-26 00:41:41,8,-5\n\
                        timestamp,kvm_pio\n2026-11-26 00:41:44,3\n";

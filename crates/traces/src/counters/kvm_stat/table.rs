@@ -2,7 +2,7 @@
 
 use super::super::Scope;
 use super::super::recorder::Recorder;
-use super::{change, columns, is_name, time};
+use super::{TIME_LENGTH, change, columns, is_name, row, time};
 use crate::lines::{Line, first_lines, lines};
 use crate::place::{ReadError, Stop};
 
@@ -37,7 +37,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (named && words.next().is_none()).then_some(pair)
 }
 
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let mut names: Option<Vec<&str>> = None;
     for line in lines(bytes) {
         let line = line?;
@@ -48,7 +48,9 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> 
         if is_banner(text) {
             names = Some(columns(line.place, text.split_whitespace())?);
         } else if let Some(names) = &names {
-            row(&line, names, recorder)?;
+            let when = time(text);
+            let numbers = when.map_or(text, |_| &text[TIME_LENGTH..]);
+            row(&line, names, numbers.split_whitespace(), when, recorder)?;
         } else {
             single(&line, recorder)?;
         }
@@ -56,35 +58,8 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> 
     Ok(())
 }
 
-/// A row of a table, with its time since 5.8.
-fn row(line: &Line<'_>, names: &[&str], recorder: &mut Recorder) -> Result<(), Stop> {
-    let when = time(line.text);
-    let numbers = if when.is_some() {
-        &line.text["2026-11-26 00:41:41".len()..]
-    } else {
-        line.text
-    };
-    let found = numbers.split_whitespace().count();
-    if found != names.len() {
-        let expected = names.len().to_string();
-        return Err(
-            ReadError::expected(line.place, "counters", &expected, &found.to_string()).into(),
-        );
-    }
-    recorder.begin(when);
-    for (name, text) in names.iter().zip(numbers.split_whitespace()) {
-        recorder.add(
-            line.place,
-            &Scope::Host,
-            name,
-            change(line.place, name, text)?,
-        )?;
-    }
-    Ok(())
-}
-
 /// A line of `-1`. Numbers of ten digits and more touch: they cannot be told apart.
-fn single(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
+fn single(line: &Line<'_>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
     let Some((total, in_a_second)) = pair(line.text) else {
         return Err(ReadError::expected(line.place, "line", "NAME TOTAL CHANGE", line.text).into());
     };

@@ -2,26 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::super::{Buckets, Counter, Kind, Scope, Value};
+use crate::json::{self, object};
+
+/// Counters whose changes are known at most: KVM has some hundred.
+const MAX_NAMES: usize = 1 << 14;
 
 /// By target, `vm` or `vcpu`, and name.
 #[derive(Default)]
 pub(super) struct Schema(BTreeMap<(String, String), (Kind, Buckets)>);
 
+/// A `StatsSchemaValue`.
+#[derive(Default, Deserialize)]
+struct StatsSchemaValue<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(rename = "type")]
+    of_type: Option<&'a RawValue>,
+    #[serde(rename = "bucket-size")]
+    bucket_size: Option<&'a RawValue>,
+}
+
 impl Schema {
     /// A `StatsSchemaValue`. A type that is newer says nothing.
-    pub(super) fn add(&mut self, target: &str, stat: &Json) {
-        let text = |key: &str| stat.get(key).and_then(Json::as_str);
-        let (Some(name), Some(of_type)) = (text("name"), text("type")) else {
+    pub(super) fn add(&mut self, target: &str, stat: &RawValue) {
+        let stat: StatsSchemaValue<'_> = object(stat);
+        let (Some(name), Some(of_type)) = (json::text(stat.name), json::text(stat.of_type)) else {
             return;
         };
-        let width = stat
-            .get("bucket-size")
-            .and_then(Json::as_u64)
-            .and_then(|width| u32::try_from(width).ok());
-        let how = match of_type {
+        let width = stat.bucket_size;
+        let width = width.and_then(|width| serde_json::from_str(width.get()).ok());
+        let how = match of_type.as_str() {
             "cumulative" => (Kind::Cumulative, Buckets::Unknown),
             "instant" => (Kind::Instant, Buckets::Unknown),
             "peak" => (Kind::Peak, Buckets::Unknown),
@@ -32,7 +46,9 @@ impl Schema {
             ),
             _ => return,
         };
-        self.0.insert((target.to_owned(), name.to_owned()), how);
+        if self.0.len() < MAX_NAMES {
+            self.0.insert((target.to_owned(), name), how);
+        }
     }
 
     pub(super) fn apply(&self, scope: &Scope, name: &str, counter: &mut Counter) {

@@ -1,10 +1,17 @@
 //! The values of a map.
 
-use std::collections::BTreeMap;
+use pagetoll_units::budget::in_tree;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use serde_json::{Map as Object, Value as Json};
+use crate::json::{self, Part, object};
+use crate::place::{Place, ReadError, Stop};
 
-use crate::place::{Place, ReadError};
+/// Buckets of a histogram: `lhist()` has at most 1002, `hist()` with five bits 2048.
+const MAX_BUCKETS: usize = 1 << 13;
+
+/// Bytes for each value that whoever goes on with it is assumed to take.
+const REPORTED: usize = 160;
 
 /// How many values fell into a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,124 +40,150 @@ pub enum MapValue {
     },
     /// Of `hist()` and `lhist()`; the lowest range first.
     Histogram(Vec<Bucket>),
-    /// Anything else, as JSON.
+    /// Anything else, as the file has it.
     Other(String),
 }
 
-impl MapValue {
-    /// Numbers that it takes to keep it.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Histogram(buckets) => 1 + buckets.len(),
-            _ => 1,
-        }
-    }
+/// Memory of a value that is kept by its key.
+pub(super) fn memory(key: &str, value: &MapValue) -> usize {
+    let heap = match value {
+        MapValue::Histogram(buckets) => size_of::<Bucket>() * buckets.capacity(),
+        MapValue::Other(text) => text.len(),
+        MapValue::Number(_) | MapValue::Stats { .. } => 0,
+    };
+    in_tree::<String, MapValue>() + REPORTED + 2 * key.len() + heap
 }
 
-/// The values of a map by key. A map of histograms or statistics that has no keys is recognised by its type and its members.
-pub(super) fn values(
+/// `stats()`, where it has all of them.
+#[derive(Default, Deserialize)]
+struct Stats<'a> {
+    #[serde(borrow)]
+    count: Option<&'a RawValue>,
+    average: Option<&'a RawValue>,
+    total: Option<&'a RawValue>,
+}
+
+/// A bucket, where it has a count.
+#[derive(Default, Deserialize)]
+struct RawBucket<'a> {
+    #[serde(borrow)]
+    min: Option<&'a RawValue>,
+    max: Option<&'a RawValue>,
+    count: Option<&'a RawValue>,
+}
+
+/// Hands over the values of a map by key. A map of histograms or statistics that has no keys is recognised by its type and
+/// its members.
+pub(super) fn each(
     place: Place,
     of_type: &str,
     name: &str,
-    map: &Json,
-) -> Result<BTreeMap<String, MapValue>, ReadError> {
-    match map {
-        Json::Object(members) if !(of_type == "stats" && is_stats(members)) => members
-            .iter()
-            .map(|(key, value)| Ok((key.clone(), read(place, name, value)?)))
-            .collect(),
-        value => Ok([(String::new(), read(place, name, value)?)].into()),
+    map: &RawValue,
+    mut each: impl FnMut(String, MapValue) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let has_keys = map.get().starts_with('{');
+    if !has_keys || of_type == "stats" && stats(place, name, map)?.is_some() {
+        return each(String::new(), read(place, name, map)?);
     }
+    json::parts(map, |part| match part {
+        Part::Member(key, value) => each(key, read(place, name, value)?),
+        Part::Element(_) => Ok(()),
+    })
 }
 
-fn is_stats(members: &Object<String, Json>) -> bool {
-    ["count", "average", "total"]
-        .iter()
-        .all(|key| members.contains_key(*key))
-}
-
-fn read(place: Place, name: &str, json: &Json) -> Result<MapValue, ReadError> {
-    match json {
-        Json::Array(buckets) if is_histogram(buckets) => {
-            let buckets = buckets
-                .iter()
-                .map(|of| bucket(place, name, of))
-                .collect::<Result<_, _>>()?;
-            Ok(MapValue::Histogram(buckets))
-        }
-        Json::Object(members) if is_stats(members) => stats(place, name, members),
-        Json::Number(_) => {
-            Ok(integer(json).map_or_else(|| MapValue::Other(json.to_string()), MapValue::Number))
-        }
-        other => Ok(MapValue::Other(other.to_string())),
-    }
+fn read(place: Place, name: &str, json: &RawValue) -> Result<MapValue, Stop> {
+    let other = || MapValue::Other(json.get().to_owned());
+    let value = match json.get().as_bytes().first() {
+        Some(b'[') => histogram(place, name, json)?,
+        Some(b'{') => stats(place, name, json)?,
+        _ => integer(json).map(MapValue::Number),
+    };
+    Ok(value.unwrap_or_else(other))
 }
 
 /// Tuples and arrays are lists too.
-fn is_histogram(buckets: &[Json]) -> bool {
-    buckets.iter().all(|bucket| bucket.get("count").is_some())
+fn histogram(place: Place, name: &str, json: &RawValue) -> Result<Option<MapValue>, Stop> {
+    let (mut elements, mut counts) = (0_usize, 0_usize);
+    json::parts(json, |part| {
+        elements += 1;
+        if let Part::Element(element) = part {
+            counts += usize::from(object::<RawBucket<'_>>(element).count.is_some());
+        }
+        Ok(())
+    })?;
+    if counts < elements {
+        return Ok(None);
+    }
+    if counts > MAX_BUCKETS {
+        let expected = format!("at most {MAX_BUCKETS} buckets");
+        return Err(ReadError::expected(place, name, &expected, &counts.to_string()).into());
+    }
+    let mut buckets = Vec::with_capacity(counts);
+    json::parts(json, |part| {
+        if let Part::Element(element) = part {
+            buckets.push(bucket(place, name, &object(element))?);
+        }
+        Ok(())
+    })?;
+    Ok(Some(MapValue::Histogram(buckets)))
 }
 
-fn bucket(place: Place, name: &str, json: &Json) -> Result<Bucket, ReadError> {
-    let bound = |key: &str| match json.get(key) {
+fn bucket(place: Place, name: &str, raw: &RawBucket<'_>) -> Result<Bucket, ReadError> {
+    let expected = |expected: &str, found: &str| ReadError::expected(place, name, expected, found);
+    let bound = |bound: Option<&RawValue>| match bound.map(RawValue::get) {
         None => Ok(None),
-        Some(bound) => bound.as_i64().map(Some).ok_or_else(|| {
-            ReadError::expected(place, name, "a bound of a bucket", &bound.to_string())
-        }),
+        Some(bound) => serde_json::from_str(bound)
+            .map(Some)
+            .map_err(|_| expected("a bound of a bucket", bound)),
     };
-    let count = json.get("count").unwrap_or(&Json::Null);
-    let Some(count) = count.as_u64() else {
-        return Err(ReadError::expected(
-            place,
-            name,
-            "a count of a bucket",
-            &count.to_string(),
-        ));
-    };
+    let count = json::shown(raw.count);
     Ok(Bucket {
-        min: bound("min")?,
-        max: bound("max")?,
-        count,
+        min: bound(raw.min)?,
+        max: bound(raw.max)?,
+        count: serde_json::from_str(count).map_err(|_| expected("a count of a bucket", count))?,
     })
 }
 
-fn stats(place: Place, name: &str, members: &Object<String, Json>) -> Result<MapValue, ReadError> {
-    let number = |key: &str| {
-        let found = members.get(key).unwrap_or(&Json::Null);
-        integer(found).ok_or_else(|| {
-            ReadError::expected(
-                place,
-                name,
-                &format!("a number as {key}"),
-                &found.to_string(),
-            )
-        })
+fn stats(place: Place, name: &str, json: &RawValue) -> Result<Option<MapValue>, Stop> {
+    let Stats {
+        count: Some(count),
+        average: Some(average),
+        total: Some(total),
+    } = object(json)
+    else {
+        return Ok(None);
     };
-    Ok(MapValue::Stats {
-        count: number("count")?,
-        average: number("average")?,
-        total: number("total")?,
-    })
+    let number = |json: &RawValue, key: &str| {
+        let expected = || format!("a number as {key}");
+        integer(json).ok_or_else(|| ReadError::expected(place, name, &expected(), json.get()))
+    };
+    Ok(Some(MapValue::Stats {
+        count: number(count, "count")?,
+        average: number(average, "average")?,
+        total: number(total, "total")?,
+    }))
 }
 
-fn integer(json: &Json) -> Option<i128> {
-    json.as_u64()
-        .map(i128::from)
-        .or_else(|| json.as_i64().map(i128::from))
+fn integer(json: &RawValue) -> Option<i128> {
+    let unsigned = serde_json::from_str::<u64>(json.get()).map(i128::from);
+    let signed = || serde_json::from_str::<i64>(json.get()).map(i128::from);
+    unsigned.or_else(|_| signed()).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Values;
     use super::*;
 
-    fn values_of(of_type: &str, json: &str) -> BTreeMap<String, MapValue> {
-        values(
-            Place::Line(1),
-            of_type,
-            "@m",
-            &serde_json::from_str(json).unwrap(),
-        )
-        .unwrap()
+    fn values_of(of_type: &str, json: &str) -> Values {
+        let mut values = Values::new();
+        let map = serde_json::from_str(json).unwrap();
+        each(Place::Line(1), of_type, "@m", map, |key, value| {
+            values.insert(key, value);
+            Ok(())
+        })
+        .unwrap();
+        values
     }
 
     #[test]
@@ -164,13 +197,13 @@ mod tests {
     fn what_is_no_number_is_kept_as_it_is() {
         assert_eq!(
             values_of("map", r#"{"1": "qemu", "2": [1, "a"]}"#)["2"],
-            MapValue::Other("[1,\"a\"]".to_owned())
+            MapValue::Other("[1, \"a\"]".to_owned())
         );
         assert_eq!(
             values_of("map", "1.5")[""],
             MapValue::Other("1.5".to_owned())
         );
         let histograms = values_of("hist", r#"{"1": [{"min": 0, "max": 0, "count": 9}]}"#);
-        assert_eq!(histograms["1"].len(), 2);
+        assert!(matches!(&histograms["1"], MapValue::Histogram(buckets) if buckets.len() == 1));
     }
 }

@@ -43,7 +43,7 @@ impl Heading {
         let at = WORDS.iter().filter_map(|(word, _)| line.find(word)).min()?;
         let (event, mut rest) = (line[..at].trim(), line[at..].trim());
         let mut columns = Vec::new();
-        while !rest.is_empty() {
+        while !rest.is_empty() && columns.len() <= WORDS.len() {
             let (word, column) = WORDS.iter().find(|(word, _)| rest.starts_with(word))?;
             columns.push((*word, *column));
             rest = rest[word.len()..].trim_start();

@@ -33,8 +33,9 @@ impl Reason {
     /// Reads a line by the heading above it. Names may have spaces, figures have none.
     pub(super) fn read(line: &Line<'_>, heading: &Heading) -> Result<Self, ReadError> {
         let (text, error) = deviation(line.text.trim());
-        let words: Vec<_> = text.split_whitespace().collect();
-        let Some(figures) = words.len().checked_sub(heading.len()).filter(|&at| at > 0) else {
+        let mut words = text.split_whitespace();
+        let count = words.clone().count();
+        let Some(of_name) = count.checked_sub(heading.len()).filter(|&at| at > 0) else {
             let expected = format!("{} and {} figures", heading.event, heading.len());
             return Err(ReadError::expected(
                 line.place,
@@ -43,12 +44,17 @@ impl Reason {
                 line.text.trim(),
             ));
         };
+        let mut name = words.next().unwrap_or_default().to_owned();
+        for word in words.by_ref().take(of_name - 1) {
+            name.push(' ');
+            name.push_str(word);
+        }
         let mut reason = Self {
-            name: words[..figures].join(" "),
+            name,
             error,
             ..Self::default()
         };
-        for ((name, column), word) in heading.columns.iter().zip(&words[figures..]) {
+        for ((name, column), word) in heading.columns.iter().zip(words) {
             reason.figure(line.place, name, *column, word)?;
         }
         Ok(reason)
