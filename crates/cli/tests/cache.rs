@@ -195,7 +195,7 @@ fn a_cache_that_others_can_write_to_is_refused_and_doctor_says_so() {
 #[test]
 fn a_process_without_file_descriptors_is_not_told_that_libraries_are_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "ulimit -n 6; exec \"$0\" bill irq --on lab";
+    let script = "ulimit -n 10; exec \"$0\" bill irq --on lab";
     let mut limited = Command::new("sh");
     let limited = limited.args(["-c", script, env!("CARGO_BIN_EXE_pagetoll")]);
     let output = limited

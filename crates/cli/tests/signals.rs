@@ -101,7 +101,7 @@ impl Place {
                 "[axes]\nroute = ['demand']\nseed = [{seeds}]\n[options]\non = 'sim'\npages = '{pages}'\n"
             )
         };
-        fs::write(place.path("many.toml"), plan("1", 0..20_000)).unwrap();
+        fs::write(place.path("many.toml"), plan("1", 0..7_000)).unwrap();
         fs::write(place.path("slow.toml"), plan("4096", 0..3)).unwrap();
         place.waiting();
         place

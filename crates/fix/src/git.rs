@@ -3,7 +3,7 @@
 //! A repository is asked for two things, both by rev-parse: where its files are, and which commit a name stands for. All
 //! else is read by a repository of pagetoll's own, which borrows the objects and has a configuration of its own: no
 //! filter, hook, monitor, signature or remote of the other one is known there. Commits are compared with their names when
-//! they are read, and trees when they are written ([`object`]), so that neither replace refs, nor grafts, commit graphs or
+//! they are read, and trees when they are written (the module `object`), so that neither replace refs, nor grafts, commit graphs or
 //! pack indexes can put one thing under the name of another.
 //!
 //! Git runs programs and follows links for more settings than those that `CONFIGURATION` lists (git-config(1)); these are

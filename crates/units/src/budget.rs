@@ -16,7 +16,7 @@ const JSON_VALUE: usize = 200;
 
 /// Memory that a value or a line of a text such as TOML is assumed to take while it is read: an inline table with a value,
 /// `{a=0},`, takes 1,500 bytes.
-const TEXT_VALUE: usize = 512;
+const TEXT_VALUE: usize = 1024;
 
 /// A document with more values than its size allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -156,7 +156,7 @@ mod tests {
         let refused = check_text(&dense).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "has 1048577 values; expected at most 40960 in 2097155 bytes"
+            "has 1048577 values; expected at most 20480 in 2097155 bytes"
         );
         assert_eq!(check_text(&dense[..1 << 14]), Ok(()));
     }

@@ -1,11 +1,12 @@
 //! Work that takes a while: with progress on a terminal, and an early end on a signal.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use pagetoll_backend::{Class, Context, Error};
 use pagetoll_images::Surroundings;
 use pagetoll_images::cache::Cache;
 
 use crate::args::Verbosity;
+use crate::failure::Failure;
 use crate::progress;
 use crate::signals;
 
@@ -22,7 +23,8 @@ pub(crate) fn attended<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&Context<'_>) -> Result<T>,
 ) -> Result<T> {
-    let signals = signals::watch().context("cannot watch for signals")?;
+    let signals = signals::watch()
+        .map_err(|error| Failure::Lacking(format!("cannot watch for signals: {error}")))?;
     let progress = progress::on_stderr(verbosity);
     let context = Context {
         stop: signals.stop(),

@@ -102,25 +102,38 @@ fn axis(name: &str, values: usize) -> String {
 
 #[test]
 fn jobs_are_counted_before_any_is_made() {
-    let many = ["arch", "batch", "kernel", "on", "profile"].map(|name| axis(name, 30_000));
-    let bomb = format!("[axes]\nroute = ['pin']\n{}", many.concat());
-    let expected = format!(
-        "p.toml: has {} jobs (arch 30000 x batch 30000 x kernel 30000 x on 30000 x profile 30000 x route 1); expected at most 100000, counted before [[exclude]]",
-        usize::MAX
-    );
-    assert_eq!(jobs(&bomb).unwrap_err(), expected);
-    let most = format!(
-        "[axes]\nroute = ['pin']\n{}[options]\non = 'lab'\n",
-        axis("batch", MOST_JOBS)
-    );
+    let axes = |numbers: &[(&str, usize)]| {
+        let axes = numbers.iter().map(|(name, values)| axis(name, *values));
+        format!("[axes]\nroute = ['pin']\n{}", axes.collect::<String>())
+    };
+    let most = axes(&[("batch", 1000), ("kernel", 100)]) + "[options]\non = 'lab'\n";
     assert_eq!(jobs(&most).unwrap().len(), MOST_JOBS);
     let refused = jobs(&format!("{most}[[include]]\nroute = 'unmap'\n")).unwrap_err();
-    let expected = "p.toml: has 100001 jobs (batch 100000 x route 1 + 1 included); expected";
+    let expected =
+        "p.toml: has 100001 jobs (batch 1000 x kernel 100 x route 1 + 1 included); expected";
     assert!(refused.starts_with(expected), "{refused}");
-    let included = "[[include]]\nroute = 'pin'\n".repeat(MOST_JOBS + 1);
-    let refused = jobs(&included).unwrap_err();
+
+    // More than a plan of its size can say.
+    let refused = |plan: Plan| plan.jobs("p.toml", &Stop::new()).unwrap_err().to_string();
+    let pin = Settings::new([(ROUTE.to_owned(), Value::word("pin"))]);
+    let plan = Plan {
+        include: vec![pin; MOST_JOBS + 1],
+        ..Plan::default()
+    };
     let expected = "p.toml: has 100001 jobs (100001 included); expected";
-    assert!(refused.starts_with(expected), "{refused}");
+    assert!(refused(plan).starts_with(expected));
+    let names = (0..5).map(|number| number.to_string());
+    let plan = Plan {
+        axes: names
+            .map(|name| (name, vec![Value::Flag(true); 30_000]))
+            .collect(),
+        ..Plan::default()
+    };
+    let expected = format!(
+        "p.toml: has {} jobs (0 30000 x 1 30000 x 2 30000 x 3 30000 x 4 30000); expected at most 100000, counted before [[exclude]]",
+        usize::MAX
+    );
+    assert_eq!(refused(plan), expected);
 }
 
 #[test]
