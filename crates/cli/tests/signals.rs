@@ -28,8 +28,8 @@ const VANISH: Duration = Duration::from_secs(10);
 /// A signal, and the code that a command ends with: its own or that of a shell for a program without handlers.
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
 
-/// Commands by what they are at. Files are of [`Place`].
-const COMMANDS: [&str; 33] = [
+/// Commands by what they are at. Files are of [`Place`], and `_` is a blank within a word.
+const COMMANDS: [&str; 39] = [
     // Inside one simulated machine.
     "bill unmap --on sim --pages 268435456",
     "bill fault --on sim --pages 268435456",
@@ -69,6 +69,12 @@ const COMMANDS: [&str; 33] = [
     "doctor",
     "routes",
     "cache verify",
+    "cache clean",
+    "cache",
+    "calibrate old.json",
+    "fix list",
+    "generate generated",
+    "bisect run-one kept.json --row clear_set-pte -- --on sim --pages 268435456",
 ];
 
 /// A folder with all that the commands name.
@@ -83,6 +89,7 @@ impl Place {
             include_bytes!("../../../docs/bill.json"),
         )
         .unwrap();
+        fs::copy(place.path("old.json"), place.path("kept.json")).unwrap();
         fs::create_dir(place.path("bills")).unwrap();
         for number in 0..200 {
             fs::copy(
@@ -133,7 +140,7 @@ impl Place {
     fn start(&self, arguments: &str) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
         command
-            .args(arguments.split(' '))
+            .args(arguments.split(' ').map(|word| word.replace('_', " ")))
             .current_dir(self.0.path())
             .env("PAGETOLL_CACHE", self.path("cache"))
             .env("TMPDIR", self.path("tmp"))
