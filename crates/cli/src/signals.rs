@@ -136,16 +136,4 @@ mod tests {
         assert!(is_ignored(1, status) && is_ignored(13, status));
         assert!(!is_ignored(15, status) && !is_ignored(1, ""));
     }
-
-    #[test]
-    fn a_signal_asks_to_stop_and_is_remembered() {
-        let signals = Signals::new().unwrap();
-        assert!(!signals.stop().requested() && signals.failure().is_none());
-        for _ in 0..2 {
-            low_level::raise(SIGTERM).unwrap();
-            assert!(signals.stop().requested());
-            let failure = signals.failure().unwrap();
-            assert_eq!(failure.to_string(), "stopped by SIGTERM");
-        }
-    }
 }
