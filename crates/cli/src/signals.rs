@@ -27,7 +27,7 @@ const ENDING: [(i32, u8, &str); 3] = [
     (SIGINT, 2, "SIGINT"),
     (SIGTERM, 15, "SIGTERM"),
 ];
-/// How long the work may take to end after a signal. The whole is promised within a second.
+/// Time for the work to end after a signal, of the second that is promised for the whole command.
 const DEADLINE: Duration = Duration::from_millis(800);
 
 /// Signals being watched for.

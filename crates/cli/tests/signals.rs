@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 
 /// Milliseconds that a command may take to end, where the variable `WITHIN_MS` does not say.
 const WITHIN: u64 = 10_000;
-/// How long a command runs before the signal comes.
+/// Delays between the start of a command and the signal.
 const MOMENTS: [Duration; 3] = [
     Duration::from_millis(15),
     Duration::from_millis(150),
     Duration::from_millis(900),
 ];
-/// How long what a killed command started may take to be gone.
+/// Time for the processes of a command to disappear.
 const VANISH: Duration = Duration::from_secs(10);
 
 /// A signal, and the code that a command ends with: its own or that of a shell for a program without handlers.
@@ -150,7 +150,7 @@ impl Place {
         command.spawn().unwrap()
     }
 
-    /// What a command has left that it should not have.
+    /// Temporary files that a command has left behind.
     fn left(&self) -> Vec<String> {
         let names = |path: &Path| -> Vec<String> {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -200,7 +200,7 @@ fn strays(within: Duration) -> Vec<String> {
     }
 }
 
-/// How a process ended, as a shell has it, and how long that took.
+/// Exit code of a process, 128 + N after signal N, and the time until it ended; `None` after a timeout.
 fn end_of(child: &mut Child, limit: Duration) -> (Option<i32>, Duration) {
     let began = Instant::now();
     let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));

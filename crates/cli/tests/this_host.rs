@@ -40,7 +40,7 @@ fn ended(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// As those send them who end a whole cgroup, `systemctl stop` and CI among them.
+/// Signals that `systemctl stop` and CI send to every process of a cgroup.
 #[test]
 fn the_guardian_heeds_no_signal_and_undoes_at_the_end_of_its_input() {
     let folder = tempfile::tempdir().unwrap();

@@ -76,7 +76,7 @@ pub struct Commit {
 /// A repository of the user's, read by one of pagetoll's own that is gone when this is dropped.
 #[derive(Debug)]
 pub struct Repository {
-    /// As the user named it.
+    /// Path on the command line.
     folder: PathBuf,
     own: Scratch,
 }
@@ -244,14 +244,14 @@ impl Repository {
     /// The text of a file of a commit.
     ///
     /// # Errors
-    /// Those of git.
+    /// [`Error::Process`] of git; [`Error::Stopped`].
     pub(crate) fn text(&self, commit: &Commit, file: &str, stop: &Stop) -> Result<String, Error> {
         let blob = format!("{}:{file}", commit.tree);
         let show = self.own().args(["cat-file", "blob", &blob]);
         Ok(run_to_end(&show, LIMIT, stop)?.text())
     }
 
-    /// As the user named it.
+    /// The path of the user's repository, as on the command line.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

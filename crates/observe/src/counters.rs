@@ -16,7 +16,8 @@ pub(crate) fn observe(file: &str, format: &'static str, growth: Growth) -> Obser
         let count = u64::try_from(backwards).unwrap_or(u64::MAX);
         unknown.insert("(counters that went backwards)".into(), count);
     }
-    let parties = growth.counters.into_iter().filter_map(party);
+    let counters = growth.counters.into_iter();
+    let parties = counters.filter_map(|(scope, counters)| party(&scope, counters));
     Observation {
         capture: Capture {
             file: file.to_owned(),
@@ -30,7 +31,7 @@ pub(crate) fn observe(file: &str, format: &'static str, growth: Growth) -> Obser
 }
 
 /// `None` where nothing was counted.
-fn party((scope, counters): (Scope, BTreeMap<Arc<str>, Grown>)) -> Option<Party> {
+fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Grown>) -> Option<Party> {
     let mut items = Vec::with_capacity(counters.len());
     for (name, grown) in counters {
         if let Some(count) = grown.by().filter(|count| *count > 0) {

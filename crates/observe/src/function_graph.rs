@@ -71,11 +71,15 @@ pub(crate) fn observe(
             truncated: graph.truncated.as_ref().map(ToString::to_string),
             ..Capture::default()
         },
-        parties: roots.0.into_iter().map(party).collect(),
+        parties: roots
+            .0
+            .into_iter()
+            .map(|(name, root)| party(name, root))
+            .collect(),
     })
 }
 
-fn party((name, root): (String, Root)) -> Party {
+fn party(name: String, root: Root) -> Party {
     let mut items = Vec::with_capacity(root.functions.len());
     for (name, costs) in root.functions {
         items.push(Item {

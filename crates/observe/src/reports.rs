@@ -40,12 +40,16 @@ pub(crate) fn of_bpftrace(file: &str, format: &'static str, output: Output) -> O
             unknown: output.others,
             ..Capture::default()
         },
-        parties: output.maps.into_iter().map(counted).collect(),
+        parties: output
+            .maps
+            .into_iter()
+            .map(|(name, values)| counted(name, values))
+            .collect(),
     }
 }
 
 /// A map's numbers; histograms and other values count what they hold.
-fn counted((name, values): (String, Values)) -> Party {
+fn counted(name: String, values: Values) -> Party {
     let mut items = Vec::with_capacity(values.len());
     for (key, value) in values {
         let count = match value {

@@ -51,7 +51,7 @@ impl Folder {
     /// The bytes of a regular file of at most `limit` bytes in this folder.
     ///
     /// # Errors
-    /// Those of [`file`](Self::file), [`Unreadable::TooLarge`].
+    /// [`Unreadable::NotRegular`], also of a link; [`Unreadable::TooLarge`], [`Unreadable::Io`].
     pub fn read(&self, name: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, Unreadable> {
         read_all(self.file(name, OFlags::RDONLY)?, limit)
     }

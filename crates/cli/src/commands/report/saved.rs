@@ -99,7 +99,7 @@ fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
     from_json(bytes).map_err(of_head)
 }
 
-/// What is wrong with a bill as a whole has no line, and says what was expected.
+/// Message with line and column; errors about the whole bill have neither.
 fn located(name: &str, error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();

@@ -13,7 +13,7 @@ use rustix::process::{
 
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(10);
-/// How long a child may take to end what it started before it is killed: a sweep ends within a second itself.
+/// Time between SIGTERM and SIGKILL for a child. A sweep itself has to end within a second.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Waits until a child ends that leads a process group, and kills what is left of the group.
