@@ -125,7 +125,8 @@ impl Repository {
         }
         let init = git().args(["init", "--quiet", "--bare", "--template=", "--"]);
         run_to_end(&init.arg(repository.own.path()), LIMIT, stop)?;
-        let objects = repository.file_of("objects", stop)?;
+        let [objects, shallow, exclude] =
+            repository.paths(["objects", "shallow", "info/exclude"], stop)?;
         let objects = objects
             .canonicalize()
             .map_err(Error::io("read", &objects))?;
@@ -133,9 +134,8 @@ impl Repository {
         alternates.push(b'\n');
         repository.write("objects/info/alternates", &alternates)?;
         repository.write("info/attributes", ATTRIBUTES.as_bytes())?;
-        for file in ["shallow", "info/exclude"] {
-            repository.copy(file, stop)?;
-        }
+        repository.copy(&shallow, "shallow")?;
+        repository.copy(&exclude, "info/exclude")?;
         Ok(repository)
     }
 
@@ -160,11 +160,15 @@ impl Repository {
         }
     }
 
-    /// The path of a file of the user's repository, of a worktree's own where it is that.
-    fn file_of(&self, name: &str, stop: &Stop) -> Result<PathBuf, Error> {
-        let said = self.ask(&["rev-parse", "--git-path", name], stop)?;
-        let path = lines(&said).pop().unwrap_or_default();
-        Ok(self.folder.join(path))
+    /// Paths of files of the user's repository; of a worktree's own, where it has them.
+    fn paths<const N: usize>(&self, names: [&str; N], stop: &Stop) -> Result<[PathBuf; N], Error> {
+        let asked = names.map(|name| ["--git-path", name]).concat();
+        let said = self.ask(&[&["rev-parse"], asked.as_slice()].concat(), stop)?;
+        let paths = lines(&said).into_iter().map(|path| self.folder.join(path));
+        let paths: Vec<_> = paths.collect();
+        paths
+            .try_into()
+            .map_err(|_| self.refused("has a path with a line break", "another path"))
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
@@ -176,9 +180,8 @@ impl Repository {
     }
 
     /// Copies a small file that the user's repository may have.
-    fn copy(&self, name: &str, stop: &Stop) -> Result<(), Error> {
-        let path = self.file_of(name, stop)?;
-        match input::read(&path, COPIED) {
+    fn copy(&self, path: &Path, name: &str) -> Result<(), Error> {
+        match input::read(path, COPIED) {
             Ok(bytes) => self.write(name, &bytes),
             Err(error) if error.is_absent() => Ok(()),
             Err(error) => Err(self.refused(&format!("{}: {error}", path.display()), "that file")),
@@ -262,7 +265,7 @@ impl Repository {
     /// # Errors
     /// [`Error::BadInput`] for an index with a path that leaves the tree; those of git.
     pub(crate) fn files(&self, stop: &Stop) -> Result<Vec<PathBuf>, Error> {
-        let index = self.file_of("index", stop)?;
+        let [index] = self.paths(["index"], stop)?;
         self.link_shared_index(&index)?;
         let kinds = ["--cached", "--others", "--exclude-standard"];
         let list = self.own().env("GIT_WORK_TREE", &self.folder);
