@@ -2,9 +2,9 @@
 
 use pagetoll_backend::{Backend, Billed, Context, Error};
 use pagetoll_bill::{Arch, Backend as Kind, Route, Spec, Support};
-use pagetoll_images::Surroundings;
-use pagetoll_images::cache::Cache;
-use pagetoll_images::tools::{self, Images};
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::Cache;
+use pagetoll_host::tools::{self, Images};
 
 use crate::bill::on_kernels;
 use crate::dom0;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagetoll_backend::{Billed, Error, Stacks, Stopped};
 use pagetoll_bill::{Arch, Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
-use pagetoll_images::{Surroundings, digest};
+use pagetoll_host::{Surroundings, digest};
 
 use crate::error::LabError;
 use crate::request::{Bench, Request};

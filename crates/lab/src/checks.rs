@@ -10,11 +10,11 @@ use crate::guest::Guest;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
 use crate::vm::machine::Firmware;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{CheckRun, Report};
-use pagetoll_guest::step;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::{CheckRun, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;

@@ -17,14 +17,14 @@ use crate::kernels::{self, Builder};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use pagetoll_backend::Phase;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{CaseRun, Hello, Report};
-use pagetoll_guest::step::Step;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_protocol::report::{CaseRun, Hello, Report};
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -87,7 +87,7 @@ pub fn run(
         freshness: Freshness::from(request.refresh),
     };
     sources.check_tools()?;
-    host::require_memory(machine().memory_mib(), NAME)?;
+    capacity::require_memory(machine().memory_mib(), NAME)?;
     let materials = sources.obtain(*surroundings)?;
     let guest = furnished(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use cpio::newc::{Builder, ModeFileType, trailer};
-use pagetoll_guest::step::{self, Step};
-use pagetoll_images::Error;
+use pagetoll_host::Error;
+use pagetoll_protocol::step::{self, Step};
 
 use crate::vm::delivery::{self, Delivery};
 use crate::vm::machine::Firmware;

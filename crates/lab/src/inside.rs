@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
-use pagetoll_guest::build;
-use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::Report;
-use pagetoll_guest::step::Step;
-pub use pagetoll_guest::step::{Command, Ended, Signal};
+use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::kernel::modules::Module;
-use pagetoll_images::{Error, Surroundings, host};
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::Step;
+pub use pagetoll_protocol::step::{Command, Ended, Signal};
+use pagetoll_pv::plan::PRIVCMD_MODULE;
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::checks::Finding;
@@ -165,7 +165,7 @@ fn with_iommu(
     let init = build::init(Arch::X86_64, surroundings.cache, surroundings.stop)?;
     let furnished = of_linux(request, &kernel, [&init, survey], firmware)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-    host::require_memory(machine.memory_mib(), PURPOSE)?;
+    capacity::require_memory(machine.memory_mib(), PURPOSE)?;
     let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&guest.name, reports);
     let boot = Boot {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use pagetoll_backend::{Phase, Stop};
 use pagetoll_bill::Arch;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::tools::{self, Images};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::{Cache, Entry};
 use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::tools::{self, Images};
 
 use crate::conduct::Conduct;
 use crate::error::LabError;
@@ -18,8 +18,8 @@ use crate::files::{Files, Furnished};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::counter::Counter;
 use crate::vm::machine::Machine;
-use pagetoll_guest::build;
-use pagetoll_guest::step::Step;
+use pagetoll_protocol::build;
+use pagetoll_protocol::step::Step;
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {
@@ -220,7 +220,7 @@ mod tests {
             build: build::demand_probe,
         };
         let modules = ["modules/kvm.ko".into(), "modules/kvm_amd.ko".into()];
-        let order = pagetoll_guest::step::order(&steps_of_init(&probe, &modules, &[]));
+        let order = pagetoll_protocol::step::order(&steps_of_init(&probe, &modules, &[]));
         let lines: Vec<_> = order.lines().collect();
         assert_eq!(
             lines,

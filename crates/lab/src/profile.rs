@@ -7,12 +7,12 @@ use pagetoll_backend::{Stacks, input};
 use pagetoll_bill::profile::{Call, Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Row};
-use pagetoll_guest::pv::plan::PROBE_MODULE;
-use pagetoll_guest::pv::rows::per;
-use pagetoll_guest::pv::session::Session;
-use pagetoll_guest::report::Report;
-use pagetoll_guest::step::Step;
-use pagetoll_images::{Error, Surroundings};
+use pagetoll_host::{Error, Surroundings};
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::plan::PROBE_MODULE;
+use pagetoll_pv::rows::per;
+use pagetoll_pv::session::Session;
 use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
@@ -411,8 +411,8 @@ const fn annotation(part: Part) -> &'static str {
 mod tests {
     use pagetoll_bill::route::Unmap;
     use pagetoll_bill::{Figures, Operation, RowKey, System};
-    use pagetoll_guest::pv::session::{Kind, XenOptions};
-    use pagetoll_guest::step::Step;
+    use pagetoll_protocol::step::Step;
+    use pagetoll_pv::session::{Kind, XenOptions};
     use pagetoll_units::Pages;
 
     use super::*;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{KvmMode, Wanted};
 use pagetoll_bill::{Arch, Backend, Order, Route, Spec, Terms};
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::routes::TERMS;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
+use pagetoll_pv::routes::TERMS;
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::conduct::Conduct;

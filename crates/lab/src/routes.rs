@@ -4,7 +4,7 @@ pub mod demand;
 pub mod pin;
 
 use pagetoll_bill::Route;
-use pagetoll_guest::routes::{self, Billing};
+use pagetoll_pv::routes::{self, Billing};
 
 /// What a route is billed on.
 pub(crate) enum Way {

@@ -1,8 +1,8 @@
 //! A boot of a dom0 for other things than bills: a system, and what its init is to do.
 
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::{Error, Surroundings, host};
+use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
@@ -52,7 +52,7 @@ impl Dom0<'_> {
         let materials = sources.obtain(*surroundings)?;
         let furnished = furnish(&materials)?;
         let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-        host::require_memory(machine.memory_mib(), self.purpose)?;
+        capacity::require_memory(machine.memory_mib(), self.purpose)?;
         let reports = u64::try_from(self.reports).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&guest.name, reports);
         let boot = Boot {

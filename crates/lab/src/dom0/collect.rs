@@ -19,15 +19,15 @@ use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_guest::pv::findings::{Findings, Ran};
-use pagetoll_guest::pv::session::{Kind, Session};
-use pagetoll_guest::pv::{plan, pv32};
-use pagetoll_guest::report::Hello;
-use pagetoll_guest::step::{self, Step};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::kernel::dom0::Part;
+use pagetoll_protocol::report::Hello;
+use pagetoll_protocol::step::{self, Step};
+use pagetoll_pv::findings::{Findings, Ran};
+use pagetoll_pv::session::{Kind, Session};
+use pagetoll_pv::{plan, pv32};
 use pagetoll_traces::symbols::Symbols;
 
 /// What all boots brought.
@@ -73,7 +73,7 @@ impl Collect<'_> {
     /// # Errors
     /// Whatever a boot says first.
     pub(crate) fn all(self, jobs: &[Job]) -> Result<Collected, LabError> {
-        let cores = Cores::new(host::cpus());
+        let cores = Cores::new(capacity::cpus());
         let make = |job: &Job, stop: &Stop| {
             let work = Work {
                 all: self,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bill::{counted, image, part_of_stack};
@@ -23,8 +23,8 @@ use crate::kernels::Builder;
 use crate::native::check_tools;
 use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 
 pub use check::check;
 use guest::{Found, Materials, PROBE};
@@ -104,7 +104,7 @@ fn machine_of(request: &Request) -> Machine {
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     let Request { order, arch, .. } = bench.request;
     check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
-    host::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
+    capacity::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
     let obtain = || {
         let freshness = bench.freshness();
         Materials::obtain(&PROBE, &bench.kernel, *arch, freshness, *surroundings)
@@ -119,7 +119,7 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
             .map(run)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
-    let qemu = host::qemu_version(*arch, surroundings.stop)?;
+    let qemu = capacity::qemu_version(*arch, surroundings.stop)?;
     let mut draft = draft(bench, &materials, &found, qemu)?;
     let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
     if let Some(Err(reason)) = &materials.counter {

@@ -18,8 +18,8 @@ use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{
     Arch, Backend, Draft, Inputs, Mechanism, Method, Order, Route, Row, Spec, Terms,
 };
-use pagetoll_guest::pin::{self, Cell};
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_pv::pin::{self, Cell};
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bill::{counted, image, part_of_stack};
@@ -30,12 +30,12 @@ use crate::kernels;
 use crate::native::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
 use crate::vm::machine::{Firmware, Machine, Mode};
-use pagetoll_guest::step::Interface;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::step::Interface;
 
 use collect::{OfKernel, Work};
 use materials::Materials;
@@ -140,7 +140,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
-    let qemu = host::qemu_version(request.arch, surroundings.stop)?;
+    let qemu = capacity::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);
@@ -166,10 +166,10 @@ fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
 
 fn check_host(request: &Request) -> Result<(), Error> {
     check_tools(request.arch, &request.kernels)?;
-    let boots = request.kernels.len().max(1).min(host::cpus());
+    let boots = request.kernels.len().max(1).min(capacity::cpus());
     let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
-    host::require_memory(all, "--folio, --pages or fewer --kernel")
+    capacity::require_memory(all, "--folio, --pages or fewer --kernel")
 }
 
 fn machine(request: &Request) -> Machine {

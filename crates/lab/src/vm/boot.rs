@@ -33,11 +33,11 @@ use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
-use pagetoll_guest::report::{Blob, Report};
-use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Lock, read_if_there};
-use pagetoll_images::error::Outcome;
-use pagetoll_images::process::Child;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Lock, read_if_there};
+use pagetoll_host::error::Outcome;
+use pagetoll_host::process::Child;
+use pagetoll_protocol::report::{Blob, Report};
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use pagetoll_guest::report::Report;
-use pagetoll_images::cache::{self, Cache, Entry};
-use pagetoll_images::{Error, digest};
+use pagetoll_host::cache::{self, Cache, Entry};
+use pagetoll_host::{Error, digest};
+use pagetoll_protocol::report::Report;
 
 use crate::conduct::{Conduct, Counts};
 use crate::vm::boot::Boot;

@@ -15,12 +15,12 @@ use crate::error::LabError;
 use crate::kernels;
 use crate::native::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
-use pagetoll_guest::build;
-use pagetoll_guest::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.
@@ -73,7 +73,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran<Outcome>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
-    host::require_memory(request.machine().memory_mib(), NAME)?;
+    capacity::require_memory(request.machine().memory_mib(), NAME)?;
     let materials = Materials::obtain(
         &PROBE,
         &request.kernel,

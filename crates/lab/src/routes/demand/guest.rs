@@ -5,8 +5,8 @@ use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{Arch, Order, Row};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
@@ -17,9 +17,9 @@ use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::profile::{OfProbe, Sample};
 use crate::request::Bench;
 use crate::vm::counter::Counter;
-use pagetoll_guest::build;
-use pagetoll_guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use pagetoll_guest::step::{self, DemandStep};
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use pagetoll_protocol::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: usize = 3;

@@ -15,12 +15,12 @@ use crate::vm::cores::Cores;
 use crate::vm::counter::Counter;
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_guest::pin::{self, Cell};
-use pagetoll_guest::report::{Hello, PinTraced, Report};
-use pagetoll_guest::step::{self, Interface, PinStep};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
+use pagetoll_protocol::report::{Hello, PinTraced, Report};
+use pagetoll_protocol::step::{self, Interface, PinStep};
+use pagetoll_pv::pin::{self, Cell};
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ pub(super) fn collect(work: Work<'_>) -> Result<Vec<OfKernel>, LabError> {
     let kernels = work.materials.kernels.iter();
     let of_kernels: Vec<Vec<Job<'_>>> = kernels.map(|kernel| jobs(work.request, kernel)).collect();
     let all: Vec<&Job<'_>> = of_kernels.iter().flatten().collect();
-    let cores = Cores::new(host::cpus());
+    let cores = Cores::new(capacity::cpus());
     let make = |job: &&Job<'_>, stop: &Stop| one(job, work, &cores, stop);
     let mut found = side_by_side(&all, work.surroundings.stop, make)?.into_iter();
     of_kernels

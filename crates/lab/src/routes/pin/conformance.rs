@@ -13,13 +13,13 @@ use crate::error::LabError;
 use crate::kernels;
 use crate::native::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{Hello, PinCase, Report};
-use pagetoll_guest::step;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::report::{Hello, PinCase, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";
@@ -59,7 +59,7 @@ pub fn run(
 ) -> Result<Ran<Answered>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases, request.arch);
-    host::require_memory(machine.memory_mib(), NAME)?;
+    capacity::require_memory(machine.memory_mib(), NAME)?;
     let sources = std::slice::from_ref(&request.kernel);
     let materials = Materials::obtain(request.arch, sources, request.freshness, *surroundings)?;
     let boot = NativeBoot {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pagetoll_backend::{Error, input};
 use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
-use pagetoll_guest::routes::{self, Billing};
+use pagetoll_pv::routes::{self, Billing};
 
 /// A time is measured more than once.
 const TERMS: Terms = Terms {

@@ -4,8 +4,8 @@ use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend, Method, Order, Spec, Terms};
-use pagetoll_guest::pin;
-use pagetoll_guest::step::Interface;
+use pagetoll_protocol::step::Interface;
+use pagetoll_pv::pin;
 use pagetoll_units::Pages;
 
 use crate::LiveError;
