@@ -6,8 +6,8 @@ use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 
-use crate::bill::on_kernels;
 use crate::dom0;
+use crate::draft::on_kernels;
 use crate::kernels::Builder;
 use crate::request::Request;
 use crate::routes::{self, Way, demand, pin};

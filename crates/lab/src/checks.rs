@@ -5,10 +5,10 @@
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::guest::Guest;
 use crate::vm::boot::Harvest;
 use crate::vm::cores::Cores;
+use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::Firmware;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;

@@ -8,14 +8,14 @@ use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
-use crate::conduct::Conduct;
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder};
 use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::options::Conduct;
 use pagetoll_backend::Phase;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;

@@ -4,7 +4,7 @@ use pagetoll_bill::Arch;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
-use crate::conduct::Conduct;
+use crate::vm::options::Conduct;
 
 /// A guest, by what its boot needs.
 #[derive(Clone, Debug)]

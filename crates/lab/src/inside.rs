@@ -20,12 +20,12 @@ use crate::checks::Finding;
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::guest::Guest;
-use crate::native::{Kernel, check_tools, in_guest};
+use crate::linux::{Kernel, check_tools, in_guest};
 use crate::routes::pin::VFIO;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
+use crate::vm::files::{Files, Furnished};
 pub use crate::vm::machine::DMA_DEVICE;
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 

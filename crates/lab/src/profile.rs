@@ -16,10 +16,10 @@ use pagetoll_pv::session::Session;
 use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
-use crate::files;
-use crate::native::NativeBoot;
+use crate::linux::NativeBoot;
 use crate::vm::boot::Harvest;
 use crate::vm::counter::{Counter, Detail, Executed};
+use crate::vm::files;
 
 /// Where a kernel says what its functions are called.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";

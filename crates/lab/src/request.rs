@@ -13,12 +13,12 @@ use pagetoll_pv::routes::TERMS;
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::conduct::Conduct;
 use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder, Kernel};
 use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
+use crate::vm::options::Conduct;
 
 /// CPU time without a report after which a guest with that many pages is given up.
 pub(crate) type Timeout = fn(Pages) -> Duration;

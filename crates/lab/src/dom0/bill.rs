@@ -12,10 +12,10 @@ use pagetoll_pv::findings::Findings;
 use pagetoll_pv::plan::{Abilities, Trace};
 use pagetoll_pv::routes::Billing;
 
-use crate::bill::{counted, image};
 use crate::clock::Clock;
-use crate::dom0::collect::{Collect, Collected, Job};
+use crate::dom0::boots::{Collect, Collected, Job};
 use crate::dom0::materials::Materials;
+use crate::draft::{counted, image};
 use crate::error::LabError;
 use crate::profile::{self, Profiling};
 use crate::request::Bench;

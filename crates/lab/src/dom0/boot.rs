@@ -6,10 +6,10 @@ use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::files::Furnished;
 use crate::guest::Guest;
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::cores::Cores;
+use crate::vm::files::Furnished;
 use crate::vm::machine::{Firmware, Machine, Mode};
 
 /// What is booted, and for what.

@@ -16,11 +16,11 @@ use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
+use crate::draft::{counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::native::check_tools;
+use crate::linux::check_tools;
 use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
 use pagetoll_host::Surroundings;

@@ -22,14 +22,14 @@ use pagetoll_pv::pin::{self, Cell};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
-use crate::conduct::Conduct;
+use crate::draft::{counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{Kernel, check_tools};
+use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
 use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::options::Conduct;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;

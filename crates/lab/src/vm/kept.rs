@@ -11,12 +11,12 @@ use pagetoll_host::cache::{self, Cache, Entry};
 use pagetoll_host::{Error, digest};
 use pagetoll_protocol::report::Report;
 
-use crate::conduct::{Conduct, Counts};
 use crate::vm::boot::Boot;
 use crate::vm::counter::Counter;
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::machine::{COUNTS, Mode, SHARED};
+use crate::vm::options::{Conduct, Counts};
 
 const KIND: &str = "counted";
 /// A report a line.

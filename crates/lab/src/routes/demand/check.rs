@@ -8,7 +8,7 @@ use super::guest::{Materials, PROBE};
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
-use crate::native::{NativeBoot, check_tools};
+use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Host, Machine, Mode};
 use pagetoll_host::Surroundings;

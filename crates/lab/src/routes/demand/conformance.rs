@@ -9,12 +9,12 @@ use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Sh
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
-use crate::conduct::Conduct;
 use crate::conformance::{Next, Ran, TIMEOUT, malformed};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{NativeBoot, Probe, check_tools};
+use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
+use crate::vm::options::Conduct;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;

@@ -13,7 +13,7 @@ use pagetoll_images::kernel::KernelSource;
 use super::machine_of;
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
+use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::profile::{OfProbe, Sample};
 use crate::request::Bench;
 use crate::vm::counter::Counter;

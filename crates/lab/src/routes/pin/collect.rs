@@ -9,7 +9,7 @@ use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::native::{Kernel, NativeBoot};
+use crate::linux::{Kernel, NativeBoot};
 use crate::profile::{OfProbe, Sample};
 use crate::vm::cores::Cores;
 use crate::vm::counter::Counter;

@@ -7,12 +7,12 @@ use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemorySh
 
 use super::materials::Materials;
 use super::plan;
-use crate::conduct::Conduct;
 use crate::conformance::{Next, Ran, TIMEOUT};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{NamedText, NativeBoot, check_tools};
+use crate::linux::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
+use crate::vm::options::Conduct;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;

@@ -6,7 +6,7 @@ use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
-use crate::native::{Kernel, Modules, Probe, Programs};
+use crate::linux::{Kernel, Modules, Probe, Programs};
 use pagetoll_protocol::build;
 
 const PROBE: Probe = Probe {

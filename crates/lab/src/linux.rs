@@ -12,12 +12,12 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 
-use crate::conduct::Conduct;
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::vm::boot::{self, Boot, Harvest};
 use crate::vm::counter::Counter;
+use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::Machine;
+use crate::vm::options::Conduct;
 use pagetoll_protocol::build;
 use pagetoll_protocol::step::Step;
 
