@@ -19,7 +19,7 @@ use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::Finding;
 use pagetoll_lab::inside::{self, Changed, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Conduct, Counts, Guest, Start};
+use pagetoll_lab::{BootOptions, Counts, Guest, Start};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -180,7 +180,7 @@ pub(crate) fn inside(
             None => "debian".parse()?,
         },
         cpus: machine.cpus,
-        conduct: Conduct {
+        options: BootOptions {
             counts: Counts::Apart,
             start: Start::Cold,
             timeout: Duration::from_secs(600),

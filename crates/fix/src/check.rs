@@ -15,7 +15,7 @@ use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Conduct, Counts, Guest, LabError, Start};
+use pagetoll_lab::{BootOptions, Counts, Guest, LabError, Start};
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
@@ -376,7 +376,7 @@ impl Bench<'_> {
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,
-            conduct: Conduct {
+            options: BootOptions {
                 counts: Counts::Apart,
                 start: Start::Restored,
                 timeout: if races { RACE_TIMEOUT } else { TIMEOUT },

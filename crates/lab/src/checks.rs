@@ -6,7 +6,7 @@ use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::guest::Guest;
-use crate::vm::boot::Harvest;
+use crate::vm::boot::GuestRun;
 use crate::vm::cores::Cores;
 use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::Firmware;
@@ -124,7 +124,7 @@ fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Erro
     files.furnished()
 }
 
-pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
+pub(crate) fn understand(request: &Request, harvest: &GuestRun) -> Result<Ran, LabError> {
     let mut ran = Ran {
         xen: String::new(),
         linux: String::new(),

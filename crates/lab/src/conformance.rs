@@ -12,10 +12,10 @@ use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder};
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::{Firmware, Machine, Mode};
-use crate::vm::options::Conduct;
+use crate::vm::options::BootOptions;
 use pagetoll_backend::Phase;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
@@ -41,7 +41,7 @@ pub struct Request {
     kernel: KernelSource,
     xen: Hypervisor,
     refresh: Wanted,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -54,7 +54,7 @@ impl Request {
             kernel: kernels::one(lab)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 }
@@ -147,7 +147,7 @@ fn boot(
     guest: &Furnished,
     surroundings: Surroundings<'_>,
     phase: &mut dyn Phase,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let boot = Boot {
         name: NAME,
         machine: machine(),
@@ -155,7 +155,7 @@ fn boot(
         linux: &materials.vmlinux,
         guest,
         counter: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }

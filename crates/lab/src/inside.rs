@@ -23,7 +23,7 @@ use crate::error::LabError;
 use crate::guest::Guest;
 use crate::linux::{Kernel, check_tools, in_guest};
 use crate::routes::pin::VFIO;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::cores::Cores;
 use crate::vm::files::{Files, Furnished};
 pub use crate::vm::machine::DMA_DEVICE;
@@ -146,7 +146,7 @@ fn with_iommu(
     firmware: Firmware,
     cores: &Cores,
     surroundings: Surroundings<'_>,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let guest = &request.guest;
     check_tools(Arch::X86_64, std::slice::from_ref(&guest.kernel))?;
     let machine = Machine {
@@ -175,7 +175,7 @@ fn with_iommu(
         counter: None,
         linux: &kernel.image.image,
         guest: &furnished,
-        conduct: &guest.conduct,
+        options: &guest.options,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
 }
@@ -280,7 +280,7 @@ fn check_of(pages: Pages) -> Step {
     }
 }
 
-fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> {
+fn understand(harvest: &GuestRun, wanted: Option<&str>) -> Result<Ran, LabError> {
     let mut ran = Ran::default();
     for report in &harvest.reports {
         match report {

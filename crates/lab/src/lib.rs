@@ -24,4 +24,4 @@ pub use backend::Lab;
 pub use error::LabError;
 pub use guest::Guest;
 pub use kernels::Builder;
-pub use vm::options::{Conduct, Counts, Start};
+pub use vm::options::{BootOptions, Counts, Start};

@@ -13,11 +13,11 @@ use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 
 use crate::error::LabError;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::counter::Counter;
 use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::Machine;
-use crate::vm::options::Conduct;
+use crate::vm::options::BootOptions;
 use pagetoll_protocol::build;
 use pagetoll_protocol::step::Step;
 
@@ -135,7 +135,7 @@ pub(crate) struct NativeBoot<'a> {
     pub(crate) last: &'a [Step],
     /// One more file, which the probe's order names.
     pub(crate) file: Option<NamedText<'a>>,
-    pub(crate) conduct: &'a Conduct,
+    pub(crate) options: &'a BootOptions,
 }
 
 /// A text file of the guest.
@@ -153,7 +153,7 @@ impl NativeBoot<'_> {
         &self,
         surroundings: Surroundings<'_>,
         phase: &mut dyn Phase,
-    ) -> Result<Harvest, LabError> {
+    ) -> Result<GuestRun, LabError> {
         let guest = self.furnished()?;
         let boot = Boot {
             name: self.name,
@@ -162,7 +162,7 @@ impl NativeBoot<'_> {
             counter: self.counter,
             linux: &self.kernel.image.image,
             guest: &guest,
-            conduct: self.conduct,
+            options: self.options,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase)
     }

@@ -17,7 +17,7 @@ use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::linux::NativeBoot;
-use crate::vm::boot::Harvest;
+use crate::vm::boot::GuestRun;
 use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::files;
 
@@ -97,7 +97,7 @@ impl OfProbe {
     ///
     /// # Errors
     /// Counts that are not there; a program that cannot be read.
-    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &Harvest) -> Result<Option<Self>, LabError> {
+    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &GuestRun) -> Result<Option<Self>, LabError> {
         let mut blobs = harvest.reports.iter().filter_map(Report::blob);
         let Some(kallsyms) = blobs.find(|blob| blob.name == KALLSYMS) else {
             return Ok(None);

@@ -6,16 +6,16 @@ mod irq;
 mod switch;
 mod unmap;
 
-use pagetoll_bill::{Order, Route, Row, Terms};
+use pagetoll_bill::{Limits, Order, Route, Row};
 use pagetoll_units::Pages;
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
 use crate::session::Session;
 
-/// The terms of an order. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than
+/// The limits of an order. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than
 /// are of use. By default 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries apart.
-pub const TERMS: Terms = Terms {
+pub const LIMITS: Limits = Limits {
     pages: Pages(16_384),
     most_pages: Pages(1 << 18),
     batches: &[1, 8, 32, 128, 512],

@@ -7,7 +7,7 @@ use pagetoll_pv::session::XenOptions;
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
 use crate::guest::Guest;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::cores::Cores;
 use crate::vm::files::Furnished;
 use crate::vm::machine::{Firmware, Machine, Mode};
@@ -35,7 +35,7 @@ impl Dom0<'_> {
         furnish: impl FnOnce(&Materials) -> Result<Furnished, Error>,
         cores: &Cores,
         surroundings: &Surroundings<'_>,
-    ) -> Result<Harvest, LabError> {
+    ) -> Result<GuestRun, LabError> {
         let guest = self.guest;
         let sources = Sources {
             kernel: &guest.kernel,
@@ -62,7 +62,7 @@ impl Dom0<'_> {
             counter: None,
             linux: &materials.vmlinux,
             guest: &furnished,
-            conduct: &guest.conduct,
+            options: &guest.options,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
     }

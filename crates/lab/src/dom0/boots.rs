@@ -12,7 +12,7 @@ use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::profile::{KALLSYMS, Names, Profiled, symbols_of};
 use crate::request::{Bench, pages_mib};
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::cores::Cores;
 use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::files::{Files, Furnished};
@@ -202,9 +202,9 @@ impl Work<'_> {
         let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
         let steps = u64::try_from(job.session.steps.len()).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&job.session.name, steps);
-        let conduct = match job.purpose {
-            Purpose::Counts => bench.conduct.clone(),
-            Purpose::Symbols => bench.conduct.of_names(),
+        let options = match job.purpose {
+            Purpose::Counts => bench.options.clone(),
+            Purpose::Symbols => bench.options.of_names(),
         };
         let boot = Boot {
             name: &job.session.name,
@@ -213,7 +213,7 @@ impl Work<'_> {
             linux,
             guest: &guest,
             counter: self.counter(job),
-            conduct: &conduct,
+            options: &options,
         };
         let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
         match clock.time(&format!("boot {}", job.session.name), work) {
@@ -254,7 +254,7 @@ impl Work<'_> {
         })
     }
 
-    fn understand(self, job: &Job, harvest: &Harvest) -> Result<Made, LabError> {
+    fn understand(self, job: &Job, harvest: &GuestRun) -> Result<Made, LabError> {
         if job.purpose == Purpose::Counts {
             self.all.clock.counted_before(harvest.counted);
         }
@@ -283,7 +283,7 @@ impl Work<'_> {
     }
 
     fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
-        let Some(folder) = self.all.bench.conduct.logs() else {
+        let Some(folder) = self.all.bench.options.logs() else {
             return Ok(());
         };
         let path = folder.join(format!("{}.xentrace", job.session.name));

@@ -12,7 +12,7 @@ mod rows;
 use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
+use pagetoll_bill::{Arch, Draft, Inputs, Limits, Route, Spec};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -31,13 +31,13 @@ use guest::{Found, Materials, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(4096),
     most_pages: Pages(1 << 18),
     batches: &[1, 16],
     most_batch: 512,
     most_runs: 100,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
@@ -59,7 +59,7 @@ pub(crate) fn request(
         let problem = format!("--kvm-mode {mode}: expected it with --arch arm64");
         return Err(BackendError::bad_input(problem));
     }
-    Request::new(spec, &TERMS, timeout, builder)
+    Request::new(spec, &LIMITS, timeout, builder)
 }
 
 /// What a reader should know of every bill of this route.

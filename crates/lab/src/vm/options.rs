@@ -8,7 +8,7 @@ use pagetoll_bill::spec::{LabSpec, Wanted};
 
 /// Limits of a boot, and what is kept of it.
 #[derive(Clone, Debug)]
-pub struct Conduct {
+pub struct BootOptions {
     /// Whether what was counted before may take its place.
     pub counts: Counts,
     /// Whether a snapshot may.
@@ -39,7 +39,7 @@ pub enum Start {
     Cold,
 }
 
-impl Conduct {
+impl BootOptions {
     /// As ordered.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub fn check(
         probe_order: step::order(&steps),
         last: &[Step::KernelLog],
         file: None,
-        conduct: &guest.conduct,
+        options: &guest.options,
     };
     let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
     capacity::require_memory(boot.machine.memory_mib(), "the checks")?;

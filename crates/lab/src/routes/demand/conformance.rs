@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
-use crate::vm::options::Conduct;
+use crate::vm::options::BootOptions;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
@@ -39,7 +39,7 @@ pub struct Request {
     host: Host,
     kernel: KernelSource,
     freshness: Freshness,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -54,7 +54,7 @@ impl Request {
             host: Host::of(arch, lab.kvm_mode),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 
@@ -90,7 +90,7 @@ pub fn run(
         probe_order: encode::cases(cases),
         last: &[],
         file: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);

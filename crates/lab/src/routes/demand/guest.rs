@@ -171,7 +171,7 @@ pub(super) fn run(
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
         file: None,
-        conduct: &bench.conduct,
+        options: &bench.options,
     };
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);

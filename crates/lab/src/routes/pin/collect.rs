@@ -174,7 +174,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             true => &[],
         },
         file: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let harvest = boot.run(surroundings, phase.as_mut())?;
     work.clock.counted_before(harvest.counted);
@@ -190,7 +190,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) if job.is_traced => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
-                keep(boot.conduct.logs(), &job.name, &text)?;
+                keep(boot.options.logs(), &job.name, &text)?;
                 found.graph = Some(text);
             }
             _ => {}

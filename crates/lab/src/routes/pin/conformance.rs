@@ -12,7 +12,7 @@ use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
-use crate::vm::options::Conduct;
+use crate::vm::options::BootOptions;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
@@ -30,7 +30,7 @@ pub struct Request {
     arch: Arch,
     kernel: KernelSource,
     freshness: Freshness,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -43,7 +43,7 @@ impl Request {
             arch: lab.arch.unwrap_or_default(),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 }
@@ -74,7 +74,7 @@ pub fn run(
             name: CASES,
             text: &encoded(cases),
         }),
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
