@@ -1,8 +1,13 @@
 //! The backend: its routes, and which of them this host can bill.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use pagetoll_backend::{Backend, Billed, Context, Error};
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
+
+use pagetoll_pv::routes;
 
 use crate::host;
 use crate::routes::{demand, pin, pv, vfio};
@@ -29,9 +34,11 @@ impl Request {
                 }
                 None => Self::Pin(pin::Request::new(spec)?),
             }),
-            Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush => {
-                Ok(Self::Pv(pv::Request::new(spec)?))
-            }
+            Route::Unmap => Ok(Self::Pv(pv::Request::new(spec, &routes::UNMAP)?)),
+            Route::Fault => Ok(Self::Pv(pv::Request::new(spec, &routes::FAULT)?)),
+            Route::Switch => Ok(Self::Pv(pv::Request::new(spec, &routes::SWITCH)?)),
+            Route::Irq => Ok(Self::Pv(pv::Request::new(spec, &routes::IRQ)?)),
+            Route::Flush => Ok(Self::Pv(pv::Request::new(spec, &routes::FLUSH)?)),
         }
     }
 }

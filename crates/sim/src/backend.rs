@@ -1,5 +1,8 @@
 //! The simulator as a backend: one request for each route, made from what was ordered.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use pagetoll_backend::{Backend, Billed, Context, Error, Stacks, Stop};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 
