@@ -2,13 +2,14 @@
 //!
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
-use crate::error::LabError;
-use crate::guest::{Guest, GuestRun, Platform, Work};
-use crate::vm::cores::Cores;
 use pagetoll_host::Surroundings;
 use pagetoll_protocol::report::{CheckRun, Report};
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
+
+use crate::error::LabError;
+use crate::guest::{Guest, GuestRun, Platform, Work};
+use crate::vm::cores::Cores;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;

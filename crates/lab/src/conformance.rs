@@ -4,10 +4,16 @@ mod encode;
 
 use std::time::Duration;
 
-use pagetoll_backend::Error as BackendError;
+use pagetoll_backend::{Error as BackendError, Phase};
 use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_protocol::report::{CaseRun, Hello, Report};
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{self, Materials};
 use crate::error::LabError;
@@ -17,15 +23,6 @@ use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::options::{Boot, BootOptions};
-use pagetoll_backend::Phase;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::{KernelImage, KernelSource};
-use pagetoll_protocol::report::{CaseRun, Hello, Report};
-use pagetoll_protocol::step::Step;
-use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";

@@ -6,10 +6,12 @@ pub(crate) mod materials;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use boots::{Boots, machine};
+use materials::Materials;
 use pagetoll_backend::{Billed, Stop};
 use pagetoll_bill::{Arch, Draft, Inputs, Order, Row, Unavailable};
 use pagetoll_host::{Error, Surroundings, capacity};
-use pagetoll_images::kernel::dom0::Part;
+use pagetoll_images::kernel::modules::Part;
 use pagetoll_images::xen::XenImage;
 use pagetoll_pv::findings::Findings;
 use pagetoll_pv::plan::{Abilities, Trace};
@@ -23,8 +25,6 @@ use crate::request::KernelRequest;
 use crate::vm;
 use crate::vm::cores::Cores;
 use crate::vm::counter::{Counter, Detail};
-use boots::{Boots, machine};
-use materials::Materials;
 
 /// Bills a route on one kernel.
 ///

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use pagetoll_backend::{Phase, Stop};
 use pagetoll_bill::Arch;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::tools::{self, Images};
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
+use pagetoll_protocol::build;
+use pagetoll_protocol::step::Step;
 
 use crate::error::LabError;
 use crate::vm::boot;
@@ -19,8 +20,6 @@ use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::Machine;
 use crate::vm::options::{Boot, BootOptions};
-use pagetoll_protocol::build;
-use pagetoll_protocol::step::Step;
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {

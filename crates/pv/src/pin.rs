@@ -3,11 +3,11 @@
 use pagetoll_bill::route::Pin as Mechanism;
 use pagetoll_bill::row::{Folio, Layout};
 use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, Toll, Unavailable};
+use pagetoll_protocol::report::{Pin, PinUnavailable};
+use pagetoll_protocol::step::{Interface, PinStep};
 use pagetoll_units::Pages;
 
 use crate::rows::per;
-use pagetoll_protocol::report::{Pin, PinUnavailable};
-use pagetoll_protocol::step::{Interface, PinStep};
 
 /// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
 pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];

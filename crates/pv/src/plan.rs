@@ -1,9 +1,8 @@
 //! The steps of every guest, whatever the route: orders for `guests/init`.
 
 use pagetoll_bill::Order;
-use pagetoll_units::Pages;
-
 use pagetoll_protocol::step::Step;
+use pagetoll_units::Pages;
 
 /// How much of a step Xen's trace takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use pagetoll_bill::route::{Fault, Unmap};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Figures, Mechanism, Order, Toll, crossing};
 use pagetoll_images::xen::pv32::NO_PV32;
+use pagetoll_protocol::step::Step;
 
 use crate::findings::Findings;
 use crate::plan::Trace;
-use pagetoll_protocol::step::Step;
 
 const LOWER: &str = "lower-half";
 const UPPER: &str = "upper-half";

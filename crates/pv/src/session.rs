@@ -2,9 +2,9 @@
 
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::{Mechanism, Method, Order, RowKey, System};
+use pagetoll_protocol::step::{Step, divided};
 
 use crate::plan::{self, Abilities, Steps};
-use pagetoll_protocol::step::{Step, divided};
 
 /// What one guest does for a bill.
 #[derive(Clone, Debug)]

@@ -4,11 +4,10 @@
 //! following a symbolic link, and belongs to the effective user and to no other writer. That others may read it is the
 //! user's choice; folders above the root are the business of [`way`](super::way).
 
-use std::env;
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path};
+use std::{env, fs};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;

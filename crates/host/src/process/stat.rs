@@ -1,9 +1,8 @@
 //! What /proc says of processes: proc_pid_stat(5).
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::Pid;
 

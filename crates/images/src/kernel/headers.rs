@@ -12,14 +12,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use crate::apt::Archive;
-use crate::apt::index::Listed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Available, Package};
-use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
-use pagetoll_host::make;
 use pagetoll_host::process::Run;
+use pagetoll_host::{Error, make};
+
+use crate::apt::Archive;
+use crate::apt::index::Listed;
 
 /// Headers that a trial module has been built with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,16 +4,15 @@
 //! them, in each module's section `.modinfo` (include/linux/module.h: `depends=a,b`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use object::{Object, ObjectSection};
 use pagetoll_backend::input::{self, Unreadable};
-
-use crate::unpack;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Entry;
+
+use crate::unpack;
 
 /// Where distributions keep the modules of their kernels.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
@@ -30,6 +29,17 @@ pub struct Module {
     pub name: String,
     /// An ELF file, uncompressed.
     pub bytes: Vec<u8>,
+}
+
+/// How a kernel brings a part that may be a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is in the kernel.
+    BuiltIn,
+    /// It is this module, uncompressed.
+    Module(Vec<u8>),
+    /// Neither is known, and what would provide it.
+    Missing(String),
 }
 
 /// The folder `lib/modules/RELEASE` or `usr/lib/modules/RELEASE` below another, where modules of this release are.

@@ -276,3 +276,33 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
         "{error}"
     );
 }
+
+fn kernel(modules: &Path) -> KernelImage {
+    KernelImage {
+        image: PathBuf::new(),
+        release: "6.1".into(),
+        modules: Some(Entry::of_user(modules)),
+        headers: Err("none".into()),
+        packages: Vec::new(),
+    }
+}
+
+#[test]
+fn a_driver_is_a_module_or_built_in_or_missing() {
+    let root = tempfile::tempdir().unwrap();
+    let find = || kernel(root.path()).xen_driver("xen-privcmd").unwrap();
+    assert!(matches!(
+        find(),
+        Part::Missing(why) if why.contains("xen-privcmd.ko") && why.contains("CONFIG_XEN_PRIVCMD")
+    ));
+    fs::write(
+        root.path().join("modules.builtin"),
+        "kernel/drivers/xen/xen-privcmd.ko\n",
+    )
+    .unwrap();
+    assert_eq!(find(), Part::BuiltIn);
+    let folder = root.path().join("kernel/drivers/xen");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("xen-privcmd.ko"), b"module").unwrap();
+    assert_eq!(find(), Part::Module(b"module".to_vec()));
+}

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::{Arch, Draft, Inputs, Limits, Route, Spec};
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -23,8 +24,6 @@ use crate::linux::check_tools;
 use crate::request::{KernelRequest, Request, pages_mib};
 use crate::vm;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
 
 pub use check::check;
 use guest::{Found, Materials, PROBE};

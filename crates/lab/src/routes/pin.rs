@@ -12,33 +12,29 @@ mod rows;
 
 use std::time::Duration;
 
+use collect::{OfKernel, Work};
+use materials::Materials;
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{
     Arch, Backend, Draft, Inputs, Limits, Mechanism, Method, Order, Route, Row, Spec,
 };
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin::{self, Cell};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
-use crate::kernels;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::vm;
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::options::BootOptions;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_protocol::step::Interface;
-
-use collect::{OfKernel, Work};
-use materials::Materials;
+use crate::{kernels, vm};
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.

@@ -7,6 +7,8 @@
 
 use pagetoll_bill::route::{Flush, RouteMechanism};
 use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_protocol::report::{Contended, Lock};
+use pagetoll_protocol::step::{Cell, Step};
 use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Pages;
 
@@ -16,8 +18,6 @@ use crate::repeated::{self, baseline_steps, dom0_baselines};
 use crate::routes::Billing;
 use crate::rows::{Traced, per, traced_user, user_figures};
 use crate::session::{self, OptionsOfXen, Session, XenOptions};
-use pagetoll_protocol::report::{Contended, Lock};
-use pagetoll_protocol::step::{Cell, Step};
 
 /// Sessions and rows of the route `flush`.
 pub const BILLING: Billing = Billing {

@@ -6,6 +6,11 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Shown, Waiting};
+use pagetoll_host::{Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
@@ -15,12 +20,6 @@ use crate::kernels;
 use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
 use crate::vm::options::BootOptions;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_protocol::build;
-use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.

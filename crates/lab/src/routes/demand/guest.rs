@@ -5,10 +5,12 @@ use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{Arch, Available, Order, Row};
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use pagetoll_protocol::step::{self, DemandStep};
 
 use super::machine_of;
 use crate::draft::Clock;
@@ -17,9 +19,6 @@ use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::profile::{OfProbe, Sample};
 use crate::request::KernelRequest;
 use crate::vm::counter::Counter;
-use pagetoll_protocol::build;
-use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use pagetoll_protocol::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: usize = 3;

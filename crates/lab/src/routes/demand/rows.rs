@@ -8,11 +8,11 @@ use pagetoll_bill::{
     Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
     System, Toll, Unavailable,
 };
+use pagetoll_protocol::report::{Demand, DemandParts};
+use pagetoll_pv::rows::per;
 
 use super::guest::{BASELINE, CHECKED, Found};
 use crate::profile::Sample;
-use pagetoll_protocol::report::{Demand, DemandParts};
-use pagetoll_pv::rows::per;
 
 /// What exits on missing pages need: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;

@@ -2,8 +2,13 @@
 
 use std::{fs, slice};
 
+use pagetoll_backend::Stop;
 use pagetoll_bill::Row;
 use pagetoll_bill::spec::Wanted;
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_protocol::report::{Hello, PinTraced, Report};
+use pagetoll_protocol::step::{self, Interface, PinStep};
+use pagetoll_pv::pin::{self, Cell};
 
 use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
@@ -13,13 +18,6 @@ use crate::linux::{Kernel, NativeBoot};
 use crate::profile::{OfProbe, Sample};
 use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::Counter;
-use pagetoll_backend::Stop;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_protocol::report::{Hello, PinTraced, Report};
-use pagetoll_protocol::step::{self, Interface, PinStep};
-use pagetoll_pv::pin::{self, Cell};
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]

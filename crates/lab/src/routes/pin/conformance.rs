@@ -4,6 +4,12 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::{Iommu, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
+use pagetoll_host::{Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::report::{Hello, PinCase, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
 
 use super::materials::Materials;
 use super::plan;
@@ -13,13 +19,6 @@ use crate::kernels;
 use crate::linux::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 use crate::vm::options::BootOptions;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_protocol::report::{Hello, PinCase, Report};
-use pagetoll_protocol::step;
-use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";

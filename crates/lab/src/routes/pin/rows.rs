@@ -1,12 +1,12 @@
 //! From what guests report to rows. Pure.
 
 use pagetoll_bill::{Operation, Row, RowKey, System};
+use pagetoll_protocol::step::Interface;
+use pagetoll_pv::pin::{self, Cell};
 
 use super::Request;
 use super::collect::OfKernel;
 use super::graph::{self, Direction, Shares};
-use pagetoll_protocol::step::Interface;
-use pagetoll_pv::pin::{self, Cell};
 
 /// The rows of one kernel.
 pub(super) fn rows(request: &Request, of: &OfKernel) -> Vec<Row> {

@@ -6,13 +6,13 @@ use pagetoll_bill::{
     Baselines, Check, Crossings, Figures, Measured, Method, Operation, Order, Row, RowKey, System,
     Unavailable, itemise,
 };
+use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
 use pagetoll_units::Pages;
 
-use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
+use super::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::findings::{Findings, Reports};
 use crate::pv32;
 use crate::rows::{Traced, crossings, per, user_rows};
-use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
