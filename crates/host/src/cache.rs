@@ -192,7 +192,7 @@ impl Cache {
         let (place, record) = (self.path(name), record_of(&self.root, name));
         private::create(&self.root, folder_of(name))?;
         let (manifest, old) = (self.scratch(), self.scratch());
-        let holds = Manifest::of(made)?;
+        let holds = Manifest::read(made)?;
         disk::write(manifest.path(), &disk::seal(&json(&holds)?))?;
         match holds.is_folder() {
             // File by file would take longer.

@@ -202,8 +202,8 @@ pub enum Outcome {
     TooMuchOutput(usize),
 }
 
-impl Outcome {
-    pub(crate) fn of(status: ExitStatus) -> Self {
+impl From<ExitStatus> for Outcome {
+    fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exited(code),
             (None, signal) => Self::Signalled(signal.unwrap_or_default()),

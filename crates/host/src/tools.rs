@@ -355,7 +355,7 @@ pub enum Images {
 impl Images {
     /// Of kernels and hypervisors of which any, or none, is Debian's.
     #[must_use]
-    pub const fn of(any_is_debians: bool) -> Self {
+    pub const fn new(any_is_debians: bool) -> Self {
         match any_is_debians {
             true => Self::Debian,
             false => Self::Files,

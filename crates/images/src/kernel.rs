@@ -415,7 +415,7 @@ fn own_headers(
     let Some(folder) = folder else {
         return Ok(Err("no headers were given (--headers)".into()));
     };
-    let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
+    let headers = headers::from_build_dir(Entry::from_user(folder), cache, stop)?;
     if let Ok(headers) = &headers {
         check_match(headers, image, release)?;
     }
@@ -428,7 +428,7 @@ fn own_modules(image: &Path, release: &str, folder: Option<&Path>) -> Result<Opt
     }
     // `lib` beside the `boot` that an installed image is in.
     let root = image.parent().and_then(Path::parent);
-    let root = Entry::of_user(root.unwrap_or(Path::new("/")));
+    let root = Entry::from_user(root.unwrap_or(Path::new("/")));
     Ok(modules::below(&root, release))
 }
 

@@ -35,7 +35,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn of_init(&self) -> step::Step {
+    fn init_step(&self) -> step::Step {
         let (name, pages) = (self.name.clone(), self.pages);
         match self.purpose {
             Purpose::Prove => step::Step::Check { name, pages },
@@ -65,7 +65,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn of(check: &CheckRun) -> Self {
+    pub(crate) fn new(check: &CheckRun) -> Self {
         Self {
             name: check.name.clone(),
             tried: check.tried,
@@ -99,7 +99,7 @@ pub fn run(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Findings, LabError> {
-    let steps = request.steps.iter().map(Step::of_init);
+    let steps = request.steps.iter().map(Step::init_step);
     let work = Work {
         steps: steps.chain([step::Step::KernelLog]).collect(),
         memory_mib: PAGES_MIB,
@@ -133,7 +133,7 @@ pub(crate) fn understand(request: &Request, guest_run: &GuestRun) -> Result<Find
                 found.xen.clone_from(&hello.xen);
                 found.linux.clone_from(&hello.release);
             }
-            Report::Check(check) => found.checks.push(Finding::of(check)),
+            Report::Check(check) => found.checks.push(Finding::new(check)),
             Report::KernelLog(log) => {
                 found.warnings = log.warnings;
                 found.first_warning.clone_from(&log.first);

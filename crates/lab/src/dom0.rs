@@ -136,7 +136,7 @@ fn notes(
     if let Part::Missing(reason) = &materials.privcmd {
         notes.push(format!("crossings were not counted: {reason}"));
     } else {
-        let traced = request.common.order.pages.min(Trace::OF_LAB.pages).get();
+        let traced = request.common.order.pages.min(Trace::LAB.pages).get();
         let items = request.common.route.item().many;
         notes.push(format!(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"

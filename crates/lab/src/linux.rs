@@ -84,7 +84,7 @@ impl Kernel {
         let Surroundings { cache, stop, .. } = surroundings;
         let image = kernel::obtain(source, arch, cache, freshness, stop)?;
         let modules = match &image.modules {
-            Some(root) => modules.of(&image, root)?,
+            Some(root) => modules.find(&image, root)?,
             None => Vec::new(),
         };
         Ok(Self { image, modules })
@@ -92,7 +92,7 @@ impl Kernel {
 }
 
 impl Modules {
-    fn of(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
+    fn find(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
         let tree = ModuleTree::open(root)?;
         let Some(missing) = self.needed.iter().find(|name| !tree.provides(name)) else {
             return tree.with_dependencies(self.wanted);
@@ -117,7 +117,7 @@ impl Modules {
 /// [`Error::MissingTools`] with every one that is missing.
 pub(crate) fn check_tools(arch: Arch, kernels: &[KernelSource]) -> Result<(), Error> {
     let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    tools::check_lab(arch, Images::of(kernels.iter().any(of_debian)))
+    tools::check_lab(arch, Images::new(kernels.iter().any(of_debian)))
 }
 
 /// One boot of a machine with a probe.

@@ -104,7 +104,7 @@ impl Repeated {
         let lines = self.lines::<M>(order, System::XenPvDom0).into_iter();
         rows.extend(lines.map(|line| row(line, findings)));
         if order.needs_pv32() {
-            let findings = findings.of_pv32();
+            let findings = findings.pv32_alone();
             let baselines = [&BASELINES, self.pv32_parts].concat();
             rows.extend(baseline_rows(System::XenPv32Dom0, &baselines, &findings));
             let lines = self.lines::<M>(order, System::XenPv32Dom0).into_iter();

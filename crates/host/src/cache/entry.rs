@@ -45,7 +45,7 @@ struct Checked {
 impl Entry {
     /// A file or folder of the user's, which has no record to compare it with.
     #[must_use]
-    pub fn of_user(path: impl Into<PathBuf>) -> Self {
+    pub fn from_user(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
             kept: None,

@@ -93,7 +93,7 @@ fn not_a_folder(path: &Path, errno: Errno) -> Error {
 fn require_private(folder: &OwnedFd, path: &Path) -> Result<(), Error> {
     let stat = rustix::fs::fstat(folder).map_err(|errno| Error::io("open", path)(errno.into()))?;
     let problem = problem(&stat, rustix::process::geteuid().as_raw());
-    problem.map_or(Ok(()), |problem| Err(problem.of_folder(path, &stat)))
+    problem.map_or(Ok(()), |problem| Err(problem.folder_error(path, &stat)))
 }
 
 /// Why a file or folder could have been changed by others.
@@ -115,7 +115,7 @@ fn problem(stat: &Stat, user: u32) -> Option<Problem> {
 }
 
 impl Problem {
-    fn of_folder(self, path: &Path, stat: &Stat) -> Error {
+    fn folder_error(self, path: &Path, stat: &Stat) -> Error {
         let (folder, owner) = (path.display(), stat.st_uid);
         let (what, remedy) = match self {
             Self::Shared => (

@@ -72,7 +72,7 @@ impl Child {
     /// How much its group has run so far, and whether any of it wants to run.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        Activity::of(self.group)
+        Activity::read(self.group)
     }
 
     /// Its stdout, once, when it was started [`Run::piped`].
@@ -156,7 +156,7 @@ impl Child {
     /// The error that says how this child ended, with its last words.
     #[must_use]
     pub fn failure(&self, status: ExitStatus) -> Error {
-        self.error(Outcome::of(status))
+        self.error(Outcome::from(status))
     }
 
     fn error(&self, outcome: Outcome) -> Error {

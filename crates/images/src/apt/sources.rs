@@ -73,7 +73,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(target: &Target) -> Self {
+    fn new(target: &Target) -> Self {
         let target = target.clone();
         Self {
             site: target.site,
@@ -174,7 +174,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
             targets
                 .iter()
                 .filter(|t| related.contains(&t.release))
-                .map(Line::of),
+                .map(Line::new),
         );
     } else {
         let mirror = targets
@@ -183,7 +183,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
         lines.push(Line {
             release: suite.to_owned(),
             signed_by: String::new(),
-            ..Line::of(mirror)
+            ..Line::new(mirror)
         });
     }
     lines.dedup();

@@ -21,7 +21,7 @@ use crate::vm::counter::Counter;
 pub(crate) fn check_tools(kernel: &KernelSource, xen: &XenSource) -> Result<(), Error> {
     let is_debian =
         matches!(kernel, KernelSource::Debian { .. }) || matches!(xen, XenSource::Debian { .. });
-    tools::check_lab(Arch::X86_64, Images::of(is_debian))
+    tools::check_lab(Arch::X86_64, Images::new(is_debian))
 }
 
 /// Files that dom0s boot.
@@ -60,7 +60,7 @@ impl Materials {
         Abilities {
             probe: self.probe.is_ok(),
             privcmd,
-            trace: calls.then_some(Trace::OF_LAB),
+            trace: calls.then_some(Trace::LAB),
             other: if calls { Other::Made } else { Other::None },
             cpus: 1,
         }

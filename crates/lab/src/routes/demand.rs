@@ -26,7 +26,7 @@ use crate::vm;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
 
 pub use check::check;
-use guest::{Found, Materials, PROBE};
+use guest::{DemandRun, Materials, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
@@ -135,7 +135,7 @@ pub(crate) fn bill(
 fn draft(
     request: &KernelRequest<'_>,
     materials: &Materials,
-    found: &[Found],
+    found: &[DemandRun],
     qemu: String,
 ) -> Result<Draft, LabError> {
     let Request { order, arch, .. } = request.common;

@@ -61,7 +61,7 @@ const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 fn options(mechanism: Flush) -> OptionsOfXen {
     OptionsOfXen {
         name: mechanism.properties().name,
-        options: XenOptions::of(mechanism),
+        options: XenOptions::from_mechanism(mechanism),
     }
 }
 
@@ -262,7 +262,7 @@ fn lock_profile(run: &Reports) -> Option<String> {
 
 fn mechanism_of(xen: XenOptions) -> Option<&'static str> {
     let mut all = Flush::ALL.iter();
-    let of = all.find(|&&mechanism| XenOptions::of(mechanism) == xen)?;
+    let of = all.find(|&&mechanism| XenOptions::from_mechanism(mechanism) == xen)?;
     Some(of.properties().name)
 }
 

@@ -117,7 +117,7 @@ fn foreign(order: &Order, abilities: Abilities) -> Vec<Step> {
     let of = |most| [pages(most)].into_iter().chain(steps.clone());
     let billed = of(FOREIGN_PAGES);
     let trace = abilities.trace;
-    let traced = trace.map(|trace| trace.of(of(TRACED_FOREIGN_PAGES.min(trace.pages))));
+    let traced = trace.map(|trace| trace.around(of(TRACED_FOREIGN_PAGES.min(trace.pages))));
     let all = traced.into_iter().flatten().chain(billed);
     match abilities.other {
         Other::None => Vec::new(),

@@ -198,7 +198,7 @@ mod tests {
     const BUILDS: &str = "touch $(M)/trial.ko";
 
     fn tried(folder: &Path, cache: &Cache) -> Available<()> {
-        let folder = Entry::of_user(folder);
+        let folder = Entry::from_user(folder);
         let found = crate::kernel::headers::from_build_dir(folder, cache, &Stop::new());
         found.unwrap().map(drop)
     }
@@ -308,7 +308,7 @@ mod tests {
         )
         .unwrap();
         let reason = crate::kernel::headers::from_build_dir(
-            Entry::of_user(folder.path()),
+            Entry::from_user(folder.path()),
             &cache,
             &Stop::new(),
         )

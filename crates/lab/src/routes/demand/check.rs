@@ -45,8 +45,8 @@ pub fn check(
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: Machine {
-            mode: Mode::of(guest.cpus),
-            ..machine(largest(request), Host::of(guest.arch, None))
+            mode: Mode::new(guest.cpus),
+            ..machine(largest(request), Host::new(guest.arch, None))
         },
         counter: None,
         probe_order: step::order(&steps),

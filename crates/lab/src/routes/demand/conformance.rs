@@ -14,7 +14,7 @@ use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Repor
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
-use crate::conformance::{Next, Ran, TIMEOUT, malformed};
+use crate::conformance::{Answers, Next, TIMEOUT, malformed};
 use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NativeBoot, Probe, check_tools};
@@ -50,7 +50,7 @@ impl Request {
         let arch = lab.arch.unwrap_or_default();
         Ok(Self {
             arch,
-            host: Host::of(arch, lab.kvm_mode),
+            host: Host::new(arch, lab.kvm_mode),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
             options: BootOptions::new(lab, TIMEOUT)?.without_counts(),
@@ -70,7 +70,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Outcome>, LabError> {
+) -> Result<Answers<Outcome>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     capacity::require_memory(request.machine().memory_mib(), NAME)?;
     let materials = Materials::obtain(
@@ -95,7 +95,7 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let guest_run = boot.run(*surroundings, phase.as_mut())?;
     let reports = &guest_run.reports;
-    Ran::of(cases, reports, Hello::linux_version, |report, next| {
+    Answers::new(cases, reports, Hello::linux_version, |report, next| {
         if let Report::KvmCaseSkipped(skipped) = report {
             return Some(lacks(next, skipped));
         }

@@ -19,7 +19,7 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
     rows.extend(clear_rows(System::XenPvDom0, order, findings));
     if order.needs_pv32() {
-        let findings = findings.of_pv32();
+        let findings = findings.pv32_alone();
         rows.extend(baseline_rows(
             System::XenPv32Dom0,
             &PV32_BASELINES,
