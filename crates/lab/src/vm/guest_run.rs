@@ -9,7 +9,7 @@ use pagetoll_host::cache::read_if_there;
 use pagetoll_protocol::report::{Blob, Report};
 
 use crate::error::LabError;
-use crate::vm::counter::{self, Executed};
+use crate::vm::counter::{self, Execution};
 use crate::vm::folder::{Folder, beginning_of};
 
 /// The results of a guest.
@@ -60,7 +60,7 @@ impl GuestRun {
     ///
     /// # Errors
     /// [`Error::Io`] when their file cannot be read; [`LabError::Malformed`].
-    pub(crate) fn executed(&self) -> Result<BTreeMap<u16, Executed>, LabError> {
+    pub(crate) fn executed(&self) -> Result<BTreeMap<u16, Execution>, LabError> {
         let text = read_if_there(&self.counts)?.unwrap_or_default();
         let executed = counter::parse(&String::from_utf8_lossy(&text));
         executed.map_err(|problem| self.malformed(problem))
