@@ -49,7 +49,7 @@ const AFTERMATH: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// [`LabError::Guest`] when the guest fails, hangs or ends early; [`Error::Process`] when QEMU does;
-/// [`LabError::Stopped`]. QEMU is gone in every case.
+/// [`Error::Stopped`]. QEMU is gone in every case.
 pub(crate) fn run(
     boot: Boot<'_>,
     cache: &Cache,
