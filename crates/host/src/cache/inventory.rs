@@ -36,7 +36,7 @@ pub struct Cleaning {
 
 /// Items that a cleaning removes or has removed, and those that it leaves because a process uses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleanup {
+pub struct Cleaned {
     /// No longer there.
     pub removed: Vec<Item>,
     /// Still there.
@@ -45,7 +45,7 @@ pub struct Cleanup {
 
 /// The comparison of an entry with its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verification {
+pub enum Verified {
     /// It is as it was made.
     Same,
     /// Not as it was made: the file, and how it differs.
@@ -143,16 +143,16 @@ fn size(path: &Path) -> std::io::Result<u64> {
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
-pub fn verify(root: &Path, item: &Item) -> Result<Verification, Error> {
+pub fn verify(root: &Path, item: &Item) -> Result<Verified, Error> {
     let Some(entry) = Entry::open_unused(root, &item.name)? else {
         return Ok(match item.recorded {
-            true => Verification::Differs(record_of(root, &item.name), "is damaged"),
-            false => Verification::Unrecorded,
+            true => Verified::Differs(record_of(root, &item.name), "is damaged"),
+            false => Verified::Unrecorded,
         });
     };
     Ok(match entry.difference()? {
-        None => Verification::Same,
-        Some(Difference { file, how }) => Verification::Differs(entry.place_of(&file), how),
+        None => Verified::Same,
+        Some(Difference { file, how }) => Verified::Differs(entry.place_of(&file), how),
     })
 }
 
@@ -161,7 +161,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of [`list`].
-    pub fn cleanable(&self, cleaning: &Cleaning) -> Result<Cleanup, Error> {
+    pub fn cleanable(&self, cleaning: &Cleaning) -> Result<Cleaned, Error> {
         self.sort_out(cleaning, |_| ())
     }
 
@@ -169,7 +169,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of [`list`].
-    pub fn clean(&self, cleaning: &Cleaning) -> Result<Cleanup, Error> {
+    pub fn clean(&self, cleaning: &Cleaning) -> Result<Cleaned, Error> {
         self.sort_out(cleaning, |item| self.remove(&item.name))
     }
 
@@ -195,8 +195,8 @@ impl Cache {
         Ok(())
     }
 
-    fn sort_out(&self, cleaning: &Cleaning, act: impl Fn(&Item)) -> Result<Cleanup, Error> {
-        let mut cleaned = Cleanup::default();
+    fn sort_out(&self, cleaning: &Cleaning, act: impl Fn(&Item)) -> Result<Cleaned, Error> {
+        let mut cleaned = Cleaned::default();
         let meant = list(&self.root)?.into_iter();
         for item in meant.filter(|item| item.is_meant_by(cleaning)) {
             match self.lock_unused(&item.name)? {
