@@ -153,14 +153,7 @@ fn attempt(
             if let Some(entry) = entry {
                 kept::keep(entry, &qemu.lines, &reports, &folder, cache)?;
             }
-            Ok(GuestRun {
-                boot: boot.name.to_owned(),
-                reports,
-                counted: None,
-                shared: folder.path(machine::SHARED),
-                counts: folder.path(machine::COUNTS),
-                _folder: Some(folder),
-            })
+            Ok(GuestRun::new(boot.name, reports, folder))
         }
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),

@@ -11,6 +11,7 @@ use pagetoll_protocol::report::{Blob, Report};
 use crate::error::LabError;
 use crate::vm::counter::{self, Execution};
 use crate::vm::folder::{Folder, beginning_of};
+use crate::vm::machine::{COUNTS, SHARED};
 
 /// The results of a guest.
 #[derive(Debug)]
@@ -29,6 +30,18 @@ pub struct GuestRun {
 }
 
 impl GuestRun {
+    /// The results of a guest that ran now, in its folder.
+    pub(crate) fn new(boot: &str, reports: Vec<Report>, folder: Folder) -> Self {
+        Self {
+            boot: boot.to_owned(),
+            reports,
+            counted: None,
+            shared: folder.path(SHARED),
+            counts: folder.path(COUNTS),
+            _folder: Some(folder),
+        }
+    }
+
     /// The bytes that a blob announced, checked.
     ///
     /// # Errors
