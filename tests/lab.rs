@@ -29,7 +29,6 @@ mod signals;
 mod snapshots;
 
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use pagetoll_bill::Arch;
@@ -40,7 +39,7 @@ use bench::Bench;
 
 type Test = fn(&Bench) -> Result<(), Failed>;
 
-/// The six that take minutes come last.
+/// Tests that take minutes come last.
 const TESTS: [(&str, Test); 46] = [
     ("the_real_xen_answers_as_the_simulated", bills::conformance),
     (
@@ -144,23 +143,6 @@ const TESTS: [(&str, Test); 46] = [
     ("a_dom0_bills_its_flushes_on_four_cpus", inside::flushed),
 ];
 
-/// When no further test begins, in seconds since 1970: continuous integration has a limit.
-const UNTIL: &str = "PAGETOLL_TEST_UNTIL";
-
-fn is_over() -> bool {
-    let until = std::env::var(UNTIL).ok().and_then(|text| text.parse().ok());
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    until.is_some_and(|until| now.as_secs() >= until)
-}
-
-fn run((name, test): (&str, Test)) -> Result<(), Failed> {
-    if is_over() {
-        skipped_test(name, format!("the time until {UNTIL} is over"));
-        return Ok(());
-    }
-    test(&Bench::open()?)
-}
-
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -174,7 +156,7 @@ fn main() -> ExitCode {
         if let Some(reason) = &reason {
             skipped_test(name, reason);
         }
-        Trial::test(name, move || run((name, test))).with_ignored_flag(reason.is_some())
+        Trial::test(name, move || test(&Bench::open()?)).with_ignored_flag(reason.is_some())
     };
     let trials = TESTS.into_iter().map(trial).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
