@@ -1,7 +1,7 @@
 //! Bills that must come out, and what must be in them.
 
 use std::fs;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
@@ -34,16 +34,16 @@ pub(crate) const BATCHES: [&str; 2] = ["--batch", "1,32"];
 
 /// A bill of all mechanisms as it was saved, made once for all tests.
 pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
-    static SAVED: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(saved) = SAVED.get() {
-        return Ok(saved);
+    static SAVED: Mutex<Option<&[u8]>> = Mutex::new(None);
+    let mut saved = SAVED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bytes) = *saved {
+        return Ok(bytes);
     }
     let file = bench.folder.path().join("saved.json");
     let mut bill = bench.pagetoll(&["bill", "unmap"]);
     bill.args(BATCHES).arg("--output").arg(&file);
     must_succeed(bill)?;
-    let saved = fs::read(&file)?;
-    Ok(SAVED.get_or_init(|| saved))
+    Ok(saved.insert(fs::read(&file)?.leak()))
 }
 
 /// Two builds of the probe in folders whose names differ in length.
