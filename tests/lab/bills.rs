@@ -43,7 +43,7 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
     let mut bill = bench.pagetoll(&["bill", "unmap"]);
     bill.args(BATCHES).arg("--output").arg(&file);
     must_succeed(bill)?;
-    Ok(saved.insert(fs::read(&file)?.leak()))
+    Ok(*saved.insert(fs::read(&file)?.leak()))
 }
 
 /// Two builds of the probe in folders whose names differ in length.
