@@ -4,7 +4,6 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use pagetoll_bill::OrderError;
-use pagetoll_bill::cost::CostError;
 use pagetoll_bill::options::NotApplicable;
 
 use crate::stop::Stopped;
@@ -86,12 +85,6 @@ impl Classified for OrderError {
 }
 
 impl Classified for NotApplicable {
-    fn class(&self) -> Class {
-        Class::BadInput
-    }
-}
-
-impl Classified for CostError {
     fn class(&self) -> Class {
         Class::BadInput
     }

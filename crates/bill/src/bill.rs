@@ -128,15 +128,11 @@ impl Bill {
 
     /// The checks with this verdict, without those that a negative control exists to fail.
     pub fn checks_with(&self, verdict: Verdict) -> impl Iterator<Item = (&Row, &Check)> {
-        let of_row = |row| checks_of(row).map(move |check| (row, check));
-        let checks = self.rows.iter().flat_map(of_row);
-        checks.filter(move |(_, check)| check.verdict == verdict)
+        self.rows.iter().flat_map(move |row| {
+            let checks = row.own_checks().map(move |check| (row, check));
+            checks.filter(move |(_, check)| check.verdict == verdict)
+        })
     }
-}
-
-/// The checks that say something of the row itself.
-pub(crate) fn checks_of(row: &Row) -> impl Iterator<Item = &Check> {
-    row.checks.iter().filter(|check| !row.is_control_of(check))
 }
 
 /// What is wrong with a bill that was read.

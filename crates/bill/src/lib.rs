@@ -6,9 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod bill;
-pub mod cost;
-pub mod curves;
-pub mod diff;
 mod json;
 mod kinds;
 mod magnitude;
@@ -25,6 +22,7 @@ pub use bill::schema;
 pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
+pub use magnitude::Magnitude;
 pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};

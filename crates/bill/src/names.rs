@@ -31,7 +31,9 @@ pub fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// The bytes of [`kebab`]'s result.
-pub(crate) const fn kebab_len(variant: &str) -> usize {
+#[doc(hidden)]
+#[must_use]
+pub const fn kebab_len(variant: &str) -> usize {
     let bytes = variant.as_bytes();
     let (mut length, mut index) = (bytes.len(), 1);
     while index < bytes.len() {
@@ -42,7 +44,9 @@ pub(crate) const fn kebab_len(variant: &str) -> usize {
 }
 
 /// A variant's identifier in lower case, with a hyphen before each further capital, as serde has it.
-pub(crate) const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
+#[doc(hidden)]
+#[must_use]
+pub const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
     let bytes = variant.as_bytes();
     let (mut name, mut length, mut index) = ([b'-'; N], 0, 0);
     while index < bytes.len() {
@@ -55,6 +59,8 @@ pub(crate) const fn kebab<const N: usize>(variant: &str) -> [u8; N] {
 }
 
 /// The name of a variant: the one that is stated, else its identifier in lower case with hyphens.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! name_of {
     ($Variant:ident = $name:literal) => {
         $name
@@ -71,6 +77,7 @@ macro_rules! name_of {
 }
 
 /// Declares a plain enum with a name for each variant, and everything that follows from the names.
+#[macro_export]
 macro_rules! names {
     (
         $(#[$meta:meta])*
@@ -81,7 +88,6 @@ macro_rules! names {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
         pub enum $Enum {
             $($(#[doc = $doc])+ $(#[serde(rename = $name)])? $Variant,)+
@@ -103,7 +109,7 @@ macro_rules! names {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$Variant => $crate::names::name_of!($Variant $(= $name)?),)+
+                    $(Self::$Variant => $crate::name_of!($Variant $(= $name)?),)+
                 }
             }
         }
@@ -129,7 +135,17 @@ macro_rules! names {
     };
 }
 
-pub(crate) use {name_of, names};
+/// [`names!`](crate::names!) for this crate's enums, which are part of the schema of a bill.
+macro_rules! names_with_schema {
+    ($($declaration:tt)*) => {
+        $crate::names! {
+            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+            $($declaration)*
+        }
+    };
+}
+
+pub(crate) use names_with_schema as names;
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub use form::RowError;
 pub(crate) use form::RowForm;
 pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
-pub use memory::{Layout, PublishedRate};
+pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
 pub use spread::Spread;
 
@@ -145,6 +145,12 @@ impl Row {
         }
         let passed = races().all(|check| check.verdict == Verdict::Pass);
         (passed && races().next().is_some()).then_some(true)
+    }
+
+    /// The checks that say something of the row itself, without those that it exists to fail.
+    pub fn own_checks(&self) -> impl Iterator<Item = &Check> {
+        let checks = self.checks.iter();
+        checks.filter(|check| !self.is_control_of(check))
     }
 
     /// Whether `check` is one that this row exists to fail: a race of a mechanism that is a negative control.

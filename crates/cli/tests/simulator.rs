@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::{Backend, Bill, Route, Row, RowKey, System, Unit};
+use pagetoll_cost::CostTable;
 
 fn pagetoll(arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("pagetoll").unwrap();

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pagetoll_bill::cost::{CostKey, CostTable, Kind};
+use pagetoll_cost::{CostKey, CostTable, Kind};
 use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};

@@ -261,8 +261,7 @@ mod tests {
             serde_json::from_slice::<pagetoll_bill::Bill>(&bill).unwrap();
         }
         for table in cost_tables() {
-            pagetoll_bill::cost::CostTable::parse("t", std::str::from_utf8(&table).unwrap())
-                .unwrap();
+            pagetoll_cost::CostTable::parse("t", std::str::from_utf8(&table).unwrap()).unwrap();
         }
         for patch in patches() {
             let files = pagetoll_fix::patch::parse(std::str::from_utf8(&patch).unwrap()).unwrap();

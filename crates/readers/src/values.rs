@@ -1,9 +1,9 @@
 //! Readers of bills, cost tables and published figures.
 
-use pagetoll_bill::cost::published::Published;
-use pagetoll_bill::cost::{CostKey, CostTable};
-use pagetoll_bill::diff::{Diff, Missing};
 use pagetoll_bill::{Bill, from_json};
+use pagetoll_compare::diff::{Diff, Missing};
+use pagetoll_cost::published::Published;
+use pagetoll_cost::{CostKey, CostTable};
 use pagetoll_render::{self as render, Format, Kind, Width};
 
 /// Widths that a terminal has, and none that it has.

@@ -4,8 +4,8 @@ mod labels;
 mod spark;
 mod split;
 
-use pagetoll_bill::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
-use pagetoll_bill::diff::{Change, PerPage, Rule};
+use pagetoll_compare::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
+use pagetoll_compare::diff::{Change, PerPage, Rule};
 
 use crate::bill::in_order;
 use crate::diff::rule;

@@ -4,8 +4,8 @@ mod changes;
 mod findings;
 mod items;
 
-use pagetoll_bill::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdict};
 use pagetoll_bill::{Bill, Evidence};
+use pagetoll_compare::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdict};
 
 use crate::bill::{host_load, stack};
 use crate::document::{Document, Fact, Section};

@@ -24,8 +24,8 @@ mod tests;
 pub mod text;
 
 use pagetoll_bill::Bill;
-use pagetoll_bill::curves::Curves;
-use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_compare::curves::Curves;
+use pagetoll_compare::diff::{Diff, Missing};
 use serde::Serialize;
 use thiserror::Error;
 

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::cost::CostTable;
+use pagetoll_cost::CostTable;
 use pagetoll_sim::contention::demand::{Mechanism, Scenario, calibrate, run};
 
 const TABLE: &str = include_str!("../../../costs/x86-256-core.toml");

@@ -8,7 +8,7 @@
 //! Two million flushes by the demand that was fitted, or by another one. `--fit` prints the sum of squared errors, as
 //! `pagetoll validate` computes them, of the four figures that the demand is fitted to, over a grid of demands.
 
-use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::row::error_of;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_sim::contention::flush_lock::{
     FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith, run,

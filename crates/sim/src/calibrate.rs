@@ -3,8 +3,8 @@
 //! Only the smallest and the largest batch of each mechanism are read, so that everything between them is left for
 //! predictions to be held against. What a call costs is the difference between the two over the difference in calls.
 
-use pagetoll_bill::cost::Derived;
 use pagetoll_bill::{Backend, Bill, Figures, Route, Row, System, Unit};
+use pagetoll_cost::Derived;
 
 use crate::routes::derived::Rows;
 use crate::routes::{fault, irq, switch, unmap};

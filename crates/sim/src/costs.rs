@@ -5,7 +5,7 @@ use std::path::Path;
 use pagetoll_backend::input::{self, Unreadable};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
-use pagetoll_bill::cost::{CostError, CostTable};
+use pagetoll_cost::{CostError, CostTable};
 use thiserror::Error;
 
 /// A table that comes with pagetoll.

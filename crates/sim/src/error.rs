@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use pagetoll_backend::{Class, Classified, Stopped};
-use pagetoll_bill::cost::CostError;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{Opt, OrderError, Route};
+use pagetoll_cost::CostError;
 use pagetoll_models::Error;
 use pagetoll_traces::spans::SpanError;
 use thiserror::Error;

@@ -19,8 +19,8 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Order, Route, Row, Spec, Terms};
+use pagetoll_cost::{CostTable, Prices};
 
 use crate::costs;
 use crate::error::RequestError;

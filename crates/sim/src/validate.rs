@@ -6,9 +6,10 @@
 mod expressions;
 pub mod live;
 
-use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
-use pagetoll_bill::cost::{CostKey, CostTable, Prices};
 use pagetoll_bill::row::Interval;
+use pagetoll_bill::row::error_of;
+use pagetoll_cost::published::{Published, PublishedUnit};
+use pagetoll_cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -104,7 +105,7 @@ fn sensitivity(
 ) -> Result<Vec<Sensitivity>, BillingError> {
     let at_value = result(&costs.prices())?;
     let at = |key: CostKey, value| result(&costs.prices_with(key, value));
-    let of = |(key, figure): (CostKey, &pagetoll_bill::cost::Figure)| {
+    let of = |(key, figure): (CostKey, &pagetoll_cost::Figure)| {
         Ok(Sensitivity {
             key: key.name(),
             at_low: at(key, figure.low)?,

@@ -40,3 +40,21 @@ pub struct PublishedRate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalability: Option<f64>,
 }
+
+/// How far a model is off, whichever way: 0 when it meets the figure, 1 when one is twice the other.
+#[must_use]
+pub fn error_of(modelled: f64, published: f64) -> f64 {
+    (modelled / published).max(published / modelled) - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_and_half_are_as_far_off() {
+        assert_eq!(error_of(4.0, 2.0), 1.0);
+        assert_eq!(error_of(2.0, 4.0), 1.0);
+        assert_eq!(error_of(3.0, 3.0), 0.0);
+    }
+}

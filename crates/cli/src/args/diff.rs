@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pagetoll_bill::diff::Missing;
+use pagetoll_compare::diff::Missing;
 
 use super::{ListOutputArgs, values};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pagetoll_bill::curves::Axis;
+use pagetoll_compare::curves::Axis;
 
 use super::{OutputArgs, values};
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use pagetoll_backend::Context;
-use pagetoll_bill::diff::Missing;
 use pagetoll_bill::{Arch, Bill};
+use pagetoll_compare::diff::Missing;
 use pagetoll_images::cache::Cache;
 use pagetoll_render as render;
 use pagetoll_render::Format;

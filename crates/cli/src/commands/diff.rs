@@ -1,7 +1,7 @@
 //! `pagetoll diff`: what regressed between two bills, which toll it was, and what fails a gate.
 
 use anyhow::Result;
-use pagetoll_bill::diff::Diff;
+use pagetoll_compare::diff::Diff;
 use pagetoll_render as render;
 
 use super::name_of;

@@ -3,7 +3,7 @@
 mod saved;
 
 use anyhow::Result;
-use pagetoll_bill::curves::{Curves, Named};
+use pagetoll_compare::curves::{Curves, Named};
 use pagetoll_render::Kind;
 
 use super::deliver::deliver;

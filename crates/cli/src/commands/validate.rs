@@ -4,7 +4,7 @@ mod live;
 
 use anyhow::Result;
 use pagetoll_backend::Error;
-use pagetoll_bill::cost::published::{Published, PublishedUnit};
+use pagetoll_cost::published::{Published, PublishedUnit};
 use pagetoll_sim::routes::{DEFAULT_SAMPLES, Samples};
 use pagetoll_sim::validate::{self, Comparison, Sensitivity};
 

@@ -1,7 +1,7 @@
 //! Modelled rates beside those that others published.
 
-use pagetoll_bill::cost::published::error_of;
 use pagetoll_bill::row::PublishedRate;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::{Bill, Row};
 
 use super::axes;

@@ -1,6 +1,6 @@
 //! What curves and places are called: by what tells them apart.
 
-use pagetoll_bill::curves::{Axis, Chart, Curve, Place};
+use pagetoll_compare::curves::{Axis, Chart, Curve, Place};
 
 use crate::bill::in_order;
 

@@ -1,6 +1,6 @@
 //! Charts with no more curves than eyes can tell apart.
 
-use pagetoll_bill::curves::{Chart, Curve};
+use pagetoll_compare::curves::{Chart, Curve};
 
 use super::labels::{Trait, differing, traits};
 use crate::bill::in_order;

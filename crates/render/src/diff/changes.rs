@@ -1,6 +1,6 @@
 //! Rows before and after, those that moved most first.
 
-use pagetoll_bill::diff::{Change, Diff, Verdict};
+use pagetoll_compare::diff::{Change, Diff, Verdict};
 
 use crate::document::{Bar, Bars};
 use crate::figure;

@@ -1,6 +1,6 @@
 //! What fails a gate, and what `--allow-missing` accepts.
 
-use pagetoll_bill::diff::{Diff, Finding, Missing};
+use pagetoll_compare::diff::{Diff, Finding, Missing};
 
 use crate::document::Section;
 use crate::table::{Column, Table};

@@ -1,8 +1,8 @@
 //! Tolls and crossings of a row that changed.
 
 use pagetoll_bill::crossing::{is_hypercall, is_trap};
-use pagetoll_bill::diff::{Change, Diff, PerPage, Verdict};
 use pagetoll_bill::{System, row::RowKey};
+use pagetoll_compare::diff::{Change, Diff, PerPage, Verdict};
 
 use crate::figure;
 use crate::table::{Column, Table};

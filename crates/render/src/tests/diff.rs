@@ -1,8 +1,8 @@
 //! Comparisons of the sample with what became of it.
 
-use pagetoll_bill::diff::{Diff, Missing};
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Bill, Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_compare::diff::{Diff, Missing};
 
 use super::{golden, samples};
 use crate::{Format, RenderError, Width};

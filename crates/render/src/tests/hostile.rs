@@ -1,8 +1,8 @@
 //! Bills that somebody wrote to deceive: whatever is accepted of them, every form of it is plain.
 
 use pagetoll_bill::Bill;
-use pagetoll_bill::curves::{Axis, Curves, Named};
-use pagetoll_bill::diff::{Diff, Missing};
+use pagetoll_compare::curves::{Axis, Curves, Named};
+use pagetoll_compare::diff::{Diff, Missing};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::Value;

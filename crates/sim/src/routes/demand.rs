@@ -9,13 +9,13 @@ mod usl;
 use std::collections::BTreeMap;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::{CostKey, Prices, Topology};
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
     Draft, Figures, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Terms, Toll,
 };
+use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 

@@ -1,9 +1,9 @@
 //! What the routes' calibrations share: figures derived from rows.
 
-pub(crate) use pagetoll_bill::cost::Derived;
-use pagetoll_bill::cost::{CostKey, Kind};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Bill, Mechanism, Method, Operation, Row, System};
+pub(crate) use pagetoll_cost::Derived;
+use pagetoll_cost::{CostKey, Kind};
 
 /// What two counted bills of the same order differ by at most when guest programs were built anew: 0.1 %.
 const SPREAD: f64 = 0.001;

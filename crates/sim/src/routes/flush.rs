@@ -6,10 +6,10 @@
 mod timeline;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::{CostKey, Prices};
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{Draft, Figures, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll};
+use pagetoll_cost::{CostKey, Prices};
 use pagetoll_models::xen::FullFlush;
 use pagetoll_units::Nanos;
 use rayon::prelude::*;

@@ -8,10 +8,10 @@ pub(crate) mod shape;
 pub(crate) mod tariff;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Check, Draft, Row, RowKey, Spec, System, Terms};
+use pagetoll_cost::CostKey;
 use pagetoll_models::vfio::Mechanism;
 use pagetoll_units::Pages;
 

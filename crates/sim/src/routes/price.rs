@@ -1,7 +1,7 @@
 //! Attaches prices to what was counted: once for each sample of the cost table.
 
-use pagetoll_bill::cost::{CostError, CostKey, CostTable, Prices};
 use pagetoll_bill::{Figures, Toll, Unavailable};
+use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 
 use super::Samples;
 use pagetoll_models::linux::Walked;

@@ -3,7 +3,7 @@
 //!
 //! A tariff only reads what was counted on the models; no count is computed from the order.
 
-use pagetoll_bill::cost::CostKey;
+use pagetoll_cost::CostKey;
 use pagetoll_models::linux::Walked;
 
 use super::price::Item;

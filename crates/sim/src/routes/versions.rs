@@ -3,8 +3,8 @@
 //! A model does what one version does; a table of another version prices steps that its kernel may not take.
 
 use pagetoll_bill::RouteMechanism;
-use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::route::Pin;
+use pagetoll_cost::CostTable;
 
 /// The Linux whose lazy MMU mode, `set_pte` and context switch the models are of.
 const LINUX: &str = "6.1";

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use pagetoll_bill::cost::{CostError, CostKey, Prices};
 use pagetoll_bill::route::{Fault, Irq, Switch};
+use pagetoll_cost::{CostError, CostKey, Prices};
 use pagetoll_units::Pages;
 
 use crate::contention::flush_lock::WaitsWith;

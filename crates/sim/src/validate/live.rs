@@ -8,12 +8,12 @@
 //! takes faults oldest first, so that all vCPUs advance alike. Not in it: what the others gain from then on in the lines
 //! and locks that they share.
 
-use pagetoll_bill::cost::published::error_of;
-use pagetoll_bill::cost::{CostTable, Prices};
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Interval;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::spec::Placement;
 use pagetoll_bill::{Draft, Row};
+use pagetoll_cost::{CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use anyhow::Result;
 use pagetoll_backend::Context;
 use pagetoll_bill::Bill;
-use pagetoll_bill::diff::{self, Diff};
 use pagetoll_bill::row::RowKey;
+use pagetoll_compare::diff::{self, Diff};
 use pagetoll_sweep::bisect::Verdict;
 
 use super::settings;

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
-use pagetoll_bill::curves::Named;
 use pagetoll_bill::{Bill, Schema, from_json};
+use pagetoll_compare::curves::Named;
 use pagetoll_sweep::store::MOST_OF_BILL;
 use serde::Deserialize;
 

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use pagetoll_backend::{Backend, Error};
-use pagetoll_bill::cost::CostTable;
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{DemandSpec, Placement};
 use pagetoll_bill::{Draft, Route, RouteMechanism, Spec};
+use pagetoll_cost::CostTable;
 use pagetoll_live::Live;
 use pagetoll_live::routes::demand::primitives;
 use pagetoll_sim::costs;
@@ -74,7 +74,7 @@ fn table(args: &ValidateArgs, verbosity: Verbosity) -> Result<CostTable> {
     }
     let found = calibrate::measured(primitives::DEFAULT_ROUNDS, verbosity)?;
     let text = calibrate::table_text("this-host", &found)?;
-    Ok(CostTable::parse("this-host", &text).map_err(Error::from)?)
+    CostTable::parse("this-host", &text).map_err(|error| Error::bad_input(error.to_string()).into())
 }
 
 /// Threads are put where the model has them: vCPUs on CPUs in turn, the reader on the first vCPU's.

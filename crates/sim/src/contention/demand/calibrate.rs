@@ -12,7 +12,7 @@
 //! It is done anew for every sample of a table, so that the spread of a result is that of machines which all meet the
 //! calibration points. A table without these figures is taken as it is.
 
-use pagetoll_bill::cost::{CostKey, Prices, Topology};
+use pagetoll_cost::{CostKey, Prices, Topology};
 
 use super::costs::Factors;
 use super::run::{DemandError, run};

@@ -4,7 +4,7 @@
 //! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
 //! wake-ups and hand-offs.
 
-use pagetoll_bill::cost::{CostError, CostKey, Nearness, Prices, Topology};
+use pagetoll_cost::{CostError, CostKey, Nearness, Prices, Topology};
 use pagetoll_engine::Ticks;
 
 /// Ticks of the engine in a nanosecond.

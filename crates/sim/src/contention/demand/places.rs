@@ -5,8 +5,8 @@
 //! kernel/sched/topology.c, `build_sched_domains`, sets to the number of L3 groups of a socket; Linux 5.18 on). They
 //! stay where they are: no load balancing, and no pulling of the woken thread towards its waker.
 
-use pagetoll_bill::cost::Topology;
 use pagetoll_bill::spec::Placement;
+use pagetoll_cost::Topology;
 use pagetoll_engine::CoreId;
 
 use super::Scenario;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pagetoll_bill::cost::{CostError, Prices, Topology};
+use pagetoll_cost::{CostError, Prices, Topology};
 use pagetoll_engine::{Engine, RunError, Setup, SpawnError, TaskId, Ticks};
 use thiserror::Error;
 

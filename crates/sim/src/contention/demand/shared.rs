@@ -19,8 +19,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use pagetoll_bill::cost::Topology;
 use pagetoll_bill::spec::WhatIf;
+use pagetoll_cost::Topology;
 use pagetoll_engine::{
     Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
     Toll, WaitQueue, WalkCosts,

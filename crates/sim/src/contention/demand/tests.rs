@@ -1,6 +1,6 @@
 //! What the model must show, on the tables that come along.
 
-use pagetoll_bill::cost::CostTable;
+use pagetoll_cost::CostTable;
 
 use super::*;
 

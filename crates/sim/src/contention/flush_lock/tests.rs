@@ -1,6 +1,6 @@
 //! The lock profile against what was published, and against oracles.
 
-use pagetoll_bill::cost::published::error_of;
+use pagetoll_bill::row::error_of;
 use pagetoll_engine::RunError;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_traces::folded::write_folded;

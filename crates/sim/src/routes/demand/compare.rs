@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use pagetoll_bill::cost::CostKey;
-use pagetoll_bill::cost::CostTable;
-use pagetoll_bill::cost::published::{Published, PublishedUnit, error_of};
 use pagetoll_bill::route::Demand;
+use pagetoll_bill::row::error_of;
 use pagetoll_bill::row::{Interval, PublishedRate};
 use pagetoll_bill::{RouteMechanism, Row};
+use pagetoll_cost::CostKey;
+use pagetoll_cost::CostTable;
+use pagetoll_cost::published::{Published, PublishedUnit};
 
 use super::rate;
 use super::usl::{Point, Scalability, median};

@@ -1,7 +1,7 @@
 //! Bills of the demand route, on the tables that come along and on altered ones.
 
 use pagetoll_bill::Route;
-use pagetoll_bill::cost::CostTable;
+use pagetoll_cost::CostTable;
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! From rows of fault to figures: of a 64-bit dom0 and of a 32-bit one.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
+use pagetoll_cost::{CostKey, Derived};
 
 use crate::routes::derived::{Rows, measured, of, of_32_bits, part};
 

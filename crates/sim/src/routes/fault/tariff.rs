@@ -1,7 +1,7 @@
 //! What setting an entry pays for.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Fault;
+use pagetoll_cost::CostKey;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;

@@ -1,8 +1,8 @@
 //! From rows of irq to figures.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Irq;
+use pagetoll_cost::{CostKey, Derived};
 
 use crate::routes::derived::{Rows, measured, of};
 

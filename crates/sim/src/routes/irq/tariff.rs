@@ -1,7 +1,7 @@
 //! What unmasking events pays for.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Irq;
+use pagetoll_cost::CostKey;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::item;

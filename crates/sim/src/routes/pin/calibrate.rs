@@ -11,10 +11,10 @@ mod equations;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::cost::{CostKey, Derived, Kind};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Backend, Bill, Operation, Route, Unit};
+use pagetoll_cost::{CostKey, Derived, Kind};
 use thiserror::Error;
 
 use self::equations::{Counted, OfShape, Solved, System, at_39, at_48};

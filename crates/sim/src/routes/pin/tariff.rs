@@ -1,7 +1,7 @@
 //! What mapping and unmapping pay for.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::CostKey;
+use pagetoll_cost::CostKey;
 
 use super::shape::Ran;
 use crate::routes::price::{Counted, Item};

@@ -1,9 +1,9 @@
 //! From rows of switch to figures.
 
 use pagetoll_bill::Operation;
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Switch;
 use pagetoll_bill::row::Baseline;
+use pagetoll_cost::{CostKey, Derived};
 
 use crate::routes::derived::{Rows, measured, of, part};
 

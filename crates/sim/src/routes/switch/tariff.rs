@@ -1,7 +1,7 @@
 //! What loading TLS descriptors at a context switch pays for.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Switch;
+use pagetoll_cost::CostKey;
 
 use crate::routes::price::Item;
 use crate::routes::tariff::{entry, item};

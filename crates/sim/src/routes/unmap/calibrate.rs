@@ -1,9 +1,9 @@
 //! From rows of unmap to figures: of a 64-bit dom0 and of a 32-bit one.
 
-use pagetoll_bill::cost::{CostKey, Derived};
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{RouteMechanism, Row};
+use pagetoll_cost::{CostKey, Derived};
 use pagetoll_models::linux::{self, Zap};
 use pagetoll_models::xen::Width;
 use pagetoll_units::Pages;

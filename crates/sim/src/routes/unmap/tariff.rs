@@ -1,7 +1,7 @@
 //! What getting and clearing entries pays for.
 
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Unmap;
+use pagetoll_cost::CostKey;
 use pagetoll_models::xen::Width;
 
 use crate::routes::price::Item;

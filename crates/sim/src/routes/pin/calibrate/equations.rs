@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use nalgebra::{DMatrix, DVector};
-use pagetoll_bill::cost::CostKey;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Bill, Row};
+use pagetoll_cost::CostKey;
 
 use super::super::shape::{Extent, Shape, run};
 use super::super::tariff::Ioctl;

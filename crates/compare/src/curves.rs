@@ -12,15 +12,11 @@ mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pagetoll_bill::{Backend, Bill, Evidence, Operation, Route, RowKey, Unit, names};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::bill::Bill;
 use crate::diff::Change;
-use crate::kinds::{Backend, Evidence, Unit};
-use crate::names::names;
-use crate::route::Route;
-use crate::row::{Operation, RowKey};
 
 pub use axis::Axis;
 pub use place::Place;

@@ -9,9 +9,9 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::error::CostError;
-use super::key::CostKey;
-use super::{CostTable, Figure};
+use crate::error::CostError;
+use crate::key::CostKey;
+use crate::{CostTable, Figure};
 
 /// A value for each figure of a table.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ mod tests {
     use statrs::distribution::{ContinuousCDF, Triangular};
 
     use super::*;
-    use crate::cost::Kind;
+    use crate::Kind;
 
     fn figure(low: f64, value: f64, high: f64) -> Figure {
         Figure {

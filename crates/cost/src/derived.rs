@@ -1,6 +1,6 @@
 //! A figure on its way into a table.
 
-use super::{CostKey, Kind};
+use crate::{CostKey, Kind};
 
 /// A figure that was derived from counts or measurements, in the unit of its key.
 #[derive(Clone, Debug, PartialEq)]

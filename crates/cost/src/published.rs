@@ -2,13 +2,11 @@
 
 use std::sync::LazyLock;
 
+use pagetoll_bill::{Magnitude, names};
 use pagetoll_units::budget::check_text;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
-
-use crate::magnitude::Magnitude;
-use crate::names::names;
 
 names! {
     /// What a published figure is counted in.
@@ -64,7 +62,7 @@ pub struct PublishedError(#[from] toml::de::Error);
 
 /// The list that comes with pagetoll.
 static BUILT_IN: LazyLock<Vec<Published>> = LazyLock::new(|| {
-    let text = include_str!("../../../../published/published.toml");
+    let text = include_str!("../../../published/published.toml");
     Published::list(text).unwrap_or_else(|error| unreachable!("published.toml: {error}"))
 });
 
@@ -88,12 +86,6 @@ impl Published {
         check_text(text).map_err(toml::de::Error::custom)?;
         Ok(toml::from_str::<List>(text)?.figure)
     }
-}
-
-/// How far a model is off, whichever way: 0 when it meets the figure, 1 when one is twice the other.
-#[must_use]
-pub fn error_of(modelled: f64, published: f64) -> f64 {
-    (modelled / published).max(published / modelled) - 1.0
 }
 
 #[cfg(test)]
@@ -123,12 +115,5 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert!(all > 0 && ids.len() == all);
-    }
-
-    #[test]
-    fn twice_and_half_are_as_far_off() {
-        assert_eq!(error_of(4.0, 2.0), 1.0);
-        assert_eq!(error_of(2.0, 4.0), 1.0);
-        assert_eq!(error_of(3.0, 3.0), 0.0);
     }
 }

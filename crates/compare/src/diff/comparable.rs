@@ -1,11 +1,8 @@
 //! Whether two bills can be compared at all.
 
+use pagetoll_bill::{Arch, Backend, Bill, Route, Unit};
 use pagetoll_units::Pages;
 use thiserror::Error;
-
-use crate::bill::Bill;
-use crate::kinds::{Arch, Backend, Unit};
-use crate::route::Route;
 
 /// Why two bills cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

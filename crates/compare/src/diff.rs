@@ -12,12 +12,8 @@ mod verdict;
 
 use std::collections::HashMap;
 
+use pagetoll_bill::{Bill, Evidence, Route, Row, RowKey, Unit};
 use serde::Serialize;
-
-use crate::bill::Bill;
-use crate::kinds::{Evidence, Unit};
-use crate::route::Route;
-use crate::row::{Row, RowKey};
 
 pub use change::{Change, PerPage};
 pub use comparable::DiffError;

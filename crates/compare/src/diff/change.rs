@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::row::Profile;
+use pagetoll_bill::{Crossings, Row, RowKey, Toll};
 use serde::Serialize;
 
 use super::lie_alike;
 use super::verdict::{self, Rule, Verdict};
-use crate::row::{Crossings, Profile, Row, RowKey, Toll};
 
 /// Something that a page pays, or does, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]

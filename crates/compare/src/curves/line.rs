@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::{Backend, Evidence, Figures, Role, Route, Row, RowKey, Unit};
+
 use super::{Axis, Band, Curve, Named, Place, Point, Quantity};
 use crate::diff::{Change, Rule, lie_alike};
-use crate::kinds::{Backend, Evidence, Role, Unit};
-use crate::route::Route;
-use crate::row::{Figures, Row, RowKey};
 
 /// What the rows of a curve have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

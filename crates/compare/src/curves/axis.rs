@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::{Bill, Row, RowKey, names};
+
 use super::place::Place;
-use crate::bill::Bill;
 use crate::diff::several_kernels;
-use crate::names::names;
-use crate::row::{Row, RowKey};
 
 names! {
     /// What bills differ in, in the order in which it is looked for.

@@ -1,13 +1,13 @@
+use pagetoll_bill::route::{Demand, Pin, Unmap};
+use pagetoll_bill::row::{Folio, Interval, Layout};
+use pagetoll_bill::{
+    Backend, Check, Crossings, Figures, Mechanism, Operation, System, Toll, Unavailable,
+};
 use pagetoll_units::Pages;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bill::Draft;
-use crate::kinds::{Backend, System};
-use crate::route::{Demand, Mechanism, Pin, Unmap};
-use crate::row::Check;
-use crate::row::{Crossings, Figures, Folio, Interval, Layout, Operation, Toll};
-use crate::tests::{clear, completed, draft};
+use crate::tests::{clear, sample};
 
 fn unmap(folio: Folio, kernel: &str, cost: f64) -> Row {
     let key = RowKey {
@@ -19,19 +19,19 @@ fn unmap(folio: Folio, kernel: &str, cost: f64) -> Row {
 }
 
 fn bill(evidence: Evidence, rows: Vec<Row>) -> Bill {
-    completed(Draft {
+    Bill {
         route: Route::Pin,
         evidence,
         rows,
-        ..draft()
-    })
+        ..sample()
+    }
 }
 
 fn of_unmap(row: Row) -> Bill {
-    completed(Draft {
+    Bill {
         rows: vec![row],
-        ..draft()
-    })
+        ..sample()
+    }
 }
 
 fn verdicts(diff: &Diff) -> Vec<Verdict> {
@@ -287,16 +287,16 @@ fn more_crossings_fail_the_gate_at_the_same_cost() {
 
 #[test]
 fn missing_rows_and_figures_fail_unless_they_are_allowed() {
-    let both = completed(Draft {
+    let both = Bill {
         rows: vec![clear(Unmap::Emulate, 1.0), clear(Unmap::PreserveAd, 1.0)],
-        ..draft()
-    });
+        ..sample()
+    };
     let fewer = of_unmap(clear(Unmap::Emulate, 1.0));
     let diff = Diff::of(&both, &fewer, 0.005).unwrap();
     assert_eq!(kinds(&diff, Missing::Refused), [Kind::RowMissing]);
     assert_eq!(kinds(&diff, Missing::Allowed), []);
     let mut without = both.clone();
-    without.rows[1].result = Err(crate::row::Unavailable("no headers".into()));
+    without.rows[1].result = Err(Unavailable("no headers".into()));
     let diff = Diff::of(&both, &without, 0.005).unwrap();
     assert_eq!(kinds(&diff, Missing::Refused), [Kind::FiguresMissing]);
     // The other way round nothing is lost.
@@ -335,7 +335,7 @@ proptest! {
     ) {
         let rows = keys.into_iter().zip(costs);
         let rows = rows.map(|(key, cost)| Row::new(key, Pages(4), Figures::of_runs(vec![cost])));
-        let bill = completed(Draft { route: Route::Demand, rows: rows.collect(), ..draft() });
+        let bill = Bill { route: Route::Demand, rows: rows.collect(), ..sample() };
         let diff = Diff::of(&bill, &bill, 0.0).unwrap();
         prop_assert!(diff.findings.is_empty() && diff.unmatched.is_empty());
         prop_assert_eq!(diff.with(Verdict::Same).count(), bill.rows.len());
@@ -358,11 +358,11 @@ fn demand_rows_of_several_vcpus_are_lines_of_their_own() {
         };
         Row::new(key, Pages(4), Figures::of_runs(vec![cost]))
     };
-    let bill = completed(Draft {
+    let bill = Bill {
         route: Route::Demand,
         rows: vec![on(1, 10.0), on(2, 30.0), on(8, 200.0)],
-        ..draft()
-    });
+        ..sample()
+    };
     assert_eq!(
         Diff::of(&bill, &bill, 0.005)
             .unwrap()

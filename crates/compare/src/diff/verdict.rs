@@ -1,10 +1,8 @@
 //! Whether a row regressed.
 
+use pagetoll_bill::{Evidence, Row, Spread, names};
+
 use super::permutation::p_value;
-use crate::kinds::Evidence;
-use crate::names::names;
-use crate::row::Row;
-use crate::row::Spread;
 
 /// A difference that chance brings less often than this is one.
 pub const SIGNIFICANT: f64 = 0.05;

@@ -1,13 +1,10 @@
 //! What fails a gate: a cost that regressed, a bit that was lost, a crossing more, a row that is gone.
 
+use pagetoll_bill::{Row, RowKey, Verdict, names};
 use serde::Serialize;
 
 use super::change::Change;
 use super::verdict::Verdict as Judgement;
-use crate::bill::checks_of;
-use crate::names::names;
-use crate::row::Verdict;
-use crate::row::{Row, RowKey};
 
 names! {
     /// Why the new bill fails the comparison.
@@ -82,7 +79,9 @@ impl Finding {
 
 /// Checks of the new bill that failed, whatever the old one says.
 pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
-    let failed = checks_of(row).filter(|check| check.verdict == Verdict::Fail);
+    let failed = row
+        .own_checks()
+        .filter(|check| check.verdict == Verdict::Fail);
     failed
         .map(|check| {
             let detail = format!("{}: {} of {}", check.name, check.failed, check.tried);
@@ -93,9 +92,11 @@ pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
 
 /// Checks that passed before and are gone, or prove nothing, now.
 pub(super) fn of_lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding> {
-    let passed = checks_of(old).filter(|check| check.verdict == Verdict::Pass);
+    let passed = old
+        .own_checks()
+        .filter(|check| check.verdict == Verdict::Pass);
     let lost = passed.filter_map(|check| {
-        let now = checks_of(new).find(|other| other.name == check.name);
+        let now = new.own_checks().find(|other| other.name == check.name);
         match now.map(|now| now.verdict) {
             Some(Verdict::Pass | Verdict::Fail) => None,
             Some(Verdict::Inconclusive) => Some(format!("{}: inconclusive", check.name)),

@@ -13,9 +13,8 @@ mod topology;
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::Unit;
 use serde::{Deserialize, Serialize};
-
-use crate::kinds::Unit;
 
 pub use derived::Derived;
 pub use error::CostError;

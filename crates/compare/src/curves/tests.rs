@@ -1,24 +1,23 @@
+use pagetoll_bill::route::{Demand, Unmap};
+use pagetoll_bill::row::Rate;
+use pagetoll_bill::{Figures, Row, System};
 use pagetoll_units::Pages;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bill::Draft;
 use crate::diff::Verdict;
-use crate::kinds::System;
-use crate::route::{Demand, Unmap};
-use crate::row::{Figures, Row};
-use crate::tests::{clear, completed, draft};
+use crate::tests::{clear, sample};
 
 fn on(kernel: &str, rows: Vec<Row>) -> Named {
     let stack = [
         ("linux".to_owned(), kernel.to_owned()),
         ("cpu".to_owned(), "A".to_owned()),
     ];
-    let bill = completed(Draft {
+    let bill = Bill {
         stack: stack.into(),
         rows,
-        ..draft()
-    });
+        ..sample()
+    };
     Named {
         name: format!("{kernel}.json"),
         bill,
@@ -133,15 +132,15 @@ fn rates_are_shown_where_every_point_has_one() {
             ..RowKey::new(Operation::PageIn, Demand::Exit, System::KvmGuest)
         };
         let mut figures = Figures::of_runs(vec![100.0]).unwrap();
-        figures.rate = crate::row::Rate::of_runs(&[f64::from(vcpus) * 1e7]);
+        figures.rate = Rate::of_runs(&[f64::from(vcpus) * 1e7]);
         Row::new(key, Pages(4), Ok(figures))
     };
     let bill = |name: &str, rows| {
-        let bill = completed(Draft {
+        let bill = Bill {
             route: Route::Demand,
             rows,
-            ..draft()
-        });
+            ..sample()
+        };
         Named {
             name: name.into(),
             bill,

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use pagetoll_bill::{Magnitude, Unit};
 use pagetoll_units::budget::check_text;
 use serde::Deserialize;
 use serde::de::Error as _;
 use toml::Spanned;
 
-use super::error::CostError;
-use super::key::{self, CostKey, Dimension};
-use super::prices::ORDERED;
-use super::published::Published;
-use super::{CostTable, Figure, Kind, Topology};
-use crate::kinds::Unit;
-use crate::magnitude::Magnitude;
+use crate::error::CostError;
+use crate::key::{self, CostKey, Dimension};
+use crate::prices::ORDERED;
+use crate::published::Published;
+use crate::{CostTable, Figure, Kind, Topology};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
