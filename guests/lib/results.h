@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The formats of results that several guests report. crates/guest/src/report.rs reads them. */
+/* The formats of results that several guests report. crates/protocol/src/report.rs reads them. */
 #ifndef PAGETOLL_RESULTS_H
 #define PAGETOLL_RESULTS_H
 

@@ -8,8 +8,8 @@ use std::process::Command;
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
+use pagetoll_host::cache::Cache;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::Cache;
 use pagetoll_images::{kernel, xen};
 
 use super::scratch::{Scratch, cache};

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
+use pagetoll_host::cache::Cache;
+use pagetoll_host::tools::{self, Images};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
-use pagetoll_images::tools::{self, Images};
 use pagetoll_images::xen;
 use pagetoll_test_support::skipped_test;
 

@@ -7,8 +7,8 @@ use libtest_mimic::Failed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Bill, Method, Operation, Row, RowKey, System, Toll, Verdict};
-use pagetoll_guest::build;
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
+use pagetoll_protocol::build;
 use pagetoll_test_support::skipped_test;
 
 use crate::bench::{Bench, ensure, must_succeed};

@@ -12,15 +12,15 @@ use pagetoll_bill::spec::Iommu;
 use pagetoll_bill::{Arch, Bill, Check, Method, Operation, Row, RowKey, System, Toll};
 use pagetoll_fix::hypervisor;
 use pagetoll_fix::spec::Spec;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::Cache;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::Cache;
 use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::Finding;
 use pagetoll_lab::inside::{self, Changed, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Conduct, Counts, Guest, Start};
+use pagetoll_lab::{BootOptions, Counts, Guest, Start};
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bench::{Bench, ensure, must_succeed};
@@ -180,7 +180,7 @@ pub(crate) fn inside(
             None => "debian".parse()?,
         },
         cpus: machine.cpus,
-        conduct: Conduct {
+        options: BootOptions {
             counts: Counts::Apart,
             start: Start::Cold,
             timeout: Duration::from_secs(600),

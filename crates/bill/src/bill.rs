@@ -43,9 +43,9 @@ pub struct Draft {
     pub inputs: Inputs,
 }
 
-/// What only the command line knows.
+/// The command that makes a bill: known to the command line alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Occasion {
+pub struct Invocation {
     /// Why it was run there: as ordered, or the best evidence that the machine gives.
     pub backend_reason: String,
     /// RFC 3339 time in UTC at which the run ended.
@@ -57,19 +57,19 @@ pub struct Occasion {
 }
 
 impl Draft {
-    /// The bill of this draft, made on this occasion.
+    /// The bill that this invocation makes of the draft.
     ///
     /// # Panics
     /// Two rows are the same line: a mistake of the backend, which no figure may hide.
     #[must_use]
-    pub fn complete(self, occasion: Occasion) -> Bill {
+    pub fn complete(self, invocation: Invocation) -> Bill {
         let keys = check_keys(&self.rows);
         assert_eq!(keys, Ok(()), "a backend made two rows of one line");
         Bill {
             schema: Schema::V1,
             route: self.route,
             backend: self.backend,
-            backend_reason: occasion.backend_reason,
+            backend_reason: invocation.backend_reason,
             unit: self.unit,
             evidence: self.evidence,
             stack: self.stack,
@@ -77,9 +77,9 @@ impl Draft {
             rows: self.rows,
             notes: self.notes,
             provenance: Provenance {
-                when: occasion.when,
-                command: occasion.command,
-                pagetoll: occasion.version,
+                when: invocation.when,
+                command: invocation.command,
+                pagetoll: invocation.version,
                 inputs: self.inputs,
             },
         }

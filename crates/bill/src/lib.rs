@@ -19,11 +19,11 @@ mod tests;
 
 #[cfg(feature = "schema")]
 pub use bill::schema;
-pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
+pub use bill::{Bill, BillError, Draft, Invocation, OnKernel};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use magnitude::Magnitude;
-pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
+pub use order::{Limits, Opt, Order, OrderError, Spec, options, spec};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use row::profile;

@@ -13,9 +13,9 @@ use crate::route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use options::Opt;
 pub use spec::Spec;
 
-/// The numbers that a kind of bill takes, and those that it takes where an order does not say.
+/// Bounds of the numbers of an order, and the numbers of an order that gives none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Limits {
     /// Pages of each row.
     pub pages: Pages,
     /// Upper bound of `--pages`.
@@ -30,7 +30,7 @@ pub struct Terms {
     pub most_runs: u32,
 }
 
-impl Terms {
+impl Limits {
     /// A page, by itself, once: what routes without batches and backends without noise refine.
     pub const SINGLE: Self = Self {
         pages: Pages(1),
@@ -117,9 +117,9 @@ impl Order {
     /// The order with its batches sorted and unique, where everything is within limits.
     ///
     /// # Errors
-    /// A number out of the terms' bounds, or no batch at all.
-    pub fn within(mut self, terms: &Terms) -> Result<Self, OrderError> {
-        check_numbers(&self, terms)?;
+    /// A number out of bounds, or no batch at all.
+    pub fn within(mut self, limits: &Limits) -> Result<Self, OrderError> {
+        check_numbers(&self, limits)?;
         self.batches.sort_unstable();
         self.batches.dedup();
         Ok(self)
@@ -188,17 +188,17 @@ impl OrderForm {
     }
 }
 
-fn check_numbers(asked: &Order, terms: &Terms) -> Result<(), OrderError> {
-    if asked.pages.get() == 0 || asked.pages > terms.most_pages {
+fn check_numbers(asked: &Order, limits: &Limits) -> Result<(), OrderError> {
+    if asked.pages.get() == 0 || asked.pages > limits.most_pages {
         return Err(OrderError::Pages {
             given: asked.pages.get(),
-            most: terms.most_pages.get(),
+            most: limits.most_pages.get(),
         });
     }
-    if asked.runs == 0 || asked.runs > terms.most_runs {
+    if asked.runs == 0 || asked.runs > limits.most_runs {
         return Err(OrderError::Runs {
             given: asked.runs,
-            most: terms.most_runs,
+            most: limits.most_runs,
         });
     }
     if asked.batches.is_empty() {
@@ -207,11 +207,11 @@ fn check_numbers(asked: &Order, terms: &Terms) -> Result<(), OrderError> {
     match asked
         .batches
         .iter()
-        .find(|&&b| b == 0 || b > terms.most_batch)
+        .find(|&&b| b == 0 || b > limits.most_batch)
     {
         Some(&given) => Err(OrderError::Batch {
             given,
-            most: terms.most_batch,
+            most: limits.most_batch,
         }),
         None => Ok(()),
     }
@@ -222,16 +222,16 @@ mod tests {
     use super::*;
     use crate::route::{Fault, Unmap};
 
-    const TERMS: Terms = Terms {
+    const LIMITS: Limits = Limits {
         pages: Pages(16_384),
         most_pages: Pages(1 << 20),
         batches: &[32, 1, 32],
         most_batch: 512,
-        ..Terms::SINGLE
+        ..Limits::SINGLE
     };
 
     fn ordered(spec: &Spec) -> Result<Order, OrderError> {
-        spec.order(Backend::Lab, &TERMS)
+        spec.order(Backend::Lab, &LIMITS)
     }
 
     fn naming(route: Route, names: &[&str]) -> Order {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pagetoll_units::Pages;
 
-use crate::bill::{Bill, Draft, Occasion};
+use crate::bill::{Bill, Draft, Invocation};
 use crate::kinds::{Backend, Evidence, System, Unit};
 use crate::order::Order;
 use crate::provenance::Inputs;
@@ -38,7 +38,7 @@ pub(crate) fn draft() -> Draft {
 }
 
 pub(crate) fn completed(draft: Draft) -> Bill {
-    draft.complete(Occasion {
+    draft.complete(Invocation {
         backend_reason: "ordered by --on lab".into(),
         when: "2026-01-01T00:00:00Z".into(),
         command: "pagetoll bill unmap".into(),

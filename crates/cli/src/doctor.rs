@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use pagetoll_bill::Arch;
-use pagetoll_images::tools::{
+use pagetoll_host::tools::{
     Installer, KERNEL_LIBRARIES, Library, NEEDED_FOR_DEBIAN, NEEDED_FOR_KERNELS, NEEDED_FOR_XEN,
     SearchPath, Tool, libraries, needed,
 };

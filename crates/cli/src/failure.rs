@@ -152,7 +152,7 @@ mod tests {
     fn each_kind_of_error_has_its_code() {
         let bad = anyhow::Error::from(Failure::BadInput("x".into()));
         assert_eq!(exit_code(&bad.context("reading")), 2);
-        let lab = pagetoll_images::Error::Environment {
+        let lab = pagetoll_host::Error::Environment {
             what: "no mirror".into(),
             remedy: "add one".into(),
         };
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_cause_is_printed_once() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        let error = pagetoll_images::Error::io("write", Path::new("x"))(denied);
+        let error = pagetoll_host::Error::io("write", Path::new("x"))(denied);
         let lines = lines_of(&anyhow::Error::from(error));
         assert_eq!(lines, ["cannot write x: permission denied"]);
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_images::process;
+use pagetoll_host::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 

@@ -10,7 +10,7 @@ use std::process::Output;
 use assert_cmd::Command;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Bill;
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
 use pagetoll_test_support::skip;
 use serde_json::json;
 use tempfile::TempDir;

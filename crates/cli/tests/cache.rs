@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use pagetoll_backend::Stop;
-use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Entry};
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
 
 fn pagetoll(arguments: &[&str], cache: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));

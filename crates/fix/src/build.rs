@@ -9,14 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pagetoll_bill::Arch;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::{Cache, Entry, Lock, require_room};
+use pagetoll_host::digest::sha256_of;
+use pagetoll_host::make::compiler;
+use pagetoll_host::tools::{self, Tool};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::{Cache, Entry, Lock, require_room};
-use pagetoll_images::digest::sha256_of;
 use pagetoll_images::kernel::KernelImage;
-use pagetoll_images::make::compiler;
-use pagetoll_images::tools::{self, Tool};
 
 use crate::catalogue::{self, Compile, Fix, Patch};
 use crate::config::{self, Flavour};

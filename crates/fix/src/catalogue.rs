@@ -201,7 +201,7 @@ fn patch(file: &'static File<'static>) -> Option<Patch> {
 /// The fix of this name.
 ///
 /// # Errors
-/// [`BadInput`](pagetoll_images::Error::BadInput) with the names that there are.
+/// [`BadInput`](pagetoll_host::Error::BadInput) with the names that there are.
 pub fn find(name: &str) -> Result<&'static Fix, FixError> {
     all().iter().find(|fix| fix.name == name).ok_or_else(|| {
         let names: Vec<_> = all().iter().map(|fix| fix.name.as_str()).collect();

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use pagetoll_backend::Stopped;
 use pagetoll_bill::{self as bill, Verdict};
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{Conduct, Counts, Guest, LabError, Start};
+use pagetoll_lab::{BootOptions, Counts, Guest, LabError, Start};
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
@@ -65,7 +65,7 @@ impl CheckOrder {
     /// The checks that are wanted of a fix.
     ///
     /// # Errors
-    /// [`BadInput`](pagetoll_images::Error::BadInput) for a name that is none of them.
+    /// [`BadInput`](pagetoll_host::Error::BadInput) for a name that is none of them.
     pub fn checks(&self, fix: &'static Fix) -> Result<Vec<&'static Check>, FixError> {
         let is_of_fix = |name: &&String| fix.checks.iter().any(|check| check.name == **name);
         if let Some(unknown) = self.only.iter().find(|name| !is_of_fix(name)) {
@@ -167,7 +167,7 @@ pub fn check(order: &CheckOrder, surroundings: &Surroundings<'_>) -> Result<Proo
         fix,
         series: spec.series,
         checks: &checks,
-        cores: Cores::new(host::cpus()),
+        cores: Cores::new(capacity::cpus()),
         surroundings,
     };
     let made = settled(bench.all(&maker, &fixed))?;
@@ -376,7 +376,7 @@ impl Bench<'_> {
             kernel: stack.kernel.clone(),
             xen: stack.xen.clone(),
             cpus,
-            conduct: Conduct {
+            options: BootOptions {
                 counts: Counts::Apart,
                 start: Start::Restored,
                 timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
@@ -515,7 +515,7 @@ fn proved(cpus: usize, finding: &Finding, control: Option<Control>) -> Proved {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_images::Error;
+    use pagetoll_host::Error;
 
     use pagetoll_backend::{Class, Classified};
 

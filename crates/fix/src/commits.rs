@@ -3,10 +3,10 @@
 //!
 //! The place has a fixed name, because kbuild writes paths into what it makes; it is new at the beginning and gone at the end.
 
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
-use pagetoll_images::cache::{Lock, require_room};
-use pagetoll_images::tools;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::{Lock, require_room};
+use pagetoll_host::tools;
 
 use crate::build::{BUILD_ROOM, Built, Order, Plan, remove};
 use crate::error::FixError;

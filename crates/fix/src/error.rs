@@ -1,8 +1,8 @@
 //! Why a fix could not be built or checked.
 
 use pagetoll_backend::{Class, Classified, Stopped};
-use pagetoll_images::Error;
-use pagetoll_images::make::Failed;
+use pagetoll_host::Error;
+use pagetoll_host::make::Failed;
 use pagetoll_lab::LabError;
 
 use crate::patch::PatchError;

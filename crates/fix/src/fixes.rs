@@ -3,10 +3,10 @@
 use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Wanted;
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelImage;
 use pagetoll_images::xen::XenImage;
-use pagetoll_images::{Surroundings, host};
 use pagetoll_lab::Builder;
 
 use crate::build::{Order, build};
@@ -34,7 +34,7 @@ impl Builder for Fixes {
             spec: Spec::of_linux(name, arch)?,
             source: None,
             freshness: Freshness::from(refresh),
-            jobs: host::cpus(),
+            jobs: capacity::cpus(),
             flavour: Flavour::Lab,
         };
         Ok(build(&order, surroundings)?.kernel)

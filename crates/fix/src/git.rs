@@ -18,9 +18,9 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::{Stop, input};
-use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Scratch};
-use pagetoll_images::process::{Output, Run, run_to_end};
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Scratch};
+use pagetoll_host::process::{Output, Run, run_to_end};
 
 /// Limit of what reads history or writes a tree. Assumed: a minute, with a cold disk.
 const LIMIT: Duration = Duration::from_secs(30 * 60);

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use pagetoll_bill::Package;
+use pagetoll_host::cache::Entry;
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::Entry;
 use pagetoll_images::xen::XenImage;
 use pagetoll_images::xen::build::{self, Recipe};
-use pagetoll_images::{Error, Surroundings};
 
 use crate::catalogue::Patch;
 use crate::error::{FixError, refused};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
-use pagetoll_images::make::{self, Build};
-use pagetoll_images::process::Run;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::make::{self, Build};
+use pagetoll_host::process::Run;
 
 use crate::error::FixError;
 

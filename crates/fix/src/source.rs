@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::Package;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::{Cache, Entry, require_room};
+use pagetoll_host::digest::{sha256_of, sha256_of_file};
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::Tool;
 use pagetoll_images::apt::resolve::SourcePackages;
 use pagetoll_images::apt::{Archive, Freshness};
-use pagetoll_images::cache::{Cache, Entry, require_room};
 use pagetoll_images::deb;
-use pagetoll_images::digest::{sha256_of, sha256_of_file};
-use pagetoll_images::process::{Run, run_to_end};
-use pagetoll_images::tools::Tool;
 
 use crate::error::{FixError, refused};
 use crate::git::{Checkout, Commit, Repository};

@@ -51,7 +51,7 @@ impl Spec {
     /// A fix of either program, on machines with this processor; `none` is a kernel.
     ///
     /// # Errors
-    /// [`BadInput`](pagetoll_images::Error::BadInput): a name, a series or a processor for which there are no patches.
+    /// [`BadInput`](pagetoll_host::Error::BadInput): a name, a series or a processor for which there are no patches.
     pub fn for_arch(text: &str, arch: Arch) -> Result<Self, FixError> {
         Self::parse(text, Program::Linux, arch)
     }

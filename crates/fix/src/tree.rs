@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use pagetoll_images::Error;
-use pagetoll_images::cache::Entry;
+use pagetoll_host::Error;
+use pagetoll_host::cache::Entry;
 
 use crate::catalogue::Patch;
 use crate::error::FixError;

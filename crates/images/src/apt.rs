@@ -15,13 +15,13 @@ pub mod version;
 use std::fs;
 use std::path::Path;
 
-use crate::cache::{Cache, Entry};
-use crate::digest::sha256_of_file;
-use crate::error::Error;
 use index::Listed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Arch, Package};
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of_file;
 use resolve::Index;
 use root::{Holds, PrivateRoot};
 

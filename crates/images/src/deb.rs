@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cache::{Cache, Entry};
-use crate::error::Error;
-use crate::process::{Run, run_to_end};
-use crate::tools::{self, Tool};
 use pagetoll_backend::Stop;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::{self, Tool};
 
 /// How long unpacking one package may take. Assumed: 160 MB of modules on a slow disk.
 const UNPACK_LIMIT: Duration = Duration::from_secs(20 * 60);

@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
-use crate::cache::{Cache, Entry};
 use crate::deb;
-use crate::digest::sha256_of;
-use crate::error::Error;
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::names::closest;
 use pagetoll_bill::{Arch, Package};
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of;
 
 use bzimage::BootImage;
 use headers::Availability;

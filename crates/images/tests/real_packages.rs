@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Class, Classified, Stop};
 use pagetoll_bill::Arch;
+use pagetoll_host::Error;
+use pagetoll_host::cache::Cache;
+use pagetoll_host::process::run_to_end;
 use pagetoll_images::apt::{Archive, Freshness};
-use pagetoll_images::cache::Cache;
 use pagetoll_images::kernel::{self, KernelImage};
-use pagetoll_images::process::run_to_end;
-use pagetoll_images::{Error, xen};
+use pagetoll_images::xen;
 use pagetoll_test_support::skipped;
 
 struct Bench {

@@ -2,15 +2,15 @@
 
 use pagetoll_backend::{Backend, Billed, Context, Error};
 use pagetoll_bill::{Arch, Backend as Kind, Route, Spec, Support};
-use pagetoll_images::Surroundings;
-use pagetoll_images::cache::Cache;
-use pagetoll_images::tools::{self, Images};
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::Cache;
+use pagetoll_host::tools::{self, Images};
 
-use crate::bill::on_kernels;
 use crate::dom0;
+use crate::draft::on_kernels;
 use crate::kernels::Builder;
 use crate::request::Request;
-use crate::routes::{self, Way, demand, pin};
+use crate::routes::{self, Harness, demand, pin};
 
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
@@ -47,7 +47,7 @@ impl Backend for Lab {
     }
 
     fn support_on(&self, route: Route, arch: Arch) -> Support {
-        if arch == Arch::Arm64 && matches!(routes::of(route), Way::Dom0(_)) {
+        if arch == Arch::Arm64 && matches!(routes::of(route), Harness::Dom0(_)) {
             return Support::No(NO_PV.to_owned());
         }
         let tools = tools::check_lab(arch, Images::Debian);
@@ -59,9 +59,9 @@ impl Backend for Lab {
 
     fn check(&self, spec: &Spec) -> Result<(), Error> {
         match routes::of(spec.route) {
-            Way::Dom0(_) => Request::on_dom0(spec, self.builder).map(drop),
-            Way::Demand => demand::request(spec, self.builder).map(drop),
-            Way::Pin => pin::Request::new(spec).map(drop),
+            Harness::Dom0(_) => Request::on_dom0(spec, self.builder).map(drop),
+            Harness::Demand => demand::request(spec, self.builder).map(drop),
+            Harness::Pin => pin::Request::new(spec).map(drop),
         }
     }
 
@@ -73,17 +73,17 @@ impl Backend for Lab {
             progress: context.progress,
         };
         match routes::of(spec.route) {
-            Way::Dom0(billing) => {
+            Harness::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
                 on_kernels(&request, &surroundings, |bench, surroundings| {
                     dom0::bill::bill(billing, bench, surroundings)
                 })
             }
-            Way::Demand => {
+            Harness::Demand => {
                 let request = demand::request(spec, self.builder)?;
                 on_kernels(&request, &surroundings, demand::bill)
             }
-            Way::Pin => Ok(pin::bill(&pin::Request::new(spec)?, &surroundings)?),
+            Harness::Pin => Ok(pin::bill(&pin::Request::new(spec)?, &surroundings)?),
         }
     }
 }

@@ -5,16 +5,16 @@
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::guest::Guest;
-use crate::vm::boot::Harvest;
+use crate::vm::boot::GuestRun;
 use crate::vm::cores::Cores;
+use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::Firmware;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{CheckRun, Report};
-use pagetoll_guest::step;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_protocol::report::{CheckRun, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
@@ -124,7 +124,7 @@ fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Erro
     files.furnished()
 }
 
-pub(crate) fn understand(request: &Request, harvest: &Harvest) -> Result<Ran, LabError> {
+pub(crate) fn understand(request: &Request, harvest: &GuestRun) -> Result<Ran, LabError> {
     let mut ran = Ran {
         xen: String::new(),
         linux: String::new(),

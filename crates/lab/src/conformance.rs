@@ -8,23 +8,23 @@ use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
-use crate::conduct::Conduct;
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder};
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
+use crate::vm::files::{Files, Furnished};
 use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::options::BootOptions;
 use pagetoll_backend::Phase;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{CaseRun, Hello, Report};
-use pagetoll_guest::step::Step;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_protocol::report::{CaseRun, Hello, Report};
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -41,7 +41,7 @@ pub struct Request {
     kernel: KernelSource,
     xen: Hypervisor,
     refresh: Wanted,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -54,7 +54,7 @@ impl Request {
             kernel: kernels::one(lab)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 }
@@ -87,7 +87,7 @@ pub fn run(
         freshness: Freshness::from(request.refresh),
     };
     sources.check_tools()?;
-    host::require_memory(machine().memory_mib(), NAME)?;
+    capacity::require_memory(machine().memory_mib(), NAME)?;
     let materials = sources.obtain(*surroundings)?;
     let guest = furnished(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
@@ -147,7 +147,7 @@ fn boot(
     guest: &Furnished,
     surroundings: Surroundings<'_>,
     phase: &mut dyn Phase,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let boot = Boot {
         name: NAME,
         machine: machine(),
@@ -155,7 +155,7 @@ fn boot(
         linux: &materials.vmlinux,
         guest,
         counter: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase)
 }

@@ -2,5 +2,5 @@
 
 pub(crate) mod bill;
 pub(crate) mod boot;
-pub(crate) mod collect;
+pub(crate) mod boots;
 pub(crate) mod materials;

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use pagetoll_backend::{Class, Classified, Stopped};
-use pagetoll_images::Error;
+use pagetoll_host::Error;
 use thiserror::Error as ThisError;
 
 /// Why the lab could not do what was ordered.

@@ -4,7 +4,7 @@ use pagetoll_bill::Arch;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 
-use crate::conduct::Conduct;
+use crate::vm::options::BootOptions;
 
 /// A guest, by what its boot needs.
 #[derive(Clone, Debug)]
@@ -20,5 +20,5 @@ pub struct Guest {
     /// The CPUs of the guest: on one, the run repeats to the bit; more run in parallel.
     pub cpus: usize,
     /// How it is booted.
-    pub conduct: Conduct,
+    pub options: BootOptions,
 }

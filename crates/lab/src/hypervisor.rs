@@ -2,7 +2,7 @@
 
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
 use pagetoll_images::xen::XenSource;
 
 use crate::kernels::{BUILT, Builder, required};

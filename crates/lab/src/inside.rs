@@ -4,28 +4,28 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
-use pagetoll_guest::build;
-use pagetoll_guest::pv::plan::PRIVCMD_MODULE;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::Report;
-use pagetoll_guest::step::Step;
-pub use pagetoll_guest::step::{Command, Ended, Signal};
+use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::kernel::modules::Module;
-use pagetoll_images::{Error, Surroundings, host};
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::Step;
+pub use pagetoll_protocol::step::{Command, Ended, Signal};
+use pagetoll_pv::plan::PRIVCMD_MODULE;
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::checks::Finding;
 use crate::dom0::boot::Dom0;
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::files::{Files, Furnished};
 use crate::guest::Guest;
-use crate::native::{Kernel, check_tools, in_guest};
+use crate::linux::{Kernel, check_tools, in_guest};
 use crate::routes::pin::VFIO;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::cores::Cores;
+use crate::vm::files::{Files, Furnished};
 pub use crate::vm::machine::DMA_DEVICE;
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
 
@@ -146,7 +146,7 @@ fn with_iommu(
     firmware: Firmware,
     cores: &Cores,
     surroundings: Surroundings<'_>,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let guest = &request.guest;
     check_tools(Arch::X86_64, std::slice::from_ref(&guest.kernel))?;
     let machine = Machine {
@@ -165,7 +165,7 @@ fn with_iommu(
     let init = build::init(Arch::X86_64, surroundings.cache, surroundings.stop)?;
     let furnished = of_linux(request, &kernel, [&init, survey], firmware)?;
     let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-    host::require_memory(machine.memory_mib(), PURPOSE)?;
+    capacity::require_memory(machine.memory_mib(), PURPOSE)?;
     let reports = u64::try_from(request.commands.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&guest.name, reports);
     let boot = Boot {
@@ -175,7 +175,7 @@ fn with_iommu(
         counter: None,
         linux: &kernel.image.image,
         guest: &furnished,
-        conduct: &guest.conduct,
+        options: &guest.options,
     };
     boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
 }
@@ -280,7 +280,7 @@ fn check_of(pages: Pages) -> Step {
     }
 }
 
-fn understand(harvest: &Harvest, wanted: Option<&str>) -> Result<Ran, LabError> {
+fn understand(harvest: &GuestRun, wanted: Option<&str>) -> Result<Ran, LabError> {
     let mut ran = Ran::default();
     for report in &harvest.reports {
         match report {

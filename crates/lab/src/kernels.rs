@@ -3,7 +3,7 @@
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Draft};
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
 use pagetoll_images::xen::XenImage;
 

@@ -4,26 +4,24 @@
 //! a draft of a bill.
 
 mod backend;
-mod bill;
 pub mod checks;
 mod clock;
-mod conduct;
 pub mod conformance;
 mod dom0;
+mod draft;
 pub mod error;
-mod files;
 mod guest;
 mod hypervisor;
 pub mod inside;
 mod kernels;
-mod native;
+mod linux;
 mod profile;
 pub mod request;
 pub mod routes;
 pub mod vm;
 
 pub use backend::Lab;
-pub use conduct::{Conduct, Counts, Start};
 pub use error::LabError;
 pub use guest::Guest;
 pub use kernels::Builder;
+pub use vm::options::{BootOptions, Counts, Start};

@@ -7,19 +7,19 @@ use pagetoll_backend::{Stacks, input};
 use pagetoll_bill::profile::{Call, Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Row};
-use pagetoll_guest::pv::plan::PROBE_MODULE;
-use pagetoll_guest::pv::rows::per;
-use pagetoll_guest::pv::session::Session;
-use pagetoll_guest::report::Report;
-use pagetoll_guest::step::Step;
-use pagetoll_images::{Error, Surroundings};
+use pagetoll_host::{Error, Surroundings};
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::plan::PROBE_MODULE;
+use pagetoll_pv::rows::per;
+use pagetoll_pv::session::Session;
 use pagetoll_traces::symbols::Symbols;
 
 use crate::error::LabError;
-use crate::files;
-use crate::native::NativeBoot;
-use crate::vm::boot::Harvest;
+use crate::linux::NativeBoot;
+use crate::vm::boot::GuestRun;
 use crate::vm::counter::{Counter, Detail, Executed};
+use crate::vm::files;
 
 /// Where a kernel says what its functions are called.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
@@ -97,7 +97,7 @@ impl OfProbe {
     ///
     /// # Errors
     /// Counts that are not there; a program that cannot be read.
-    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &Harvest) -> Result<Option<Self>, LabError> {
+    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &GuestRun) -> Result<Option<Self>, LabError> {
         let mut blobs = harvest.reports.iter().filter_map(Report::blob);
         let Some(kallsyms) = blobs.find(|blob| blob.name == KALLSYMS) else {
             return Ok(None);
@@ -411,8 +411,8 @@ const fn annotation(part: Part) -> &'static str {
 mod tests {
     use pagetoll_bill::route::Unmap;
     use pagetoll_bill::{Figures, Operation, RowKey, System};
-    use pagetoll_guest::pv::session::{Kind, XenOptions};
-    use pagetoll_guest::step::Step;
+    use pagetoll_protocol::step::Step;
+    use pagetoll_pv::session::{Kind, XenOptions};
     use pagetoll_units::Pages;
 
     use super::*;

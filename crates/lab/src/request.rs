@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{KvmMode, Wanted};
-use pagetoll_bill::{Arch, Backend, Order, Route, Spec, Terms};
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::routes::TERMS;
-use pagetoll_images::Surroundings;
+use pagetoll_bill::{Arch, Backend, Limits, Order, Route, Spec};
+use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
+use pagetoll_pv::routes::LIMITS;
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::conduct::Conduct;
 use crate::dom0::materials::Sources;
 use crate::hypervisor::Hypervisor;
 use crate::kernels::{self, Builder, Kernel};
 use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
+use crate::vm::options::BootOptions;
 
 /// CPU time without a report after which a guest with that many pages is given up.
 pub(crate) type Timeout = fn(Pages) -> Duration;
@@ -43,7 +43,7 @@ pub(crate) struct Request {
     xen: Hypervisor,
     pub(crate) refresh: Wanted,
     pub(crate) profiling: Profiling,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -55,7 +55,7 @@ impl Request {
         spec: &Spec,
         builder: Option<&'static dyn Builder>,
     ) -> Result<Self, Error> {
-        Self::new(spec, &TERMS, timeout, builder)
+        Self::new(spec, &LIMITS, timeout, builder)
     }
 
     /// Resolves an order.
@@ -64,17 +64,17 @@ impl Request {
     /// A number out of range, an unknown mechanism, kernel or Xen, a file in place of a folder.
     pub(crate) fn new(
         spec: &Spec,
-        terms: &Terms,
+        limits: &Limits,
         timeout: Timeout,
         builder: Option<&'static dyn Builder>,
     ) -> Result<Self, Error> {
-        let order = spec.order(Backend::Lab, terms)?;
+        let order = spec.order(Backend::Lab, limits)?;
         let lab = &spec.lab;
         Ok(Self {
             route: spec.route,
             arch: lab.arch.unwrap_or_default(),
             kvm_mode: lab.kvm_mode,
-            conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
+            options: BootOptions::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,
@@ -101,9 +101,9 @@ impl Request {
             request: self,
             kernel: kernel.source(self.refresh, surroundings)?,
             xen: self.xen.source(self.refresh, surroundings)?,
-            conduct: match self.kernels.len() {
-                1 => self.conduct.clone(),
-                _ => self.conduct.below(&kernel.folder()),
+            options: match self.kernels.len() {
+                1 => self.options.clone(),
+                _ => self.options.below(&kernel.folder()),
             },
         })
     }
@@ -115,7 +115,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) kernel: KernelSource,
     pub(crate) xen: XenSource,
     /// With logs in a folder of this kernel's own, where there are several.
-    pub(crate) conduct: Conduct,
+    pub(crate) options: BootOptions,
 }
 
 impl Bench<'_> {
@@ -135,7 +135,7 @@ impl Bench<'_> {
 /// Memory that the default order's guests take when two run side by side, in MiB.
 #[must_use]
 pub fn default_memory_mib() -> u64 {
-    let pages_mib = pages_mib(TERMS.pages);
+    let pages_mib = pages_mib(LIMITS.pages);
     let of = |firmware| {
         Machine {
             mode: Mode::Counting,

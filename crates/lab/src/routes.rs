@@ -4,10 +4,10 @@ pub mod demand;
 pub mod pin;
 
 use pagetoll_bill::Route;
-use pagetoll_guest::routes::{self, Billing};
+use pagetoll_pv::routes::{self, Billing};
 
 /// What a route is billed on.
-pub(crate) enum Way {
+pub(crate) enum Harness {
     /// A dom0, and the same kernel without Xen.
     Dom0(&'static Billing),
     /// A kernel that has a guest of KVM.
@@ -17,10 +17,10 @@ pub(crate) enum Way {
 }
 
 /// How `route` is billed.
-pub(crate) fn of(route: Route) -> Way {
+pub(crate) fn of(route: Route) -> Harness {
     match (routes::of(route), route) {
-        (Some(billing), _) => Way::Dom0(billing),
-        (None, Route::Demand) => Way::Demand,
-        (None, _) => Way::Pin,
+        (Some(billing), _) => Harness::Dom0(billing),
+        (None, Route::Demand) => Harness::Demand,
+        (None, _) => Harness::Pin,
     }
 }

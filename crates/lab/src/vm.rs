@@ -7,9 +7,11 @@ pub(crate) mod control;
 pub mod cores;
 pub(crate) mod counter;
 pub(crate) mod delivery;
+pub(crate) mod files;
 pub(crate) mod folder;
 mod kept;
 pub(crate) mod machine;
+pub(crate) mod options;
 pub(crate) mod side_by_side;
 pub(crate) mod snapshot;
 mod user;
@@ -22,7 +24,7 @@ pub fn read_console(pieces: impl Iterator<Item = Vec<u8>>) -> usize {
     let events = pieces.flat_map(|piece| console.take(&piece));
     let results = events.filter_map(|event| match event {
         console::Event::Result(json) => {
-            serde_json::from_str::<pagetoll_guest::report::Report>(&json).ok()
+            serde_json::from_str::<pagetoll_protocol::report::Report>(&json).ok()
         }
         console::Event::Trouble(_) | console::Event::Flood => None,
     });

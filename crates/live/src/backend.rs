@@ -84,7 +84,7 @@ impl Backend for Live {
 mod tests {
     use pagetoll_backend::{Class, Quiet, Stop};
     use pagetoll_bill::row::Folio;
-    use pagetoll_bill::{Bill, Occasion};
+    use pagetoll_bill::{Bill, Invocation};
     use pagetoll_test_support::skip;
     use pagetoll_units::Pages;
 
@@ -128,7 +128,7 @@ mod tests {
         let billed = Live.bill(spec, &context).unwrap();
         assert_eq!(billed.timings.len(), 1);
         assert!(billed.draft.inputs.host_load.is_some());
-        let bill = billed.draft.complete(Occasion {
+        let bill = billed.draft.complete(Invocation {
             backend_reason: "ordered by --on live".into(),
             when: "2026-01-01T00:00:00Z".into(),
             command: "pagetoll bill".into(),

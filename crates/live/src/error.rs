@@ -58,7 +58,7 @@ pub enum LiveError {
     Pager(#[from] PagerError),
     /// Images, builds, the cache, or a process.
     #[error(transparent)]
-    Images(#[from] pagetoll_images::Error),
+    Images(#[from] pagetoll_host::Error),
     /// A session in this guest came to no good end.
     #[error("the session failed: {0}")]
     Session(String),

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_guest::report::{Blob, Report, object_in};
-use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Scratch};
-use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Scratch};
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_protocol::report::{Blob, Report, object_in};
 
 use crate::LiveError;
 use crate::clock::Moment;

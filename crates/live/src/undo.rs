@@ -16,7 +16,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-use pagetoll_guest::report::Parameter;
+use pagetoll_protocol::report::Parameter;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 

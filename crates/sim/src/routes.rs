@@ -19,7 +19,7 @@ pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Order, Route, Row, Spec, Terms};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Limits, Order, Route, Row, Spec};
 use pagetoll_cost::{CostTable, Prices};
 
 use crate::costs;
@@ -79,12 +79,12 @@ pub(crate) struct Ordered {
 impl Ordered {
     pub(crate) fn new(
         spec: &Spec,
-        terms: &Terms,
+        limits: &Limits,
         default_samples: u32,
     ) -> Result<Self, RequestError> {
         Ok(Self {
             route: spec.route,
-            order: spec.order(Backend::Sim, terms)?,
+            order: spec.order(Backend::Sim, limits)?,
             costs: costs::find(spec.sim.costs.as_deref(), spec.route)?,
             samples: Samples::ordered(spec, default_samples)?,
         })

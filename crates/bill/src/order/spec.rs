@@ -7,7 +7,7 @@ use pagetoll_units::Pages;
 
 use crate::kinds::{Arch, Backend};
 use crate::names::names;
-use crate::order::{Opt, Order, OrderError, Terms};
+use crate::order::{Limits, Opt, Order, OrderError};
 use crate::route::Route;
 use crate::row::Folio;
 
@@ -323,15 +323,15 @@ impl Spec {
     /// What a backend runs of it.
     ///
     /// # Errors
-    /// A number out of the terms' bounds, an unknown mechanism, or no batch at all.
-    pub fn order(&self, backend: Backend, terms: &Terms) -> Result<Order, OrderError> {
+    /// A number out of bounds, an unknown mechanism, or no batch at all.
+    pub fn order(&self, backend: Backend, limits: &Limits) -> Result<Order, OrderError> {
         let order = Order {
-            pages: self.pages.unwrap_or(terms.pages),
-            batches: self.batches.as_deref().unwrap_or(terms.batches).to_vec(),
+            pages: self.pages.unwrap_or(limits.pages),
+            batches: self.batches.as_deref().unwrap_or(limits.batches).to_vec(),
             mechanisms: Order::mechanisms_named(self.route, backend, &self.mechanisms)?,
-            runs: self.runs.unwrap_or(terms.runs),
+            runs: self.runs.unwrap_or(limits.runs),
         };
-        order.within(terms)
+        order.within(limits)
     }
 
     /// The options that were given.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use pagetoll_images::cache::inventory::{self, Cleaning};
+use pagetoll_host::cache::inventory::{self, Cleaning};
 use pagetoll_render::{Format, Kind};
 
 use super::{ListArgs, values};

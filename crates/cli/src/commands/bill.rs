@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use pagetoll_backend::{Billed, Timing};
 use pagetoll_bill::spec::Wanted;
-use pagetoll_bill::{Bill, Occasion, options};
+use pagetoll_bill::{Bill, Invocation, options};
 use pagetoll_render::{Kind, harmless};
 
 use super::deliver::deliver;
@@ -43,7 +43,7 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
         timings,
         stacks,
     } = destination.unless_failed(work)?;
-    let bill = draft.complete(occasion(chosen.reason));
+    let bill = draft.complete(invocation(chosen.reason));
     if matches!(verbosity, Verbosity::Summary | Verbosity::Debug) {
         // A closed stderr does not spoil a bill.
         let _ = io::stderr().write_all(summary(&bill, &timings).as_bytes());
@@ -61,8 +61,8 @@ fn intend(intentions: &[String]) -> Result<Outcome> {
     Ok(Outcome::Success)
 }
 
-pub(super) fn occasion(backend_reason: String) -> Occasion {
-    Occasion {
+pub(super) fn invocation(backend_reason: String) -> Invocation {
+    Invocation {
         backend_reason,
         when: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         command: command_line(env::args_os()),

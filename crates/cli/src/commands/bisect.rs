@@ -10,7 +10,7 @@ use anyhow::Result;
 use pagetoll_backend::Context;
 use pagetoll_bill::{Arch, Bill};
 use pagetoll_compare::diff::Missing;
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
 use pagetoll_render::Format;
 use pagetoll_render::document::{Document, Fact, Section};

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use pagetoll_images::cache::inventory::{self, Cleaned, Item, Verified};
-use pagetoll_images::cache::{self, Location};
+use pagetoll_host::cache::inventory::{self, Cleaned, Item, Verified};
+use pagetoll_host::cache::{self, Location};
 use pagetoll_render::Format;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};

@@ -12,8 +12,8 @@ use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
 use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{Flavour, cover, hypervisor};
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::{XenImage, XenSource};
 use serde::Serialize;
@@ -207,7 +207,7 @@ fn order_of(spec: Spec, args: BuildArgs) -> Result<Order> {
         } else {
             Freshness::Cached
         },
-        jobs: args.jobs.unwrap_or_else(host::cpus),
+        jobs: args.jobs.unwrap_or_else(capacity::cpus),
         flavour: if args.debug_kernel {
             Flavour::Debug
         } else {

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use pagetoll_backend::{Class, Context, Error};
-use pagetoll_images::Surroundings;
-use pagetoll_images::cache::Cache;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::Cache;
 
 use crate::args::Verbosity;
 use crate::failure::Failure;

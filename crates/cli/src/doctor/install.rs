@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
-use pagetoll_images::Error;
-use pagetoll_images::tools::{Installer, SearchPath};
+use pagetoll_host::Error;
+use pagetoll_host::tools::{Installer, SearchPath};
 
 use super::Diagnosis;
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use pagetoll_images::cache;
-use pagetoll_images::host;
+use pagetoll_host::cache;
+use pagetoll_host::capacity;
 use pagetoll_lab::request;
 
 use super::{Finding, State};
@@ -33,7 +33,7 @@ fn architecture() -> Finding {
 }
 
 fn cores() -> Finding {
-    match host::cpus() {
+    match capacity::cpus() {
         1 => Finding::not_ok(
             "cores",
             State::Note,
@@ -46,7 +46,7 @@ fn cores() -> Finding {
 
 fn memory() -> Finding {
     let needed = request::default_memory_mib();
-    match host::available_memory_mib() {
+    match capacity::available_memory_mib() {
         None => Finding::not_ok(
             "memory",
             State::Note,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use pagetoll_images::tools::SearchPath;
+use pagetoll_host::tools::SearchPath;
 use pagetoll_live::host::recording;
 use pagetoll_observe::{Recorder, Recording};
 

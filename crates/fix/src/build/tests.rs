@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Quiet, Stop};
+use pagetoll_host::make::Failed;
+use pagetoll_host::tools::Tool;
 use pagetoll_images::kernel::modules::ModuleTree;
-use pagetoll_images::make::Failed;
-use pagetoll_images::tools::Tool;
 use pagetoll_test_support::skip;
 
 use pagetoll_backend::{Class, Classified};

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use pagetoll_backend::Stop;
-use pagetoll_images::Error;
+use pagetoll_host::Error;
 use sha1_checked::{CollisionResult, Digest, Sha1};
 
 use super::Commit;

@@ -11,13 +11,13 @@ use crate::apt::debian;
 use crate::apt::index::{self, Listed};
 use crate::apt::resolve::Index;
 use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
-use crate::cache::{Cache, require_room};
-use crate::error::Error;
-use crate::error::ProcessError;
-use crate::process::{Output, Run, run_to_end};
-use crate::tools::{Installer, SearchPath, Tool};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, require_room};
+use pagetoll_host::error::ProcessError;
+use pagetoll_host::process::{Output, Run, run_to_end};
+use pagetoll_host::tools::{Installer, SearchPath, Tool};
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;

@@ -10,10 +10,10 @@ use pagetoll_bill::Package;
 
 use super::root::{self, Holds, PrivateRoot};
 use super::{Freshness, no_mirror, sources, suite_named, version};
-use crate::cache::{Cache, Entry};
-use crate::digest::sha256_of_file;
-use crate::error::Error;
 use pagetoll_backend::Stop;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of_file;
 
 /// A source package that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]

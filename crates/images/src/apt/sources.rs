@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use crate::apt::debian;
-use crate::error::Error;
 use pagetoll_bill::Arch;
+use pagetoll_host::Error;
 
 /// The format given to `apt-get indextargets`; a field that apt does not know stays as it is written here. apt 2.6 does
 /// not know SIGNED_BY; a key that is part of the sources would be several lines.

@@ -4,16 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{Cache, Entry};
-use crate::digest::sha256_of;
 use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of;
 
-use crate::error::Error;
 use crate::kernel::modules::{ModuleTree, config_option, read_module};
 use crate::kernel::vmlinux;
 use crate::kernel::{KernelImage, read_kernel};
+use pagetoll_host::Error;
 
 /// The uncompressed kernel: decompressing it inside would cost every boot some seconds.
 ///

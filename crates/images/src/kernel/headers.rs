@@ -14,12 +14,12 @@ use std::path::Path;
 
 use crate::apt::Archive;
 use crate::apt::index::Listed;
-use crate::cache::{Cache, Entry};
-use crate::error::Error;
-use crate::make;
-use crate::process::Run;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Package;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::make;
+use pagetoll_host::process::Run;
 
 /// Headers that a trial module has been built with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use object::{Object, ObjectSection};
 use pagetoll_backend::input::{self, Unreadable};
 
-use crate::cache::Entry;
-use crate::error::Error;
 use crate::unpack;
+use pagetoll_host::Error;
+use pagetoll_host::cache::Entry;
 
 /// Where distributions keep the modules of their kernels.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];

@@ -7,15 +7,15 @@ use std::time::Duration;
 use pagetoll_bill::{Arch, Package};
 
 use super::{XenImage, from_file};
-use crate::Surroundings;
 use crate::apt::{Freshness, source};
-use crate::cache::require_room;
-use crate::digest::sha256_of;
-use crate::error::Error;
-use crate::host;
-use crate::make::{self, Build, Failed, compiler};
-use crate::process::{Run, run_to_end};
-use crate::tools::{self, NEEDED_FOR_XEN, Tool};
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::require_room;
+use pagetoll_host::capacity;
+use pagetoll_host::digest::sha256_of;
+use pagetoll_host::make::{self, Build, Failed, compiler};
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::{self, NEEDED_FOR_XEN, Tool};
 
 /// The source package.
 const SOURCE: &str = "xen";
@@ -119,7 +119,7 @@ fn compile(
     fs::write(&config, format!("{}{CONFIG}", recipe.config))
         .map_err(Error::io("write", &config))?;
     for (target, lines) in [("olddefconfig", 20), ("build", BUILD_LINES)] {
-        let make = make::command(host::cpus()).arg("-C").arg(tree);
+        let make = make::command(capacity::cpus()).arg("-C").arg(tree);
         let build = Build {
             make: &make
                 .args(REPRODUCIBLE)

@@ -7,9 +7,9 @@ use std::fs;
 
 use super::build::{Recipe, build};
 use super::{XenImage, XenSource, contains};
-use crate::Surroundings;
 use crate::apt::Freshness;
-use crate::error::Error;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
 
 /// What a Xen without `CONFIG_PV32` says of a 32-bit PV guest; others have no such text.
 pub const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";
@@ -50,9 +50,9 @@ pub fn obtain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::Cache;
     use pagetoll_backend::Quiet;
     use pagetoll_backend::Stop;
+    use pagetoll_host::cache::Cache;
 
     /// What there is for a 32-bit guest where Xen is `elf`.
     fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Result<XenImage, String>) {

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 
 use pagetoll_backend::{Billed, Stop};
 use pagetoll_bill::{Arch, Draft, Inputs, Order, Row};
-use pagetoll_guest::pv::findings::Findings;
-use pagetoll_guest::pv::plan::{Abilities, Trace};
-use pagetoll_guest::routes::Billing;
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
-use pagetoll_images::{Surroundings, host};
+use pagetoll_pv::findings::Findings;
+use pagetoll_pv::plan::{Abilities, Trace};
+use pagetoll_pv::routes::Billing;
 
-use crate::bill::{counted, image};
 use crate::clock::Clock;
-use crate::dom0::collect::{Collect, Collected, Job};
+use crate::dom0::boots::{Collect, Collected, Job};
 use crate::dom0::materials::Materials;
+use crate::draft::{counted, image};
 use crate::error::LabError;
 use crate::profile::{self, Profiling};
 use crate::request::Bench;
@@ -68,7 +68,7 @@ fn check_host(bench: &Bench<'_>, billing: &Billing) -> Result<(), LabError> {
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
     let jobs = jobs(billing, &bench.request.order, Abilities::ALL);
     let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
-    Ok(host::require_memory(largest.sum(), "--pages")?)
+    Ok(capacity::require_memory(largest.sum(), "--pages")?)
 }
 
 fn obtain(
@@ -112,7 +112,7 @@ fn stack(
         ("xen-pv32", of_pv32.map(|hello| hello.xen.clone())),
         ("linux", Some(hello.linux_version())),
         ("linux-release", Some(hello.release.clone())),
-        ("qemu", Some(host::qemu_version(Arch::X86_64, stop)?)),
+        ("qemu", Some(capacity::qemu_version(Arch::X86_64, stop)?)),
         ("guest-ram", ram),
     ];
     let known = parts

@@ -1,15 +1,15 @@
 //! A boot of a dom0 for other things than bills: a system, and what its init is to do.
 
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_host::{Error, Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::{Error, Surroundings, host};
+use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
-use crate::files::Furnished;
 use crate::guest::Guest;
-use crate::vm::boot::{self, Boot, Harvest};
+use crate::vm::boot::{self, Boot, GuestRun};
 use crate::vm::cores::Cores;
+use crate::vm::files::Furnished;
 use crate::vm::machine::{Firmware, Machine, Mode};
 
 /// What is booted, and for what.
@@ -35,7 +35,7 @@ impl Dom0<'_> {
         furnish: impl FnOnce(&Materials) -> Result<Furnished, Error>,
         cores: &Cores,
         surroundings: &Surroundings<'_>,
-    ) -> Result<Harvest, LabError> {
+    ) -> Result<GuestRun, LabError> {
         let guest = self.guest;
         let sources = Sources {
             kernel: &guest.kernel,
@@ -52,7 +52,7 @@ impl Dom0<'_> {
         let materials = sources.obtain(*surroundings)?;
         let furnished = furnish(&materials)?;
         let _cores = cores.take(machine.mode.cpus(), surroundings.stop)?;
-        host::require_memory(machine.memory_mib(), self.purpose)?;
+        capacity::require_memory(machine.memory_mib(), self.purpose)?;
         let reports = u64::try_from(self.reports).unwrap_or(u64::MAX);
         let mut phase = surroundings.progress.begin(&guest.name, reports);
         let boot = Boot {
@@ -62,7 +62,7 @@ impl Dom0<'_> {
             counter: None,
             linux: &materials.vmlinux,
             guest: &furnished,
-            conduct: &guest.conduct,
+            options: &guest.options,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase.as_mut())
     }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use pagetoll_bill::Arch;
-use pagetoll_guest::build as guest;
-use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::tools::{self, Images};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::{self, Part};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
-use pagetoll_images::tools::{self, Images};
 use pagetoll_images::xen::{self, XenImage, XenSource};
+use pagetoll_protocol::build as guest;
+use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
 
 use crate::vm::counter::Counter;
 

@@ -12,32 +12,32 @@ mod rows;
 use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
-use pagetoll_bill::{Arch, Draft, Inputs, Route, Spec, Terms};
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_bill::{Arch, Draft, Inputs, Limits, Route, Spec};
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
+use crate::draft::{counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::native::check_tools;
+use crate::linux::check_tools;
 use crate::request::{Bench, Request, pages_mib};
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 
 pub use check::check;
 use guest::{Found, Materials, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(4096),
     most_pages: Pages(1 << 18),
     batches: &[1, 16],
     most_batch: 512,
     most_runs: 100,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Three minutes for what does not depend on the pages, and five milliseconds for each, at least four times what the
@@ -59,7 +59,7 @@ pub(crate) fn request(
         let problem = format!("--kvm-mode {mode}: expected it with --arch arm64");
         return Err(BackendError::bad_input(problem));
     }
-    Request::new(spec, &TERMS, timeout, builder)
+    Request::new(spec, &LIMITS, timeout, builder)
 }
 
 /// What a reader should know of every bill of this route.
@@ -104,7 +104,7 @@ fn machine_of(request: &Request) -> Machine {
 pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
     let Request { order, arch, .. } = bench.request;
     check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
-    host::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
+    capacity::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
     let obtain = || {
         let freshness = bench.freshness();
         Materials::obtain(&PROBE, &bench.kernel, *arch, freshness, *surroundings)
@@ -119,7 +119,7 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
             .map(run)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
-    let qemu = host::qemu_version(*arch, surroundings.stop)?;
+    let qemu = capacity::qemu_version(*arch, surroundings.stop)?;
     let mut draft = draft(bench, &materials, &found, qemu)?;
     let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
     if let Some(Err(reason)) = &materials.counter {

@@ -16,26 +16,26 @@ use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{
-    Arch, Backend, Draft, Inputs, Mechanism, Method, Order, Route, Row, Spec, Terms,
+    Arch, Backend, Draft, Inputs, Limits, Mechanism, Method, Order, Route, Row, Spec,
 };
-use pagetoll_guest::pin::{self, Cell};
-use pagetoll_guest::pv::session::XenOptions;
+use pagetoll_pv::pin::{self, Cell};
+use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::bill::{counted, image, part_of_stack};
 use crate::clock::Clock;
-use crate::conduct::Conduct;
+use crate::draft::{counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{Kernel, check_tools};
+use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
 use crate::vm::machine::{Firmware, Machine, Mode};
-use pagetoll_guest::step::Interface;
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use crate::vm::options::BootOptions;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::step::Interface;
 
 use collect::{OfKernel, Work};
 use materials::Materials;
@@ -43,11 +43,11 @@ pub(crate) use materials::VFIO;
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(65_536),
     most_pages: Pages(1 << 17),
     most_runs: 100,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// CPU time without a report: the longest step, a page of 1 GiB, takes 10 s.
@@ -67,7 +67,7 @@ pub(crate) struct Request {
     trace: Wanted,
     profiling: Profiling,
     freshness: Freshness,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -77,7 +77,7 @@ impl Request {
     /// A number out of range, an unknown mechanism or kernel, a file in place of a folder.
     pub(crate) fn new(spec: &Spec) -> Result<Self, BackendError> {
         let lab = &spec.lab;
-        let order = spec.order(Backend::Lab, &TERMS)?;
+        let order = spec.order(Backend::Lab, &LIMITS)?;
         let arch = lab.arch.unwrap_or_default();
         Ok(Self {
             arch,
@@ -87,7 +87,7 @@ impl Request {
             trace: lab.trace,
             profiling: Profiling::of(lab),
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.of_runs(order.runs),
+            options: BootOptions::of(lab, TIMEOUT)?.of_runs(order.runs),
             order,
         })
     }
@@ -140,7 +140,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
-    let qemu = host::qemu_version(request.arch, surroundings.stop)?;
+    let qemu = capacity::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);
@@ -166,10 +166,10 @@ fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
 
 fn check_host(request: &Request) -> Result<(), Error> {
     check_tools(request.arch, &request.kernels)?;
-    let boots = request.kernels.len().max(1).min(host::cpus());
+    let boots = request.kernels.len().max(1).min(capacity::cpus());
     let each = machine(request).memory_mib();
     let all = each * u64::try_from(boots).unwrap_or(u64::MAX);
-    host::require_memory(all, "--folio, --pages or fewer --kernel")
+    capacity::require_memory(all, "--folio, --pages or fewer --kernel")
 }
 
 fn machine(request: &Request) -> Machine {

@@ -17,27 +17,27 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::conduct::{Conduct, Start};
 use crate::error::LabError;
-use crate::files::Furnished;
 use crate::vm::confine::Confinement;
 use crate::vm::console::{self, Console, Event};
 use crate::vm::control::{Control, Failure};
 use crate::vm::counter::{self, Counter, Executed};
 use crate::vm::delivery::Delivery;
+use crate::vm::files::Furnished;
 use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::kept::{Found, Kept};
 use crate::vm::machine::{self, Machine, Mode};
+use crate::vm::options::{BootOptions, Start};
 use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::Phase;
 use pagetoll_backend::{Stop, Stopped};
 use pagetoll_bill::Method;
-use pagetoll_guest::report::{Blob, Report};
-use pagetoll_images::Error;
-use pagetoll_images::cache::{Cache, Lock, read_if_there};
-use pagetoll_images::error::Outcome;
-use pagetoll_images::process::Child;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Lock, read_if_there};
+use pagetoll_host::error::Outcome;
+use pagetoll_host::process::Child;
+use pagetoll_protocol::report::{Blob, Report};
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -64,12 +64,12 @@ pub(crate) struct Boot<'a> {
     /// What counts beside the clock.
     pub(crate) counter: Option<&'a Counter>,
     /// Its timeout is that of [`crate::vm::watchdog`].
-    pub(crate) conduct: &'a Conduct,
+    pub(crate) options: &'a BootOptions,
 }
 
 /// What a boot brought.
 #[derive(Debug)]
-pub(crate) struct Harvest {
+pub(crate) struct GuestRun {
     /// All reports but the last, `Done`.
     pub(crate) reports: Vec<Report>,
     /// When they were made, where that was in an earlier run.
@@ -80,7 +80,7 @@ pub(crate) struct Harvest {
     _folder: Option<Folder>,
 }
 
-impl Harvest {
+impl GuestRun {
     fn of(reports: Vec<Report>, folder: Folder) -> Self {
         Self {
             reports,
@@ -128,7 +128,7 @@ impl Harvest {
     }
 }
 
-impl From<Found> for Harvest {
+impl From<Found> for GuestRun {
     fn from(found: Found) -> Self {
         Self {
             reports: found.reports,
@@ -150,10 +150,10 @@ pub(crate) fn run(
     cache: &Cache,
     stop: &Stop,
     phase: &mut dyn Phase,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let key = snapshot::key(boot, stop)?;
     let kept = Kept::of(boot, &key, cache)?;
-    let found = kept.as_ref().map(|kept| kept.found(boot.conduct.counts));
+    let found = kept.as_ref().map(|kept| kept.found(boot.options.counts));
     if let Some(found) = found.transpose()?.flatten() {
         return Ok(found.into());
     }
@@ -200,7 +200,7 @@ fn attempt(
     cache: &Cache,
     stop: &Stop,
     phase: &mut dyn Phase,
-) -> Result<Harvest, LabError> {
+) -> Result<GuestRun, LabError> {
     let (saved, making) = match snapshot {
         Some(snapshot) => snapshot.saved_or_making(stop)?,
         None => (None, None),
@@ -230,13 +230,13 @@ fn attempt(
     };
     let collected = running.collect(saved.as_ref(), snapshot, phase);
     running.child.kill();
-    if let Some(place) = boot.conduct.logs() {
+    if let Some(place) = boot.options.logs() {
         folder.keep_console(place, boot.name)?;
     }
     match collected {
         Ok(reports) => {
             kept.map_or(Ok(()), |kept| kept.keep(&running.lines, &reports, &folder))?;
-            Ok(Harvest::of(reports, folder))
+            Ok(GuestRun::of(reports, folder))
         }
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
@@ -250,7 +250,7 @@ fn attempt(
 impl Boot<'_> {
     /// Whether a snapshot may take its place: it stops when it is ready, and nothing else was ordered.
     fn is_restorable(self) -> bool {
-        self.guest.delivery.is_some() && self.conduct.start != Start::Cold
+        self.guest.delivery.is_some() && self.options.start != Start::Cold
     }
 }
 
@@ -324,7 +324,7 @@ impl Running<'_> {
     ) -> Result<Vec<Report>, Ending> {
         let mut console = Console::new(self.folder.path(machine::CONSOLE));
         let mut reports = Vec::new();
-        let mut watchdog = Watchdog::new(self.boot.conduct.timeout, self.boot.machine.mode.cpus());
+        let mut watchdog = Watchdog::new(self.boot.options.timeout, self.boot.machine.mode.cpus());
         let mut awaited = self.boot.guest.delivery.as_ref();
         if let Some((saved, delivery)) = saved.zip(awaited) {
             self.restore(saved)?;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
-use pagetoll_images::Error;
-use pagetoll_images::per_arch::PerArch;
-use pagetoll_images::process::{Run, run_to_end};
-use pagetoll_images::tools::Tool;
+use pagetoll_host::Error;
+use pagetoll_host::per_arch::PerArch;
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::Tool;
 
 use crate::vm::machine::SHARED_MIB;
 use crate::vm::user::User;
@@ -143,7 +143,7 @@ fn with_limits(run: Run, user: Option<User>, memory_mib: u64) -> Run {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_images::tools;
+    use pagetoll_host::tools;
 
     use super::*;
 

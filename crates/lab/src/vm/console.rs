@@ -8,8 +8,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use crate::error::LabError;
-use pagetoll_guest::report::{Garbled, object_in};
-use pagetoll_images::Error;
+use pagetoll_host::Error;
+use pagetoll_protocol::report::{Garbled, object_in};
 
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 1 << 20;
 pub(crate) const STALE_BREAKPOINT: &str = "Oops: int3";
 /// What a kernel or hypervisor writes when it gives up, and nothing else writes.
 const LAST_WORDS: [&str; 9] = [
-    // Before the panic that follows, because they say why: see pagetoll_guest::pv::pv32.
+    // Before the panic that follows, because they say why: see pagetoll_pv::pv32.
     "Found 32-bit PV kernel, but CONFIG_PV32 missing",
     "Dom0 failed to switch to compat",
     // Before the panic that follows, too.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-use pagetoll_images::Error;
+use pagetoll_host::Error;
 
 /// How long one look at the socket takes at most.
 const POLL: Duration = Duration::from_millis(5);

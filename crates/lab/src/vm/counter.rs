@@ -12,13 +12,13 @@ use std::time::Duration;
 use crate::vm::machine::{COUNTER, COUNTS};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
-use pagetoll_guest::pv::findings::Flushes;
-use pagetoll_images::cache::Cache;
-use pagetoll_images::digest::{sha256_of, sha256_of_file};
-use pagetoll_images::make::compiler;
-use pagetoll_images::process::{Run, run_to_end};
-use pagetoll_images::tools::Tool;
-use pagetoll_images::{Error, digest};
+use pagetoll_host::cache::Cache;
+use pagetoll_host::digest::{sha256_of, sha256_of_file};
+use pagetoll_host::make::compiler;
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::Tool;
+use pagetoll_host::{Error, digest};
+use pagetoll_pv::findings::Flushes;
 
 /// What the plugin is compiled from, by name.
 const SOURCES: [(&str, &str); 9] = [
@@ -247,7 +247,7 @@ fn next_address(words: &mut SplitAsciiWhitespace<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagetoll_images::tools;
+    use pagetoll_host::tools;
 
     #[test]
     fn steps_are_read_with_their_stacks() {

@@ -9,8 +9,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input;
-use pagetoll_images::Error;
-use pagetoll_images::cache::Scratch;
+use pagetoll_host::Error;
+use pagetoll_host::cache::Scratch;
 
 use crate::vm::boot::Boot;
 use crate::vm::machine::{self, CONSOLE, COUNTS, SHARED};

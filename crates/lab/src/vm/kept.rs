@@ -7,16 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use pagetoll_guest::report::Report;
-use pagetoll_images::cache::{self, Cache, Entry};
-use pagetoll_images::{Error, digest};
+use pagetoll_host::cache::{self, Cache, Entry};
+use pagetoll_host::{Error, digest};
+use pagetoll_protocol::report::Report;
 
-use crate::conduct::{Conduct, Counts};
 use crate::vm::boot::Boot;
 use crate::vm::counter::Counter;
 use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
 use crate::vm::machine::{COUNTS, Mode, SHARED};
+use crate::vm::options::{BootOptions, Counts};
 
 const KIND: &str = "counted";
 /// A report a line.
@@ -46,8 +46,8 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// The counter cannot be read.
     pub(crate) fn of(boot: Boot<'_>, key: &str, cache: &'a Cache) -> Result<Option<Self>, Error> {
-        let Conduct { counts, .. } = boot.conduct;
-        let has_logs = boot.conduct.logs().is_some();
+        let BootOptions { counts, .. } = boot.options;
+        let has_logs = boot.options.logs().is_some();
         if boot.machine.mode != Mode::Counting || *counts == Counts::Apart || has_logs {
             return Ok(None);
         }

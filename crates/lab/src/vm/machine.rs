@@ -8,10 +8,10 @@
 
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::{Iommu, KvmMode};
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::step::Step;
-use pagetoll_images::process::Run;
-use pagetoll_images::tools::Tool;
+use pagetoll_host::process::Run;
+use pagetoll_host::tools::Tool;
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::session::XenOptions;
 
 use crate::vm::control::Control;
 

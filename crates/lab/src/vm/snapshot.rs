@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use pagetoll_backend::Stop;
-use pagetoll_images::cache::{self, Cache, Lock, Scratch};
-use pagetoll_images::{Error, digest, host};
+use pagetoll_host::cache::{self, Cache, Lock, Scratch};
+use pagetoll_host::{Error, capacity, digest};
 
 use crate::vm::boot::Boot;
 use crate::vm::machine::CONSOLE;
@@ -47,7 +47,7 @@ pub(crate) struct Draft {
 pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
     let of_file = |file: &Path| digest::sha256_of_file(file);
     let follows_from = [
-        host::qemu_build(boot.machine.firmware.arch(), stop)?,
+        capacity::qemu_build(boot.machine.firmware.arch(), stop)?,
         boot.machine.command().to_string(),
         boot.xen.map(of_file).transpose()?.unwrap_or_default(),
         of_file(boot.linux)?,

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_images::error::{Error, Outcome};
-use pagetoll_images::process::{Run, run_to_end};
+use pagetoll_host::error::{Error, Outcome};
+use pagetoll_host::process::{Run, run_to_end};
 
 /// The users that systemd gives to services for as long as they run, hence of no account (`DynamicUser=`,
 /// systemd.exec(5)).

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use pagetoll_images::process::Activity;
+use pagetoll_host::process::Activity;
 
 /// How often QEMU is examined: a hundred ticks of the clock that its CPU time is counted by.
 const INTERVAL: Duration = Duration::from_secs(1);

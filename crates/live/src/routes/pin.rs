@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_mechanism_of_this_backend_is_a_loop_or_takes_a_device() {
         for mechanism in Pin::ALL.iter().copied() {
-            let takes_device = pagetoll_guest::pin::interface(mechanism).is_some();
+            let takes_device = pagetoll_pv::pin::interface(mechanism).is_some();
             assert_eq!(loop_of(mechanism).is_none(), takes_device);
         }
     }

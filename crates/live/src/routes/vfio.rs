@@ -13,10 +13,10 @@ use pagetoll_bill::row::Folio;
 use pagetoll_bill::{
     Backend, Draft, Evidence, HostLoad, Inputs, Operation, Route, Row, RowKey, System, Unit,
 };
-use pagetoll_guest::pin::{self, Cell, Found};
-use pagetoll_guest::report::Report;
-use pagetoll_guest::step::{self, PinStep};
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
+use pagetoll_protocol::report::Report;
+use pagetoll_protocol::step::{self, PinStep};
+use pagetoll_pv::pin::{self, Cell, Found};
 
 pub(crate) use self::request::Request;
 use crate::LiveError;

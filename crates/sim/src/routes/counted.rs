@@ -5,7 +5,7 @@ mod cells;
 mod crossings;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::{Backend, Draft, Mechanism, Order, Row, Spec, System, Terms};
+use pagetoll_bill::{Backend, Draft, Limits, Mechanism, Order, Row, Spec, System};
 use pagetoll_units::Pages;
 use rayon::prelude::*;
 
@@ -14,15 +14,15 @@ use super::{DEFAULT_SAMPLES, Ordered, price, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 1 TiB of pages. A model has no noise to be averaged out, so one run.
-pub(crate) const ONE_BY_ONE: Terms = Terms {
+pub(crate) const ONE_BY_ONE: Limits = Limits {
     pages: Pages(16_384),
     most_pages: Pages(1 << 28),
     most_batch: 512,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Batches that show per-call and per-entry costs apart, in pages; at most the entries of one page table.
-const BATCHED: Terms = Terms {
+const BATCHED: Limits = Limits {
     batches: &[1, 8, 32, 128, 512],
     ..ONE_BY_ONE
 };
@@ -40,12 +40,12 @@ impl Request {
         cells_on: fn(&Order, System) -> Vec<Cell>,
     ) -> Result<Self, RequestError> {
         let mut mechanisms = spec.route.mechanisms_on(Backend::Sim);
-        let terms = if mechanisms.any(Mechanism::is_batched) {
+        let limits = if mechanisms.any(Mechanism::is_batched) {
             BATCHED
         } else {
             ONE_BY_ONE
         };
-        let ordered = Ordered::new(spec, &terms, DEFAULT_SAMPLES)?;
+        let ordered = Ordered::new(spec, &limits, DEFAULT_SAMPLES)?;
         let cells = SYSTEMS.map(|system| cells_on(&ordered.order, system));
         Ok(Self {
             cells: cells.concat(),

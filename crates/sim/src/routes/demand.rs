@@ -13,7 +13,7 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Draft, Figures, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Terms, Toll,
+    Draft, Figures, Limits, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Toll,
 };
 use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
@@ -28,11 +28,11 @@ pub use compare::{Errors, Summary, summary};
 
 /// Rates are those of the steady state, so pages are few: those that each vCPU populates while it is counted, a few
 /// hundred in all at least.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(6),
     most_pages: Pages(1 << 12),
     most_batch: 512,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Samples of the cost table, when the order does not say: two beyond either end of the interval.
@@ -60,7 +60,7 @@ impl Request {
         let said = &spec.demand;
         let readers = said.readers.map(|count| threads(Opt::Readers, count));
         Ok(Self {
-            ordered: Ordered::new(spec, &TERMS, DEFAULT_SAMPLES)?,
+            ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?,
             vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
             readers: readers.transpose()?,
             placement: said.placement.unwrap_or(Placement::Apart),

@@ -10,7 +10,7 @@ pub(crate) mod tariff;
 use pagetoll_backend::Stop;
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Check, Draft, Row, RowKey, Spec, System, Terms};
+use pagetoll_bill::{Check, Draft, Limits, Row, RowKey, Spec, System};
 use pagetoll_cost::CostKey;
 use pagetoll_models::vfio::Mechanism;
 use pagetoll_units::Pages;
@@ -22,10 +22,10 @@ use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::error::{BillingError, RequestError};
 
 /// At most 64 GiB. A model has no noise to be averaged out, so one run.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(1 << 16),
     most_pages: Pages(1 << 24),
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Shapes that are mapped, and by which prices.
@@ -45,7 +45,7 @@ impl Request {
         let is_ordered =
             |shape: &Shape| spec.folios.is_empty() || spec.folios.contains(&shape.folio);
         Ok(Self {
-            ordered: Ordered::new(spec, &TERMS, DEFAULT_SAMPLES)?,
+            ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?,
             shapes: SHAPES.into_iter().filter(is_ordered).collect(),
         })
     }

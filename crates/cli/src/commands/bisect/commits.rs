@@ -11,9 +11,9 @@ use pagetoll_fix::build::Order;
 use pagetoll_fix::commits::Commits as Builds;
 use pagetoll_fix::git::{Commit, Repository};
 use pagetoll_fix::spec::{NONE, Spec};
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
+use pagetoll_host::cache::Cache;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::cache::Cache;
 
 /// Digits of a commit's name that are printed.
 const DIGITS: usize = 12;

@@ -6,7 +6,7 @@ use pagetoll_bill::{Bill, Route, Spec};
 use pagetoll_live::Live;
 
 use crate::args::{CalibrateArgs, Verbosity};
-use crate::commands::bill::occasion;
+use crate::commands::bill::invocation;
 use crate::commands::watched::watched;
 
 /// The routes whose steps a table of Xen prices, but `flush`, which is priced by a machine's locks.
@@ -26,7 +26,7 @@ pub(super) fn bills(args: &CalibrateArgs, verbosity: Verbosity) -> Result<Vec<Bi
         .collect::<Result<Vec<_>, _>>()?;
     let bill = |spec: Spec| {
         let Billed { draft, .. } = watched(verbosity, |context| Live.bill(&spec, context))?;
-        Ok(draft.complete(occasion("ordered by --this-host".to_owned())))
+        Ok(draft.complete(invocation("ordered by --this-host".to_owned())))
     };
     orders.into_iter().map(bill).collect()
 }

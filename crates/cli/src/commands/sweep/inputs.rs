@@ -12,10 +12,10 @@ use pagetoll_backend::{Stop, input};
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_bill::{Arch, Backend, Opt, Package, Spec};
 use pagetoll_fix::spec::{self as fix, Spec as FixSpec};
+use pagetoll_host::cache::Cache;
+use pagetoll_host::digest::{sha256_of, sha256_of_reader};
 use pagetoll_images::apt::index::Listed;
 use pagetoll_images::apt::{Archive, Freshness};
-use pagetoll_images::cache::Cache;
-use pagetoll_images::digest::{sha256_of, sha256_of_reader};
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
 use pagetoll_sim::costs;
@@ -171,7 +171,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-fn backend_error(error: pagetoll_images::Error) -> pagetoll_backend::Error {
+fn backend_error(error: pagetoll_host::Error) -> pagetoll_backend::Error {
     error.into()
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use pagetoll_backend::Stop;
-use pagetoll_images::tools::SearchPath;
+use pagetoll_host::tools::SearchPath;
 use pagetoll_sweep::{Job, JobId};
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::*;
 use crate::apt::sources::sources_for;
-use crate::digest::sha256_of;
+use pagetoll_host::digest::sha256_of;
 
 /// What lets everything pass.
 const HOSTILE: &str = "APT::Get::AllowUnauthenticated \"true\";\n\
@@ -35,7 +35,7 @@ fn an_unsigned_mirror_is_refused_whatever_the_settings_let_pass() {
     if let Some(why) = pagetoll_test_support::emulated() {
         pagetoll_test_support::skip!("{why}");
     }
-    if crate::tools::check(&[Tool::AptGet]).is_err() {
+    if pagetoll_host::tools::check(&[Tool::AptGet]).is_err() {
         pagetoll_test_support::skip!("apt-get is not installed");
     }
     let folder = tempfile::tempdir().unwrap();

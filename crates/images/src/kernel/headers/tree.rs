@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use crate::apt::Archive;
 use crate::apt::index::Listed;
-use crate::cache::{Cache, Entry};
 use crate::deb;
-use crate::digest::sha256_of;
-use crate::error::Error;
-use crate::process::{Run, run_to_end};
 use pagetoll_backend::Stop;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of;
+use pagetoll_host::process::{Run, run_to_end};
 
 /// Where the libraries of wrapped tools lie within a tree.
 const LIBRARIES: &str = "tool-libraries";

@@ -5,16 +5,16 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::cache::{Cache, Entry};
-use crate::digest::sha256_of;
-use crate::error::Error;
 use crate::kernel::VERDICTS;
 use crate::kernel::headers::Headers;
-use crate::make::compiler as compiler_of_keys;
-use crate::process::{Run, run_to_end};
-use crate::tools::{self, SearchPath, Tool};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::digest::sha256_of;
+use pagetoll_host::make::compiler as compiler_of_keys;
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::{self, SearchPath, Tool};
 
 /// How long the trial may take. Assumed: it takes two seconds on an idle machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);

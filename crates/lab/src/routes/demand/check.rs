@@ -8,13 +8,13 @@ use super::guest::{Materials, PROBE};
 use super::machine;
 use crate::checks::{Ran, Request, understand};
 use crate::error::LabError;
-use crate::native::{NativeBoot, check_tools};
+use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Host, Machine, Mode};
-use pagetoll_guest::step::{self, DemandStep, Step};
-use pagetoll_images::Surroundings;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
+use pagetoll_protocol::step::{self, DemandStep, Step};
 
 /// Boots without Xen, whatever the request says of it, and runs the checks, when as many of the host's CPUs are free as
 /// the guest has. They are short, so that those that are to fail run to their end as well.
@@ -53,10 +53,10 @@ pub fn check(
         probe_order: step::order(&steps),
         last: &[Step::KernelLog],
         file: None,
-        conduct: &guest.conduct,
+        options: &guest.options,
     };
     let _cores = cores.take(boot.machine.mode.cpus(), surroundings.stop)?;
-    host::require_memory(boot.machine.memory_mib(), "the checks")?;
+    capacity::require_memory(boot.machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&guest.name, steps + 3);
     let harvest = boot.run(*surroundings, phase.as_mut())?;

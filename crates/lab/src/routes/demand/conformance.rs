@@ -9,18 +9,18 @@ use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Sh
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
-use crate::conduct::Conduct;
 use crate::conformance::{Next, Ran, TIMEOUT, malformed};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{NativeBoot, Probe, check_tools};
+use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
-use pagetoll_guest::build;
-use pagetoll_guest::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
-use pagetoll_images::Surroundings;
+use crate::vm::options::BootOptions;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.
@@ -39,7 +39,7 @@ pub struct Request {
     host: Host,
     kernel: KernelSource,
     freshness: Freshness,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -54,7 +54,7 @@ impl Request {
             host: Host::of(arch, lab.kvm_mode),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 
@@ -73,7 +73,7 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran<Outcome>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
-    host::require_memory(request.machine().memory_mib(), NAME)?;
+    capacity::require_memory(request.machine().memory_mib(), NAME)?;
     let materials = Materials::obtain(
         &PROBE,
         &request.kernel,
@@ -90,7 +90,7 @@ pub fn run(
         probe_order: encode::cases(cases),
         last: &[],
         file: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);

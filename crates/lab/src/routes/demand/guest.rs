@@ -5,21 +5,21 @@ use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{Arch, Order, Row};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
 use super::machine_of;
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::native::{Kernel, Modules, NativeBoot, Probe, Programs};
+use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::profile::{OfProbe, Sample};
 use crate::request::Bench;
 use crate::vm::counter::Counter;
-use pagetoll_guest::build;
-use pagetoll_guest::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use pagetoll_guest::step::{self, DemandStep};
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use pagetoll_protocol::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: usize = 3;
@@ -171,7 +171,7 @@ pub(super) fn run(
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
         file: None,
-        conduct: &bench.conduct,
+        options: &bench.options,
     };
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);

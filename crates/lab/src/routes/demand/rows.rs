@@ -11,8 +11,8 @@ use pagetoll_bill::{
 
 use super::guest::{BASELINE, CHECKED, Found};
 use crate::profile::Sample;
-use pagetoll_guest::pv::rows::per;
-use pagetoll_guest::report::{Demand, DemandParts};
+use pagetoll_protocol::report::{Demand, DemandParts};
+use pagetoll_pv::rows::per;
 
 /// What exits on missing pages need: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;
@@ -279,7 +279,7 @@ mod tests {
     use pagetoll_units::Pages;
 
     use super::*;
-    use pagetoll_guest::report::{CheckRun, DemandUnavailable};
+    use pagetoll_protocol::report::{CheckRun, DemandUnavailable};
 
     fn demand(mechanism: Mechanism, instructions: u64) -> Demand {
         Demand {

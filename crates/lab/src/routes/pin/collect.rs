@@ -9,18 +9,18 @@ use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
 use crate::clock::Clock;
 use crate::error::LabError;
-use crate::native::{Kernel, NativeBoot};
+use crate::linux::{Kernel, NativeBoot};
 use crate::profile::{OfProbe, Sample};
 use crate::vm::cores::Cores;
 use crate::vm::counter::Counter;
 use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_guest::pin::{self, Cell};
-use pagetoll_guest::report::{Hello, PinTraced, Report};
-use pagetoll_guest::step::{self, Interface, PinStep};
-use pagetoll_images::Error;
-use pagetoll_images::Surroundings;
-use pagetoll_images::host;
+use pagetoll_host::Error;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
+use pagetoll_protocol::report::{Hello, PinTraced, Report};
+use pagetoll_protocol::step::{self, Interface, PinStep};
+use pagetoll_pv::pin::{self, Cell};
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ pub(super) fn collect(work: Work<'_>) -> Result<Vec<OfKernel>, LabError> {
     let kernels = work.materials.kernels.iter();
     let of_kernels: Vec<Vec<Job<'_>>> = kernels.map(|kernel| jobs(work.request, kernel)).collect();
     let all: Vec<&Job<'_>> = of_kernels.iter().flatten().collect();
-    let cores = Cores::new(host::cpus());
+    let cores = Cores::new(capacity::cpus());
     let make = |job: &&Job<'_>, stop: &Stop| one(job, work, &cores, stop);
     let mut found = side_by_side(&all, work.surroundings.stop, make)?.into_iter();
     of_kernels
@@ -174,7 +174,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             true => &[],
         },
         file: None,
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let harvest = boot.run(surroundings, phase.as_mut())?;
     work.clock.counted_before(harvest.counted);
@@ -190,7 +190,7 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) if job.is_traced => {
                 let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
-                keep(boot.conduct.logs(), &job.name, &text)?;
+                keep(boot.options.logs(), &job.name, &text)?;
                 found.graph = Some(text);
             }
             _ => {}

@@ -7,19 +7,19 @@ use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemorySh
 
 use super::materials::Materials;
 use super::plan;
-use crate::conduct::Conduct;
 use crate::conformance::{Next, Ran, TIMEOUT};
 use crate::error::LabError;
 use crate::kernels;
-use crate::native::{NamedText, NativeBoot, check_tools};
+use crate::linux::{NamedText, NativeBoot, check_tools};
 use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{Hello, PinCase, Report};
-use pagetoll_guest::step;
-use pagetoll_images::Surroundings;
+use crate::vm::options::BootOptions;
+use pagetoll_host::Surroundings;
+use pagetoll_host::capacity;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::host;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::report::{Hello, PinCase, Report};
+use pagetoll_protocol::step;
+use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";
@@ -30,7 +30,7 @@ pub struct Request {
     arch: Arch,
     kernel: KernelSource,
     freshness: Freshness,
-    conduct: Conduct,
+    options: BootOptions,
 }
 
 impl Request {
@@ -43,7 +43,7 @@ impl Request {
             arch: lab.arch.unwrap_or_default(),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            conduct: Conduct::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::of(lab, TIMEOUT)?.apart(),
         })
     }
 }
@@ -59,7 +59,7 @@ pub fn run(
 ) -> Result<Ran<Answered>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases, request.arch);
-    host::require_memory(machine.memory_mib(), NAME)?;
+    capacity::require_memory(machine.memory_mib(), NAME)?;
     let sources = std::slice::from_ref(&request.kernel);
     let materials = Materials::obtain(request.arch, sources, request.freshness, *surroundings)?;
     let boot = NativeBoot {
@@ -74,7 +74,7 @@ pub fn run(
             name: CASES,
             text: &encoded(cases),
         }),
-        conduct: &request.conduct,
+        options: &request.options,
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);

@@ -154,8 +154,8 @@ fn corrected(shares: &[Share], total: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagetoll_guest::report::PinTraced;
-    use pagetoll_guest::step::Interface;
+    use pagetoll_protocol::report::PinTraced;
+    use pagetoll_protocol::step::Interface;
 
     fn found() -> Found {
         let trace = "# shape: 2M

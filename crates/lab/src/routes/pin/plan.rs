@@ -4,8 +4,8 @@ use pagetoll_bill::row::Folio;
 use pagetoll_units::Pages;
 
 use crate::vm::machine::{DMA_DEVICE, HugePages};
-use pagetoll_guest::pin;
-use pagetoll_guest::step::{Interface, PinStep};
+use pagetoll_protocol::step::{Interface, PinStep};
+use pagetoll_pv::pin;
 
 /// Each page leaves about 200 bytes of text for each function.
 const TRACED_PAGES: u64 = 4096;

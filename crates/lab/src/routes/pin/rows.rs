@@ -5,8 +5,8 @@ use pagetoll_bill::{Operation, Row, RowKey, System};
 use super::Request;
 use super::collect::OfKernel;
 use super::graph::{self, Direction, Shares};
-use pagetoll_guest::pin::{self, Cell};
-use pagetoll_guest::step::Interface;
+use pagetoll_protocol::step::Interface;
+use pagetoll_pv::pin::{self, Cell};
 
 /// The rows of one kernel.
 pub(super) fn rows(request: &Request, of: &OfKernel) -> Vec<Row> {

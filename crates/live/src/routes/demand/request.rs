@@ -7,7 +7,7 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::spec::{
     Access, Faults, MemoryKind, Placement, Ring, Sequence, Sharing, Spec, Waiting,
 };
-use pagetoll_bill::{Backend, Order, OrderError, Terms};
+use pagetoll_bill::{Backend, Limits, Order, OrderError};
 use pagetoll_units::Pages;
 
 use super::line::Line;
@@ -18,7 +18,7 @@ use crate::vm::memory::page_size;
 
 /// Pages are those of each vCPU; a batch is at most what a page table holds. By default batches that show the slope,
 /// and enough runs for a deviation.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(16_384),
     most_pages: Pages(1 << 18),
     batches: &[1, 16, 64],
@@ -76,7 +76,7 @@ impl Request {
             None => Ring::Three,
         };
         let request = Self {
-            order: spec.order(Backend::Live, &TERMS)?,
+            order: spec.order(Backend::Live, &LIMITS)?,
             vcpus: demand.vcpus.clone().unwrap_or(DEFAULT_VCPUS.to_vec()),
             readers: demand.readers.unwrap_or(1),
             waiting: demand.waiting.unwrap_or(Waiting::Poll),

@@ -2,7 +2,7 @@
 
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
-use pagetoll_bill::{Backend, Method, Order, Spec, Terms};
+use pagetoll_bill::{Backend, Limits, Method, Order, Spec};
 use pagetoll_units::Pages;
 
 use super::loops::loop_of;
@@ -13,12 +13,12 @@ const LEAST_RUNS: u32 = 10;
 
 /// At most 64 GiB of pages, a gigabyte of descriptors. By default 8 GiB, as the first posting of batched pinning (vfio,
 /// May 2025) measured them.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(1 << 21),
     most_pages: Pages(1 << 24),
     runs: LEAST_RUNS,
     most_runs: 1000,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// Folios of one size.
@@ -54,7 +54,7 @@ impl Request {
     /// # Errors
     /// A number is out of range, or descriptors cannot have the shape.
     pub(crate) fn new(spec: &Spec) -> Result<Self, LiveError> {
-        let order = spec.order(Backend::Live, &TERMS)?;
+        let order = spec.order(Backend::Live, &LIMITS)?;
         if order.runs < LEAST_RUNS {
             return Err(LiveError::BadOrder(format!(
                 "--runs {}: expected at least {LEAST_RUNS}; with fewer, two bills cannot be distinguished",

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Timing};
 use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unit};
-use pagetoll_guest::pv::findings::{Findings, Ran};
-use pagetoll_guest::pv::plan::{Abilities, Other, Privcmd, Trace};
-use pagetoll_guest::pv::session::{Kind, Session};
-use pagetoll_guest::report::Parameter;
-use pagetoll_guest::step::{self, Step};
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
+use pagetoll_protocol::report::Parameter;
+use pagetoll_protocol::step::{self, Step};
+use pagetoll_pv::findings::{Findings, Ran};
+use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
+use pagetoll_pv::session::{Kind, Session};
 use pagetoll_traces::xentrace::Windows;
 
 use super::surroundings::PRIVCMD;

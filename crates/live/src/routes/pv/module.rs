@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stop;
-use pagetoll_guest::build::xen_probe;
-use pagetoll_images::cache::{Cache, Entry};
+use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_images::kernel::headers;
+use pagetoll_protocol::build::xen_probe;
 
 use crate::LiveError;
 use crate::kernel_module;

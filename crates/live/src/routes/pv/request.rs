@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use pagetoll_backend::{Error, input};
-use pagetoll_bill::{Backend, Order, Route, Spec, Terms};
-use pagetoll_guest::routes::{self, Billing};
+use pagetoll_bill::{Backend, Limits, Order, Route, Spec};
+use pagetoll_pv::routes::{self, Billing};
 
 /// A time is measured more than once.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     runs: 10,
     most_runs: 1000,
-    ..routes::TERMS
+    ..routes::LIMITS
 };
 
 /// What is to be billed.
@@ -44,7 +44,7 @@ impl Request {
         }
         Ok(Self {
             route: spec.route,
-            order: spec.order(Backend::Live, &TERMS)?,
+            order: spec.order(Backend::Live, &LIMITS)?,
             billing,
             probe: spec.live.probe.clone(),
             domain: spec.live.domain,

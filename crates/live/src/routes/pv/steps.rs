@@ -1,10 +1,10 @@
 //! What a session is asked beside measuring: the state of Xen, and that it is as it was.
 
 use pagetoll_backend::Stop;
-use pagetoll_guest::pv::session::XenOptions;
-use pagetoll_guest::report::{Parameter, Report, TraceState};
-use pagetoll_guest::step::{self, Step};
-use pagetoll_images::cache::Cache;
+use pagetoll_host::cache::Cache;
+use pagetoll_protocol::report::{Parameter, Report, TraceState};
+use pagetoll_protocol::step::{self, Step};
+use pagetoll_pv::session::XenOptions;
 
 use crate::LiveError;
 use crate::program::{Program, SESSION, broken};

@@ -3,21 +3,21 @@
 use pagetoll_bill::route::Pin;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::Wanted;
-use pagetoll_bill::{Backend, Method, Order, Spec, Terms};
-use pagetoll_guest::pin;
-use pagetoll_guest::step::Interface;
+use pagetoll_bill::{Backend, Limits, Method, Order, Spec};
+use pagetoll_protocol::step::Interface;
+use pagetoll_pv::pin;
 use pagetoll_units::Pages;
 
 use crate::LiveError;
 
 /// At most 32 GiB; the probe maps them below an address of 64 GiB. By default 256 MiB, as in the lab, and the runs that two
 /// bills need to be told apart.
-const TERMS: Terms = Terms {
+const LIMITS: Limits = Limits {
     pages: Pages(65_536),
     most_pages: Pages(1 << 23),
     runs: 10,
     most_runs: 1000,
-    ..Terms::SINGLE
+    ..Limits::SINGLE
 };
 
 /// A validated order.
@@ -37,7 +37,7 @@ impl Request {
     /// # Errors
     /// A number out of range, a mechanism that is no interface of the kernel, memory that takes settings of the host.
     pub(crate) fn new(spec: &Spec, device: &str) -> Result<Self, LiveError> {
-        let mut order = spec.order(Backend::Live, &TERMS)?;
+        let mut order = spec.order(Backend::Live, &LIMITS)?;
         let is_loop = |mechanism: &Pin| pin::interface(*mechanism).is_none();
         if let Some(other) = order.of().into_iter().find(is_loop)
             && !spec.mechanisms.is_empty()

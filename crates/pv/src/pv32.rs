@@ -1,0 +1,112 @@
+//! What a 32-bit PAE dom0 does of a route, beside the 64-bit one.
+//!
+//! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it runs the
+//! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
+//! Source: xen/arch/x86/pv/dom0_build.c, `dom0_construct_pv`, and pv/domain.c, `switch_compat`, 4.17.
+
+use pagetoll_bill::route::{Fault, Unmap};
+use pagetoll_bill::row::Baseline;
+use pagetoll_bill::{Figures, Mechanism, Order, Toll, crossing};
+use pagetoll_images::xen::pv32::NO_PV32;
+
+use crate::findings::Findings;
+use crate::plan::Trace;
+use pagetoll_protocol::step::Step;
+
+const LOWER: &str = "lower-half";
+const UPPER: &str = "upper-half";
+
+/// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
+const REFUSALS: [(&str, &str); 2] = [
+    (
+        NO_PV32,
+        "this Xen was built without CONFIG_PV32, so it starts no 32-bit PV guest",
+    ),
+    // -EOPNOTSUPP, of `opt_pv32` alone.
+    (
+        "Dom0 failed to switch to compat: -95",
+        "this Xen was booted to start no 32-bit PV guest (pv=no-32)",
+    ),
+];
+
+/// Why this Xen starts no 32-bit guest, when that is what its last words say.
+pub fn refusal(last_words: &str) -> Option<&'static str> {
+    let said = |(words, _): &&(&str, &str)| last_words.contains(words);
+    REFUSALS.iter().find(said).map(|(_, reason)| *reason)
+}
+
+/// Counts without the trace, which costs, then with it.
+pub(crate) fn counting(order: &Order, baselines: &[Step], mechanisms: &[Step]) -> Vec<Step> {
+    let mut all = vec![Step::Pages(order.pages)];
+    all.extend(baselines.iter().chain(mechanisms).cloned());
+    all.push(Trace::OF_LAB.pages_of(order));
+    all.extend(Trace::OF_LAB.of(mechanisms.iter().cloned()));
+    all
+}
+
+impl Findings {
+    /// The 32-bit guest's findings as if they were all there are.
+    pub(crate) fn of_pv32(&self) -> Self {
+        Self {
+            dom0: self.pv32.clone(),
+            no_probe: self.no_pv32.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Tolls of a mechanism that is two emulated instructions, one for each half of the entry; `None` of all others, and
+/// where two traps were not what was counted. `cost` is that of a half by itself.
+pub(crate) fn halves(
+    mechanism: Mechanism,
+    whole: &Figures,
+    cost: impl Fn(Baseline) -> Option<f64>,
+) -> Option<Vec<Toll>> {
+    let (part, [first, second]) = match mechanism {
+        Mechanism::Fault(Fault::Emulate2x32) => (Baseline::StoreUpperHalf, [UPPER, LOWER]),
+        Mechanism::Unmap(Unmap::XchgAndStore) => (Baseline::XchgLowerHalf, [LOWER, UPPER]),
+        _ => return None,
+    };
+    let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;
+    let part = cost(part)?;
+    let rest = whole.cost_per_page - part;
+    (*traps == 2.0).then(|| vec![Toll::once(first, part), Toll::once(second, rest)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pagetoll_bill::Crossings;
+
+    use super::*;
+
+    #[test]
+    fn only_two_of_xens_last_words_are_a_reason() {
+        let refused = |words: &str| refusal(&format!("(XEN) {words}")).is_some();
+        assert!(refused(NO_PV32));
+        assert!(refused("Dom0 failed to switch to compat: -95"));
+        assert!(!refused("Dom0 failed to switch to compat: -12"));
+        assert!(!refused("Panic on CPU 0: Could not construct d0"));
+    }
+
+    #[test]
+    fn two_halves_sum_to_the_whole() {
+        let whole = |traps| Figures {
+            crossings: Some(Crossings {
+                per_page: traps,
+                by_kind: BTreeMap::from([(crossing::PTWR.to_owned(), traps)]),
+            }),
+            ..Figures::of_runs(vec![3205.0]).unwrap()
+        };
+        let cost = |part| (part == Baseline::StoreUpperHalf).then_some(1545.0);
+        let of = |mechanism: Fault, traps| halves(mechanism.into(), &whole(traps), cost);
+        let tolls = [
+            Toll::once("upper-half", 1545.0),
+            Toll::once("lower-half", 1660.0),
+        ];
+        assert_eq!(of(Fault::Emulate2x32, 2.0), Some(tolls.to_vec()));
+        assert_eq!(of(Fault::Emulate2x32, 1.0), None);
+        assert_eq!(of(Fault::Emulate, 2.0), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! What the rows of all routes have in common. Pure: no guest, no file.
+
+use pagetoll_bill::crossing;
+use pagetoll_bill::{
+    Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable,
+};
+use pagetoll_traces::xentrace;
+
+use crate::findings::{Counted, Findings};
+
+/// An exact quotient of two counts; both are far below 2^53.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of instructions and pages stay below 2^53"
+)]
+pub fn per(count: u64, pages: u64) -> f64 {
+    count as f64 / pages as f64
+}
+
+/// A step that ran between two marks.
+#[derive(Clone, Copy)]
+pub struct Traced {
+    /// The id of its marks.
+    pub id: u16,
+    /// How often it did what it does.
+    pub count: u64,
+}
+
+impl Traced {
+    /// `None` for the mark of a step that was not traced.
+    pub fn new(mark: i64, count: u64) -> Option<Self> {
+        let id = u16::try_from(mark).ok()?;
+        Some(Self { id, count })
+    }
+}
+
+/// The crossings of the first run that has them, as Xen counted them.
+pub fn crossings(
+    runs: &[Counted],
+    traced: impl Fn(&Counted) -> Option<Traced>,
+) -> Option<Crossings> {
+    runs.iter().find_map(|run| {
+        let Traced { id, count } = traced(run)?;
+        Some(crossings_of(run.crossings.get(&id)?, count))
+    })
+}
+
+/// A continuation is Xen's own re-entry of a hypercall that it had preempted to serve an interrupt. It is listed, but
+/// no crossing of the mechanism's.
+fn crossings_of(counted: &xentrace::Crossings, count: u64) -> Crossings {
+    let pv = &counted.pv;
+    let own = pv.traps() + pv.hypercalls.total() - pv.continuations;
+    let others = pv.traps() - pv.ptwr - pv.page_fault;
+    let kinds = [
+        (crossing::PTWR, pv.ptwr),
+        (crossing::PAGE_FAULT, pv.page_fault),
+        (crossing::OTHER_TRAP, others),
+        (crossing::CONTINUATION, pv.continuations),
+    ];
+    let calls = pv
+        .hypercalls
+        .iter()
+        .map(|(op, count)| (op.to_string(), count));
+    let kinds = kinds.map(|(kind, count)| (kind.to_owned(), count));
+    let occurred = kinds
+        .into_iter()
+        .chain(calls)
+        .filter(|(_, count)| *count > 0);
+    Crossings {
+        per_page: per(own, count),
+        by_kind: occurred
+            .map(|(kind, total)| (kind, per(total, count)))
+            .collect(),
+    }
+}
+
+/// What user space sees of one operation: without Xen, and in a dom0, with what Xen adds.
+pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
+    let row = |system, figures| {
+        let key = RowKey::new(operation, Method::Kernel, system);
+        Row::new(key, order.pages, figures)
+    };
+    let native = user_figures(operation, &findings.native);
+    let dom0 = user_figures(operation, &findings.dom0).map(|dom0| Figures {
+        tolls: share_of_xen(native.as_ref().ok(), &dom0),
+        ..dom0
+    });
+    [row(System::Native, native), row(System::XenPvDom0, dom0)]
+}
+
+/// Cost and crossings of what user space did.
+pub fn user_figures(operation: Operation, runs: &[Counted]) -> Result<Figures, Unavailable> {
+    // The first of several was the warm-up.
+    let untraced = |run: &Counted| {
+        let mut users = run.users.iter();
+        let user = users.rfind(|user| user.mark < 0 && user.operation == operation)?;
+        Some(per(user.instructions, user.pages))
+    };
+    let figures = Figures::of_runs(runs.iter().filter_map(untraced).collect())?;
+    Ok(Figures {
+        crossings: crossings(runs, |run| traced_user(run, operation)),
+        ..figures
+    })
+}
+
+/// What user space did while it was traced.
+pub fn traced_user(run: &Counted, operation: Operation) -> Option<Traced> {
+    let mut users = run.users.iter();
+    let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
+    Traced::new(user.mark, user.pages)
+}
+
+/// What the operation costs without Xen, and what Xen adds.
+fn share_of_xen(native: Option<&Figures>, dom0: &Figures) -> Vec<Toll> {
+    let split = |native: &Figures| {
+        let added = dom0.cost_per_page - native.cost_per_page;
+        vec![
+            Toll::once("native", native.cost_per_page),
+            Toll::once("xen", added),
+        ]
+    };
+    native.map(split).unwrap_or_default()
+}
