@@ -23,9 +23,9 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::{gmem, kvm, memory as guest_memory};
 use crate::{LiveError, arch};
+use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 /// What this host answered.
 #[derive(Clone, Debug, PartialEq, Eq)]

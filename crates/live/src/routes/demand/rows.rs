@@ -14,9 +14,9 @@ use pagetoll_units::Pages;
 use super::line::{Line, LineRuns, Measured, SelftestRuns};
 use super::request::Request;
 use super::run::place;
-use crate::pager::Counts;
 use crate::vm::guest::privilege_level;
 use crate::vm::memory::{is_hugetlb, page_size};
+use pagetoll_pager::Counts;
 use tolls::{Items, Turn};
 
 /// The rows of a bill, and notes about them.

@@ -3,9 +3,9 @@
 use kvm_ioctls::VcpuFd;
 
 use crate::LiveError;
-use crate::pager::{Counts, FaultHandler, PageSource, Ran};
 use crate::vm::exit::{Left, judge, judge_error};
 use crate::vm::gmem::GmemSlots;
+use pagetoll_pager::{Counts, FaultHandler, PageSource, Ran};
 
 /// Where the content of a bench's pages comes from.
 pub(crate) type Source<'c> = &'c dyn PageSource;

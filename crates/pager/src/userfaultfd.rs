@@ -256,8 +256,17 @@ fn open() -> rustix::io::Result<OwnedFd> {
     open_with(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK)
 }
 
-/// userfaultfd(2), or where only /dev/userfaultfd is open to us, that.
-pub(crate) fn open_with(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
+/// Opens a userfaultfd by userfaultfd(2), or by /dev/userfaultfd where only that is open to this user.
+///
+/// No `UFFDIO_API` has been called on it; [`Userfaultfd::new`] does. `flags` are those of userfaultfd(2).
+///
+/// # Errors
+/// The errno of userfaultfd(2).
+pub fn open_userfaultfd(flags: u32) -> io::Result<OwnedFd> {
+    Ok(open_with(UserfaultfdFlags::from_bits_retain(flags))?)
+}
+
+fn open_with(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
     // SAFETY: a fresh userfaultfd has no ranges, so that it changes nothing.
     match unsafe { userfaultfd(flags) } {
         // /dev/userfaultfd may be open to those to whom the system call is closed.
@@ -320,7 +329,7 @@ fn api(fd: BorrowedFd<'_>, features: u64) -> io::Result<u64> {
 
 /// # Safety
 /// `OPCODE` must be an ioctl of a userfaultfd that takes a `T`.
-pub(crate) unsafe fn update<const OPCODE: u32, T>(
+unsafe fn update<const OPCODE: u32, T>(
     fd: BorrowedFd<'_>,
     value: &mut T,
 ) -> rustix::io::Result<()> {

@@ -7,7 +7,7 @@
 use kvm_bindings::kvm_sregs;
 use vm_memory::GuestAddress;
 
-use crate::pager::guest_pages::{GuestPages, PageState};
+use crate::guest_pages::{GuestPages, PageState};
 
 /// Why a walk found no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

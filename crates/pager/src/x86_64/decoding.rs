@@ -15,8 +15,8 @@ use vm_memory::GuestAddress;
 use super::operands::{CpuState, Touched};
 use super::run::synced;
 use super::walk::{Stop, walk};
-use crate::pager::guest_pages::{GuestPages, PageState};
-use crate::pager::resolver::{Access, ExitResolver, Found, MissingPage};
+use crate::guest_pages::{GuestPages, PageState};
+use crate::resolver::{Access, ExitResolver, Found, MissingPage};
 
 /// The longest instruction (Intel SDM volume 2, 2.3.11).
 const LONGEST: usize = 15;
@@ -27,19 +27,19 @@ const LAST_OF_TASK: u32 = 0xffff + 0x2000;
 
 /// The decoder's buffers.
 #[derive(Debug)]
-pub(in crate::pager) struct Decoding {
+pub(crate) struct Decoding {
     factory: InstructionInfoFactory,
 }
 
 impl Decoding {
-    pub(in crate::pager) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             factory: InstructionInfoFactory::new(),
         }
     }
 
     /// The missing page that the synced registers lead to.
-    pub(in crate::pager) fn of_run(
+    pub(crate) fn of_run(
         &mut self,
         run: &kvm_run,
         memory: &impl GuestPages,

@@ -30,10 +30,10 @@
 //! ```ignore-aarch64
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use kvm_ioctls::{Kvm, VcpuExit};
-//! use pagetoll_live::pager::{GuestRange, MemorySource, Options, Pager, Ran};
+//! use pagetoll_pager::{GuestRange, MemorySource, Options, Pager, Ran};
 //! use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 //!
-//! # if pagetoll_live::host::check().is_err() { return Ok(()); }
+//! # if pagetoll_pager::Features::of_this_host().is_err() || Kvm::new().is_err() { return Ok(()); }
 //! let kvm = Kvm::new()?;
 //! let vm = kvm.create_vm()?;
 //! let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)])?;
@@ -108,8 +108,9 @@ use ranges::{PagedMemory, PagedRange, host_range};
 pub use reader::{EndOfReading, Waiting};
 pub use resolver::{Access, ExitResolver, Found, MissingPage};
 pub use source::{FileSource, MemorySource, PageSource, socket};
-pub use userfaultfd::{Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake};
-pub(crate) use userfaultfd::{open_with as open_userfaultfd, update};
+pub use userfaultfd::{
+    Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake, open_userfaultfd,
+};
 #[cfg(target_arch = "x86_64")]
 use x86_64 as processor;
 #[cfg(target_arch = "x86_64")]

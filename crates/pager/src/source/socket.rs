@@ -252,7 +252,7 @@ pub fn serve(mut stream: UnixStream, source: &impl PageSource) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pager::MemorySource;
+    use crate::MemorySource;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
