@@ -84,7 +84,7 @@ impl Here {
             region2: vm.check_extension(Cap::UserMemory2),
             guest_memfd: gmem::check(&vm).err().map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),
-            userfaultfd: Features::of_this_host().map_err(LiveError::system("UFFDIO_API"))?,
+            userfaultfd: Features::detect().map_err(LiveError::system("UFFDIO_API"))?,
         })
     }
 

@@ -131,7 +131,7 @@ fn userfaultfd() -> Capability {
 
 /// Optional features of userfaultfd.
 fn features(name: &'static str) -> Capability {
-    let Ok(features) = Features::of_this_host() else {
+    let Ok(features) = Features::detect() else {
         return Capability::lacks(
             name,
             Level::Missing,

@@ -1,4 +1,4 @@
-//! What the pager knows of arm64: nothing is found that KVM does not report.
+//! arm64: only pages that KVM reports are found.
 //!
 //! A stage-2 fault that cannot be resolved makes `KVM_RUN` fail with `EFAULT` (`arch/arm64/kvm/mmu.c`,
 //! `user_mem_abort`). The address is in FAR_EL2 and HPFAR_EL2, which user space cannot read. Only a kernel with
@@ -31,7 +31,11 @@ impl Decoding {
         clippy::unused_self,
         reason = "the same call as where a decoder keeps buffers"
     )]
-    pub(super) const fn of_run(&self, _: &kvm_run, _: &impl GuestPages) -> Option<MissingPage> {
+    pub(super) const fn missing_page_of_run(
+        &self,
+        _: &kvm_run,
+        _: &impl GuestPages,
+    ) -> Option<MissingPage> {
         None
     }
 }

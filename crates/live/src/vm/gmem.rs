@@ -184,7 +184,7 @@ impl<'m> GmemSlots<'m> {
         let slot = &self.swapped[usize::try_from(index).unwrap_or(usize::MAX)];
         let mut swapped = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if *swapped {
-            counts.in_vain += 1;
+            counts.spurious += 1;
             return Ok(());
         }
         let began = Instant::now();

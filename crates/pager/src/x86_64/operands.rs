@@ -52,7 +52,7 @@ impl CpuState<'_> {
         }
     }
 
-    /// Everything that `instruction` may touch.
+    /// Memory that `instruction` may touch.
     pub(super) fn touched(
         &self,
         instruction: &Instruction,

@@ -14,7 +14,7 @@ pub(crate) fn attach(vcpu: &mut VcpuFd) {
     vcpu.set_sync_valid_reg(SyncReg::SystemRegister);
 }
 
-/// Where the guest stands, for a message.
+/// The guest's instruction pointer, for a message.
 pub(crate) fn place(vcpu: &VcpuFd) -> String {
     format!("rip {:#x}", vcpu.sync_regs().regs.rip)
 }

@@ -156,11 +156,11 @@ impl Request {
         lines
     }
 
-    /// Waiting of the pager's readers.
-    pub(super) const fn pager_waiting(&self) -> pagetoll_pager::Waiting {
+    /// System call by which the pager's readers wait.
+    pub(super) const fn pager_multiplexer(&self) -> pagetoll_pager::Multiplexer {
         match self.waiting {
-            Waiting::Poll => pagetoll_pager::Waiting::Poll,
-            Waiting::Epoll => pagetoll_pager::Waiting::Epoll,
+            Waiting::Poll => pagetoll_pager::Multiplexer::Poll,
+            Waiting::Epoll => pagetoll_pager::Multiplexer::Epoll,
         }
     }
 

@@ -169,7 +169,7 @@ impl OrderedLine<'_> {
             ("exit-reported", counts.reported),
             ("exit-decoded", counts.decoded),
             ("exit-mmio", counts.completed),
-            ("in-vain", counts.in_vain),
+            ("in-vain", counts.spurious),
         ];
         let occurred = kinds.into_iter().filter(|(_, count)| *count > 0);
         let per_page = |(kind, count): (&str, u64)| (kind.to_owned(), count as f64 / pages);

@@ -29,7 +29,7 @@ use crate::{LiveError, host};
 use content::Content;
 use crew::{Crew, Touched};
 use entry::{Entry, Source};
-use pagetoll_pager::{Counts, Delivery, EndOfReading, GuestRange, MemorySource, Options, Pager};
+use pagetoll_pager::{Counts, Delivery, GuestRange, MemorySource, Options, Pager, ReaderStop};
 use place::Role;
 use sequence::order_of;
 
@@ -200,7 +200,7 @@ impl Setup<'_> {
         pager: &Pager<Source<'_>>,
         work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, LiveError>,
     ) -> Result<(T, Served), LiveError> {
-        let (end, failed) = (EndOfReading::new()?, AtomicBool::new(false));
+        let (end, failed) = (ReaderStop::new()?, AtomicBool::new(false));
         thread::scope(|scope| {
             let readers: Vec<_> = (0..self.readers(pager.userfaultfds()))
                 .map(|number| {
@@ -235,7 +235,7 @@ impl Setup<'_> {
         &self,
         pager: &Pager<Source<'_>>,
         number: usize,
-        end: &EndOfReading,
+        end: &ReaderStop,
     ) -> Result<Served, LiveError> {
         let role = Role::Reader(number, self.vcpus());
         let cpu = place::cpu_for(role, self.request.placement, &host::allowed_cpus());
@@ -244,7 +244,7 @@ impl Setup<'_> {
         let counts = pager.serve(
             number % pager.userfaultfds(),
             end,
-            self.request.pager_waiting(),
+            self.request.pager_multiplexer(),
         )?;
         let worked = thread_time() - before;
         Ok(Served { counts, worked })
