@@ -21,6 +21,8 @@ mod scratch;
 mod snippet;
 #[path = "docs/spans.rs"]
 mod spans;
+#[path = "docs/walls.rs"]
+mod walls;
 
 use std::process::ExitCode;
 
@@ -63,6 +65,10 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
         Trial::test("promises_have_tests", promises::have_tests),
+        Trial::test(
+            "only_live_and_pager_have_unsafe_code",
+            walls::hold_unsafe_code,
+        ),
     ];
     for page in Page::all()? {
         trials.push(links::trial(&page));

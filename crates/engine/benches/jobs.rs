@@ -1,9 +1,7 @@
 //! The two standard jobs: 256 tasks of 1000 rounds, three events each: the end of a computation, the
 //! grant of a lock, the end of a hold.
 
-use pagetoll_engine::{
-    CoreId, Cx, Distance, Engine, Keep, QueueKind, Setup, SpinLock, Ticks, Toll, Tolls,
-};
+use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, SpinLock, Ticks, Toll, Tolls};
 
 /// Tasks of a job, each on a core of its own.
 pub(crate) const TASKS: u32 = 256;
@@ -48,7 +46,7 @@ struct JobTolls {
 }
 
 /// An engine with the job's tasks spawned, ready to run.
-pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind, keep: Keep) -> Engine {
+pub(crate) fn build(job: Job, rounds: u64, keep: Keep) -> Engine {
     let mut names = Tolls::new();
     let tolls = JobTolls {
         compute: names.register("compute"),
@@ -58,7 +56,6 @@ pub(crate) fn build(job: Job, rounds: u64, queue: QueueKind, keep: Keep) -> Engi
     let setup = Setup {
         tasks: TASKS,
         cores: TASKS,
-        queue,
         keep,
         ..Setup::default()
     };

@@ -23,9 +23,9 @@ use pagetoll_backend::Stop;
 use pagetoll_bill::spec::MemoryKind;
 use pagetoll_conformance::kvm::{Case, Need, Outcome, Version};
 
-use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::{gmem, kvm, memory as guest_memory};
 use crate::{LiveError, arch};
+use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 /// What this host answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Here {
             region2: vm.check_extension(Cap::UserMemory2),
             guest_memfd: gmem::check(&vm).err().map(|error| error.to_string()),
             exit_on_missing: memslot::takes_exit_on_missing(&vm),
-            userfaultfd: Features::of_this_host().map_err(LiveError::system("UFFDIO_API"))?,
+            userfaultfd: Features::detect().map_err(LiveError::system("UFFDIO_API"))?,
         })
     }
 

@@ -12,11 +12,11 @@ use kvm_ioctls::{Cap, Kvm};
 use pagetoll_bill::spec::MemoryKind;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use crate::pager::{Delivery, Features, Userfaultfd};
 use crate::vm::gmem;
 use crate::vm::kvm::{DEVICE, open_kvm};
 use crate::vm::memory::{self, free_hugepages};
 use crate::{LiveError, arch};
+use pagetoll_pager::{Delivery, Features, Userfaultfd};
 
 pub(crate) use load::{Watch, busy_note};
 
@@ -131,7 +131,7 @@ fn userfaultfd() -> Capability {
 
 /// Optional features of userfaultfd.
 fn features(name: &'static str) -> Capability {
-    let Ok(features) = Features::of_this_host() else {
+    let Ok(features) = Features::detect() else {
         return Capability::lacks(
             name,
             Level::Missing,

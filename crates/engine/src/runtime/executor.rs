@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::ids::{CoreId, TaskId, Toll};
-use crate::queue::timers::QueueKind;
 use crate::runtime::context::Cx;
 use crate::runtime::deadlock::Deadlock;
 use crate::runtime::error::{Misuse, RunError, SetupError, SpawnError};
@@ -27,8 +26,6 @@ pub struct Setup {
     pub keep: Keep,
     /// Seed of [`Cx::random_below`].
     pub seed: u64,
-    /// Implementation of the timer queue; the order of events does not depend on it.
-    pub queue: QueueKind,
 }
 
 impl Default for Setup {
@@ -39,7 +36,6 @@ impl Default for Setup {
             records: 1 << 16,
             keep: Keep::default(),
             seed: 0,
-            queue: QueueKind::Wheel,
         }
     }
 }
@@ -332,7 +328,7 @@ impl Engine {
         self.handle.0.ledger.overwritten()
     }
 
-    /// A digest of every record ever made, in order: equal for equal runs, whatever the timer queue.
+    /// A digest of every record ever made, in order: equal for equal runs.
     /// `None` unless the engine [keeps](Setup::keep) it.
     #[must_use]
     pub fn trace_hash(&self) -> Option<u64> {

@@ -67,7 +67,7 @@ impl Kernel {
         let actors = (setup.tasks + setup.cores) as usize;
         Self {
             ready: Ready::new(actors + 1),
-            timers: Timers::new(setup.queue, actors + 1),
+            timers: Timers::new(actors + 1),
             links: (0..setup.tasks).map(|_| Cell::new(NONE)).collect(),
             nodes: (0..setup.tasks).map(|_| Node::new()).collect(),
             statuses: (0..setup.tasks).map(|_| Rc::new(Status::new())).collect(),

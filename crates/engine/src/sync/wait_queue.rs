@@ -327,15 +327,6 @@ impl Standing<'_> {
         self.cx.sleep_here().await;
     }
 
-    /// Whether a wake-up has come since the last wait.
-    #[must_use]
-    pub fn is_marked(&self) -> bool {
-        let entries = self.queue.entries.borrow();
-        entries
-            .iter()
-            .any(|entry| entry.number == self.number && entry.state == State::Marked)
-    }
-
     /// Changes the entry's state and returns the former one.
     fn swap(&self, state: State) -> Option<State> {
         let mut entries = self.queue.entries.borrow_mut();

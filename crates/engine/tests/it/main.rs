@@ -12,7 +12,6 @@ mod locks;
 mod misuse;
 mod random_jobs;
 mod records;
-mod rwsem;
 mod standard_jobs;
 mod wait_queue;
 
@@ -20,12 +19,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, Ticks, Toll, Tolls};
-
-/// Both timer queues.
-const QUEUES: [pagetoll_engine::QueueKind; 2] = [
-    pagetoll_engine::QueueKind::Wheel,
-    pagetoll_engine::QueueKind::Heap,
-];
 
 /// An engine with the tolls `work` and `wait`.
 struct Bench {

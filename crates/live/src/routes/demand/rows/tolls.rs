@@ -11,7 +11,7 @@ use std::time::Duration;
 use pagetoll_bill::route::Demand;
 use pagetoll_bill::{Spread, Toll};
 
-use crate::pager::Counts;
+use pagetoll_pager::Counts;
 
 /// Standard errors by which a difference must exceed zero.
 const SIGNIFICANT: f64 = 3.0;

@@ -15,8 +15,8 @@ use vm_memory::GuestAddress;
 use super::operands::{CpuState, Touched};
 use super::run::synced;
 use super::walk::{Stop, walk};
-use crate::pager::guest_pages::{GuestPages, PageState};
-use crate::pager::resolver::{Access, ExitResolver, Found, MissingPage};
+use crate::guest_pages::{GuestPages, PageState};
+use crate::resolver::{Access, ExitResolver, MissingPage, Origin};
 
 /// The longest instruction (Intel SDM volume 2, 2.3.11).
 const LONGEST: usize = 15;
@@ -27,19 +27,19 @@ const LAST_OF_TASK: u32 = 0xffff + 0x2000;
 
 /// The decoder's buffers.
 #[derive(Debug)]
-pub(in crate::pager) struct Decoding {
+pub(crate) struct Decoding {
     factory: InstructionInfoFactory,
 }
 
 impl Decoding {
-    pub(in crate::pager) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             factory: InstructionInfoFactory::new(),
         }
     }
 
     /// The missing page that the synced registers lead to.
-    pub(in crate::pager) fn of_run(
+    pub(crate) fn missing_page_of_run(
         &mut self,
         run: &kvm_run,
         memory: &impl GuestPages,
@@ -92,7 +92,7 @@ struct Search<'a, M> {
 }
 
 impl<M: GuestPages> Search<'_, M> {
-    /// What the instruction at RIP touches; an error where a page of it is missing. Code that cannot be read or
+    /// Memory that the instruction at RIP touches; an error where a page of its code is missing. Code that cannot be read or
     /// decoded touches nothing: the guest gets a fault from the CPU.
     fn code(&self, factory: &mut InstructionInfoFactory) -> Result<Vec<Touched>, MissingPage> {
         let start = self.cpu.code();
@@ -102,7 +102,7 @@ impl<M: GuestPages> Search<'_, M> {
             let Some(at) = start.checked_add(from as u64) else {
                 return Ok(Vec::new());
             };
-            let Some(page) = self.lookup(at, Access::Execute, Found::Code)? else {
+            let Some(page) = self.lookup(at, Access::Execute, Origin::Code)? else {
                 return Ok(Vec::new());
             };
             self.memory.read(page, &mut bytes[from..to]);
@@ -122,16 +122,16 @@ impl<M: GuestPages> Search<'_, M> {
 
     /// The first missing page of an operand.
     fn operand(&self, touched: Touched) -> Option<MissingPage> {
-        self.range(touched, Found::Operand)
+        self.range(touched, Origin::Operand)
     }
 
-    fn range(&self, touched: Touched, found: Found) -> Option<MissingPage> {
+    fn range(&self, touched: Touched, origin: Origin) -> Option<MissingPage> {
         let last = touched
             .address
             .wrapping_add(touched.bytes.saturating_sub(1));
         let pages = (touched.address / PAGE..=last / PAGE).map(|page| page * PAGE);
         let starts = pages.map(|page| page.max(touched.address));
-        let mut missing = starts.map(|address| self.lookup(address, touched.access, found));
+        let mut missing = starts.map(|address| self.lookup(address, touched.access, origin));
         missing.find_map(Result::err)
     }
 
@@ -140,26 +140,26 @@ impl<M: GuestPages> Search<'_, M> {
         &self,
         address: u64,
         access: Access,
-        found: Found,
+        origin: Origin,
     ) -> Result<Option<GuestAddress>, MissingPage> {
-        let missing = |address, access, found| MissingPage {
+        let missing = |address, access, origin| MissingPage {
             address,
             access,
-            found,
+            origin,
         };
         match walk(self.memory, self.cpu.sregs, address) {
             // The CPU sets A and D in tables.
-            Err(Stop::Missing(table)) => Err(missing(table, Access::Write, Found::PageTable)),
+            Err(Stop::Missing(table)) => Err(missing(table, Access::Write, Origin::PageTable)),
             Err(Stop::Guest) => Ok(None),
             Ok(page) => match self.memory.state(page) {
-                PageState::Missing => Err(missing(page, access, found)),
+                PageState::Missing => Err(missing(page, access, origin)),
                 PageState::Present => Ok(Some(page)),
                 PageState::Outside => Ok(None),
             },
         }
     }
 
-    /// What the CPU touches when it delivers an interrupt or an exception in front of the instruction.
+    /// Memory that the CPU touches when it delivers an interrupt or an exception in front of the instruction.
     fn delivery(&self) -> Option<MissingPage> {
         let sregs = self.cpu.sregs;
         let table = |base, limit: u32, access| Touched {
@@ -179,10 +179,10 @@ impl<M: GuestPages> Search<'_, M> {
         ];
         let table = tables
             .into_iter()
-            .find_map(|table| self.range(table, Found::Delivery));
+            .find_map(|table| self.range(table, Origin::Delivery));
         table.or_else(|| {
             let mut stacks = self.stacks().into_iter();
-            stacks.find_map(|stack| self.range(stack, Found::Delivery))
+            stacks.find_map(|stack| self.range(stack, Origin::Delivery))
         })
     }
 
@@ -212,7 +212,7 @@ impl<M: GuestPages> Search<'_, M> {
     fn read_u64(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         for (byte, at) in bytes.iter_mut().zip(address..=address.checked_add(7)?) {
-            let page = self.lookup(at, Access::Read, Found::Delivery).ok()??;
+            let page = self.lookup(at, Access::Read, Origin::Delivery).ok()??;
             self.memory.read(page, std::slice::from_mut(byte));
         }
         Some(u64::from_le_bytes(bytes))

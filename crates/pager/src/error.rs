@@ -1,4 +1,4 @@
-//! Why a page could not be populated, or a pager not be set up.
+//! Errors of setting up a pager and of populating pages.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use vm_memory::GuestAddress;
 use super::processor::UNEXPLAINED;
 use super::ranges::GuestRange;
 
-/// Why a page could not be paged in, or a pager not be made.
+/// Failure of setting up a pager or of populating a page.
 #[derive(Debug, Error)]
 pub enum PagerError {
     /// A range cannot be paged.
@@ -16,7 +16,7 @@ pub enum PagerError {
     BadRange {
         /// The range that was to be paged.
         range: GuestRange,
-        /// What is wrong with it.
+        /// The problem with it.
         why: &'static str,
     },
     /// A system call failed.
@@ -32,15 +32,15 @@ pub enum PagerError {
     Source {
         /// A guest physical address in the page.
         address: GuestAddress,
-        /// How often it was asked.
+        /// Failed attempts.
         attempts: u32,
-        /// That of the last attempt.
+        /// Error of the last attempt.
         source: io::Error,
     },
     /// `KVM_RUN` fails with `EFAULT`, but no missing page was found.
     #[error("KVM_RUN fails with EFAULT at {place}, and {UNEXPLAINED}")]
     Unexplained {
-        /// Where the guest stands: the register's name and its value.
+        /// The program counter: the register's name and its value.
         place: String,
     },
     /// A fault was reported for memory that is not paged.

@@ -2,7 +2,7 @@
 
 use vm_memory::GuestAddress;
 
-/// Whether a page of guest memory can be read.
+/// State of a page of guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
     /// Reading it does not fault.

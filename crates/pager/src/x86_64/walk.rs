@@ -7,9 +7,9 @@
 use kvm_bindings::kvm_sregs;
 use vm_memory::GuestAddress;
 
-use crate::pager::guest_pages::{GuestPages, PageState};
+use crate::guest_pages::{GuestPages, PageState};
 
-/// Why a walk found no address.
+/// End of a walk without an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// This page of a table is missing.
@@ -28,7 +28,7 @@ const LARGE: u64 = 1 << 7;
 /// Bits 51 to 12 of an entry: the address of a table or a page.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// How addresses are translated.
+/// Modes of address translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paging {
     Off,
@@ -102,7 +102,7 @@ impl Paging {
         entry & ADDRESS
     }
 
-    /// How long a table is; PAE's top one has four entries and need not be at a page's start.
+    /// Bytes of a table; PAE's top one has four entries and need not be at a page's start.
     pub(super) const fn table_bytes(self, level: u32) -> usize {
         match self {
             Self::Pae if level == 3 => 32,
@@ -110,7 +110,7 @@ impl Paging {
         }
     }
 
-    /// Whether this entry maps a page, rather than a table.
+    /// Returns whether this entry maps a page, rather than a table.
     pub(super) const fn is_leaf(self, level: u32, entry: u64, cr4: u64) -> bool {
         let large = match (self, level) {
             (_, 1) => return true,

@@ -43,13 +43,13 @@ impl GuestPages for Pages {
     }
 }
 
-/// How many bytes an entry of this level maps.
+/// Bytes that an entry of this level maps.
 fn span(paging: Paging, level: u32) -> u64 {
     let entries: u64 = if paging == Paging::Legacy { 1024 } else { 512 };
     4096 * entries.pow(level - 1)
 }
 
-/// Where in its table the entry of an address is.
+/// Index of the entry of an address in its table.
 fn place(paging: Paging, level: u32, address: u64) -> u64 {
     let (entries, size) = if paging == Paging::Legacy {
         (1024, 4)

@@ -14,23 +14,23 @@ use super::handler::{Counts, FaultHandler};
 use super::source::PageSource;
 use super::userfaultfd::Userfaultfd;
 
-/// How a reader waits for faults.
+/// System call by which a reader waits for faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum Multiplexer {
     /// poll(2): the kernel wakes all readers of a userfaultfd.
     Poll,
     /// epoll(7) with `EPOLLEXCLUSIVE`: it wakes at least one of them.
     Epoll,
 }
 
-/// Ends readers: a pipe that hangs up. A close cannot fail as a write can, after which readers would wait forever.
+/// Ends readers, by a pipe that hangs up: a close cannot fail, as a write could, and leave readers waiting.
 #[derive(Debug)]
-pub struct EndOfReading {
+pub struct ReaderStop {
     watched: OwnedFd,
     open: Mutex<Option<OwnedFd>>,
 }
 
-impl EndOfReading {
+impl ReaderStop {
     /// Not yet requested.
     ///
     /// # Errors
@@ -57,10 +57,10 @@ impl EndOfReading {
 pub(super) fn serve<S: PageSource>(
     mut handler: FaultHandler<'_, S>,
     userfaultfd: &Userfaultfd,
-    end: &EndOfReading,
-    waiting: Waiting,
+    end: &ReaderStop,
+    multiplexer: Multiplexer,
 ) -> Result<Counts, PagerError> {
-    let wait = Wait::new([userfaultfd.as_fd(), end.watched.as_fd()], waiting)?;
+    let wait = Wait::new([userfaultfd.as_fd(), end.watched.as_fd()], multiplexer)?;
     while wait.has_fault()? {
         while let Some(address) = read_fault(userfaultfd)? {
             handler.serve(address)?;
@@ -85,8 +85,8 @@ const FAULT: u64 = 0;
 const END: u64 = 1;
 
 impl<'a> Wait<'a> {
-    fn new(descriptors: [BorrowedFd<'a>; 2], waiting: Waiting) -> Result<Self, PagerError> {
-        if waiting == Waiting::Poll {
+    fn new(descriptors: [BorrowedFd<'a>; 2], multiplexer: Multiplexer) -> Result<Self, PagerError> {
+        if multiplexer == Multiplexer::Poll {
             return Ok(Self::Poll(descriptors));
         }
         let set =
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    const WAITINGS: [Waiting; 2] = [Waiting::Poll, Waiting::Epoll];
+    const MULTIPLEXERS: [Multiplexer; 2] = [Multiplexer::Poll, Multiplexer::Epoll];
 
     fn quiet_pipe() -> (OwnedFd, OwnedFd) {
         pipe_with(PipeFlags::CLOEXEC).unwrap()
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn a_request_ends_every_reader_that_sleeps_or_comes_later() {
-        for waiting in WAITINGS {
+        for multiplexer in MULTIPLEXERS {
             let (faults, _writer) = quiet_pipe();
-            let end = EndOfReading::new().unwrap();
-            let wait = || Wait::new([faults.as_fd(), end.watched.as_fd()], waiting).unwrap();
+            let end = ReaderStop::new().unwrap();
+            let wait = || Wait::new([faults.as_fd(), end.watched.as_fd()], multiplexer).unwrap();
             thread::scope(|scope| {
                 let readers = [(); 2].map(|()| scope.spawn(|| wait().has_fault().unwrap()));
                 end.request();
@@ -161,10 +161,10 @@ mod tests {
 
     #[test]
     fn a_fault_wakes_a_reader() {
-        for waiting in WAITINGS {
+        for multiplexer in MULTIPLEXERS {
             let (faults, writer) = quiet_pipe();
-            let end = EndOfReading::new().unwrap();
-            let wait = Wait::new([faults.as_fd(), end.watched.as_fd()], waiting).unwrap();
+            let end = ReaderStop::new().unwrap();
+            let wait = Wait::new([faults.as_fd(), end.watched.as_fd()], multiplexer).unwrap();
             rustix::io::write(writer, b"fault").unwrap();
             assert!(wait.has_fault().unwrap());
         }

@@ -11,7 +11,7 @@ use vm_memory::GuestAddress;
 use super::guest_pages::{GuestPages, PageState};
 use super::processor::Decoding;
 
-/// What the vCPU wanted of a page.
+/// Access of a vCPU to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The guest reads or fetches.
@@ -22,11 +22,11 @@ pub enum Access {
     Execute,
 }
 
-/// How a missing page was found.
+/// Origin of the address of a missing page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// KVM said so (`KVM_EXIT_MEMORY_FAULT`).
-    Reported,
+pub enum Origin {
+    /// KVM reported it (`KVM_EXIT_MEMORY_FAULT`).
+    Report,
     /// It holds the instruction at RIP.
     Code,
     /// The instruction at RIP uses it.
@@ -42,10 +42,10 @@ pub enum Found {
 pub struct MissingPage {
     /// An address in it.
     pub address: GuestAddress,
-    /// What the vCPU wants of it.
+    /// The access that needs it.
     pub access: Access,
-    /// How it was found.
-    pub found: Found,
+    /// Origin of the address.
+    pub origin: Origin,
 }
 
 /// Finds missing pages. One for each thread; it keeps the decoder's buffers.
@@ -68,10 +68,14 @@ impl ExitResolver {
     /// On x86-64 `run` has to hold the synced registers: `kvm_valid_regs` with `KVM_SYNC_X86_REGS |
     /// KVM_SYNC_X86_SREGS` (`KVM_CAP_SYNC_REGS`). Without that capability, use `ExitResolver::missing_page`. On arm64
     /// it is also `None` where KVM reported nothing.
-    pub fn of_run(&mut self, run: &kvm_run, memory: &impl GuestPages) -> Option<MissingPage> {
+    pub fn missing_page_of_run(
+        &mut self,
+        run: &kvm_run,
+        memory: &impl GuestPages,
+    ) -> Option<MissingPage> {
         // A kernel before 6.9 may leave the reason of an earlier exit behind; then that page is there by now.
         let reported = reported(run).filter(|page| is_missing(memory, page.address));
-        reported.or_else(|| self.decoding.of_run(run, memory))
+        reported.or_else(|| self.decoding.missing_page_of_run(run, memory))
     }
 }
 
@@ -81,7 +85,7 @@ impl Default for ExitResolver {
     }
 }
 
-/// What KVM said of the fault.
+/// KVM's report of the fault.
 fn reported(run: &kvm_run) -> Option<MissingPage> {
     const WRITE: u64 = 1 << 1;
     const EXECUTE: u64 = 1 << 2;
@@ -98,7 +102,7 @@ fn reported(run: &kvm_run) -> Option<MissingPage> {
     Some(MissingPage {
         address: GuestAddress(fault.gpa),
         access,
-        found: Found::Reported,
+        origin: Origin::Report,
     })
 }
 

@@ -26,16 +26,16 @@ use rustix::mm::{UserfaultfdFlags, userfaultfd};
 /// `UFFDIO_CONTINUE_MODE_DONTWAKE` of linux/userfaultfd.h, which is the same bit as that of `UFFDIO_COPY`.
 const CONTINUE_MODE_DONTWAKE: u64 = 1;
 
-/// How the kernel reports a fault in a registered range.
+/// Delivery of a fault in a registered range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As a message to a reader, while the faulting thread sleeps.
+    /// A message to a reader, while the faulting thread sleeps.
     Message,
-    /// As an error to the faulting thread: SIGBUS to user space, `EFAULT` from `KVM_RUN` (`UFFD_FEATURE_SIGBUS`).
+    /// An error to the faulting thread: SIGBUS to user space, `EFAULT` from `KVM_RUN` (`UFFD_FEATURE_SIGBUS`).
     Error,
 }
 
-/// Which faults of a range are reported.
+/// Kind of faults that a range reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// No page is there (`UFFDIO_REGISTER_MODE_MISSING`); resolved by `UFFDIO_COPY`.
@@ -45,7 +45,7 @@ pub enum Mode {
     Minor,
 }
 
-/// Whether those who wait for the pages are woken.
+/// Wake-up of threads that wait for the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// Threads may sleep in the fault.
@@ -54,13 +54,13 @@ pub enum Wake {
     None,
 }
 
-/// How much of an attempt to populate pages succeeded. Bytes are a multiple of the page size.
+/// Outcome of an attempt to install pages. Bytes are a multiple of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Installed {
+pub enum InstallOutcome {
     /// All bytes were installed.
     All,
     /// These bytes; the rest must be retried (`EAGAIN`).
-    Partly(u64),
+    Partial(u64),
     /// Nothing: the first page is present (`EEXIST`).
     Exists,
 }
@@ -70,51 +70,51 @@ pub enum Installed {
 pub struct Features(u64);
 
 impl Features {
-    /// Asks the kernel.
+    /// Reads the features of the running kernel.
     ///
     /// # Errors
     /// The errno of making a userfaultfd or of `UFFDIO_API`.
-    pub fn of_this_host() -> io::Result<Self> {
+    pub fn detect() -> io::Result<Self> {
         api(open()?.as_fd(), 0).map(Self)
     }
 
-    /// Whether faults can be delivered as errors.
+    /// Faults can be delivered as errors.
     #[must_use]
     pub const fn sigbus(self) -> bool {
         self.0 & UFFD_FEATURE_SIGBUS as u64 != 0
     }
 
-    /// Whether missing pages of shared memory are reported.
+    /// Missing pages of shared memory are reported.
     #[must_use]
     pub const fn missing_shmem(self) -> bool {
         self.0 & UFFD_FEATURE_MISSING_SHMEM as u64 != 0
     }
 
-    /// Whether missing pages of hugetlb are reported.
+    /// Missing pages of hugetlb are reported.
     #[must_use]
     pub const fn missing_hugetlbfs(self) -> bool {
         self.0 & UFFD_FEATURE_MISSING_HUGETLBFS as u64 != 0
     }
 
-    /// Whether minor faults of shared memory are reported.
+    /// Minor faults of shared memory are reported.
     #[must_use]
     pub const fn minor_shmem(self) -> bool {
         self.0 & UFFD_FEATURE_MINOR_SHMEM as u64 != 0
     }
 
-    /// Whether minor faults of hugetlb are reported.
+    /// Minor faults of hugetlb are reported.
     #[must_use]
     pub const fn minor_hugetlbfs(self) -> bool {
         self.0 & UFFD_FEATURE_MINOR_HUGETLBFS as u64 != 0
     }
 
-    /// Whether pages can be protected from writes.
+    /// Pages can be protected from writes.
     #[must_use]
     pub const fn wp(self) -> bool {
         self.0 & UFFD_FEATURE_PAGEFAULT_FLAG_WP as u64 != 0
     }
 
-    /// Whether pages of anonymous memory that are not there can be, too.
+    /// Missing pages of anonymous memory can be protected from writes.
     #[must_use]
     pub const fn wp_unpopulated(self) -> bool {
         self.0 & UFFD_FEATURE_WP_UNPOPULATED as u64 != 0
@@ -179,7 +179,7 @@ impl Userfaultfd {
     ///
     /// # Errors
     /// Any errno but `EEXIST` and `EAGAIN`, which are outcomes: `ENOENT` outside of the registered ranges, `ENOMEM`.
-    pub fn copy(&self, start: u64, source: &[u8], wake: Wake) -> io::Result<Installed> {
+    pub fn copy(&self, start: u64, source: &[u8], wake: Wake) -> io::Result<InstallOutcome> {
         let length = source.len() as u64;
         let mut copy = uffdio_copy {
             dst: start,
@@ -201,7 +201,7 @@ impl Userfaultfd {
     ///
     /// # Errors
     /// Any errno but `EEXIST` and `EAGAIN`: `EFAULT` where the page cache has no page.
-    pub fn resume(&self, range: HostRange, wake: Wake) -> io::Result<Installed> {
+    pub fn resume(&self, range: HostRange, wake: Wake) -> io::Result<InstallOutcome> {
         let mut resume = uffdio_continue {
             range: kernel_range(range),
             mode: match wake {
@@ -215,7 +215,7 @@ impl Userfaultfd {
         installed(done, resume.mapped, range.bytes)
     }
 
-    /// Wakes those who wait for a page of `range` (`UFFDIO_WAKE`).
+    /// Wakes threads that wait for a page of `range` (`UFFDIO_WAKE`).
     ///
     /// # Errors
     /// The errno of the call.
@@ -256,8 +256,17 @@ fn open() -> rustix::io::Result<OwnedFd> {
     open_with(UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK)
 }
 
-/// userfaultfd(2), or where only /dev/userfaultfd is open to us, that.
-pub(crate) fn open_with(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
+/// Opens a userfaultfd by userfaultfd(2), or by /dev/userfaultfd where only that is open to this user.
+///
+/// No `UFFDIO_API` has been called on it; [`Userfaultfd::new`] does. `flags` are those of userfaultfd(2).
+///
+/// # Errors
+/// The errno of userfaultfd(2).
+pub fn open_userfaultfd(flags: u32) -> io::Result<OwnedFd> {
+    Ok(open_with(UserfaultfdFlags::from_bits_retain(flags))?)
+}
+
+fn open_with(flags: UserfaultfdFlags) -> rustix::io::Result<OwnedFd> {
     // SAFETY: a fresh userfaultfd has no ranges, so that it changes nothing.
     match unsafe { userfaultfd(flags) } {
         // /dev/userfaultfd may be open to those to whom the system call is closed.
@@ -306,7 +315,7 @@ unsafe impl rustix::ioctl::Ioctl for NewUserfaultfd {
     }
 }
 
-/// Agrees on the interface; returns the features that the kernel has.
+/// Performs the handshake of `UFFDIO_API`; returns the features that the kernel has.
 fn api(fd: BorrowedFd<'_>, features: u64) -> io::Result<u64> {
     let mut api = uffdio_api {
         api: UFFD_API.into(),
@@ -320,7 +329,7 @@ fn api(fd: BorrowedFd<'_>, features: u64) -> io::Result<u64> {
 
 /// # Safety
 /// `OPCODE` must be an ioctl of a userfaultfd that takes a `T`.
-pub(crate) unsafe fn update<const OPCODE: u32, T>(
+unsafe fn update<const OPCODE: u32, T>(
     fd: BorrowedFd<'_>,
     value: &mut T,
 ) -> rustix::io::Result<()> {
@@ -337,14 +346,14 @@ const fn kernel_range(range: HostRange) -> uffdio_range {
     }
 }
 
-/// What the kernel says of a copy: an errno, and the bytes that were done before it came to that.
-fn installed(done: rustix::io::Result<()>, count: i64, length: u64) -> io::Result<Installed> {
+/// Outcome of a copy from its errno and the bytes that were copied before it.
+fn installed(done: rustix::io::Result<()>, count: i64, length: u64) -> io::Result<InstallOutcome> {
     match (done, u64::try_from(count)) {
-        (Ok(()), _) => Ok(Installed::All),
-        (Err(Errno::AGAIN), Ok(count)) if count >= length => Ok(Installed::All),
-        (Err(Errno::AGAIN), Ok(count)) => Ok(Installed::Partly(count)),
-        (Err(Errno::AGAIN), Err(_)) => Ok(Installed::Partly(0)),
-        (Err(Errno::EXIST), _) => Ok(Installed::Exists),
+        (Ok(()), _) => Ok(InstallOutcome::All),
+        (Err(Errno::AGAIN), Ok(count)) if count >= length => Ok(InstallOutcome::All),
+        (Err(Errno::AGAIN), Ok(count)) => Ok(InstallOutcome::Partial(count)),
+        (Err(Errno::AGAIN), Err(_)) => Ok(InstallOutcome::Partial(0)),
+        (Err(Errno::EXIST), _) => Ok(InstallOutcome::Exists),
         (Err(errno), _) => Err(errno.into()),
     }
 }
@@ -356,12 +365,15 @@ mod tests {
     #[test]
     fn a_partial_copy_is_an_outcome_and_other_errors_are_errors() {
         let of = |errno, count| installed(Err(errno), count, 8192);
-        assert_eq!(of(Errno::AGAIN, 4096).unwrap(), Installed::Partly(4096));
+        assert_eq!(
+            of(Errno::AGAIN, 4096).unwrap(),
+            InstallOutcome::Partial(4096)
+        );
         // The kernel writes -EAGAIN where the address space was changing and nothing was done.
-        assert_eq!(of(Errno::AGAIN, -11).unwrap(), Installed::Partly(0));
-        assert_eq!(of(Errno::EXIST, -17).unwrap(), Installed::Exists);
+        assert_eq!(of(Errno::AGAIN, -11).unwrap(), InstallOutcome::Partial(0));
+        assert_eq!(of(Errno::EXIST, -17).unwrap(), InstallOutcome::Exists);
         assert_eq!(of(Errno::NOMEM, 0).unwrap_err().raw_os_error(), Some(12));
-        assert_eq!(installed(Ok(()), 8192, 8192).unwrap(), Installed::All);
+        assert_eq!(installed(Ok(()), 8192, 8192).unwrap(), InstallOutcome::All);
     }
 
     #[test]

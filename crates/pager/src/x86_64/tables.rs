@@ -5,11 +5,11 @@ use vm_memory::{Bytes, GuestAddress};
 use super::decoding::missing_for_delivery;
 use super::operands::CpuState;
 use super::walk::Paging;
-use crate::pager::error::PagerError;
-use crate::pager::guest_pages::{GuestPages, PageState};
-use crate::pager::handler::FaultHandler;
-use crate::pager::source::PageSource;
-use crate::pager::userfaultfd::Wake;
+use crate::error::PagerError;
+use crate::guest_pages::{GuestPages, PageState};
+use crate::handler::FaultHandler;
+use crate::source::PageSource;
+use crate::userfaultfd::Wake;
 
 impl<S: PageSource> FaultHandler<'_, S> {
     /// Populates the page tables that a vCPU uses now, its descriptor tables, its task state and its stacks.

@@ -280,8 +280,13 @@ fn every_operand_of_an_instruction_is_found_when_it_alone_is_missing() {
         assert_eq!(find(&pages, &regs), None, "{name}: nothing is missing");
         for (address, access) in &touched {
             pages.missing = [address >> 12].into();
-            let missing = find(&pages, &regs).map(|page| (page.address.0, page.access, page.found));
-            assert_eq!(missing, Some((*address, *access, Found::Operand)), "{name}");
+            let missing =
+                find(&pages, &regs).map(|page| (page.address.0, page.access, page.origin));
+            assert_eq!(
+                missing,
+                Some((*address, *access, Origin::Operand)),
+                "{name}"
+            );
         }
         // What the instruction does not touch may be missing; the stack may be that of an interrupt.
         let used = |page: &u64| touched.iter().any(|(address, _)| address >> 12 == *page);
@@ -319,14 +324,14 @@ fn code_across_two_pages_needs_both() {
     };
     regs.rbx = BASE + DATA;
     for (missing, expected) in [
-        (start, Found::Code),
-        (start + 2, Found::Code),
-        (DATA, Found::Operand),
+        (start, Origin::Code),
+        (start + 2, Origin::Code),
+        (DATA, Origin::Operand),
     ] {
         pages.missing = [missing >> 12].into();
         let page = find(&pages, &regs).unwrap();
         assert_eq!(
-            (page.address.0 >> 12, page.found),
+            (page.address.0 >> 12, page.origin),
             (missing >> 12, expected)
         );
     }
@@ -346,8 +351,8 @@ fn missing_tables_come_before_what_they_map() {
         pages.missing = [table >> 12, CODE >> 12, DATA >> 12].into();
         let page = find(&pages, &regs).unwrap();
         assert_eq!(
-            (page.address.0 >> 12, page.found),
-            (table >> 12, Found::PageTable)
+            (page.address.0 >> 12, page.origin),
+            (table >> 12, Origin::PageTable)
         );
     }
 }
@@ -359,8 +364,8 @@ fn what_an_interrupt_needs_is_found_where_the_instruction_lacks_nothing() {
         pages.missing = [missing >> 12].into();
         let page = find(&pages, &regs()).unwrap();
         assert_eq!(
-            (page.address.0 >> 12, page.found),
-            (missing >> 12, Found::Delivery)
+            (page.address.0 >> 12, page.origin),
+            (missing >> 12, Origin::Delivery)
         );
     }
 }
@@ -455,12 +460,12 @@ fn a_report_is_believed_as_long_as_its_page_is_missing() {
     pages.missing = [DATA >> 12, (DATA >> 12) + 2].into();
     let found = |pages: &Pages| {
         ExitResolver::new()
-            .of_run(&run, pages)
-            .map(|p| (p.address.0, p.found))
+            .missing_page_of_run(&run, pages)
+            .map(|p| (p.address.0, p.origin))
     };
-    assert_eq!(found(&pages), Some((DATA, Found::Reported)));
+    assert_eq!(found(&pages), Some((DATA, Origin::Report)));
     pages.missing = [(DATA >> 12) + 2].into();
-    assert_eq!(found(&pages), Some((DATA + 0x2000, Found::Operand)));
+    assert_eq!(found(&pages), Some((DATA + 0x2000, Origin::Operand)));
 }
 
 proptest! {
@@ -481,8 +486,8 @@ proptest! {
         prop_assume!(address + 8 < 512 * 4096);
         pages.missing = [address >> 12].into();
         let regs = kvm_regs { r8: BASE + DATA + base, r9: index, ..regs() };
-        let found = find(&pages, &regs).map(|page| (page.address.0, page.found));
-        prop_assert_eq!(found, Some((address, Found::Operand)));
+        let found = find(&pages, &regs).map(|page| (page.address.0, page.origin));
+        prop_assert_eq!(found, Some((address, Origin::Operand)));
     }
 
     /// Whatever bytes stand at RIP and whatever the registers hold: an answer, of a page that is missing.

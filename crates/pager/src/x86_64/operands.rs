@@ -7,7 +7,7 @@
 use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register, UsedMemory};
 use kvm_bindings::{kvm_regs, kvm_segment, kvm_sregs};
 
-use crate::pager::resolver::Access;
+use crate::resolver::Access;
 
 /// The registers of a vCPU when it left the guest.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl CpuState<'_> {
         }
     }
 
-    /// Everything that `instruction` may touch.
+    /// Memory that `instruction` may touch.
     pub(super) fn touched(
         &self,
         instruction: &Instruction,

@@ -30,10 +30,10 @@
 //! ```ignore-aarch64
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use kvm_ioctls::{Kvm, VcpuExit};
-//! use pagetoll_live::pager::{GuestRange, MemorySource, Options, Pager, Ran};
+//! use pagetoll_pager::{GuestRange, MemorySource, Options, Pager, RunOutcome};
 //! use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 //!
-//! # if pagetoll_live::host::check().is_err() { return Ok(()); }
+//! # if pagetoll_pager::Features::detect().is_err() || Kvm::new().is_err() { return Ok(()); }
 //! let kvm = Kvm::new()?;
 //! let vm = kvm.create_vm()?;
 //! let memory: GuestMemoryMmap = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)])?;
@@ -67,8 +67,8 @@
 //! let mut handler = pager.handler();
 //! loop {
 //!     match handler.run(&mut vcpu, |exit| matches!(exit, VcpuExit::Hlt))? {
-//!         Ran::Exit(halted) => break assert!(halted),
-//!         Ran::Interrupted => {} // look what the signal was for, then enter again
+//!         RunOutcome::Exit(halted) => break assert!(halted),
+//!         RunOutcome::Interrupted => {} // look what the signal was for, then enter again
 //!     }
 //! }
 //! assert_eq!(vcpu.get_regs()?.rax & 0xff, 42);
@@ -102,20 +102,21 @@ use vm_memory::GuestMemoryMmap;
 use aarch64 as processor;
 pub use error::PagerError;
 pub use guest_pages::{GuestPages, PageState};
-pub use handler::{Counts, FaultHandler, Ran};
+pub use handler::{Counts, FaultHandler, RunOutcome};
 pub use ranges::GuestRange;
 use ranges::{PagedMemory, PagedRange, host_range};
-pub use reader::{EndOfReading, Waiting};
-pub use resolver::{Access, ExitResolver, Found, MissingPage};
+pub use reader::{Multiplexer, ReaderStop};
+pub use resolver::{Access, ExitResolver, MissingPage, Origin};
 pub use source::{FileSource, MemorySource, PageSource, socket};
-pub use userfaultfd::{Delivery, Features, HostRange, Installed, Mode, Userfaultfd, Wake};
-pub(crate) use userfaultfd::{open_with as open_userfaultfd, update};
+pub use userfaultfd::{
+    Delivery, Features, HostRange, InstallOutcome, Mode, Userfaultfd, Wake, open_userfaultfd,
+};
 #[cfg(target_arch = "x86_64")]
 use x86_64 as processor;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::CpuState;
 
-/// How often a source is asked again.
+/// Retries of a source that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// The most errors in a row.
@@ -124,7 +125,7 @@ pub struct Retry {
     pub pause: Duration,
 }
 
-/// Whether ranges share a userfaultfd and its locks.
+/// Sharing of a userfaultfd, with its locks, between ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// One for all ranges.
@@ -133,26 +134,26 @@ pub enum Sharing {
     PerRange,
 }
 
-/// How a pager works.
+/// Options of a pager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How the kernel reports a fault.
+    /// Delivery of faults by the kernel.
     pub delivery: Delivery,
-    /// Which faults. With [`Mode::Minor`] the page cache already holds the content, and the source is not asked.
+    /// Kind of faults. With [`Mode::Minor`] the page cache already holds the content, and the source is not read.
     pub mode: Mode,
     /// Pages of 4 KiB that are populated at once, around the one that was touched; a power of two. Never less than
     /// the page size of the memory.
     pub batch: u32,
     /// The page size of the memory behind the guest's, in bytes: 4096, or that of hugetlb.
     pub page_size: u64,
-    /// Whether the ranges share a userfaultfd.
+    /// Sharing of a userfaultfd between the ranges.
     pub sharing: Sharing,
-    /// How often the source is asked again.
+    /// Retries of the source.
     pub retry: Retry,
 }
 
 impl Options {
-    /// How many units one call may populate.
+    /// The most units that one call populates.
     fn window(&self, unit: u64) -> usize {
         let units = u64::from(self.batch) * 4096 / unit;
         usize::try_from(units).map_or(1, |units| units.max(1))
@@ -245,7 +246,7 @@ impl<S: PageSource> Pager<S> {
         FaultHandler::new(self)
     }
 
-    /// How many userfaultfds there are to be served.
+    /// The number of userfaultfds, each of which needs a reader with [`Delivery::Message`].
     #[must_use]
     pub fn userfaultfds(&self) -> usize {
         self.userfaultfds.len()
@@ -261,14 +262,14 @@ impl<S: PageSource> Pager<S> {
     pub fn serve(
         &self,
         userfaultfd: usize,
-        end: &EndOfReading,
-        waiting: Waiting,
+        end: &ReaderStop,
+        multiplexer: Multiplexer,
     ) -> Result<Counts, PagerError> {
         reader::serve(
             self.handler(),
             &self.userfaultfds[userfaultfd],
             end,
-            waiting,
+            multiplexer,
         )
     }
 

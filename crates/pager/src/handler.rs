@@ -1,4 +1,4 @@
-//! How one thread populates pages: for a vCPU that exited for want of one, or for a reader of a userfaultfd.
+//! Fault handling by one thread: that of a vCPU that exited on a missing page, or a reader of a userfaultfd.
 
 use std::io;
 use std::ops::Range;
@@ -12,28 +12,28 @@ use super::error::PagerError;
 use super::guest_pages::{GuestPages, PageState};
 use super::processor;
 use super::ranges::PagedRange;
-use super::resolver::{ExitResolver, Found};
+use super::resolver::{ExitResolver, Origin};
 use super::source::PageSource;
-use super::userfaultfd::{HostRange, Installed, Mode, Wake};
+use super::userfaultfd::{HostRange, InstallOutcome, Mode, Wake};
 use super::{Options, Pager};
 
-/// How often a vCPU may come back in a row for a page that turns out to be there, because another thread was faster.
+/// The most spurious faults of a vCPU in a row: another thread populated the page first.
 /// Assumed: each time takes another thread that wins a race for another page.
-const MOST_IN_VAIN: u32 = 64;
+const MAX_SPURIOUS: u32 = 64;
 
-/// What a handler did, and how long its parts took.
+/// Counters and times of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Times that `KVM_RUN` came back for a missing page, or a message was read.
     pub faults: u64,
-    /// Of these, faults whose page KVM reported.
+    /// Faults whose page KVM reported.
     pub reported: u64,
-    /// Of these, faults whose page was found by decoding.
+    /// Faults whose page was found by decoding.
     pub decoded: u64,
     /// Accesses to missing pages that were completed from an MMIO exit.
     pub completed: u64,
-    /// Faults whose page was there by then.
-    pub in_vain: u64,
+    /// Faults whose page was present by then, populated by another thread.
+    pub spurious: u64,
     /// `UFFDIO_COPY` and `UFFDIO_CONTINUE` calls.
     pub calls: u64,
     /// Calls that found the page there: another thread had won.
@@ -55,7 +55,7 @@ impl Counts {
         self.reported += other.reported;
         self.decoded += other.decoded;
         self.completed += other.completed;
-        self.in_vain += other.in_vain;
+        self.spurious += other.spurious;
         self.calls += other.calls;
         self.exists += other.exists;
         self.pages += other.pages;
@@ -65,16 +65,16 @@ impl Counts {
     }
 }
 
-/// How a vCPU came back.
+/// Outcome of running a vCPU.
 #[derive(Debug)]
-pub enum Ran<R> {
+pub enum RunOutcome<R> {
     /// With an exit that is no missing page; this is what was made of it.
     Exit(R),
     /// A signal, or `immediate_exit`, ended it (`EINTR`), or it has not been started yet (`EAGAIN`).
     Interrupted,
 }
 
-/// What a handler made of an exit.
+/// The next step after an exit.
 enum Next {
     /// The guest was given its page, or its data.
     Enter,
@@ -103,7 +103,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         }
     }
 
-    /// What was done so far.
+    /// Counters so far.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts
@@ -121,8 +121,8 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         &mut self,
         vcpu: &mut VcpuFd,
         exit: impl FnOnce(VcpuExit<'_>) -> R,
-    ) -> Result<Ran<R>, PagerError> {
-        let mut in_vain = 0;
+    ) -> Result<RunOutcome<R>, PagerError> {
+        let mut spurious = 0;
         loop {
             let next = match vcpu.run() {
                 Ok(VcpuExit::MemoryFault { .. }) => Next::Fault,
@@ -133,15 +133,15 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
                 Ok(VcpuExit::MmioWrite(address, data)) if self.is_paged(address) => {
                     self.complete(address, Completion::Store(data))?
                 }
-                Ok(other) => return Ok(Ran::Exit(exit(other))),
+                Ok(other) => return Ok(RunOutcome::Exit(exit(other))),
                 Err(error) => after_error(error)?,
             };
             match next {
-                Next::Enter => in_vain = 0,
-                Next::Interrupted => return Ok(Ran::Interrupted),
-                Next::Fault | Next::Stuck if self.resolve(vcpu)? => in_vain = 0,
-                Next::Stuck => return Ok(Ran::Exit(exit(VcpuExit::InternalError))),
-                Next::Fault if in_vain < MOST_IN_VAIN => in_vain += 1,
+                Next::Enter => spurious = 0,
+                Next::Interrupted => return Ok(RunOutcome::Interrupted),
+                Next::Fault | Next::Stuck if self.resolve(vcpu)? => spurious = 0,
+                Next::Stuck => return Ok(RunOutcome::Exit(exit(VcpuExit::InternalError))),
+                Next::Fault if spurious < MAX_SPURIOUS => spurious += 1,
                 Next::Fault => return Err(unexplained(vcpu)),
             }
         }
@@ -151,14 +151,16 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
     fn resolve(&mut self, vcpu: &mut VcpuFd) -> Result<bool, PagerError> {
         let began = Instant::now();
         let memory = &self.pager.paged;
-        let missing = self.resolver.of_run(vcpu.get_kvm_run(), memory);
+        let missing = self
+            .resolver
+            .missing_page_of_run(vcpu.get_kvm_run(), memory);
         self.counts.resolving += began.elapsed();
         self.counts.faults += 1;
         match missing {
-            None => self.counts.in_vain += 1,
+            None => self.counts.spurious += 1,
             Some(page) => {
-                match page.found {
-                    Found::Reported => self.counts.reported += 1,
+                match page.origin {
+                    Origin::Report => self.counts.reported += 1,
                     _ => self.counts.decoded += 1,
                 }
                 self.populate(page.address, Wake::None)?;
@@ -222,7 +224,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         let window = self.pager.options.window(range.unit);
         if !range.present.has(unit) {
             let units = range.present.absent_around(unit, window);
-            self.bring_in_units(range, units, wake)?;
+            self.populate_units(range, units, wake)?;
         }
         // A thread that began to wait after the winner's wake-up must be woken again.
         match wake {
@@ -234,7 +236,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         }
     }
 
-    fn bring_in_units(
+    fn populate_units(
         &mut self,
         range: &PagedRange,
         mut units: Range<usize>,
@@ -243,16 +245,16 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         while !units.is_empty() {
             let installed = self.install(range, &units, wake)?;
             let done = match installed {
-                Installed::All => units.len(),
-                Installed::Partly(bytes) => range.unit_of(bytes),
-                Installed::Exists => {
+                InstallOutcome::All => units.len(),
+                InstallOutcome::Partial(bytes) => range.unit_of(bytes),
+                InstallOutcome::Exists => {
                     self.counts.exists += 1;
                     1
                 }
             };
             let rest = units.start + done;
             range.present.mark(units.start..rest);
-            if installed != Installed::Exists {
+            if installed != InstallOutcome::Exists {
                 self.counts.pages += done as u64 * range.unit / 4096;
             }
             units.start = rest;
@@ -266,7 +268,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         range: &PagedRange,
         units: &Range<usize>,
         wake: Wake,
-    ) -> Result<Installed, PagerError> {
+    ) -> Result<InstallOutcome, PagerError> {
         let host = range.host_range(units);
         self.counts.calls += 1;
         match self.pager.options.mode {
@@ -285,7 +287,7 @@ impl<'p, S: PageSource> FaultHandler<'p, S> {
         range: &PagedRange,
         host: HostRange,
         wake: Wake,
-    ) -> Result<Installed, PagerError> {
+    ) -> Result<InstallOutcome, PagerError> {
         let began = Instant::now();
         let content = content(self.pager, &mut self.buffer, range, host)?;
         let ready = Instant::now();

@@ -1,4 +1,4 @@
-//! Where pages come from: memory, a file, a socket, or whatever implements [`PageSource`].
+//! Sources of pages: memory, a file, a socket, or any other [`PageSource`].
 
 pub mod socket;
 

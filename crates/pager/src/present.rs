@@ -1,4 +1,4 @@
-//! Which units of memory are present: one bit each, set by the thread that populated it.
+//! Presence of memory, one bit for each unit, set by the thread that populated it.
 //!
 //! A unit is the page size of the memory behind it: 4 KiB, or that of hugetlb. A clear bit may be stale, because
 //! another thread populated the unit; then the kernel returns `EEXIST`. A set bit is never stale, unless the memory is
@@ -23,7 +23,7 @@ impl PresentUnits {
         }
     }
 
-    /// Whether this unit is there; it is not where the region ends.
+    /// Returns whether a unit is present; beyond the end of the region none is.
     pub(crate) fn has(&self, unit: usize) -> bool {
         let word = self.words.get(unit / 64);
         // Acquire: a thread that sees the bit also sees the content that was copied before it was set.
@@ -37,7 +37,7 @@ impl PresentUnits {
         });
     }
 
-    /// These units have been given back.
+    /// Marks units as missing: their memory has been given back.
     pub(crate) fn forget(&self, units: Range<usize>) {
         self.each_word(units, |word, mask| {
             word.fetch_and(!mask, Ordering::Release);
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// The same with a flag for each unit and one step at a time.
+    /// Presence as a flag for each unit, searched step by step.
     fn naive_absent(present: &[bool], unit: usize, window: usize) -> Range<usize> {
         let inside = |other: usize| other / window == unit / window;
         let (mut start, mut end) = (unit, unit + 1);

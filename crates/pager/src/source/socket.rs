@@ -26,7 +26,7 @@ const REPLY_BYTES: usize = 16;
 type Answer = io::Result<Vec<u8>>;
 type Waiting = Arc<Mutex<Requests>>;
 
-/// What was asked and not answered yet.
+/// Requests without a reply yet.
 #[derive(Debug, Default)]
 struct Requests {
     next: u64,
@@ -180,7 +180,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 /// A request as the peer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What the reply has to carry.
+    /// The number that the reply has to carry.
     pub number: u64,
     /// From where on, in bytes.
     pub offset: u64,
@@ -252,7 +252,7 @@ pub fn serve(mut stream: UnixStream, source: &impl PageSource) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pager::MemorySource;
+    use crate::MemorySource;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -9,13 +9,13 @@ use kvm_bindings::{kvm_run, kvm_sync_regs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
 /// Asks for the registers at each exit.
-pub(in crate::pager) fn attach(vcpu: &mut VcpuFd) {
+pub(crate) fn attach(vcpu: &mut VcpuFd) {
     vcpu.set_sync_valid_reg(SyncReg::Register);
     vcpu.set_sync_valid_reg(SyncReg::SystemRegister);
 }
 
-/// Where the guest stands, for a message.
-pub(in crate::pager) fn place(vcpu: &VcpuFd) -> String {
+/// The guest's instruction pointer, for a message.
+pub(crate) fn place(vcpu: &VcpuFd) -> String {
     format!("rip {:#x}", vcpu.sync_regs().regs.rip)
 }
 

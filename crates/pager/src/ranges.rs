@@ -1,4 +1,4 @@
-//! The paged parts of guest memory: where each is for the guest, for this process, and in the source.
+//! The paged parts of guest memory, with their place in the guest, in this process and in the source.
 
 #![allow(unsafe_code, reason = "memory is handed over to a userfaultfd")]
 
@@ -34,7 +34,7 @@ impl GuestRange {
 pub(super) struct PagedRange {
     pub(super) guest: GuestRange,
     pub(super) host: HostRange,
-    /// Where its content begins in the source.
+    /// Offset of its content in the source.
     pub(super) source_offset: u64,
     /// The page size of the memory behind it, in bytes.
     pub(super) unit: u64,
@@ -90,7 +90,7 @@ impl PagedMemory {
     }
 }
 
-/// Where `range` is in this process; it has to lie within one region of `memory`.
+/// The addresses of `range` in this process; it has to lie within one region of `memory`.
 pub(super) fn host_range(
     memory: &GuestMemoryMmap,
     range: GuestRange,
