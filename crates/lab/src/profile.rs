@@ -13,7 +13,7 @@ use pagetoll_guest::pv::session::Session;
 use pagetoll_guest::report::Report;
 use pagetoll_guest::step::Step;
 use pagetoll_images::{Error, Surroundings};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_xentrace::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::files;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_traces::xentrace::Crossings;
+use pagetoll_xentrace::Crossings;
 
 use crate::pv::session::{Kind, XenOptions};
 use crate::report::{

@@ -11,7 +11,7 @@ use pagetoll_guest::pv::session::{Kind, Session};
 use pagetoll_guest::report::Parameter;
 use pagetoll_guest::step::{self, Step};
 use pagetoll_images::cache::Cache;
-use pagetoll_traces::xentrace::Windows;
+use pagetoll_xentrace::Windows;
 
 use super::surroundings::PRIVCMD;
 use super::{Guest, Request, Surroundings, module, steps};
