@@ -20,16 +20,16 @@ const FIXTURES: [(&str, &str); 12] = [
     ("2M-48-bits.json", "costs/lab-vfio.bills/2M-48-bits.json"),
     (
         "dom0.xentrace",
-        "crates/traces/tests/data/xentrace-unmap.bin",
+        "crates/xentrace/tests/data/xentrace-unmap.bin",
     ),
-    ("vm.data", "crates/traces/tests/data/kvm-zstd.perf.data"),
+    ("vm.data", "crates/captures/tests/data/kvm-zstd.perf.data"),
     (
         "kvm_stat.csv",
-        "crates/traces/tests/data/counters/kvm_stat-l-c.csv",
+        "crates/captures/tests/data/counters/kvm_stat-l-c.csv",
     ),
     (
         "exits.txt",
-        "crates/traces/tests/data/reports/perf-kvm-vmexit.txt",
+        "crates/captures/tests/data/reports/perf-kvm-vmexit.txt",
     ),
     ("this-host.toml", "costs/x86-256-core.toml"),
 ];

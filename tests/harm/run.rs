@@ -64,7 +64,7 @@ impl Runs {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bill.json");
         let trace = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../traces/tests/data/xentrace-all.bin"
+            "/../xentrace/tests/data/xentrace-all.bin"
         );
         runs.add("sim", "bill unmap --on sim --pages 65536", Ending::Repeats);
         runs.add(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pagetoll_observe::{Item, Party, total};
+use pagetoll_captures::{Item, Party, total};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -182,7 +182,7 @@ impl Per {
 
 #[cfg(test)]
 mod tests {
-    use pagetoll_observe::{Group, Unit};
+    use pagetoll_captures::{Group, Unit};
 
     use super::*;
 

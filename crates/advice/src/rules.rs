@@ -1,6 +1,6 @@
 //! All rules, and how they are tried.
 
-use pagetoll_observe::{Observation, Party};
+use pagetoll_captures::{Observation, Party};
 use thiserror::Error;
 
 use crate::advice::{Advice, Subject};

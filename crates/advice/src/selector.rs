@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pagetoll_observe::{Group, Item};
+use pagetoll_captures::{Group, Item};
 use serde::de::value::{Error as Unknown, StrDeserializer};
 use serde::de::{Error, IntoDeserializer};
 use serde::{Deserialize, Deserializer};

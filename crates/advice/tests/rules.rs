@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use pagetoll_advice::{Advice, Billed, Facts, Gain, Rule, Rules};
-use pagetoll_observe::{Observation, observe};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_captures::{Observation, observe};
+use pagetoll_xentrace::symbols::Symbols;
 use serde::Deserialize;
 use serde_json::Value;
 

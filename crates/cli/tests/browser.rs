@@ -34,7 +34,7 @@ const PAGES: &[(&str, &str)] = &[
     ),
     ("validate", "validate"),
     ("sweep", "sweep show STORE"),
-    ("read", "read crates/traces/tests/data/xentrace-unmap.bin"),
+    ("read", "read crates/xentrace/tests/data/xentrace-unmap.bin"),
 ];
 
 const fn look(width: u32, is_dark: bool) -> Look {

@@ -25,7 +25,7 @@ fn data(name: &str) -> PathBuf {
 
 fn capture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../traces/tests/data")
+        .join("../xentrace/tests/data")
         .join(name)
 }
 

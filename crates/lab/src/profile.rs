@@ -13,7 +13,7 @@ use pagetoll_protocol::step::Step;
 use pagetoll_pv::plan::PROBE_MODULE;
 use pagetoll_pv::rows::per;
 use pagetoll_pv::session::Session;
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_xentrace::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::linux::NativeBoot;

@@ -14,7 +14,6 @@ pub mod conformance;
 mod cpu_time;
 pub mod doctor;
 mod error;
-pub mod facts;
 pub mod host;
 mod kernel_module;
 mod pci;

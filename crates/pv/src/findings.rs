@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_traces::xentrace::Crossings;
+use pagetoll_xentrace::Crossings;
 
 use crate::session::{Kind, XenOptions};
 use pagetoll_protocol::report::{

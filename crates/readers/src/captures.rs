@@ -3,8 +3,8 @@
 use std::io::{Cursor, sink};
 
 use pagetoll_advice::Rules;
-use pagetoll_observe::{Comparison, dump, observe};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_captures::{Comparison, dump, observe};
+use pagetoll_xentrace::symbols::Symbols;
 
 use crate::{counters, seeds};
 

@@ -1,12 +1,12 @@
 //! Readers of KVM's counters and of reports of it, with the files of their tests as seeds.
 
-use pagetoll_traces::counters::{Counters, Form, debugfs};
-use pagetoll_traces::reports;
+use pagetoll_captures::counters::{Counters, Form, debugfs};
+use pagetoll_captures::reports;
 
-/// Dumps or reports of the tests of crates/traces.
+/// Dumps or reports of the tests of crates/captures.
 macro_rules! recorded {
     ($($path:literal),+) => {
-        vec![$(include_bytes!(concat!("../../traces/tests/data/", $path)).to_vec()),+]
+        vec![$(include_bytes!(concat!("../../captures/tests/data/", $path)).to_vec()),+]
     };
 }
 

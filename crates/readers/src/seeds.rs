@@ -36,9 +36,9 @@ pub(crate) fn traces() -> Vec<Vec<u8>> {
     // The first windows of each: the rest is more of the same, and takes longer.
     const WINDOWS: usize = 16 << 10;
     [
-        file!("crates/traces/tests/data/xentrace-all.bin"),
-        file!("crates/traces/tests/data/xentrace-unmap.bin"),
-        file!("crates/traces/tests/data/made/xentrace-hvm.bin"),
+        file!("crates/xentrace/tests/data/xentrace-all.bin"),
+        file!("crates/xentrace/tests/data/xentrace-unmap.bin"),
+        file!("crates/xentrace/tests/data/made/xentrace-hvm.bin"),
     ]
     .into_iter()
     .map(|trace| trace[..trace.len().min(WINDOWS)].to_vec())
@@ -57,20 +57,20 @@ pub(crate) fn ftrace() -> Vec<Vec<u8>> {
 /// A file, a stream and a compressed file.
 pub(crate) fn perf_data() -> Vec<Vec<u8>> {
     vec![
-        file!("crates/traces/tests/data/kvm-lost.perf.data"),
-        file!("crates/traces/tests/data/kvm-pipe.perf.data"),
-        file!("crates/traces/tests/data/kvm-zstd.perf.data"),
+        file!("crates/captures/tests/data/kvm-lost.perf.data"),
+        file!("crates/captures/tests/data/kvm-pipe.perf.data"),
+        file!("crates/captures/tests/data/kvm-zstd.perf.data"),
     ]
 }
 
 pub(crate) fn trace_texts() -> Vec<Vec<u8>> {
     vec![
-        file!("crates/traces/tests/data/kvm-pipe.script-ns.txt"),
-        file!("crates/traces/tests/data/kvm-tracefs.trace.txt"),
-        file!("crates/traces/tests/data/made/arm64.txt"),
-        file!("crates/traces/tests/data/made/kvm-exit.txt"),
-        file!("crates/traces/tests/data/made/x86.txt"),
-        file!("crates/traces/tests/data/made/xen.txt"),
+        file!("crates/captures/tests/data/kvm-pipe.script-ns.txt"),
+        file!("crates/captures/tests/data/kvm-tracefs.trace.txt"),
+        file!("crates/captures/tests/data/made/arm64.txt"),
+        file!("crates/captures/tests/data/made/kvm-exit.txt"),
+        file!("crates/captures/tests/data/made/x86.txt"),
+        file!("crates/captures/tests/data/made/xen.txt"),
     ]
 }
 
@@ -269,17 +269,17 @@ mod tests {
         }
         for profiles in lock_profiles() {
             let text = String::from_utf8(profiles).unwrap();
-            let read = pagetoll_traces::lock_profile::LockProfile::read(&text);
+            let read = pagetoll_xentrace::lock_profile::LockProfile::read(&text);
             assert_eq!(read.unwrap().len(), 2);
         }
         for file in perf_data() {
             let mut reader =
-                pagetoll_traces::perf_data::Reader::open(std::io::Cursor::new(file)).unwrap();
+                pagetoll_captures::perf_data::Reader::open(std::io::Cursor::new(file)).unwrap();
             while reader.next_item().unwrap().is_some() {}
             assert!(reader.tally().events > 50);
         }
         for text in trace_texts() {
-            let mut reader = pagetoll_traces::trace_text::Reader::new(&text[..]);
+            let mut reader = pagetoll_ftrace::trace_text::Reader::new(&text[..]);
             while reader.next_item().unwrap().is_some() {}
             assert_eq!(reader.tally().unreadable, 0);
         }

@@ -2,11 +2,12 @@
 
 use std::io::Cursor;
 
+use pagetoll_captures::perf_data;
 use pagetoll_conformance as conformance;
-use pagetoll_traces::ftrace::FunctionGraph;
-use pagetoll_traces::lock_profile::LockProfile;
-use pagetoll_traces::xentrace::{PvDetail, Summary, Windows};
-use pagetoll_traces::{perf_data, trace_text};
+use pagetoll_ftrace::FunctionGraph;
+use pagetoll_ftrace::trace_text;
+use pagetoll_xentrace::lock_profile::LockProfile;
+use pagetoll_xentrace::{PvDetail, Summary, Windows};
 
 pub(crate) fn trace(file: &[u8]) {
     if let Ok((summary, _end)) = Summary::<PvDetail>::read_all(file) {

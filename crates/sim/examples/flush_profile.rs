@@ -13,8 +13,8 @@ use pagetoll_models::xen::FullFlush;
 use pagetoll_sim::contention::flush_lock::{
     FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith, run,
 };
-use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Nanos;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// Flushes of a run.
 const FLUSHES: u64 = 2_000_000;

@@ -8,7 +8,7 @@ use pagetoll_bill::spec::WhatIf;
 use pagetoll_bill::{Opt, OrderError, Route};
 use pagetoll_cost::CostError;
 use pagetoll_models::Error;
-use pagetoll_traces::spans::SpanError;
+use pagetoll_timeline::SpanError;
 use thiserror::Error;
 
 use crate::contention::EngineError;

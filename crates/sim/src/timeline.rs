@@ -1,9 +1,9 @@
-//! What was recorded of a run in virtual time, as spans that `pagetoll-traces` writes out.
+//! What was recorded of a run in virtual time, as spans that `pagetoll-timeline` writes out.
 //!
 //! The engine keeps the newest records of a run in a ring; records that were overwritten are reported, not guessed.
 
 use pagetoll_engine::{Engine, TaskId};
-use pagetoll_traces::spans::{Legend, PayerId, Span, SpanError, TollId};
+use pagetoll_timeline::{Legend, PayerId, Span, SpanError, TollId};
 
 /// Who paid what, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]

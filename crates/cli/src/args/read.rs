@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use pagetoll_observe::Recorder;
+use pagetoll_captures::Recorder;
 
 use super::{ListOutputArgs, values};
 

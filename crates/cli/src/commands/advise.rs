@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, Facts, Rules};
-use pagetoll_observe::Capture;
+use pagetoll_captures::Capture;
 use pagetoll_render::Format;
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ fn on_capture(file: &Path, args: &AdviseArgs) -> Result<Outcome> {
 }
 
 fn on_host(format: Format) -> Result<Outcome> {
-    let facts = pagetoll_live::facts::of_this_host();
+    let facts = crate::doctor::facts::of_this_host();
     let rules = Rules::embedded()?;
     let advised = Advised {
         capture: None,

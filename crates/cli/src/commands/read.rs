@@ -7,7 +7,7 @@ mod live;
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, Rules};
-use pagetoll_observe::{Comparison, Observation};
+use pagetoll_captures::{Comparison, Observation};
 use serde::Serialize;
 
 use super::recorded::{deliver, observed, symbols};

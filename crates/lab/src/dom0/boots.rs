@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pagetoll_bill::Order;
-use pagetoll_traces::xentrace::{Crossings, Windows};
+use pagetoll_xentrace::{Crossings, Windows};
 
 use crate::clock::Clock;
 use crate::dom0::materials::Materials;
@@ -28,7 +28,7 @@ use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::findings::{Findings, Ran};
 use pagetoll_pv::session::{Kind, Session};
 use pagetoll_pv::{plan, pv32};
-use pagetoll_traces::symbols::Symbols;
+use pagetoll_xentrace::symbols::Symbols;
 
 /// What all boots brought.
 pub(crate) struct Collected {

@@ -7,8 +7,8 @@
 
 use pagetoll_bill::route::{Flush, RouteMechanism};
 use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
-use pagetoll_traces::lock_profile::LockProfile;
 use pagetoll_units::Pages;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 use crate::findings::{Counted, Findings, Flushes};
 use crate::plan::{self, Abilities, Steps};

@@ -56,7 +56,7 @@ use self::setup::MOST_VCPUS;
 use self::shim::{FlushTolls, Shim};
 use crate::contention::EngineError;
 use crate::timeline::Timeline;
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 pub use self::setup::{FlushCosts, FlushDemand, FlushError, FlushSetup, WaitsWith};
 

@@ -19,7 +19,7 @@ use super::counted::{COUNTED, ONE_BY_ONE};
 use super::{DEFAULT_SAMPLES, Ordered, versions};
 use crate::contention::flush_lock::{self, FlushCosts, FlushDemand, FlushSetup, WaitsWith};
 use crate::error::{BillingError, RequestError};
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// vCPUs of the machine that was published.
 const VCPUS: u32 = 32;

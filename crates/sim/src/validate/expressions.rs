@@ -19,7 +19,7 @@ use pagetoll_models::vfio::Mechanism::{self, PerBatch, PerFolio, PerPage};
 use pagetoll_models::vfio::Tolls;
 use pagetoll_models::xen::FullFlush;
 use pagetoll_models::xen::Width;
-use pagetoll_traces::lock_profile::LockProfile;
+use pagetoll_xentrace::lock_profile::LockProfile;
 
 /// The tables that price comparisons.
 const PV_DOM0: &str = "xen-pv-dom0";

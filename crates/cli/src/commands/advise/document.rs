@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pagetoll_advice::{Advice, Billed, Facts, Gain};
-use pagetoll_observe::Capture;
+use pagetoll_captures::Capture;
 use pagetoll_render::document::{Document, Fact, Section};
 
 /// Advice on a capture.

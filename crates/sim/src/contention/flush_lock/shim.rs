@@ -10,7 +10,7 @@ use pagetoll_models::x86::Tlb;
 use pagetoll_units::Nanos;
 
 use super::setup::{FlushSetup, Hold, MOST_VCPUS, WaitsWith};
-use pagetoll_traces::lock_profile::{LockProfile, Spent};
+use pagetoll_xentrace::lock_profile::{LockProfile, Spent};
 
 /// What the time of a run is charged under.
 #[derive(Clone, Copy)]

@@ -3,15 +3,15 @@
 use pagetoll_bill::row::error_of;
 use pagetoll_engine::RunError;
 use pagetoll_models::xen::FullFlush;
-use pagetoll_traces::folded::write_folded;
-use pagetoll_traces::perfetto::write_perfetto;
+use pagetoll_timeline::folded::write_folded;
+use pagetoll_timeline::perfetto::write_perfetto;
 use pagetoll_units::{Mfn, Nanos, VirtualAddress};
 
 use super::setup::Hold;
 use super::shim::CpuMask;
 use super::*;
 use pagetoll_models::x86::{Flags, Pcid, Tlb, Translation};
-use pagetoll_traces::lock_profile::Spent;
+use pagetoll_xentrace::lock_profile::Spent;
 
 fn setup(flush: FullFlush, flushes: u64) -> FlushSetup {
     FlushSetup {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use pagetoll_backend::output;
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::{Order, RouteMechanism};
-use pagetoll_traces::folded::write_folded;
-use pagetoll_traces::perfetto::write_perfetto;
-use pagetoll_traces::spans::SpanError;
+use pagetoll_timeline::SpanError;
+use pagetoll_timeline::folded::write_folded;
+use pagetoll_timeline::perfetto::write_perfetto;
 
 use super::{Request, costs, setting, setup};
 use crate::contention::flush_lock;

@@ -1,6 +1,5 @@
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Toll, Verdict};
-use pagetoll_traces::xentrace;
 
 use super::*;
 use pagetoll_protocol::report::Faults;
@@ -205,7 +204,7 @@ fn without_a_probe_the_rows_say_why() {
 #[test]
 fn crossings_are_those_that_xen_counted() {
     let mut findings = findings();
-    let mut crossings = xentrace::Crossings::default();
+    let mut crossings = pagetoll_xentrace::Crossings::default();
     crossings.pv.ptwr = 16;
     findings.dom0[0].crossings.insert(7, crossings);
     findings.dom0[0].clears.push(Clear {
