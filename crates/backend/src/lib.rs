@@ -7,6 +7,7 @@ pub mod input;
 pub mod output;
 mod progress;
 mod stop;
+mod threads;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use pagetoll_bill::{Arch, Backend as Kind, Draft, Route, Spec, Support};
 pub use error::{Class, Classified, Error};
 pub use progress::{Phase, Progress, Quiet};
 pub use stop::{Stop, Stopped};
+pub use threads::join;
 
 /// Who can end the work, and who follows it.
 #[derive(Clone, Copy)]

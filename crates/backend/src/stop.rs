@@ -2,13 +2,14 @@
 //!
 //! It installs no signal handler; the command line does, and calls [`Stop::request`] from it.
 
-use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
+
+use crate::threads;
 
 /// The longest sleep between two looks at a thread.
 const POLL: Duration = Duration::from_millis(20);
@@ -77,9 +78,7 @@ impl Stop {
             thread::sleep(pause);
             pause = (pause * 2).min(POLL);
         }
-        Ok(thread
-            .join()
-            .unwrap_or_else(|panic| panic::resume_unwind(panic)))
+        Ok(threads::result(thread.join()))
     }
 
     /// `Err(Stopped)` once a stop was requested; for use between steps of long work.
@@ -97,6 +96,8 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::panic;
+
     use super::*;
 
     #[test]

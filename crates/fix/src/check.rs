@@ -3,10 +3,10 @@
 //! A check that its negative control survives proves nothing: it is inconclusive, whatever it found on the fixed kernel.
 
 use std::path::PathBuf;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use pagetoll_backend::Stopped;
+use pagetoll_backend::{Stopped, join};
 use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
@@ -415,12 +415,6 @@ impl Bench<'_> {
         };
         Ok(Made::Broken(check, found))
     }
-}
-
-/// A panic of a boot's thread goes on in this one, after every guest has been dropped.
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    let ended = thread.join();
-    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Of several errors, the one that ended the others.

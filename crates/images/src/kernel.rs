@@ -10,7 +10,6 @@ pub mod modules;
 mod vmlinux;
 
 use std::fs;
-use std::panic;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::thread;
@@ -19,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
 use crate::deb;
-use pagetoll_backend::{Stop, input};
+use pagetoll_backend::{Stop, input, join};
 use pagetoll_bill::names::closest;
 use pagetoll_bill::{Arch, Package};
 use pagetoll_host::Error;
@@ -314,11 +313,7 @@ fn unpacked(
             Err(reason) => Ok(Err(reason.clone())),
         });
         let folders = unpacked_image(archive, packages, cache, stop);
-        let headers = headers.join();
-        (
-            folders,
-            headers.unwrap_or_else(|panic| panic::resume_unwind(panic)),
-        )
+        (folders, join(headers))
     })
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
+use pagetoll_backend::join;
 use pagetoll_bill::{Bill, Evidence, from_json};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -129,13 +130,6 @@ pub struct Damaged {
     pub path: PathBuf,
     /// What is wrong with it.
     pub problem: String,
-}
-
-/// What a thread returned; its panic is this one's.
-fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What a process does with a store.

@@ -9,9 +9,8 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::panic;
 use std::path::{Path, PathBuf};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::Signal;
@@ -30,8 +29,7 @@ use crate::vm::machine::{self, Machine, Mode};
 use crate::vm::options::{BootOptions, Start};
 use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
-use pagetoll_backend::Phase;
-use pagetoll_backend::{Stop, Stopped};
+use pagetoll_backend::{Phase, Stop, Stopped, join};
 use pagetoll_bill::Method;
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Lock, read_if_there};
@@ -427,7 +425,7 @@ impl Running<'_> {
                 self.child.kill();
             }
             Moved {
-                here: joined(here),
+                here: join(here),
                 by_qemu,
             }
         }))
@@ -489,13 +487,6 @@ impl Running<'_> {
 fn pause() -> Option<()> {
     thread::sleep(POLL);
     None
-}
-
-/// A panic of the other thread goes on in this one.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
 fn stopped_twice() -> Ending {

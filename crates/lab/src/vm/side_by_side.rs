@@ -1,10 +1,9 @@
 //! Boots that run at the same time.
 
-use std::panic;
 use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, join};
 
 use crate::error::LabError;
 
@@ -36,13 +35,6 @@ pub(crate) fn side_by_side<J: Sync, T: Send>(
         Some(error) => Err(error),
         None => Ok(made.into_iter().flatten().collect()),
     }
-}
-
-/// A panic of a boot's thread goes on in this one, after every guest has been dropped.
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

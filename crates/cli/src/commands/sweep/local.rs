@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, join};
 use pagetoll_sweep::Job;
 use pagetoll_sweep::store::MOST_OF_BILL;
 
@@ -116,11 +116,7 @@ impl Executor for Local {
             let workers: Vec<_> = (0..self.workers.min(jobs.len()))
                 .map(|_| scope.spawn(work))
                 .collect();
-            let ended = workers.into_iter().map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
+            let ended = workers.into_iter().map(join);
             let errors: Vec<_> = ended.filter_map(Result::err).collect();
             // Those that stopped because another failed say less than that one.
             let (stopped, own): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_stopped);

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use pagetoll_backend::Stop;
+use pagetoll_backend::{Stop, join};
 use pagetoll_host::tools::SearchPath;
 use pagetoll_sweep::{Job, JobId};
 use serde::{Deserialize, Serialize};
@@ -151,10 +151,7 @@ impl Executor for Ray {
                 left
             });
             let status = child::wait(&mut executor, &part);
-            let left = results
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (status, left, stderr.join().unwrap_or_default())
+            (status, join(results), stderr.join().unwrap_or_default())
         });
         match (left?, status?) {
             (0, _) => Ok(()),
