@@ -1,9 +1,9 @@
-//! The simulator as a backend: one request for each route, made from what was ordered.
+//! The simulator as a backend: a request for each route.
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Stacks, Stop};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stop};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 
-use crate::error::{BillingError, RequestError};
+use crate::error::BillingError;
 use crate::routes::{counted, demand, fault, flush, irq, pin, switch, unmap};
 
 /// The simulator.
@@ -15,50 +15,43 @@ impl Backend for Sim {
         Kind::Sim
     }
 
-    fn check(&self, spec: &Spec) -> Result<(), Error> {
-        Request::new(spec)?;
-        Ok(())
+    fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
+        let counted = |cells| counted::Request::new(spec, cells);
+        Ok(match spec.route {
+            Route::Unmap => simulation(counted(unmap::cells)?, counted::bill),
+            Route::Fault => simulation(counted(fault::cells)?, counted::bill),
+            Route::Switch => simulation(counted(switch::cells)?, counted::bill),
+            Route::Irq => simulation(counted(irq::cells)?, counted::bill),
+            Route::Flush => simulation(flush::Request::new(spec)?, flush::bill),
+            Route::Pin => simulation(pin::Request::new(spec)?, pin::bill),
+            Route::Demand => simulation(demand::Request::new(spec)?, demand::bill),
+        })
     }
+}
 
-    /// A stop is followed at once; the machine that was being simulated then is left to itself.
-    fn bill(&self, spec: &Spec, context: &Context<'_>) -> Result<Billed, Error> {
-        let (request, stop) = (Request::new(spec)?, context.stop.clone());
+/// A request of a route, and the function that bills it.
+struct Simulation<R> {
+    request: R,
+    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
+}
+
+fn simulation<R: Send + 'static>(
+    request: R,
+    bill: fn(&R, &Stop) -> Result<Draft, BillingError>,
+) -> Box<dyn Prepared> {
+    Box::new(Simulation { request, bill })
+}
+
+impl<R: Send + 'static> Prepared for Simulation<R> {
+    /// A stop is followed at once; the machine that was being simulated then is left to its thread.
+    fn bill(self: Box<Self>, context: &Context<'_>) -> Result<Billed, Error> {
+        let stop = context.stop.clone();
+        let bill = move || (self.bill)(&self.request, &stop);
         Ok(Billed {
-            draft: context.stop.leave(move || request.bill(&stop))??,
+            draft: context.stop.leave(bill)??,
             stacks: Stacks::new(),
             timings: Vec::new(),
         })
-    }
-}
-
-/// A validated order.
-enum Request {
-    Counted(counted::Request),
-    Flush(flush::Request),
-    Pin(pin::Request),
-    Demand(demand::Request),
-}
-
-impl Request {
-    fn new(spec: &Spec) -> Result<Self, RequestError> {
-        Ok(match spec.route {
-            Route::Unmap => Self::Counted(counted::Request::new(spec, unmap::cells)?),
-            Route::Fault => Self::Counted(counted::Request::new(spec, fault::cells)?),
-            Route::Switch => Self::Counted(counted::Request::new(spec, switch::cells)?),
-            Route::Irq => Self::Counted(counted::Request::new(spec, irq::cells)?),
-            Route::Flush => Self::Flush(flush::Request::new(spec)?),
-            Route::Pin => Self::Pin(pin::Request::new(spec)?),
-            Route::Demand => Self::Demand(demand::Request::new(spec)?),
-        })
-    }
-
-    fn bill(&self, stop: &Stop) -> Result<Draft, BillingError> {
-        match self {
-            Self::Counted(request) => counted::bill(request, stop),
-            Self::Flush(request) => flush::bill(request, stop),
-            Self::Pin(request) => pin::bill(request, stop),
-            Self::Demand(request) => demand::bill(request, stop),
-        }
     }
 }
 
@@ -74,13 +67,14 @@ mod tests {
 
     fn bill(spec: &Spec, stop: &Stop) -> Result<Draft, Error> {
         let progress = &Quiet;
-        Ok(Sim.bill(spec, &Context { stop, progress })?.draft)
+        let prepared = Sim.prepare(spec)?;
+        Ok(prepared.bill(&Context { stop, progress })?.draft)
     }
 
     fn refusal(change: impl FnOnce(&mut Spec), route: Route) -> String {
         let mut spec = Spec::new(route);
         change(&mut spec);
-        let refused = Sim.check(&spec).unwrap_err();
+        let refused = Sim.prepare(&spec).map(drop).unwrap_err();
         assert_eq!(refused.class(), Class::BadInput);
         refused.to_string()
     }
@@ -88,7 +82,7 @@ mod tests {
     #[test]
     fn the_default_order_of_every_route_is_accepted() {
         for &route in Route::ALL {
-            Sim.check(&Spec::new(route)).unwrap();
+            Sim.prepare(&Spec::new(route)).unwrap();
         }
     }
 

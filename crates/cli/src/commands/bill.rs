@@ -32,12 +32,11 @@ pub(crate) fn run(command: BillCommand, verbosity: Verbosity) -> Result<Outcome>
         .as_deref()
         .map(|file| Graph::new(file, spec.lab.kernels.len()))
         .transpose()?;
-    let backend = backends::of(chosen.kind);
-    backend.check(&spec)?;
+    let prepared = backends::of(chosen.kind).prepare(&spec)?;
     if spec.live.dry_run == Wanted::Yes {
-        return intend(&backend.intentions(&spec)?);
+        return intend(&prepared.intentions()?);
     }
-    let work = || watched(verbosity, |context| backend.bill(&spec, context));
+    let work = || watched(verbosity, |context| prepared.bill(context));
     let Billed {
         draft,
         timings,

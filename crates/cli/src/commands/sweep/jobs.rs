@@ -86,7 +86,7 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
     let spec = args.spec(route);
     let backend = backends::chosen(route, args.on).kind;
     options::check(spec.given(), route, backend).map_err(pagetoll_backend::Error::from)?;
-    backends::of(backend).check(&spec)?;
+    backends::of(backend).prepare(&spec)?;
     match settings.host() {
         Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
             "{HOST} = {host}: does not apply on {backend}, where counts do not depend on the machine; expected it with on = live"

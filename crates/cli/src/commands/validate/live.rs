@@ -52,10 +52,9 @@ pub(super) fn run(
     destination: &Destination,
     verbosity: Verbosity,
 ) -> Result<Outcome> {
-    let spec = spec(args);
-    Live.check(&spec)?;
+    let prepared = Live.prepare(&spec(args))?;
     let costs = table(args, verbosity)?;
-    let draft = watched(verbosity, |context| Live.bill(&spec, context))?.draft;
+    let draft = watched(verbosity, |context| prepared.bill(context))?.draft;
     let points = compare(&draft, &costs, Placement::Together, SAMPLES).map_err(Error::from)?;
     let compared = Compared {
         costs: &costs.name,
