@@ -10,7 +10,8 @@ use pagetoll_bill::{Bill, Evidence};
 use crate::bill::{host_load, stack};
 use crate::document::{Document, Fact, Section};
 use crate::figure;
-use crate::format::{Detail, Kind, Subject};
+use crate::format::Kind;
+use crate::subject::{Detail, Subject};
 
 /// Two bills and what their comparison found.
 pub(crate) struct Compared<'a> {
