@@ -25,7 +25,7 @@ use pagetoll_bill::{Bill, Operation, Role, Row};
 
 use crate::document::{Document, Section};
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 
 use rates::pages_per_second;
 

@@ -11,7 +11,8 @@ use crate::bill::in_order;
 use crate::diff::rule;
 use crate::document::{Document, Fact, Line, Mark, Plot, Scale, Section, Spot};
 use crate::figure;
-use crate::format::{Detail, Kind, Subject};
+use crate::format::Kind;
+use crate::subject::{Detail, Subject};
 use crate::table::{Column, NONE, Table};
 
 use labels::{labels, row};

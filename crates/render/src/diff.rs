@@ -10,7 +10,8 @@ use pagetoll_compare::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdi
 use crate::bill::{host_load, stack};
 use crate::document::{Document, Fact, Section};
 use crate::figure;
-use crate::format::{Detail, Kind, Subject};
+use crate::format::Kind;
+use crate::subject::{Detail, Subject};
 
 /// Two bills and what their comparison found.
 pub(crate) struct Compared<'a> {

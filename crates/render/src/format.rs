@@ -1,4 +1,4 @@
-//! The registry of formats: a new one is a line here and an arm of [`Format::write`].
+//! The registry of formats: a new one is a line here and an arm of `subject::write`.
 
 use std::fmt;
 use std::path::Path;
@@ -6,10 +6,6 @@ use std::str::FromStr;
 
 use pagetoll_bill::names::UnknownName;
 use thiserror::Error;
-
-use crate::document::Document;
-use crate::text::{self, Width};
-use crate::{RenderError, harmless, html, markdown, svg};
 
 /// Kinds of output; each format has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,34 +27,6 @@ impl fmt::Display for Kind {
             Self::Diff => "a diff",
             Self::Curves => "a curve",
             Self::List => "a list",
-        })
-    }
-}
-
-/// How many of the rows a document shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
-    Short,
-    /// All sections and columns.
-    Full,
-    /// All of them, what matters most first, and bars.
-    Page,
-}
-
-/// Something that can be written in every format that its kind has.
-pub(crate) trait Subject {
-    const KIND: Kind;
-
-    fn document(&self, detail: Detail) -> Document;
-
-    fn json(&self) -> serde_json::Result<String>;
-
-    /// Rows of scalars, where there are any.
-    fn csv(&self) -> Result<String, RenderError> {
-        Err(RenderError::NotWritten {
-            kind: Self::KIND,
-            format: Format::Csv,
         })
     }
 }
@@ -110,18 +78,6 @@ formats! {
 }
 
 impl Format {
-    /// Writes `subject`, with a newline at its end.
-    pub(crate) fn write(self, subject: &impl Subject, width: Width) -> Result<String, RenderError> {
-        Ok(match self {
-            Self::Text => text::document(&subject.document(Detail::Short), width),
-            Self::Json => harmless::escaped(&subject.json()?) + "\n",
-            Self::Csv => subject.csv()?,
-            Self::Md => markdown::document(&subject.document(Detail::Full)),
-            Self::Html => html::document(&subject.document(Detail::Page))?,
-            Self::Svg => svg::document(&subject.document(Detail::Page))?,
-        })
-    }
-
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -2,24 +2,23 @@
 //! tables. The page's own policy forbids everything else, so that the browser proves it.
 
 mod calls;
-pub(crate) mod plot;
 
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 
-use crate::document::{Bar, Bars, Body, Document, Fact, Section};
+use crate::document::{Bars, Body, Document, Fact, Section};
+use crate::error::RenderError;
+use crate::harmless;
+use crate::picture::bars::{self, Drawn};
+use crate::picture::palette;
+use crate::picture::plot::{self, Drawing};
 use crate::table::{Align, Table};
-use crate::{RenderError, figure, harmless};
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 /// Of [`SCRIPT`], which alone may run: a test compares it.
 const SCRIPT_HASH: &str = include_str!("html/page.js.sha256");
-/// As wide as the longest bar.
-const WIDTH: f64 = 1000.0;
-/// In the style sheet; more parts repeat them.
-pub(crate) const COLOURS: usize = 8;
 
 /// The document as HTML.
 ///
@@ -32,7 +31,7 @@ pub fn document(document: &Document) -> Result<String, RenderError> {
     let parts = document.sections.iter().filter(|part| !part.is_empty());
     let page = environment.get_template("page")?.render(context! {
         title => harmless(&document.title),
-        style => minijinja::Value::from_safe_string(STYLE.to_owned()),
+        style => minijinja::Value::from_safe_string(STYLE.to_owned() + &palette::style() + "\n"),
         script => minijinja::Value::from_safe_string(SCRIPT.to_owned()),
         script_hash => SCRIPT_HASH.trim(),
         parts => parts.map(part).collect::<Result<Vec<_>, _>>()?,
@@ -48,7 +47,7 @@ struct Part {
     list: Vec<String>,
     lines: Vec<String>,
     bars: Option<Chart>,
-    plot: Option<plot::Drawing>,
+    plot: Option<Drawing>,
     calls: Option<calls::Boxes>,
     table: Option<Grid>,
     folded: bool,
@@ -78,23 +77,6 @@ struct Chart {
     unit: String,
     parts: Vec<String>,
     rows: Vec<Drawn>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Drawn {
-    pub(crate) label: String,
-    /// For those who do not see it.
-    described: String,
-    pub(crate) sum: String,
-    pub(crate) pieces: Vec<Piece>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Piece {
-    x: String,
-    width: String,
-    colour: usize,
-    title: String,
 }
 
 fn part(section: &Section) -> Result<Part, RenderError> {
@@ -159,72 +141,18 @@ fn grid(table: &Table) -> Grid {
     }
 }
 
-/// The bars on one scale, [`WIDTH`] wide. A bar is as long as its pieces, which are those amounts that are positive.
-pub(crate) fn drawn(bars: &Bars) -> Vec<Drawn> {
-    let sum = |amounts: &[f64]| amounts.iter().sum::<f64>();
-    let length = |bar: &Bar| {
-        bar.amounts
-            .iter()
-            .map(|amount| amount.max(0.0))
-            .sum::<f64>()
-    };
-    let longest = bars.rows.iter().map(length);
-    let scale = WIDTH / longest.fold(f64::MIN_POSITIVE, f64::max);
-    let rows = bars.rows.iter().map(|bar| {
-        let named = bars.parts.iter().zip(&bar.amounts);
-        let said: Vec<_> = named
-            .filter(|(_, amount)| **amount > 0.0)
-            .map(|(name, amount)| format!("{} {}", harmless(name), figure::cost(*amount)))
-            .collect();
-        let label = harmless(&bar.label);
-        Drawn {
-            described: format!("{label}: {}", said.join(", ")),
-            label,
-            sum: figure::cost(sum(&bar.amounts)),
-            pieces: pieces(&bars.parts, &bar.amounts, scale),
-        }
-    });
-    rows.collect()
-}
-
 fn chart(bars: &Bars) -> Chart {
     Chart {
         unit: harmless(&bars.unit),
         parts: safe(&bars.parts),
-        rows: drawn(bars),
+        rows: bars::drawn(bars),
     }
-}
-
-/// The style of parts, by their number.
-pub(crate) fn colours() -> &'static str {
-    let mut lines = STYLE.lines();
-    lines
-        .find(|line| line.starts_with(".c0"))
-        .unwrap_or_default()
-}
-
-/// What is no positive amount has no piece.
-fn pieces(names: &[String], amounts: &[f64], scale: f64) -> Vec<Piece> {
-    let mut x = 0.0;
-    let mut pieces = Vec::new();
-    for (index, (name, amount)) in names.iter().zip(amounts).enumerate() {
-        let width = amount.max(0.0) * scale;
-        if width > 0.0 {
-            pieces.push(Piece {
-                x: format!("{x:.2}"),
-                width: format!("{width:.2}"),
-                colour: index % COLOURS,
-                title: format!("{}: {}", harmless(name), figure::cost(*amount)),
-            });
-        }
-        x += width;
-    }
-    pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Bar;
     use crate::table::Column;
 
     const HOSTILE: &str = "<script>alert(1)</script>\"'&{{ title }}\u{202e}\n";
@@ -259,19 +187,6 @@ mod tests {
         assert!(!page.contains("alert(1)</script>") && !page.contains('\u{202e}'));
         assert!(page.contains("{{ title }}"));
         assert!(page.contains("&lt;script&gt;"));
-    }
-
-    #[test]
-    fn what_is_no_number_is_drawn_as_nothing() {
-        let amounts = vec![f64::NAN, -1.0, 0.0, 3.0];
-        let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-        let drawn = pieces(&names, &amounts, 10.0);
-        let titles: Vec<_> = drawn.iter().map(|piece| piece.title.as_str()).collect();
-        assert_eq!(titles, ["d: 3.0"]);
-        assert_eq!(
-            (drawn[0].x.as_str(), drawn[0].width.as_str()),
-            ("0.00", "30.00")
-        );
     }
 
     #[test]

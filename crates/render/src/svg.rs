@@ -4,8 +4,11 @@ use minijinja::{AutoEscape, Environment, Value, context};
 use serde::Serialize;
 
 use crate::document::{Body, Document, Section};
-use crate::html::{self, Piece};
-use crate::{RenderError, harmless};
+use crate::error::RenderError;
+use crate::harmless;
+use crate::picture::bars::{self, Piece};
+use crate::picture::palette::{self, COLOURS};
+use crate::picture::plot;
 
 const PICTURE: &str = include_str!("svg/picture.svg");
 /// In pixels.
@@ -41,7 +44,7 @@ pub(crate) fn document(document: &Document) -> Result<String, RenderError> {
         PICTURE,
         context! {
             title => harmless(&document.title),
-            colours => Value::from_safe_string(html::colours().to_owned()),
+            colours => Value::from_safe_string(palette::style()),
             height => height + MARGIN,
             parts => parts,
         },
@@ -101,7 +104,7 @@ fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
         Body::Bars(bars) => {
             let title = format!("{title}, {}", harmless(&bars.unit));
             let mut part = Part::new(y, title, &bars.parts);
-            for row in html::drawn(bars) {
+            for row in bars::drawn(bars) {
                 part.bars.push(Bar {
                     y: part.height,
                     label: row.label,
@@ -115,8 +118,8 @@ fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
         Body::Plot(plot) => {
             let names: Vec<_> = plot.lines.iter().map(|line| line.label.clone()).collect();
             let mut part = Part::new(y, title, &names);
-            part.plot = Some(html::plot::draw(plot)?.alone());
-            part.height += html::plot::SIZE.1;
+            part.plot = Some(plot::draw(plot)?.alone());
+            part.height += plot::SIZE.1;
             part
         }
         _ => return Ok(None),
@@ -138,7 +141,7 @@ fn legend(names: &[String]) -> Vec<Entry> {
             x,
             y,
             name,
-            colour: index % html::COLOURS,
+            colour: index % COLOURS.len(),
         };
         x = x.saturating_add(width);
         entry

@@ -7,7 +7,7 @@ use pagetoll_bill::{Bill, Row};
 
 use crate::document::Section;
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
 
 /// Functions that are shown of a row: those that took most.

@@ -3,7 +3,7 @@
 use pagetoll_bill::{Bill, Inputs};
 
 use crate::document::{Fact, Section};
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, Table};
 
 /// When, by what, with what, and the command to repeat it.

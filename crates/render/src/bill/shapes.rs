@@ -7,7 +7,7 @@ use pagetoll_bill::{Bill, Mechanism, Method, Operation, Role, Row, Toll};
 use super::in_order;
 use crate::document::Section;
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
 
 /// The tables of rows that have a shape of memory.

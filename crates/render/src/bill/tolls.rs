@@ -7,7 +7,7 @@ use pagetoll_bill::{Bill, Role, Row, Toll};
 use super::{axes, has_rates, in_order, is_own, unit};
 use crate::document::{Bar, Bars, Section};
 use crate::figure;
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::table::{Column, NONE, Table};
 
 /// More tolls than this are no columns of a table.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::samples;
 use crate::bill;
 use crate::document::{Body, Document};
-use crate::format::Detail;
+use crate::subject::Detail;
 use crate::{Format, Width, text};
 
 #[test]

@@ -10,12 +10,11 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use serde::Serialize;
 
-use crate::RenderError;
+use super::palette::COLOURS;
 use crate::document::{Line, Mark, Plot, Scale, Spot};
+use crate::error::RenderError;
 use crate::figure;
 use crate::harmless;
-
-use super::safe;
 use axis::Axis;
 
 /// In pixels, as wide as a page shows it without scaling.
@@ -23,17 +22,6 @@ pub(crate) const SIZE: (u32, u32) = (900, 320);
 /// Stand for the page's ink and for its fine lines.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
-/// As in the style sheet: Okabe and Ito's.
-const COLOURS: [RGBColor; super::COLOURS] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(213, 94, 0),
-    RGBColor(240, 228, 66),
-    RGBColor(138, 138, 138),
-];
 /// Names on an axis before they touch.
 const MOST_NAMES: usize = 9;
 /// How often the least value may be in the largest without a logarithmic scale.
@@ -72,7 +60,8 @@ pub(crate) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
         ));
     }
     drawn(plot, &values, &mut svg).map_err(|error| RenderError::Plot(error.to_string()))?;
-    let labels: Vec<_> = plot.lines.iter().map(|line| line.label.clone()).collect();
+    let labels = plot.lines.iter().map(|line| harmless(&line.label));
+    let labels: Vec<_> = labels.collect();
     let spots = || plot.lines.iter().flat_map(|line| &line.spots);
     Ok(Drawing {
         svg: in_the_pages_colours(&svg),
@@ -80,9 +69,9 @@ pub(crate) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
             "{} over {}: {}; the table below has the figures",
             harmless(&plot.unit),
             harmless(&plot.axis),
-            safe(&labels).join("; ")
+            labels.join("; ")
         ),
-        lines: safe(&labels),
+        lines: labels,
         published: spots().any(|spot| spot.published.is_some()),
         steps: spots().any(|spot| spot.steps),
         bands: spots().any(|spot| spot.band.is_some()),
@@ -250,18 +239,4 @@ fn trace(frame: &mut Frame<'_, '_>, line: &Line, colour: RGBColor) -> Result<(),
         .filter_map(|spot| Some((spot.at, spot.published?)));
     frame.draw_series(published.map(|at| Cross::new(at, 5, colour.stroke_width(2))))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_have_the_colours_of_the_style_sheet() {
-        let colours = COLOURS.iter().enumerate();
-        let style: String = colours
-            .map(|(index, RGBColor(r, g, b))| format!(".c{index}{{fill:#{r:02x}{g:02x}{b:02x}}}"))
-            .collect();
-        assert_eq!(super::super::colours(), style);
-    }
 }
