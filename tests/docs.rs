@@ -9,6 +9,8 @@ mod gate;
 mod kernel_tree;
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/openers.rs"]
+mod openers;
 #[path = "docs/page.rs"]
 mod page;
 #[path = "docs/picture.rs"]
@@ -65,6 +67,7 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
         Trial::test("routes_have_pages_with_every_mechanism", routes_have_pages),
         Trial::test("ci_gate_gates", gate::gates),
         Trial::test("promises_have_tests", promises::have_tests),
+        Trial::test("bad_openers_only_fall", openers::only_fall),
         Trial::test(
             "only_live_and_pager_have_unsafe_code",
             walls::hold_unsafe_code,
