@@ -72,6 +72,8 @@ fn trials(reports_skips: bool) -> Result<Vec<Trial>, Failed> {
             "only_live_and_pager_have_unsafe_code",
             walls::hold_unsafe_code,
         ),
+        Trial::test("published_crates_stand_alone", walls::hold_published_crates),
+        Trial::test("embedding_names_the_pagers_versions", walls::hold_versions),
     ];
     for page in Page::all()? {
         trials.push(links::trial(&page));

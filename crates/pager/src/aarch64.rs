@@ -14,7 +14,10 @@ use kvm_ioctls::VcpuFd;
 use super::guest_pages::GuestPages;
 use super::resolver::MissingPage;
 
-/// Why a fault has no page.
+/// Nothing finds the page of a fault that KVM does not report.
+pub const DECODES_FAULTS: bool = false;
+
+/// Reason for a fault without a page.
 pub(super) const UNEXPLAINED: &str = "KVM reports no page that is missing";
 
 /// No decoder.

@@ -1,31 +1,42 @@
-//! A demand pager for a VMM to embed: pages come from a [`PageSource`] when a guest, or any other user of the
+//! A demand pager for VMMs: pages of guest memory come from a [`PageSource`] when a guest, or any other user of the
 //! memory, first touches them.
 //!
-//! Two ways to learn of a fault, by [`Delivery`]:
+//! | [`Delivery`] of a fault | who resolves it | serves |
+//! |---|---|---|
+//! | [`Error`](Delivery::Error): the vCPU leaves `KVM_RUN` with `EFAULT` | its own thread, in [`FaultHandler::run`]: no queue, no reader, no wake-up, so that it scales with the vCPUs | vCPUs |
+//! | [`Message`](Delivery::Message): the faulting thread sleeps in the kernel | a reader, in [`Pager::serve`] | any thread, and the kernel |
 //!
-//! - [`Delivery::Error`]: the vCPU leaves `KVM_RUN` with `EFAULT`, and its own thread populates the page and enters
-//!   again. No queue, no reader, no wake-up: it scales with the vCPUs. This is what a series for KVM wanted of the kernel
-//!   (`KVM_CAP_EXIT_ON_MISSING`, v7 of February 2024, never merged), on kernels as they are: [`ExitResolver`] finds the page. It can be
-//!   used without the pager. On arm64 it finds only what KVM reports (`KVM_CAP_MEMORY_FAULT_INFO`): without that, `run`
-//!   ends with [`PagerError::Unexplained`].
-//! - [`Delivery::Message`]: the faulting thread sleeps in the kernel, a reader ([`Pager::serve`]) populates the page.
-//!   It serves any thread of the process.
+//! [`Delivery::Error`] is `KVM_CAP_EXIT_ON_MISSING` (a series for KVM, v7 of February 2024, never merged) on kernels as
+//! they are: [`ExitResolver`] finds the missing page, and can be used without the rest. On arm64 it finds only what KVM reports
+//! (`KVM_CAP_MEMORY_FAULT_INFO`): without that, `run` ends with [`PagerError::Unexplained`].
 //!
-//! With `Delivery::Error`, threads of the VMM that touch a missing page themselves, such as device emulation, get
-//! SIGBUS. They have to call [`FaultHandler::populate`] first, or to use a second mapping of the same shared memory
-//! with a pager of its own that delivers messages. The same holds for the kernel's own accesses on behalf of others
-//! (vhost, read(2) into guest memory): they fail with `EFAULT`.
+//! # Caveats
 //!
-//! Memory that is given back (ballooning, `MADV_DONTNEED`) must be announced by [`Pager::forget`].
+//! - With `Delivery::Error`, threads of the VMM that touch a missing page themselves, such as device emulation, get
+//!   SIGBUS, and the kernel's accesses on behalf of others (vhost, read(2) into guest memory) fail with `EFAULT`. They call
+//!   [`FaultHandler::populate`] first, or use a second mapping of the same shared memory, with a pager of its own that
+//!   delivers messages.
+//! - Memory that is given back (ballooning, `MADV_DONTNEED`) is announced by [`Pager::forget`].
+//! - On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
+//!   emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
+//!   There, page tables, descriptor tables and the task state are populated before the guest is entered
+//!   (`FaultHandler::populate_tables`).
+//! - Memory is a [`GuestMemoryMmap`] without a dirty bitmap. There is no write protection, no migration protocol but
+//!   [`socket`], and no fork or remap events.
 //!
-//! On a host whose KVM has no hardware virtualisation (shadow paging), KVM itself walks the guest's tables and
-//! emulates some of its instructions, and takes a missing page of a table for one that the guest has not mapped.
-//! There, page tables, descriptor tables and the task state must be populated before the guest is entered
-//! (`FaultHandler::populate_tables`).
+//! # Versions
+//!
+//! Types of [`kvm_bindings`], [`kvm_ioctls`] and [`vm_memory`] are part of the interface, so a VMM has to depend on the
+//! versions that this crate does; they are exported here.
+//!
+//! Linux 4.14 or later for `Delivery::Error` (`UFFD_FEATURE_SIGBUS`), with `KVM_CAP_SYNC_REGS` (4.17) on x86-64. Faults
+//! of the kernel's own, as KVM's are, need root, `CAP_SYS_PTRACE`, `vm.unprivileged_userfaultfd=1` or access to
+//! /dev/userfaultfd.
 //!
 //! # Example
 //!
-//! A guest whose code is at `0x1000` adds two words of a page that it does not have yet.
+//! A guest whose code is at `0x1000` adds two bytes of a page that it does not have yet. `examples/restore.rs` restores
+//! memory from a file for threads of the VMM.
 //!
 //! ```ignore-aarch64
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,6 +88,15 @@
 //! # }
 //! ```
 
+#![deny(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+compile_error!("pagetoll-pager is for Linux on x86-64 and arm64");
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod error;
@@ -95,6 +115,10 @@ mod x86_64;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use kvm_bindings;
+pub use kvm_ioctls;
+pub use vm_memory;
+
 use kvm_ioctls::VcpuFd;
 use vm_memory::GuestMemoryMmap;
 
@@ -103,6 +127,7 @@ use aarch64 as processor;
 pub use error::PagerError;
 pub use guest_pages::{GuestPages, PageState};
 pub use handler::{Counts, FaultHandler, RunOutcome};
+pub use processor::DECODES_FAULTS;
 pub use ranges::GuestRange;
 use ranges::{PagedMemory, PagedRange, host_range};
 pub use reader::{Multiplexer, ReaderStop};

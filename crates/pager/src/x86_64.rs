@@ -1,5 +1,4 @@
-//! What the pager knows of x86-64: a fault that KVM does not describe is found by the instruction, the registers and the
-//! page tables.
+//! x86-64: the page of a fault that KVM does not report is found by the instruction, the registers and the page tables.
 
 mod decoding;
 mod operands;
@@ -11,5 +10,8 @@ pub(super) use decoding::Decoding;
 pub use operands::CpuState;
 pub(super) use run::{attach, place};
 
-/// Why a fault has no page.
+/// Decoding finds the page of a fault that KVM does not report.
+pub const DECODES_FAULTS: bool = true;
+
+/// Reason for a fault without a page.
 pub(super) const UNEXPLAINED: &str = "no page is missing that the instruction may touch";
