@@ -28,6 +28,6 @@ pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use row::profile;
 pub use row::{
-    Baselines, Check, Crossings, Figures, Measured, Method, Operation, Row, RowKey, Spread, Toll,
-    Unavailable, Verdict, crossing, itemise, itemise_calls,
+    Available, Baselines, Check, Crossings, Figures, Measured, Method, Operation, Row, RowKey,
+    Spread, Toll, Unavailable, Verdict, crossing, itemise, itemise_calls,
 };

@@ -11,8 +11,10 @@ pub mod profile;
 mod spread;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pagetoll_units::Pages;
+use serde::{Deserialize, Serialize};
 
 use crate::kinds::Role;
 
@@ -26,9 +28,30 @@ pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
 pub use spread::Spread;
 
-/// Why a row has no figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable(pub String);
+
+/// A value, or the reason why there is none.
+pub type Available<T> = Result<T, Unavailable>;
+
+impl From<String> for Unavailable {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+impl From<&str> for Unavailable {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// One line of a bill.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +69,7 @@ pub struct Row {
     /// What others measured in the same setting.
     pub published: Option<PublishedRate>,
     /// What it cost, or why nothing is known.
-    pub result: Result<Figures, Unavailable>,
+    pub result: Available<Figures>,
     /// What it executed, where that was counted.
     pub profile: Option<Profile>,
     /// Safety checks of the mechanism, in the order in which they ran.
@@ -56,7 +79,7 @@ pub struct Row {
 impl Row {
     /// A row with these figures, and nothing else said of it.
     #[must_use]
-    pub fn new(key: RowKey, pages: Pages, result: Result<Figures, Unavailable>) -> Self {
+    pub fn new(key: RowKey, pages: Pages, result: Available<Figures>) -> Self {
         Self {
             key,
             pages,

@@ -402,7 +402,8 @@ impl<'a> Plan<'a> {
             headers: Err(format!(
                 "the kernel of fix:{} is built without modules",
                 self.order.spec
-            )),
+            )
+            .into()),
             packages: self.source.packages.clone(),
         })
     }

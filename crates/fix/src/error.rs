@@ -2,7 +2,7 @@
 
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_host::Error;
-use pagetoll_host::make::Failed;
+use pagetoll_host::make::Failure;
 use pagetoll_lab::LabError;
 
 use crate::patch::PatchError;
@@ -48,12 +48,12 @@ pub enum FixError {
     },
 
     /// The kernel does not build.
-    #[error("Linux {release} does not build; {failed}")]
+    #[error("Linux {release} does not build; {failure}")]
     Build {
         /// As the source's Makefile has it, such as `6.1.192`.
         release: String,
         /// The compiler's errors, and the log.
-        failed: Failed,
+        failure: Failure,
     },
 }
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_failed_build_shows_its_errors_and_names_its_log() {
         let error = FixError::Build {
             release: "6.1.192".into(),
-            failed: Failed {
+            failure: Failure {
                 lines: vec!["a.c:1: error: x".into()],
                 log: "logs/l".into(),
             },

@@ -100,9 +100,12 @@ impl Make<'_> {
             place: ("build a kernel in", &self.output),
             phase: (phase, lines),
         };
-        make::run(build, self.surroundings)?.map_err(|failed| FixError::Build {
-            release: self.release.clone(),
-            failed,
-        })
+        match make::run(build, self.surroundings)? {
+            None => Ok(()),
+            Some(failure) => Err(FixError::Build {
+                release: self.release.clone(),
+                failure,
+            }),
+        }
     }
 }

@@ -43,14 +43,14 @@ pub struct Build<'a> {
 
 /// A build that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct Failure {
     /// The last errors.
     pub lines: Vec<String>,
     /// All that the build said.
     pub log: PathBuf,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the whole log is {}", self.log.display())?;
         self.lines
@@ -94,11 +94,11 @@ pub fn begin_log(log: &Path) -> Result<(), Error> {
     fs::write(log, "").map_err(Error::io("write", log))
 }
 
-/// Runs a build to its end. That it failed is an answer.
+/// Runs a build to its end, and gives its failure where it failed.
 ///
 /// # Errors
 /// [`Error::Stopped`]; [`Error::NoSpace`]; [`Error::Environment`] after 4 hours; those of [`Run::start`].
-pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<(), Failed>, Error> {
+pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Option<Failure>, Error> {
     let (name, lines) = build.phase;
     let mut phase = surroundings.progress.begin(name, lines);
     let mut log = Tail::at_end_of(build.log);
@@ -107,13 +107,13 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Result<()
     let mut child = make.log(build.log).start()?;
     let status = follow(&mut child, &mut log, phase.as_mut(), surroundings.stop)?;
     if status.success() {
-        return Ok(Ok(()));
+        return Ok(None);
     }
     let (what, folder) = build.place;
     if let failure @ Error::NoSpace { .. } = child.failure(status).or_no_space(what, folder) {
         return Err(failure);
     }
-    Ok(Err(Failed {
+    Ok(Some(Failure {
         lines: last_errors(&end_of_log(build.log)),
         log: build.log.to_path_buf(),
     }))

@@ -20,13 +20,13 @@ use crate::apt::{Archive, Freshness};
 use crate::deb;
 use pagetoll_backend::{Stop, input, join};
 use pagetoll_bill::names::closest;
-use pagetoll_bill::{Arch, Package};
+use pagetoll_bill::{Arch, Available, Package, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of;
 
 use bzimage::BootImage;
-use headers::Availability;
+use headers::Headers;
 use vmlinux::XenSupport;
 
 /// What an acceptable file is, as errors put it.
@@ -176,7 +176,7 @@ pub struct KernelImage {
     /// The folder `lib/modules/RELEASE`, where there is one; modules in it may be compressed.
     pub modules: Option<Entry>,
     /// Headers to build modules with, or why none can be built.
-    pub headers: Availability,
+    pub headers: Available<Headers>,
     /// Where image and modules came from; empty for files that were given.
     pub packages: Vec<Package>,
 }
@@ -289,14 +289,14 @@ fn from_archive(
 }
 
 /// Packages are consistent among themselves; if they were not, modules would not load.
-fn matching(headers: headers::Headers, release: &str) -> Availability {
+fn matching(headers: Headers, release: &str) -> Available<Headers> {
     if headers.release == release {
         Ok(headers)
     } else {
-        Err(format!(
+        Err(Unavailable(format!(
             "the suite's headers are for {}, its kernel is {release}",
             headers.release
-        ))
+        )))
     }
 }
 
@@ -306,7 +306,7 @@ fn unpacked(
     packages: &KernelPackages,
     cache: &Cache,
     stop: &Stop,
-) -> (Result<Vec<Entry>, Error>, Result<Availability, Error>) {
+) -> (Result<Vec<Entry>, Error>, Result<Available<Headers>, Error>) {
     thread::scope(|scope| {
         let headers = scope.spawn(|| match &packages.headers {
             Ok(listed) => headers::from_packages(archive, cache, listed, stop),
@@ -357,9 +357,9 @@ fn own_headers(
     folder: Option<&Path>,
     cache: &Cache,
     stop: &Stop,
-) -> Result<Availability, Error> {
+) -> Result<Available<Headers>, Error> {
     let Some(folder) = folder else {
-        return Ok(Err("no headers were given (--headers)".to_owned()));
+        return Ok(Err("no headers were given (--headers)".into()));
     };
     let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
     if let Ok(headers) = &headers {
@@ -378,7 +378,7 @@ fn own_modules(image: &Path, release: &str, folder: Option<&Path>) -> Result<Opt
     Ok(modules::below(&root, release))
 }
 
-fn check_match(headers: &headers::Headers, image: &Path, release: &str) -> Result<(), Error> {
+fn check_match(headers: &Headers, image: &Path, release: &str) -> Result<(), Error> {
     if headers.release == release {
         return Ok(());
     }

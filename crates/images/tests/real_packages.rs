@@ -127,7 +127,7 @@ fn the_newest_backported_kernel_is_found_in_its_parts() {
     assert!(kernel.modules.is_some());
     match kernel.headers {
         Ok(headers) => assert_eq!(headers.release, kernel.release),
-        Err(reason) => assert!(reason.contains(&kernel.release), "{reason}"),
+        Err(reason) => assert!(reason.0.contains(&kernel.release), "{reason}"),
     }
 }
 

@@ -5,6 +5,7 @@ mod encode;
 use std::time::Duration;
 
 use pagetoll_backend::Error as BackendError;
+use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
@@ -115,7 +116,7 @@ const fn machine() -> Machine {
     }
 }
 
-fn no_probe(kernel: &KernelImage, reason: &str) -> Error {
+fn no_probe(kernel: &KernelImage, reason: &Unavailable) -> Error {
     Error::Environment {
         what: format!(
             "the cases need a probe in Linux {}: {reason}",

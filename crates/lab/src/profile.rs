@@ -6,7 +6,7 @@ use std::path::Path;
 use pagetoll_backend::{Stacks, input};
 use pagetoll_bill::profile::{Call, Events, Function, Part, Profile};
 use pagetoll_bill::spec::{LabSpec, Wanted};
-use pagetoll_bill::{Arch, Row};
+use pagetoll_bill::{Arch, Available, Row};
 use pagetoll_host::{Error, Surroundings};
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::Step;
@@ -194,7 +194,7 @@ impl Profiling {
         self,
         arch: Arch,
         surroundings: &Surroundings<'_>,
-    ) -> Result<Option<Result<Counter, String>>, Error> {
+    ) -> Result<Option<Available<Counter>>, Error> {
         let Surroundings { cache, stop, .. } = surroundings;
         match self {
             Self::No => Ok(None),

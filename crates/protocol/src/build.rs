@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::sha256_of;
@@ -16,7 +16,7 @@ use pagetoll_host::make::compiler;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::Tool;
 use pagetoll_images::kernel::VERDICTS;
-use pagetoll_images::kernel::headers::{Availability, Headers};
+use pagetoll_images::kernel::headers::Headers;
 
 /// How long a compiler may take. Assumed: a module takes 5 s on an idle machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -201,10 +201,10 @@ fn program(program: &Program, arch: Arch, cache: &Cache, stop: &Stop) -> Result<
 /// # Errors
 /// Those of the cache. A build that fails is no error but a reason.
 pub fn xen_probe(
-    headers: &Availability,
+    headers: &Available<Headers>,
     cache: &Cache,
     stop: &Stop,
-) -> Result<Result<PathBuf, String>, Error> {
+) -> Result<Available<PathBuf>, Error> {
     let headers = match headers {
         Ok(headers) => headers,
         Err(reason) => return Ok(Err(reason.clone())),
@@ -212,7 +212,9 @@ pub fn xen_probe(
     let key = key(headers, stop)?;
     let refusal = format!("{VERDICTS}/xen-probe-{key}");
     if let Some(reason) = cache.recorded(&refusal)? {
-        return Ok(Err(String::from_utf8_lossy(&reason).into_owned()));
+        return Ok(Err(Unavailable(
+            String::from_utf8_lossy(&reason).into_owned(),
+        )));
     }
     match cache.entry(&format!("guests/xen-probe-{key}"), stop, |place| {
         build_probe(headers, place, cache, stop)
@@ -227,7 +229,7 @@ pub fn xen_probe(
             if error.is_refusal() {
                 cache.record(&refusal, reason.as_bytes())?;
             }
-            Ok(Err(reason))
+            Ok(Err(Unavailable(reason)))
         }
         Err(error) => Err(error),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::Unavailable;
 use pagetoll_xentrace::Crossings;
 
 use crate::session::{Kind, XenOptions};
@@ -62,13 +63,13 @@ pub struct Findings {
     /// Of two vCPUs at the same entries.
     pub races: Vec<Race>,
     /// Why the probe did nothing.
-    pub no_probe: Option<String>,
+    pub no_probe: Option<Unavailable>,
     /// Why crossings were not counted.
-    pub no_crossings: Option<String>,
+    pub no_crossings: Option<Unavailable>,
     /// What a 32-bit dom0 found.
     pub pv32: Vec<Counted>,
     /// Why there was none.
-    pub no_pv32: Option<String>,
+    pub no_pv32: Option<Unavailable>,
 }
 
 /// What one session reported, but for bulk data.

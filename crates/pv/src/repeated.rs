@@ -194,7 +194,7 @@ fn cost(baseline: Baseline, findings: &Findings) -> Option<f64> {
 /// Cost and crossings of what the probe repeated.
 pub(crate) fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     if let Some(reason) = &findings.no_probe {
-        return Err(Unavailable(reason.clone()));
+        return Err(reason.clone());
     }
     let figures = Figures::of_runs(untraced(cell, findings).map(cost_of).collect())?;
     Ok(Figures {

@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use super::check::{Check, Verdict};
 use super::{
-    Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile, PublishedRate, Rate,
-    Row, RowKey, Toll, Unavailable,
+    Available, Crossings, Figures, Folio, Interval, Layout, Method, Operation, Profile,
+    PublishedRate, Rate, Row, RowKey, Toll, Unavailable,
 };
 use crate::kinds::{Role, System};
 use crate::names::UnknownName;
@@ -194,7 +194,7 @@ impl RowForm {
         })
     }
 
-    fn result(&self, key: &RowKey) -> Result<Result<Figures, Unavailable>, RowError> {
+    fn result(&self, key: &RowKey) -> Result<Available<Figures>, RowError> {
         let bad = |problem| RowError::Cost {
             row: key.to_string(),
             problem,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use pagetoll_backend::Context;
-use pagetoll_bill::{Arch, Bill};
+use pagetoll_bill::{Arch, Available, Bill, Unavailable};
 use pagetoll_compare::diff::Missing;
 use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
@@ -215,12 +215,12 @@ impl Bisection<'_> {
     }
 
     /// What a bill says of its kernel, or why there is none.
-    fn judged(&self, judge: &Judge, job: Result<Job>) -> Result<Result<Judged, String>> {
+    fn judged(&self, judge: &Judge, job: Result<Job>) -> Result<Available<Judged>> {
         Ok(match job {
-            Err(error) => Err(error.root_cause().to_string()),
+            Err(error) => Err(error.root_cause().to_string().into()),
             Ok(job) => match self.bill(&job)? {
-                None => Err("cannot be billed".to_owned()),
-                Some(bill) => judge.of(&bill),
+                None => Err("cannot be billed".into()),
+                Some(bill) => judge.of(&bill).map_err(Unavailable),
             },
         })
     }
@@ -262,12 +262,12 @@ impl Bisection<'_> {
     }
 }
 
-fn note(kernel: &str, judged: &Result<Judged, String>, sought: Sought) {
+fn note(kernel: &str, judged: &Available<Judged>, sought: Sought) {
     let Names { good, bad, .. } = sought.names();
     let text = match judged {
         Ok(judged) if judged.verdict == Verdict::Bad => format!("{:.1}, {bad}", judged.new),
         Ok(judged) => format!("{:.1}, {good}", judged.new),
-        Err(problem) => {
+        Err(Unavailable(problem)) => {
             let problem = problem.trim_start_matches(kernel).trim_start_matches(": ");
             // Of a build: that it failed, and its first error.
             let lines: Vec<_> = problem.lines().take(2).map(str::trim).collect();

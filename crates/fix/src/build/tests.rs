@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagetoll_backend::{Quiet, Stop};
-use pagetoll_host::make::Failed;
+use pagetoll_host::make::Failure;
 use pagetoll_host::tools::Tool;
 use pagetoll_images::kernel::modules::ModuleTree;
 use pagetoll_test_support::skip;
@@ -210,7 +210,7 @@ fn a_failed_build_shows_its_last_errors_and_leaves_no_kernel() {
     let plan = fixture.plan("wrong");
     let error = plan.base().unwrap_err();
     let FixError::Build {
-        failed: Failed { lines, log },
+        failure: Failure { lines, log },
         ..
     } = &error
     else {

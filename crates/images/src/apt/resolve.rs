@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::apt::debian;
 use crate::apt::index::{Dependency, Listed, dependencies};
 use crate::apt::version;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available, Unavailable};
 
 /// What a kernel's package begins with; without a version it is the one that Debian installs for ordinary machines.
 const KERNEL: &str = "linux-image-";
@@ -49,7 +49,7 @@ pub struct KernelPackages {
     /// The image and its modules: one package or, from 7.2 on, three.
     pub image: Vec<Listed>,
     /// Headers and build tools, or why there are none.
-    pub headers: Result<Vec<Listed>, String>,
+    pub headers: Available<Vec<Listed>>,
 }
 
 /// A kernel that a suite offers.
@@ -140,7 +140,7 @@ impl Index {
             .iter()
             .find_map(|listed| self.release_of(listed))
             .ok_or("the suite's kernel has no version in its name")?;
-        let headers = self.headers(release);
+        let headers = self.headers(release).map_err(Unavailable);
         Ok(KernelPackages { image, headers })
     }
 
@@ -399,7 +399,7 @@ mod tests {
     fn headers_that_are_gone_are_a_reason_not_an_error() {
         let headers = index().kernel(Some("6.18")).unwrap().headers;
         assert_eq!(
-            headers.unwrap_err(),
+            headers.unwrap_err().0,
             "the suite has no linux-headers-6.18.15-amd64 (any more)"
         );
     }

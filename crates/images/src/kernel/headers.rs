@@ -15,7 +15,7 @@ use std::path::Path;
 use crate::apt::Archive;
 use crate::apt::index::Listed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Package;
+use pagetoll_bill::{Available, Package};
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::make;
@@ -50,9 +50,6 @@ impl Headers {
     }
 }
 
-/// Headers, or a sentence that says why no module can be built.
-pub type Availability = Result<Headers, String>;
-
 /// Unpacks the headers that a suite has for a kernel, and tries them.
 ///
 /// # Errors
@@ -62,7 +59,7 @@ pub fn from_packages(
     cache: &Cache,
     listed: &[Listed],
     stop: &Stop,
-) -> Result<Availability, Error> {
+) -> Result<Available<Headers>, Error> {
     let tree = tree::assembled(archive, cache, listed, stop)?;
     let found = from_build_dir(tree::build_dir(&tree)?, cache, stop)?;
     let packages = listed.iter().map(|listed| listed.package.clone()).collect();
@@ -76,7 +73,11 @@ pub fn from_packages(
 ///
 /// # Errors
 /// [`Error::BadInput`] when these are no kernel headers; those of the cache.
-pub fn from_build_dir(build_dir: Entry, cache: &Cache, stop: &Stop) -> Result<Availability, Error> {
+pub fn from_build_dir(
+    build_dir: Entry,
+    cache: &Cache,
+    stop: &Stop,
+) -> Result<Available<Headers>, Error> {
     let headers = Headers {
         release: release(&build_dir)?,
         make_arguments: trial::make_arguments(&build_dir, stop)?,

@@ -151,7 +151,7 @@ fn a_boot_image_is_taken_as_it_is() {
     assert_eq!(kernel.release, "6.1.0-56-amd64");
     assert_eq!(
         kernel.headers.clone().unwrap_err(),
-        "no headers were given (--headers)"
+        "no headers were given (--headers)".into()
     );
     kernel.require_pv(&bench.cache).unwrap();
 }

@@ -13,7 +13,7 @@ use pagetoll_host::Surroundings;
 use pagetoll_host::cache::require_room;
 use pagetoll_host::capacity;
 use pagetoll_host::digest::sha256_of;
-use pagetoll_host::make::{self, Build, Failed, compiler};
+use pagetoll_host::make::{self, Build, Failure, compiler};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, NEEDED_FOR_XEN, Tool};
 
@@ -129,18 +129,20 @@ fn compile(
             place: ("build a Xen in", tree),
             phase: (&format!("Xen: {name}"), lines),
         };
-        make::run(build, surroundings)?.map_err(|failed| does_not_build(package, &failed))?;
+        if let Some(failure) = make::run(build, surroundings)? {
+            return Err(does_not_build(package, &failure));
+        }
     }
     Ok(())
 }
 
-fn does_not_build(package: &Package, failed: &Failed) -> Error {
-    let first = failed.lines.first().map_or("", String::as_str);
+fn does_not_build(package: &Package, failure: &Failure) -> Error {
+    let first = failure.lines.first().map_or("", String::as_str);
     Error::Environment {
         what: format!(
             "the source package {} {} does not build: {first}",
             package.name, package.version
         ),
-        remedy: format!("the whole log is {}", failed.log.display()),
+        remedy: format!("the whole log is {}", failure.log.display()),
     }
 }

@@ -8,6 +8,7 @@ use std::fs;
 use super::build::{Recipe, build};
 use super::{XenImage, XenSource, contains};
 use crate::apt::Freshness;
+use pagetoll_bill::{Available, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 
@@ -29,7 +30,7 @@ pub fn obtain(
     image: &XenImage,
     freshness: Freshness,
     surroundings: Surroundings<'_>,
-) -> Result<Result<XenImage, String>, Error> {
+) -> Result<Available<XenImage>, Error> {
     let XenSource::Debian { suite } = source else {
         return Ok(Ok(image.clone()));
     };
@@ -41,9 +42,9 @@ pub fn obtain(
     match build(PV32, suite.as_deref(), unchanged, freshness, surroundings) {
         Ok(built) => Ok(Ok(built)),
         Err(error @ (Error::Stopped | Error::NoSpace { .. } | Error::Io { .. })) => Err(error),
-        Err(error) => Ok(Err(format!(
+        Err(error) => Ok(Err(Unavailable(format!(
             "Debian builds its Xen without CONFIG_PV32, and one with it cannot be built here: {error}"
-        ))),
+        )))),
     }
 }
 
@@ -55,7 +56,7 @@ mod tests {
     use pagetoll_host::cache::Cache;
 
     /// What there is for a 32-bit guest where Xen is `elf`.
-    fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Result<XenImage, String>) {
+    fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Available<XenImage>) {
         let folder = tempfile::tempdir().unwrap();
         let (cache, stop) = (
             Cache::open_at(folder.path(), &Stop::new()).unwrap(),
@@ -94,7 +95,7 @@ mod tests {
             suite: Some("../x".into()),
         };
         let (_, found) = obtained(&unknown, NO_PV32.as_bytes());
-        let reason = found.unwrap_err();
+        let Unavailable(reason) = found.unwrap_err();
         assert!(reason.contains("without CONFIG_PV32"), "{reason}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pagetoll_backend::{Billed, Stop};
-use pagetoll_bill::{Arch, Draft, Inputs, Order, Row};
+use pagetoll_bill::{Arch, Draft, Inputs, Order, Row, Unavailable};
 use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_images::xen::XenImage;
@@ -151,9 +151,15 @@ fn notes(
                 .to_owned(),
         );
     }
-    notes.extend(findings.no_probe.iter().cloned());
+    notes.extend(findings.no_probe.iter().map(Unavailable::to_string));
     let of_pv32 = |what: String| format!("rows of xen-pv32-dom0: {what}");
-    notes.extend(findings.no_pv32.iter().cloned().map(of_pv32));
+    notes.extend(
+        findings
+            .no_pv32
+            .iter()
+            .map(Unavailable::to_string)
+            .map(of_pv32),
+    );
     notes.extend(built_xen(materials).map(origin).map(of_pv32));
     let of_route = billing.lab_notes.iter().chain(billing.notes);
     notes.extend(of_route.map(|&note| note.to_owned()));

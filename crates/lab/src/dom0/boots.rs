@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pagetoll_bill::Order;
+use pagetoll_bill::{Available, Order, Unavailable};
 use pagetoll_xentrace::{Crossings, Windows};
 
 use crate::clock::Clock;
@@ -158,7 +158,7 @@ const fn firmware(kind: Kind) -> Firmware {
 }
 
 /// The hypervisor, where there is one, and what it starts; or why this cannot be booted.
-fn images(kind: Kind, materials: &Materials) -> Result<(Option<&Path>, &Path), String> {
+fn images(kind: Kind, materials: &Materials) -> Available<(Option<&Path>, &Path)> {
     let xen = &materials.xen;
     let (xen, kernel) = match (kind, &materials.pv32) {
         (Kind::Native, _) => return Ok((None, &materials.kernel.image)),
@@ -176,7 +176,7 @@ struct Brought {
 }
 
 /// What a boot brought, or why there is no such guest.
-type Made = Result<Brought, String>;
+type Made = Available<Brought>;
 
 /// All that a boot's thread needs.
 #[derive(Clone, Copy)]
@@ -319,7 +319,7 @@ fn malformed(job: &Job, problem: String) -> LabError {
 fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
     match &error {
         LabError::Guest { problem, .. } if job.session.kind == Kind::Pv32 => {
-            let reason = pv32::refusal(problem).map(str::to_owned);
+            let reason = pv32::refusal(problem).map(Unavailable::from);
             reason.map(Err).ok_or(error)
         }
         _ => Err(error),

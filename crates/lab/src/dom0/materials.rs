@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available};
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_host::tools::{self, Images};
@@ -31,12 +31,12 @@ pub(crate) struct Materials {
     pub(crate) vmlinux: PathBuf,
     pub(crate) init: PathBuf,
     /// The probe module, or why there is none.
-    pub(crate) probe: Result<PathBuf, String>,
+    pub(crate) probe: Available<PathBuf>,
     pub(crate) privcmd: Part,
     /// What a 32-bit dom0 is made from, where one is ordered.
     pub(crate) pv32: Option<Pv32>,
     /// What counts beside the clock, or why nothing does.
-    pub(crate) counter: Result<Counter, String>,
+    pub(crate) counter: Available<Counter>,
 }
 
 /// What a 32-bit dom0 is made from.
@@ -44,7 +44,7 @@ pub(crate) struct Pv32 {
     /// Its kernel, which is pagetoll's own.
     pub(crate) kernel: PathBuf,
     /// A hypervisor that starts such a guest, or why there is none.
-    pub(crate) xen: Result<XenImage, String>,
+    pub(crate) xen: Available<XenImage>,
 }
 
 impl Materials {
@@ -109,7 +109,7 @@ impl Sources<'_> {
             probe: guest::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
             pv32: None,
-            counter: Err("not needed".to_owned()),
+            counter: Err("not needed".into()),
             xen,
             kernel,
         };

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::per_arch::PerArch;
 use pagetoll_host::process::{Run, run_to_end};
@@ -32,9 +32,9 @@ const OPEN_FILES: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct Confinement {
     /// Why not, where it cannot.
-    sandbox: Result<(), String>,
+    sandbox: Available<()>,
     /// Privileges and limits; why not, where they cannot be had.
-    wrapper: Result<(), String>,
+    wrapper: Available<()>,
 }
 
 impl Confinement {
@@ -83,7 +83,7 @@ impl Confinement {
 
     /// What a bill says of what could not be done.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let note = |what: &str, tried: &Result<(), String>| {
+        let note = |what: &str, tried: &Available<()>| {
             let reason = tried.as_ref().err()?;
             Some(format!("QEMU ran without {what}: {reason}"))
         };
@@ -100,15 +100,15 @@ fn qemu(arch: Arch) -> Run {
     Run::new(Tool::emulator(arch).program()).args(["-machine", "none", "-cpu", "help"])
 }
 
-fn refusal(run: Run, stop: &Stop) -> Result<Result<(), String>, Error> {
+fn refusal(run: Run, stop: &Stop) -> Result<Available<()>, Error> {
     match run_to_end(&run, LIMIT, stop) {
         Ok(_) => Ok(Ok(())),
         Err(Error::Process(error)) => {
             let last = error.stderr_tail.lines().next_back().unwrap_or_default();
-            Ok(Err(match last {
+            Ok(Err(Unavailable(match last {
                 "" => error.outcome.to_string(),
                 last => last.to_owned(),
-            }))
+            })))
         }
         Err(error) => Err(error),
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_noted_and_left_out() {
         let without = Confinement {
-            sandbox: Err("no seccomp".to_owned()),
+            sandbox: Err("no seccomp".into()),
             wrapper: Ok(()),
         };
         assert_eq!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::vm::machine::{COUNTER, COUNTS};
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::{sha256_of, sha256_of_file};
 use pagetoll_host::make::compiler;
@@ -97,14 +97,16 @@ impl Counter {
         detail: Detail,
         cache: &Cache,
         stop: &Stop,
-    ) -> Result<Result<Self, String>, Error> {
+    ) -> Result<Available<Self>, Error> {
         let sources = SOURCES.map(|(name, text)| format!("{name}\n{text}"));
         let key =
             sha256_of(format!("{} {}", sources.join(""), compiler(Arch::X86_64, stop)?).as_bytes());
         let build = |place: &Path| build(place, cache, stop);
         let plugin = match cache.entry(&format!("counters/{key}.so"), stop, build) {
             Err(Error::Process(error)) => {
-                return Ok(Err(format!("the plugin does not build: {error}")));
+                return Ok(Err(Unavailable(format!(
+                    "the plugin does not build: {error}"
+                ))));
             }
             other => other?.file("")?,
         };
@@ -136,7 +138,7 @@ impl Counter {
 }
 
 /// Why QEMU does not take it, where it does not.
-fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Result<(), String>, Error> {
+fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Available<()>, Error> {
     let mut argument = plugin.as_os_str().to_owned();
     argument.push(",check=on");
     let machine = ["-machine", "none", "-nodefaults", "-display", "none"];
@@ -146,10 +148,10 @@ fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Result<(), String>, E
         .arg(argument);
     match run_to_end(&trial, LIMIT, stop) {
         Ok(_) => Ok(Ok(())),
-        Err(Error::Process(error)) => Ok(Err(format!(
+        Err(Error::Process(error)) => Ok(Err(Unavailable(format!(
             "this QEMU takes no plugin of version 1: {}",
             error.stderr_tail.lines().next_back().unwrap_or_default()
-        ))),
+        )))),
         Err(error) => Err(error),
     }
 }
@@ -324,7 +326,7 @@ mod tests {
         let cache = Cache::open_at(folder.path(), &Stop::new()).unwrap();
         match Counter::obtain(Arch::X86_64, Detail::Stacks, &cache, &Stop::new()).unwrap() {
             Ok(counter) => assert!(counter.plugin.is_file()),
-            Err(reason) => assert!(reason.contains("QEMU"), "{reason}"),
+            Err(reason) => assert!(reason.0.contains("QEMU"), "{reason}"),
         }
     }
 }

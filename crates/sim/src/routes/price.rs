@@ -1,6 +1,6 @@
 //! Attaches prices to what was counted: once for each sample of the cost table.
 
-use pagetoll_bill::{Figures, Toll, Unavailable};
+use pagetoll_bill::{Available, Figures, Toll};
 use pagetoll_cost::{CostError, CostKey, CostTable, Prices};
 
 use super::Samples;
@@ -50,7 +50,7 @@ pub(crate) fn figures<C>(
     counted: &Counted<C>,
     costs: &CostTable,
     samples: Samples,
-) -> Result<Result<Figures, Unavailable>, CostError> {
+) -> Result<Available<Figures>, CostError> {
     let drawn = samples.machines(costs);
     let priced = drawn.map(|prices| tolls(tariff, counted, &prices));
     Ok(Figures::of_samples(priced.collect::<Result<_, _>>()?))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::kernel::VERDICTS;
 use crate::kernel::headers::Headers;
 use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
+use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of;
@@ -78,9 +78,9 @@ pub(super) fn verdict(
     headers: &Headers,
     cache: &Cache,
     stop: &Stop,
-) -> Result<Result<(), String>, Error> {
+) -> Result<Available<()>, Error> {
     if let Err(missing) = tools::check(&[Tool::Make, Tool::Gcc, Tool::Ld]) {
-        return Ok(Err(missing.to_string()));
+        return Ok(Err(missing.to_string().into()));
     }
     let name = format!("{VERDICTS}/module-{}.json", key(headers, stop)?);
     let recorded = cache
@@ -115,7 +115,7 @@ fn key(headers: &Headers, stop: &Stop) -> Result<String, Error> {
     ))
 }
 
-fn try_build(headers: &Headers, cache: &Cache, stop: &Stop) -> Result<Result<(), String>, Error> {
+fn try_build(headers: &Headers, cache: &Cache, stop: &Stop) -> Result<Available<()>, Error> {
     let scratch = cache.scratch();
     let folder = scratch.create_dir()?;
     for (name, text) in [("Kbuild", "obj-m := trial.o\n"), ("trial.c", SOURCE)] {
@@ -130,11 +130,11 @@ fn try_build(headers: &Headers, cache: &Cache, stop: &Stop) -> Result<Result<(),
     }
 }
 
-fn refusal(headers: &Headers, why: &str) -> String {
-    format!(
+fn refusal(headers: &Headers, why: &str) -> Unavailable {
+    Unavailable(format!(
         "this machine cannot build modules for Linux {}: {why}",
         headers.release
-    )
+    ))
 }
 
 /// The first line that names a failure; the last lines only repeat that make failed.
@@ -196,7 +196,7 @@ mod tests {
 
     const BUILDS: &str = "touch $(M)/trial.ko";
 
-    fn tried(folder: &Path, cache: &Cache) -> Result<(), String> {
+    fn tried(folder: &Path, cache: &Cache) -> Available<()> {
         let folder = Entry::of_user(folder);
         let found = crate::kernel::headers::from_build_dir(folder, cache, &Stop::new());
         found.unwrap().map(drop)
@@ -314,7 +314,9 @@ mod tests {
         .unwrap()
         .unwrap_err();
         assert!(
-            reason.starts_with("this machine cannot build modules for Linux 6.1: make: ***"),
+            reason
+                .0
+                .starts_with("this machine cannot build modules for Linux 6.1: make: ***"),
             "{reason}"
         );
     }

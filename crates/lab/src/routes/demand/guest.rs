@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
-use pagetoll_bill::{Arch, Order, Row};
+use pagetoll_bill::{Arch, Available, Order, Row};
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
@@ -58,7 +58,7 @@ pub(super) struct Materials {
     pub(super) programs: Programs,
     pub(super) kernel: Kernel,
     /// What counts the code beside the clock, where that is wanted, or why nothing can.
-    pub(super) counter: Option<Result<Counter, String>>,
+    pub(super) counter: Option<Available<Counter>>,
 }
 
 impl Materials {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pagetoll_backend::{Billed, Context, Stacks, Timing};
-use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unit};
+use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unavailable, Unit};
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Parameter;
 use pagetoll_protocol::step::{self, Step};
@@ -79,7 +79,7 @@ fn collect(
     find_domain(request, &program)?;
     let mask = match traceable(guest) {
         Ok(()) => steps::trace_mask(&program)?,
-        Err(reason) => Err(reason.to_owned()),
+        Err(reason) => Err(reason.into()),
     };
     let probe = module::obtain(request.probe.as_deref(), cache, context.stop)?;
     let before = sets_xen(request).then(|| steps::global_pages(&program));
@@ -110,7 +110,7 @@ fn collect(
         ran.counted.xen = session.xen;
         match done.blob.map(|bytes| Windows::read(&*bytes)).transpose() {
             Ok(crossings) => ran.counted.crossings = crossings.unwrap_or_default(),
-            Err(error) => findings.no_crossings = Some(format!("Xen's trace: {error}")),
+            Err(error) => findings.no_crossings = Some(format!("Xen's trace: {error}").into()),
         }
         findings.add(session.kind, ran);
     }
@@ -227,7 +227,8 @@ fn notes(request: &Request, collected: &Collected, surroundings: &Surroundings) 
     });
     let all = notes.chain(of_host).chain(set).chain(tsc).chain(one_cpu);
     let all = all.chain([of_crossings(request, findings)]);
-    all.chain(findings.no_probe.clone()).collect()
+    let no_probe = findings.no_probe.iter().map(Unavailable::to_string);
+    all.chain(no_probe).collect()
 }
 
 fn of_crossings(request: &Request, findings: &Findings) -> String {

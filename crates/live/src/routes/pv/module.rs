@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::{Available, Unavailable};
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_images::kernel::headers;
 use pagetoll_protocol::build::xen_probe;
@@ -31,16 +32,16 @@ pub(super) fn obtain(
     given: Option<&Path>,
     cache: &Cache,
     stop: &Stop,
-) -> Result<Result<PathBuf, String>, LiveError> {
+) -> Result<Available<PathBuf>, LiveError> {
     if let Some(file) = given {
         return Ok(Ok(file.to_owned()));
     }
     let folder = build_folder();
     if !folder.is_dir() {
-        return Ok(Err(format!(
+        return Ok(Err(Unavailable(format!(
             "no probe: {} is not there; install the headers of this kernel, or give --probe",
             folder.display()
-        )));
+        ))));
     }
     let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
     Ok(xen_probe(&headers, cache, stop)?)

@@ -1,6 +1,7 @@
 //! What a session is asked beside measuring: the state of Xen, and that it is as it was.
 
 use pagetoll_backend::Stop;
+use pagetoll_bill::Available;
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::{Parameter, Report, TraceState};
 use pagetoll_protocol::step::{self, Step};
@@ -16,7 +17,7 @@ const GLOBAL_PAGES: &str = "global-pages";
 ///
 /// # Errors
 /// Another is tracing; a stop.
-pub(super) fn trace_mask(program: &Program<'_>) -> Result<Result<u32, String>, LiveError> {
+pub(super) fn trace_mask(program: &Program<'_>) -> Result<Available<u32>, LiveError> {
     let state = answer(program, Step::TraceState, |report| match report {
         Report::Trace(state) => Some(state),
         _ => None,
@@ -27,7 +28,7 @@ pub(super) fn trace_mask(program: &Program<'_>) -> Result<Result<u32, String>, L
             "Xen's trace buffers are in use",
             "let the other trace end: it would be one of the figures",
         )),
-        Err(LiveError::Session(how)) => Ok(Err(how)),
+        Err(LiveError::Session(how)) => Ok(Err(how.into())),
         Err(error) => Err(error),
     }
 }

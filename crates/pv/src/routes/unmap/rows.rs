@@ -167,7 +167,7 @@ fn is_of(clear: &Clear, cell: Cell) -> bool {
 
 fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     if let Some(reason) = &findings.no_probe {
-        return Err(Unavailable(reason.clone()));
+        return Err(reason.clone());
     }
     let clears = untraced(findings).filter(|clear| is_of(clear, cell));
     let figures = Figures::of_runs(clears.map(cost).collect())?;
