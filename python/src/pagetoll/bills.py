@@ -39,13 +39,14 @@ class RowKey(NamedTuple):
         parts = [
             f"{self.operation} {self.mechanism}",
             self.folio,
-            f"batch {self.batch}" if self.batch > 1 else None,
+            None if self.batch == 1 else f"batch {self.batch}",
             None if self.vcpus is None else f"{self.vcpus} vCPUs",
             None if self.readers is None else f"{self.readers} readers",
+            None if self.ring is None else f"ring {self.ring}",
             self.system,
             self.kernel,
         ]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(part for part in parts if part is not None)
 
 
 class Keyed:
