@@ -29,11 +29,6 @@ class RowKey(NamedTuple):
     readers: int | None
     ring: int | None
 
-    def without(self, *axes: str) -> RowKey:
-        """The key without those axes."""
-        unset = RowKey("", "", 1, "", None, None, None, None, None)
-        return RowKey._make(getattr(unset if name in axes else self, name) for name in self._fields)
-
     def __str__(self) -> str:
         """The axes that are set, as the program writes them: ``clear preserve-ad, batch 32, xen-pv-dom0``."""
         parts = [
