@@ -101,7 +101,7 @@ impl Subject for Bill {
     }
 
     fn csv(&self) -> Result<String, RenderError> {
-        Ok(csv::rows(self)?)
+        csv::rows(self)
     }
 }
 

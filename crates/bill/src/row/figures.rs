@@ -183,7 +183,7 @@ impl Figures {
         }
     }
 
-    fn of_cost(cost_per_page: f64) -> Self {
+    pub(super) fn of_cost(cost_per_page: f64) -> Self {
         Self {
             cost_per_page,
             stddev: None,

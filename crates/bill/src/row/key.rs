@@ -302,23 +302,109 @@ impl RowKey {
 }
 
 impl fmt::Display for RowKey {
-    /// The axes that are set: `clear preserve-ad, batch 32, xen-pv-dom0`.
+    /// The axes that are set, so that no two rows of a bill read alike: `clear preserve-ad, batch 32, xen-pv-dom0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.operation, self.method)?;
-        if let Some(folio) = self.folio {
+        let Self {
+            operation,
+            method,
+            batch,
+            system,
+            kernel,
+            folio,
+            vcpus,
+            readers,
+            ring,
+        } = self;
+        write!(f, "{operation} {method}")?;
+        if let Some(folio) = folio {
             write!(f, ", {folio}")?;
         }
-        if self.batch > 1 {
-            write!(f, ", batch {}", self.batch)?;
+        if *batch != 1 {
+            write!(f, ", batch {batch}")?;
         }
-        for (count, what) in [(self.vcpus, "vCPUs"), (self.readers, "readers")] {
-            if let Some(count) = count {
-                write!(f, ", {count} {what}")?;
+        if let Some(vcpus) = vcpus {
+            write!(f, ", {vcpus} vCPUs")?;
+        }
+        if let Some(readers) = readers {
+            write!(f, ", {readers} readers")?;
+        }
+        if let Some(ring) = ring {
+            write!(f, ", ring {ring}")?;
+        }
+        write!(f, ", {system}")?;
+        match kernel {
+            Some(kernel) => write!(f, ", {kernel}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+
+    use super::*;
+
+    /// Any key that a row of the route can be read with.
+    fn any_key(route: Route) -> impl Strategy<Value = RowKey> {
+        let baselines = Baseline::ALL.iter().map(|baseline| baseline.name());
+        let names = route.mechanisms().map(Mechanism::name);
+        let names = names.chain(baselines).chain([KERNEL]);
+        let methods: Vec<_> = names
+            .map(|name| Method::named(route, name).unwrap())
+            .collect();
+        let kernels = vec!["", "a", "ring 3, native", "native"];
+        let number = || prop::option::of(0..3u32);
+        let what = (select(Operation::ALL), select(methods), 0..4u32);
+        let place = (select(System::ALL), prop::option::of(select(kernels)));
+        let shape = prop::option::of(select(Folio::ALL));
+        let setting = (number(), number(), prop::option::of(select(vec![0, 3])));
+        (what, place, shape, setting).prop_map(
+            |((operation, method, batch), (system, kernel), folio, (vcpus, readers, ring))| {
+                RowKey {
+                    operation,
+                    method,
+                    batch,
+                    system,
+                    kernel: kernel.map(str::to_owned),
+                    folio,
+                    vcpus,
+                    readers,
+                    ring,
+                }
+            },
+        )
+    }
+
+    /// A key, and the same with up to two axes of another.
+    fn two_keys() -> impl Strategy<Value = (RowKey, RowKey)> {
+        let of_route = |route| (any_key(route), any_key(route));
+        let keys = select(Route::ALL).prop_flat_map(of_route);
+        let axes = subsequence((0..9).collect::<Vec<_>>(), 1..=2);
+        (keys, axes).prop_map(|((one, other), axes)| {
+            let mut mixed = one.clone();
+            for axis in axes {
+                match axis {
+                    0 => mixed.operation = other.operation,
+                    1 => mixed.method = other.method,
+                    2 => mixed.batch = other.batch,
+                    3 => mixed.system = other.system,
+                    4 => mixed.kernel.clone_from(&other.kernel),
+                    5 => mixed.folio = other.folio,
+                    6 => mixed.vcpus = other.vcpus,
+                    7 => mixed.readers = other.readers,
+                    _ => mixed.ring = other.ring,
+                }
             }
+            (one, mixed)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn two_unequal_keys_never_print_alike((one, other) in two_keys()) {
+            prop_assert_eq!(one == other, one.to_string() == other.to_string());
         }
-        write!(f, ", {}", self.system)?;
-        self.kernel
-            .as_ref()
-            .map_or(Ok(()), |kernel| write!(f, ", {kernel}"))
     }
 }

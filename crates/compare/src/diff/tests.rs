@@ -340,13 +340,6 @@ proptest! {
         prop_assert!(diff.findings.is_empty() && diff.unmatched.is_empty());
         prop_assert_eq!(diff.with(Verdict::Same).count(), bill.rows.len());
     }
-
-    /// A key that differs in any axis is another line.
-    #[test]
-    fn keys_in_words_tell_rows_apart(a in any_key(), b in any_key()) {
-        let said = |key: &RowKey| (key.to_string(), key.ring);
-        prop_assert_eq!(a == b, said(&a) == said(&b));
-    }
 }
 
 #[test]
