@@ -60,7 +60,7 @@ fn openers(text: &str) -> impl Iterator<Item = (usize, &str)> {
         last = mark(line);
         let said = line.get(3..).filter(|_| begins)?.trim();
         let opens = |opener: &&str| {
-            let rest = said.strip_prefix(**opener);
+            let rest = said.strip_prefix(*opener);
             rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
         };
         OPENERS
