@@ -109,7 +109,7 @@ conformance: setup
 
 # The program itself knows what the lab needs, and installs it where it may.
 setup: prerequisites build
-	$(PAGETOLL) doctor --install > /dev/null
+	@$(PAGETOLL) doctor --install > /dev/null || { $(PAGETOLL) doctor; exit 3; }
 
 # In the first second, and not after a build.
 prerequisites:
