@@ -43,7 +43,7 @@ impl Snippet {
                 // Python's are run by the package's tests.
                 ["sh", "gate" | "guest"]
                 | ["sh", "guest", "counted" | "flushes"]
-                | ["text" | "toml" | "json" | "python"] => {}
+                | ["text" | "toml" | "yaml" | "json" | "python"] => {}
                 ["sh", words @ ..] => snippets.push(Self::new(&page.path, &fence, words)?),
                 ["text", "output"] => {
                     let before = snippets
