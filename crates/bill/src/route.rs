@@ -3,6 +3,9 @@
 //! Each route has an enum of its own ([`Unmap`], [`Fault`], ...), so that a backend matches exhaustively and a mechanism
 //! that one of them lacks is a compile error. [`Mechanism`] is any of them.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod demand;
 mod fault;
 mod flush;
@@ -98,7 +101,9 @@ impl Route {
     pub const fn observed_item(self) -> &'static str {
         match self {
             Self::Irq => "call",
-            _ => self.item().one,
+            Self::Unmap | Self::Fault | Self::Switch | Self::Flush | Self::Pin | Self::Demand => {
+                self.item().one
+            }
         }
     }
 

@@ -29,16 +29,20 @@ pub(crate) struct Chosen {
 /// `demand` is about this host, so there measurements come first.
 pub(crate) fn chosen(route: Route, on: Option<Kind>) -> Chosen {
     let chosen = |kind, reason: String| Chosen { kind, reason };
-    match (on, route) {
-        (Some(kind), _) => chosen(kind, format!("ordered by --on {kind}")),
-        (None, Route::Demand) => chosen(
+    if let Some(kind) = on {
+        return chosen(kind, format!("ordered by --on {kind}"));
+    }
+    match route {
+        Route::Demand => chosen(
             Kind::Live,
             "the best evidence for demand; it measures this host".to_owned(),
         ),
-        (None, _) => chosen(
-            Kind::Lab,
-            format!("the best evidence for {route}; its counts are exact"),
-        ),
+        Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush | Route::Pin => {
+            chosen(
+                Kind::Lab,
+                format!("the best evidence for {route}; its counts are exact"),
+            )
+        }
     }
 }
 

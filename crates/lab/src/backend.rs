@@ -10,7 +10,7 @@ use crate::dom0;
 use crate::draft::on_kernels;
 use crate::kernels::Builder;
 use crate::request::Request;
-use crate::routes::{self, Harness, demand, pin};
+use crate::routes::{Harness, demand, pin};
 
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
@@ -47,7 +47,7 @@ impl Backend for Lab {
     }
 
     fn support_on(&self, route: Route, arch: Arch) -> Support {
-        if arch == Arch::Arm64 && matches!(routes::of(route), Harness::Dom0(_)) {
+        if arch == Arch::Arm64 && matches!(Harness::new(route), Harness::Dom0(_)) {
             return Support::No(NO_PV.to_owned());
         }
         let tools = tools::check_lab(arch, Images::Debian);
@@ -58,7 +58,7 @@ impl Backend for Lab {
     }
 
     fn prepare(&self, spec: &Spec) -> Result<Box<dyn Prepared>, Error> {
-        Ok(match routes::of(spec.route) {
+        Ok(match Harness::new(spec.route) {
             Harness::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
                 boots(move |surroundings| {

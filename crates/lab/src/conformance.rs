@@ -95,15 +95,12 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot(request, &materials, &guest, *surroundings, phase.as_mut())?;
     let release = |hello: &Hello| hello.release.clone();
-    let ran = Ran::of(
-        cases,
-        &harvest.reports,
-        release,
-        |report, next| match report {
-            Report::Case(run) => Some(answered(next, run)),
-            _ => None,
-        },
-    );
+    let ran = Ran::of(cases, &harvest.reports, release, |report, next| {
+        let Report::Case(run) = report else {
+            return None;
+        };
+        Some(answered(next, run))
+    });
     Ok(ran?)
 }
 

@@ -6,7 +6,7 @@ pub mod pin;
 use pagetoll_bill::Route;
 use pagetoll_pv::routes::{self, Billing};
 
-/// What a route is billed on.
+/// The guests that a route is billed in.
 pub(crate) enum Harness {
     /// A dom0, and the same kernel without Xen.
     Dom0(&'static Billing),
@@ -16,11 +16,16 @@ pub(crate) enum Harness {
     Pin,
 }
 
-/// How `route` is billed.
-pub(crate) fn of(route: Route) -> Harness {
-    match (routes::of(route), route) {
-        (Some(billing), _) => Harness::Dom0(billing),
-        (None, Route::Demand) => Harness::Demand,
-        (None, _) => Harness::Pin,
+impl Harness {
+    pub(crate) const fn new(route: Route) -> Self {
+        match route {
+            Route::Unmap => Self::Dom0(&routes::UNMAP),
+            Route::Fault => Self::Dom0(&routes::FAULT),
+            Route::Switch => Self::Dom0(&routes::SWITCH),
+            Route::Irq => Self::Dom0(&routes::IRQ),
+            Route::Flush => Self::Dom0(&routes::FLUSH),
+            Route::Demand => Self::Demand,
+            Route::Pin => Self::Pin,
+        }
     }
 }

@@ -1,8 +1,13 @@
 //! This host as a backend: its routes, and the support for each here.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared};
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Backend as Kind, Route, Spec, Support};
+
+use pagetoll_pv::routes;
 
 use crate::host;
 use crate::routes::{demand, pin, pv, vfio};
@@ -39,9 +44,11 @@ impl Backend for Live {
                 return Err(Error::bad_input("--bind: takes a device; give --device"));
             }
             (Route::Pin, None, Wanted::No) => Box::new(pin::Request::new(spec)?),
-            (Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush, ..) => {
-                Box::new(pv::Request::new(spec)?)
-            }
+            (Route::Unmap, ..) => Box::new(pv::Request::new(spec, &routes::UNMAP)?),
+            (Route::Fault, ..) => Box::new(pv::Request::new(spec, &routes::FAULT)?),
+            (Route::Switch, ..) => Box::new(pv::Request::new(spec, &routes::SWITCH)?),
+            (Route::Irq, ..) => Box::new(pv::Request::new(spec, &routes::IRQ)?),
+            (Route::Flush, ..) => Box::new(pv::Request::new(spec, &routes::FLUSH)?),
         })
     }
 }

@@ -86,6 +86,10 @@ pub struct Ran {
 impl Ran {
     /// Understands the reports of a session; `None` where the guest never said what it is.
     #[must_use]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "other reports are of other routes"
+    )]
     pub fn of(reports: &[Report]) -> Option<Self> {
         let mut counted = Counted::default();
         let mut hello = None;

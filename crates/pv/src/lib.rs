@@ -4,6 +4,8 @@
 //! and rows of VFIO, which runs in such guests and on hosts alike. Pure: the lab boots what a session says, `live` runs it
 //! in the guest that pagetoll runs in.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 pub mod findings;

@@ -215,10 +215,12 @@ struct Repeat {
 }
 
 fn median(pin: &Pin, operation: Operation) -> Repeat {
-    let (skipped, costs) = match operation {
-        Operation::Map => (WARM_UPS, pin.map.clone()),
-        Operation::Unmap => (WARM_UPS, pin.unmap.clone()),
-        _ => (0, vec![pin.first_map]),
+    let (skipped, costs) = if operation == Operation::Map {
+        (WARM_UPS, pin.map.clone())
+    } else if operation == Operation::Unmap {
+        (WARM_UPS, pin.unmap.clone())
+    } else {
+        (0, vec![pin.first_map])
     };
     let repeats = costs.into_iter().enumerate();
     let mut repeats: Vec<_> = repeats

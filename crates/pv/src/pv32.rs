@@ -65,7 +65,13 @@ pub(crate) fn halves(
     let (part, [first, second]) = match mechanism {
         Mechanism::Fault(Fault::Emulate2x32) => (Baseline::StoreUpperHalf, [UPPER, LOWER]),
         Mechanism::Unmap(Unmap::XchgAndStore) => (Baseline::XchgLowerHalf, [LOWER, UPPER]),
-        _ => return None,
+        Mechanism::Unmap(_)
+        | Mechanism::Fault(_)
+        | Mechanism::Switch(_)
+        | Mechanism::Irq(_)
+        | Mechanism::Flush(_)
+        | Mechanism::Pin(_)
+        | Mechanism::Demand(_) => return None,
     };
     let traps = whole.crossings.as_ref()?.by_kind.get(crossing::PTWR)?;
     let part = cost(part)?;

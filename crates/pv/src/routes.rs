@@ -6,12 +6,18 @@ mod irq;
 mod switch;
 mod unmap;
 
-use pagetoll_bill::{Limits, Order, Route, Row};
+use pagetoll_bill::{Limits, Order, Row};
 use pagetoll_units::Pages;
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
 use crate::session::Session;
+
+pub use fault::BILLING as FAULT;
+pub use flush::BILLING as FLUSH;
+pub use irq::BILLING as IRQ;
+pub use switch::BILLING as SWITCH;
+pub use unmap::BILLING as UNMAP;
 
 /// The limits of an order. At most 1 GiB of pages (a bill of some minutes), the entries of one table, and more runs than
 /// are of use. By default 64 MiB, enough for 32 page tables; batches that show costs of calls and of entries apart.
@@ -38,17 +44,4 @@ pub struct Billing {
     pub host_notes: fn(&Findings) -> Vec<String>,
     /// Whether the instructions that flush TLBs are counted, where they can be.
     pub counts_flushes: bool,
-}
-
-/// How `route` is billed; `None` of routes that take no Xen.
-#[must_use]
-pub const fn of(route: Route) -> Option<&'static Billing> {
-    match route {
-        Route::Unmap => Some(&unmap::BILLING),
-        Route::Fault => Some(&fault::BILLING),
-        Route::Switch => Some(&switch::BILLING),
-        Route::Irq => Some(&irq::BILLING),
-        Route::Flush => Some(&flush::BILLING),
-        Route::Pin | Route::Demand => None,
-    }
 }

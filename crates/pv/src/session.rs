@@ -92,10 +92,10 @@ impl Session {
     }
 
     fn has_xen_of(&self, method: Method) -> bool {
-        match method {
-            Method::Mechanism(Mechanism::Flush(mechanism)) => self.xen == XenOptions::of(mechanism),
-            _ => true,
-        }
+        let Method::Mechanism(Mechanism::Flush(mechanism)) = method else {
+            return true;
+        };
+        self.xen == XenOptions::of(mechanism)
     }
 
     fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {

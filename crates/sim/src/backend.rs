@@ -1,5 +1,8 @@
 //! The simulator as a backend: a request for each route.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stop};
 use pagetoll_bill::{Backend as Kind, Draft, Route, Spec};
 

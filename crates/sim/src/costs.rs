@@ -1,5 +1,8 @@
 //! Cost tables: those that come with pagetoll (`costs/*.toml`), and the user's own.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::path::Path;
 
 use pagetoll_backend::input::{self, Unreadable};

@@ -4,6 +4,9 @@
 //! crossed and done, counted and checked). Prices are attached afterwards, once for each sample of the cost table, so
 //! that a spread costs no second run. The same order, table and seed give the same bill, byte for byte.
 
+// A new route or mechanism does not compile here until it has an arm.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 pub(crate) mod counted;
 pub mod demand;
 pub(crate) mod derived;

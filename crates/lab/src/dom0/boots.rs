@@ -317,12 +317,13 @@ fn malformed(job: &Job, problem: String) -> LabError {
 
 /// A Xen that starts no 32-bit guest is an answer; whatever else went wrong is an error.
 fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
-    match &error {
-        LabError::Guest { problem, .. } if job.session.kind == Kind::Pv32 => {
-            let reason = pv32::refusal(problem).map(Unavailable::from);
-            reason.map(Err).ok_or(error)
-        }
-        _ => Err(error),
+    let LabError::Guest { problem, .. } = &error else {
+        return Err(error);
+    };
+    let reason = pv32::refusal(problem).filter(|_| job.session.kind == Kind::Pv32);
+    match reason {
+        Some(reason) => Ok(Err(Unavailable::from(reason))),
+        None => Err(error),
     }
 }
 

@@ -186,7 +186,7 @@ fn is_qemus_fault(error: &LabError) -> bool {
             matches!(ended.outcome, Outcome::Signalled(signal) if signal == Signal::SEGV.as_raw())
         }
         LabError::Guest { problem, .. } => problem.contains(console::STALE_BREAKPOINT),
-        _ => false,
+        LabError::Images(_) | LabError::Malformed { .. } => false,
     }
 }
 

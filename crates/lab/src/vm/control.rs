@@ -294,10 +294,11 @@ mod tests {
         rustix::net::recvmsg(qemu.as_fd(), &mut into, &mut ancillary, flags).unwrap();
         let files: Vec<OwnedFd> = ancillary
             .drain()
-            .flat_map(|message| match message {
-                rustix::net::RecvAncillaryMessage::ScmRights(files) => files.collect(),
-                _ => Vec::new(),
+            .filter_map(|message| match message {
+                rustix::net::RecvAncillaryMessage::ScmRights(files) => Some(files),
+                rustix::net::RecvAncillaryMessage::ScmCredentials(_) | _ => None,
             })
+            .flatten()
             .collect();
         let [sent] = <[OwnedFd; 1]>::try_from(files).unwrap();
         UnixStream::from(sent).write_all(b"state").unwrap();

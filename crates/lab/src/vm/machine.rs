@@ -116,10 +116,8 @@ impl Firmware {
     /// What the guest's kernel must not know while the machine stops: QEMU hands over no state of `edu`, so that a
     /// restored guest has one that was just switched on.
     pub(crate) const fn unplugs(self) -> Option<Step> {
-        match self {
-            Self::LinuxWithIommu(_, Iommu::VtD | Iommu::VtD48) => Some(UNPLUG_EDU),
-            _ => None,
-        }
+        let has_edu = matches!(self, Self::LinuxWithIommu(_, Iommu::VtD | Iommu::VtD48));
+        if has_edu { Some(UNPLUG_EDU) } else { None }
     }
 }
 

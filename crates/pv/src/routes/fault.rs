@@ -14,8 +14,8 @@ use crate::routes::Billing;
 use crate::session::Session;
 use pagetoll_protocol::step::Step;
 
-/// How the route is billed.
-pub(crate) const BILLING: Billing = Billing {
+/// Sessions and rows of the route `fault`.
+pub const BILLING: Billing = Billing {
     sessions,
     rows,
     notes: &[

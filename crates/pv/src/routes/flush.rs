@@ -19,8 +19,8 @@ use crate::session::{self, OptionsOfXen, Session, XenOptions};
 use pagetoll_protocol::report::{Contended, Lock};
 use pagetoll_protocol::step::{Cell, Step};
 
-/// How the route is billed.
-pub(crate) const BILLING: Billing = Billing {
+/// Sessions and rows of the route `flush`.
+pub const BILLING: Billing = Billing {
     sessions,
     rows,
     notes: &[

@@ -12,8 +12,8 @@ use crate::routes::Billing;
 use crate::session::Session;
 use pagetoll_protocol::step::{Cell, Step};
 
-/// How the route is billed.
-pub(crate) const BILLING: Billing = Billing {
+/// Sessions and rows of the route `switch`.
+pub const BILLING: Billing = Billing {
     sessions,
     rows,
     notes: &[

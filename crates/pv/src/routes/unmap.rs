@@ -12,8 +12,8 @@ use crate::plan::Abilities;
 use crate::routes::Billing;
 use crate::session::{self, Session};
 
-/// How the route is billed.
-pub(crate) const BILLING: Billing = Billing {
+/// Sessions and rows of the route `unmap`.
+pub const BILLING: Billing = Billing {
     sessions,
     rows: rows::rows,
     notes: &[],

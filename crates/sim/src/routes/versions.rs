@@ -48,7 +48,9 @@ pub(crate) fn of_pin(costs: &CostTable, mechanism: Pin) -> Option<String> {
     let takes = match mechanism {
         Pin::PerFolio if by_page => "per-page",
         Pin::PerPage if !by_page => "per-folio",
-        _ => return None,
+        Pin::PerFolio | Pin::PerPage | Pin::PerBatch | Pin::Kernel | Pin::Iommufd | Pin::Range => {
+            return None;
+        }
     };
     Some(format!(
         "warning: cost table {} was counted on Linux {counted}, which pins {takes} (as all {since} 6.18): row {} is \

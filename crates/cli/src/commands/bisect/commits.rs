@@ -72,6 +72,8 @@ impl<'a> Commits<'a> {
 const fn flavour(route: Route) -> Flavour {
     match route {
         Route::Pin => Flavour::Vfio,
-        _ => Flavour::Lab,
+        Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush | Route::Demand => {
+            Flavour::Lab
+        }
     }
 }

@@ -96,16 +96,15 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot.run(*surroundings, phase.as_mut())?;
     let reports = &harvest.reports;
-    Ran::of(
-        cases,
-        reports,
-        Hello::linux_version,
-        |report, next| match report {
-            Report::KvmCase(ran) => Some(answered(next, ran)),
-            Report::KvmCaseSkipped(skipped) => Some(lacks(next, skipped)),
-            _ => None,
-        },
-    )
+    Ran::of(cases, reports, Hello::linux_version, |report, next| {
+        if let Report::KvmCaseSkipped(skipped) = report {
+            return Some(lacks(next, skipped));
+        }
+        let Report::KvmCase(ran) = report else {
+            return None;
+        };
+        Some(answered(next, ran))
+    })
 }
 
 fn answered(next: Next<'_, Case>, ran: &KvmCase) -> Result<Outcome, LabError> {

@@ -185,6 +185,10 @@ pub(super) fn run(
     Ok(Found { profiled, ..found })
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "other reports are of other routes"
+)]
 fn understood(reports: Vec<Report>) -> Option<Found> {
     let mut found = Found::default();
     let mut hello = None;

@@ -185,7 +185,11 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
             tolls.push(prefaults(demand));
             "look-up-in-vain"
         }
-        _ => {
+        Mechanism::Kernel
+        | Mechanism::Uffd
+        | Mechanism::Exit
+        | Mechanism::ExitOnMissing
+        | Mechanism::ExitGmem => {
             tolls.extend(mapping(found, prices.exit));
             if demand.missing > 0 {
                 tolls.extend(of_exits(demand, &prices));

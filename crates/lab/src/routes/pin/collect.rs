@@ -150,6 +150,10 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
     jobs
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "other reports are of other routes"
+)]
 fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Found, LabError> {
     let _core = cores.take(1, stop)?;
     let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX) + 1;

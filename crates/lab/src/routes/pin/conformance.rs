@@ -80,15 +80,12 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let harvest = boot.run(*surroundings, phase.as_mut())?;
     let reports = &harvest.reports;
-    Ran::of(
-        cases,
-        reports,
-        Hello::linux_version,
-        |report, next| match report {
-            Report::PinCase(ran) => Some(answered(next, ran)),
-            _ => None,
-        },
-    )
+    Ran::of(cases, reports, Hello::linux_version, |report, next| {
+        let Report::PinCase(ran) = report else {
+            return None;
+        };
+        Some(answered(next, ran))
+    })
 }
 
 fn machine(cases: &[Case], arch: Arch) -> Machine {

@@ -29,14 +29,8 @@ impl Request {
     /// Resolves an order.
     ///
     /// # Errors
-    /// A number out of range, an unknown mechanism, a probe that is no file; a route that takes no PV guest.
-    pub(crate) fn new(spec: &Spec) -> Result<Self, Error> {
-        let Some(billing) = routes::of(spec.route) else {
-            let route = spec.route;
-            return Err(Error::bad_input(format!(
-                "{route} is no route of a PV guest"
-            )));
-        };
+    /// A number out of range, an unknown mechanism, a probe that is no file.
+    pub(crate) fn new(spec: &Spec, billing: &'static Billing) -> Result<Self, Error> {
         if let Some(probe) = &spec.live.probe {
             input::open(probe).map_err(|error| {
                 Error::bad_input(format!("--probe {}: {error}", probe.display()))

@@ -110,13 +110,10 @@ fn baselines() -> Vec<Step> {
 }
 
 fn baseline_step(baseline: Baseline) -> Step {
-    let batch = match baseline {
-        Baseline::Read | Baseline::EmptyHypercall => BASELINE_BATCH,
-        _ => 1,
-    };
+    let is_call = matches!(baseline, Baseline::Read | Baseline::EmptyHypercall);
     Step::Clear {
         method: Method::Baseline(baseline),
-        batch,
+        batch: if is_call { BASELINE_BATCH } else { 1 },
     }
 }
 

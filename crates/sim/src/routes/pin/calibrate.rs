@@ -165,7 +165,9 @@ fn solved(
 ) -> Result<Vec<Derived>, Unsolved> {
     let systems = match manner(bills, kernel)? {
         Mechanism::PerPage => [MAP_BY_PAGE, UNMAP_BY_PAGE],
-        _ => [MAP_BY_FOLIO, UNMAP_BY_FOLIO],
+        Mechanism::PerBatch | Mechanism::PerFolio | Mechanism::Range => {
+            [MAP_BY_FOLIO, UNMAP_BY_FOLIO]
+        }
     };
     let mut figures = Vec::new();
     for system in systems {

@@ -158,7 +158,9 @@ impl System {
     pub(crate) fn source(&self) -> String {
         let name = |of: &OfShape| match of.iommu {
             Iommu::VtD => of.folio.to_string(),
-            other => format!("{} on {other}", of.folio),
+            other @ (Iommu::VtD48 | Iommu::AmdVi | Iommu::SmmuV3) => {
+                format!("{} on {other}", of.folio)
+            }
         };
         let rows: Vec<_> = self.rows.iter().map(name).collect();
         format!(
