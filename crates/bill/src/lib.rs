@@ -25,7 +25,7 @@ pub use bill::schema;
 pub use bill::{Bill, BillError, Draft, Occasion, OnKernel};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
-pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec};
+pub use order::{Opt, Order, OrderError, Spec, Terms, options, spec, values};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use row::profile;

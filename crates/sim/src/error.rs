@@ -6,7 +6,7 @@ use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::cost::CostError;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{Opt, OrderError, Route};
+use pagetoll_bill::{OrderError, Route};
 use pagetoll_models::Error;
 use pagetoll_traces::spans::SpanError;
 use thiserror::Error;
@@ -36,7 +36,7 @@ pub enum RequestError {
     #[error("{option} {given}: expected 1 to {most}")]
     Threads {
         /// Of what.
-        option: Opt,
+        option: &'static str,
         /// The option's value.
         given: u32,
         /// The largest accepted value.

@@ -68,10 +68,12 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// What kernels have to have for this route.
+/// Configuration of kernels for this route.
 const fn flavour(route: Route) -> Flavour {
     match route {
         Route::Pin => Flavour::Vfio,
-        _ => Flavour::Lab,
+        Route::Unmap | Route::Fault | Route::Switch | Route::Irq | Route::Flush | Route::Demand => {
+            Flavour::Lab
+        }
     }
 }
