@@ -23,7 +23,7 @@ pub use bill::{Bill, BillError, Draft, Invocation, OnKernel};
 pub use json::from_json;
 pub use kinds::{Arch, Backend, Evidence, Role, Schema, Support, System, Unit};
 pub use magnitude::Magnitude;
-pub use order::{Limits, Opt, Order, OrderError, Spec, options, spec};
+pub use order::{Limits, Opt, Order, OrderError, Spec, options, spec, values};
 pub use provenance::{HostLoad, Image, Inputs, Package, Provenance};
 pub use route::{Mechanism, Route, RouteMechanism, UnknownMechanism};
 pub use row::profile;

@@ -114,6 +114,17 @@ macro_rules! names {
             }
         }
 
+        #[cfg(feature = "clap")]
+        impl clap::ValueEnum for $Enum {
+            fn value_variants<'a>() -> &'a [Self] {
+                Self::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+                Some(clap::builder::PossibleValue::new(self.name()).help(self.meaning()))
+            }
+        }
+
         impl std::fmt::Display for $Enum {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())

@@ -15,13 +15,14 @@ mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
+use pagetoll_bill::values::number;
 use pagetoll_render::{Format, Kind};
 
 pub(crate) use advise::AdviseArgs;
-pub(crate) use bill::{BillCommand, ImageArgs};
+pub(crate) use bill::BillArgs;
 pub(crate) use bisect::{BisectArgs, BisectCommand, BisectOrder, Judging, RunOneArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
@@ -95,7 +96,8 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Bills a route: what each page costs, by each mechanism
-    Bill(Box<BillRoute>),
+    #[command(subcommand)]
+    Bill(Box<BillArgs>),
     /// Prints a saved bill as its run would have printed it, or several as curves over what they differ in
     #[command(after_long_help = report::EXAMPLES)]
     Report(ReportArgs),
@@ -144,14 +146,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Which route is billed.
-#[derive(Debug, Args)]
-pub(crate) struct BillRoute {
-    /// The route, with its options.
-    #[command(subcommand)]
-    pub(crate) command: BillCommand,
-}
-
 /// Arguments of `routes`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -176,7 +170,7 @@ pub(crate) struct ValidateArgs {
         requires = "live",
         allow_negative_numbers = true
     )]
-    #[arg(value_parser = values::number::<u64>)]
+    #[arg(value_parser = number::<u64>)]
     pub(crate) pages: Option<u64>,
     /// With --live: runs of each order [default: 5]
     #[arg(
@@ -185,7 +179,7 @@ pub(crate) struct ValidateArgs {
         requires = "live",
         allow_negative_numbers = true
     )]
-    #[arg(value_parser = values::number::<u32>)]
+    #[arg(value_parser = number::<u32>)]
     pub(crate) runs: Option<u32>,
     #[command(flatten)]
     pub(crate) output: ListOutputArgs,
@@ -198,7 +192,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) install: bool,
     /// Processor of the lab's machines
-    #[arg(long, default_value = "x86-64", value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    #[arg(long, default_value = "x86-64")]
     pub(crate) arch: Arch,
     /// How the findings are printed
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
@@ -224,7 +218,7 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// Processor of the lab's machine, of the suites vfio and kvm; kvm runs in the lab then [default: x86-64]
-    #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    #[arg(long)]
     pub(crate) arch: Option<Arch>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
@@ -238,8 +232,12 @@ impl ConformanceArgs {
     pub(crate) fn lab(&self) -> LabSpec {
         LabSpec {
             arch: self.arch,
+            kernels: self.images.kernel.clone(),
+            headers: self.images.headers.clone(),
+            modules: self.images.modules.clone(),
+            xen: self.images.xen.clone(),
             keep_logs: self.keep_logs.clone(),
-            ..self.images.spec()
+            ..LabSpec::default()
         }
     }
 
@@ -247,6 +245,23 @@ impl ConformanceArgs {
     pub(crate) fn wants_lab(&self) -> bool {
         self.arch.is_some() || self.on == ConformanceSystems::Lab
     }
+}
+
+/// A kernel and a hypervisor.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// Kernel: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or the path of a bzImage or vmlinux; several are set side by side [default: debian]
+    #[arg(long, value_name = "SRC")]
+    pub(crate) kernel: Vec<String>,
+    /// Build folder of a kernel given by its path: the probe module is built for it
+    #[arg(long, value_name = "DIR")]
+    headers: Option<PathBuf>,
+    /// modules_install tree of a kernel given by its path
+    #[arg(long, value_name = "DIR")]
+    pub(crate) modules: Option<PathBuf>,
+    /// Hypervisor: debian, debian:SUITE, fix:NAME, fix:none, or the path of a Xen image [default: debian]
+    #[arg(long, value_name = "SRC")]
+    xen: Option<String>,
 }
 
 /// Suites of conformance cases.
@@ -292,64 +307,81 @@ pub(crate) struct GenerateArgs {
     pub(crate) folder: PathBuf,
 }
 
-/// The command line with a help of its own for each route.
-pub(crate) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("bill", bill::per_route)
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::FromArgMatches;
+    use clap::{Arg, CommandFactory};
     use pagetoll_bill::{Opt, Route};
 
     use super::*;
 
-    fn parsed(arguments: &[&str]) -> Cli {
-        let matches = command().get_matches_from(arguments);
-        Cli::from_arg_matches(&matches).unwrap()
+    fn parsed(arguments: &[String]) -> BillArgs {
+        let words = ["pagetoll", "bill"].map(str::to_owned);
+        let cli = Cli::try_parse_from(words.iter().chain(arguments)).unwrap();
+        let Command::Bill(args) = cli.command else {
+            panic!("not a bill");
+        };
+        *args
+    }
+
+    fn arguments(route: Route) -> Vec<Arg> {
+        let command = Cli::command();
+        let bill = command.find_subcommand("bill").unwrap();
+        let route = bill.find_subcommand(route.name()).unwrap();
+        route.get_arguments().cloned().collect()
     }
 
     #[test]
     fn the_command_line_is_well_formed() {
-        command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
-    fn an_order_that_says_nothing_gives_no_option() {
-        let Command::Bill(bill) = parsed(&["pagetoll", "bill", "unmap"]).command else {
-            panic!("not a bill");
-        };
-        let (route, args) = bill.command.split();
-        assert_eq!((route, args.on), (Route::Unmap, None));
-        assert_eq!(args.spec(route).given(), []);
-    }
-
-    #[test]
-    fn every_option_of_an_order_is_an_argument_and_is_given_when_it_is_said() {
-        for &option in Opt::ALL {
-            let value = match option {
-                flag if flag.is_flag() => "",
-                Opt::Wait => "=poll",
-                Opt::Userfaultfds => "=one",
-                Opt::Faults => "=missing",
-                Opt::Memory => "=shmem",
-                Opt::Access => "=read",
-                Opt::Order => "=random",
-                Opt::Ring => "=0",
-                Opt::Pin => "=none",
-                Opt::Arch => "=arm64",
-                Opt::KvmMode => "=nvhe",
-                Opt::WhatIf => "=no-walks",
-                Opt::Folio => "=2M",
-                Opt::Iommu => "=amd-vi",
-                _ => "=1",
-            };
-            let flag = format!("{option}{value}");
-            let Command::Bill(bill) = parsed(&["pagetoll", "bill", "pin", &flag]).command else {
-                panic!("not a bill");
-            };
-            let (route, args) = bill.command.split();
-            assert_eq!(args.spec(route).given(), [option]);
+    fn a_bill_without_options_has_none_given() {
+        for &route in Route::ALL {
+            let args = parsed(&[route.name().to_owned()]);
+            assert_eq!((args.spec.route, args.on), (route, None));
+            assert_eq!(args.given, []);
         }
+    }
+
+    #[test]
+    fn every_argument_of_a_bill_is_an_option_that_is_given_when_it_is_said() {
+        for arg in arguments(Route::Pin) {
+            let flag = arg.get_long().unwrap().to_owned();
+            if ["on", "format", "output"].contains(&flag.as_str()) {
+                continue;
+            }
+            let option = Opt::find(&flag).unwrap_or_else(|| panic!("--{flag}: is no option"));
+            let values = arg.get_possible_values();
+            let value = match (arg.get_action().takes_values(), values.first()) {
+                (false, _) => String::new(),
+                (true, Some(first)) => format!("={}", first.get_name()),
+                (true, None) => "=1".to_owned(),
+            };
+            let args = parsed(&["pin".to_owned(), format!("--{flag}{value}")]);
+            assert_eq!(args.given, [option]);
+        }
+        for option in Opt::all() {
+            let is_it = |arg: &Arg| arg.get_long() == Some(option.name);
+            assert!(arguments(Route::Pin).iter().any(is_it), "{option}");
+        }
+    }
+
+    #[test]
+    fn help_shows_what_applies_to_a_route_and_names_backends_that_its_heading_does_not() {
+        let shown = |route, flag: &str| {
+            let all = arguments(route);
+            let arg = all.iter().find(|arg| arg.get_long() == Some(flag)).unwrap();
+            let help = arg.get_help().unwrap().to_string();
+            let suffix = help.rsplit_once(" (").map(|(_, end)| format!("({end}"));
+            (!arg.is_hide_set()).then_some(suffix.filter(|end| end.ends_with(')')))
+        };
+        let backends = |names: &str| Some(Some(names.to_owned()));
+        assert_eq!(shown(Route::Demand, "wait"), backends("(live)"));
+        assert_eq!(shown(Route::Demand, "readers"), backends("(live, sim)"));
+        assert_eq!(shown(Route::Demand, "seed"), backends("(live, sim)"));
+        assert_eq!(shown(Route::Unmap, "seed"), backends("(sim)"));
+        assert_eq!(shown(Route::Unmap, "fresh"), Some(None));
+        assert_eq!(shown(Route::Unmap, "wait"), None);
     }
 }

@@ -39,9 +39,9 @@ use crate::{parent, signals};
 pub(crate) fn run(cli: Cli) -> Result<Outcome> {
     let verbosity = cli.verbosity();
     match cli.command {
-        Command::Bill(route) => {
+        Command::Bill(args) => {
             parent::end_with_it();
-            bill::run(route.command, verbosity)
+            bill::run(&args, verbosity)
         }
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_bill::{Opt, OrderError, Route};
+use pagetoll_bill::{OrderError, Route};
 use pagetoll_cost::CostError;
 use pagetoll_models::Error;
 use pagetoll_timeline::SpanError;
@@ -36,7 +36,7 @@ pub enum RequestError {
     #[error("{option} {given}: expected 1 to {most}")]
     Threads {
         /// Of what.
-        option: Opt,
+        option: &'static str,
         /// The option's value.
         given: u32,
         /// The largest accepted value.

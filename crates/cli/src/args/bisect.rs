@@ -63,7 +63,7 @@ pub(crate) struct BisectOrder {
     /// The same of one that costs more, or less with --improved
     pub(crate) bad: String,
     /// The route that is billed
-    #[arg(long, value_parser = values::named(Route::ALL, Route::name, Route::summary))]
+    #[arg(long)]
     pub(crate) route: Route,
     /// The row whose cost is compared, such as 'unmap kernel, 2M'
     #[arg(long, value_name = "ROW")]

@@ -88,7 +88,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) source: Option<PathBuf>,
     /// Processor that the kernel is for [default: x86-64]
-    #[arg(long, value_parser = values::named(Arch::ALL, Arch::name, Arch::meaning))]
+    #[arg(long)]
     pub(crate) arch: Option<Arch>,
     /// Compilers that run at the same time [default: as many as there are CPUs]
     #[arg(long, short, value_name = "N", allow_negative_numbers = true)]

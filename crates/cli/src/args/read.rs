@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use pagetoll_bill::values::seconds;
 use pagetoll_captures::Recorder;
 
 use super::{ListOutputArgs, values};
@@ -56,7 +57,7 @@ pub(crate) struct ReadArgs {
         default_value = "10",
         requires = "live",
         conflicts_with_all = ["file", "how"],
-        value_parser = values::seconds
+        value_parser = seconds
     )]
     pub(crate) during: Duration,
     /// Names functions: System.map, /proc/kallsyms, vmlinux or xen-syms; may be given for each of them

@@ -29,7 +29,7 @@ pub(crate) struct ReportArgs {
     #[arg(required = true, value_name = "BILL")]
     pub(crate) files: Vec<PathBuf>,
     /// Draws curves over this axis [default: the first in which the bills differ]
-    #[arg(long, value_name = "AXIS", value_parser = values::named(Axis::ALL, Axis::name, Axis::meaning))]
+    #[arg(long, value_name = "AXIS")]
     pub(crate) over: Option<Axis>,
     /// Of several bills: percent by which neighbours' exact counts may differ and be no step [default: 0.5]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent, allow_negative_numbers = true)]

@@ -7,6 +7,7 @@ mod judge;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use pagetoll_backend::Context;
 use pagetoll_bill::{Arch, Available, Bill, Unavailable};
 use pagetoll_compare::diff::Missing;
@@ -25,7 +26,7 @@ use super::sweep::local;
 use super::sweep::{Sweep, executor_at, jobs};
 use super::watched::attended;
 use crate::args::{
-    self, BisectArgs, BisectCommand, BisectOrder, Judging, PlaceArgs, SweepOn, Verbosity,
+    BisectArgs, BisectCommand, BisectOrder, Cli, Judging, PlaceArgs, SweepOn, Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
 use crate::{output, terminal};
@@ -230,7 +231,7 @@ impl Bisection<'_> {
         let settings = self.settings.and(self.option, &source);
         let profile = Value::Flag(profile == Profile::Wanted);
         let settings = settings.and("profile", &profile);
-        jobs::job(settings, &mut args::command(), &mut self.inputs)
+        jobs::job(settings, &mut Cli::command(), &mut self.inputs)
     }
 
     /// Makes those bills that the store lacks.

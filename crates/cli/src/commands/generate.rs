@@ -11,7 +11,7 @@ use pagetoll_bill::Route;
 use pagetoll_fix::catalogue;
 use pagetoll_sim::costs;
 
-use crate::args::{self, Cli, GenerateArgs};
+use crate::args::{Cli, GenerateArgs};
 use crate::failure::{Failure, Outcome};
 
 /// The shells that completions are written for.
@@ -55,7 +55,7 @@ fn completed() -> clap::Command {
     let mut kernels = vec!["debian".to_owned(), "fix:none".to_owned()];
     kernels.extend(suites.into_iter().chain(fixes));
     let hosts = costs::names();
-    args::command().mut_subcommand("bill", |bill| {
+    Cli::command().mut_subcommand("bill", |bill| {
         Route::ALL.iter().fold(bill, |bill, &route| {
             let mechanisms: Vec<_> = route.mechanisms().map(|one| one.name()).collect();
             bill.mut_subcommand(route.name(), |command| {

@@ -13,7 +13,7 @@ use pagetoll_bill::route::Demand;
 use pagetoll_bill::row::Rate;
 use pagetoll_bill::spec::{Placement, Wanted, WhatIf};
 use pagetoll_bill::{
-    Draft, Figures, Limits, Operation, Opt, RouteMechanism, Row, RowKey, Spec, System, Toll,
+    Draft, Figures, Limits, Operation, RouteMechanism, Row, RowKey, Spec, System, Toll,
 };
 use pagetoll_cost::{CostKey, Prices, Topology};
 use pagetoll_units::Pages;
@@ -58,7 +58,7 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn new(spec: &Spec) -> Result<Self, RequestError> {
         let said = &spec.demand;
-        let readers = said.readers.map(|count| threads(Opt::Readers, count));
+        let readers = said.readers.map(|count| threads("--readers", count));
         Ok(Self {
             ordered: Ordered::new(spec, &LIMITS, DEFAULT_SAMPLES)?,
             vcpus: vcpus(said.vcpus.as_deref().unwrap_or(&VCPUS))?,
@@ -71,14 +71,14 @@ impl Request {
 }
 
 fn vcpus(said: &[u32]) -> Result<Vec<u32>, RequestError> {
-    let counts = said.iter().map(|&count| threads(Opt::Vcpus, count));
+    let counts = said.iter().map(|&count| threads("--vcpus", count));
     let mut vcpus = counts.collect::<Result<Vec<_>, _>>()?;
     vcpus.sort_unstable();
     vcpus.dedup();
     Ok(vcpus)
 }
 
-fn threads(option: Opt, given: u32) -> Result<u32, RequestError> {
+fn threads(option: &'static str, given: u32) -> Result<u32, RequestError> {
     let most = MOST_VCPUS;
     if (1..=most).contains(&given) {
         Ok(given)

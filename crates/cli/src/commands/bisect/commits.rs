@@ -68,7 +68,7 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// What kernels have to have for this route.
+/// Configuration of kernels for this route.
 const fn flavour(route: Route) -> Flavour {
     match route {
         Route::Pin => Flavour::Vfio,

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use pagetoll_backend::Context;
 use pagetoll_bill::Bill;
 use pagetoll_bill::row::RowKey;
@@ -10,7 +11,7 @@ use pagetoll_compare::diff::{self, Diff};
 use pagetoll_sweep::bisect::Verdict;
 
 use super::settings;
-use crate::args::{self, Judging, RunOneArgs};
+use crate::args::{Cli, Judging, RunOneArgs};
 use crate::commands::report;
 use crate::commands::sweep::executor::{Attempt, Executor};
 use crate::commands::sweep::inputs::Inputs;
@@ -174,7 +175,7 @@ fn judged(args: &RunOneArgs, context: &Context<'_>) -> Result<Outcome> {
     let settings = settings(good.route.name(), &args.judging, &[])?;
     let judge = Judge::new(&args.judging, Sought::More, good)?;
     let mut inputs = Inputs::new(context.stop);
-    let job = jobs::job(settings, &mut args::command(), &mut inputs)?;
+    let job = jobs::job(settings, &mut Cli::command(), &mut inputs)?;
     let jobs = [job];
     let ended: Mutex<Option<Attempt>> = Mutex::default();
     let took = |_: &pagetoll_sweep::Job, attempt| {
