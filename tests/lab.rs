@@ -11,6 +11,8 @@ mod bad_surroundings;
 mod bench;
 #[path = "lab/bills.rs"]
 mod bills;
+#[path = "lab/commands.rs"]
+mod commands;
 #[path = "lab/confined.rs"]
 mod confined;
 #[path = "lab/demands.rs"]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use pagetoll_backend::{Quiet, Stop};
 use pagetoll_bill::route::Flush;
-use pagetoll_bill::spec::Iommu;
+use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{Arch, Bill, Check, Method, Operation, Row, RowKey, System, Toll};
 use pagetoll_fix::hypervisor;
 use pagetoll_fix::spec::Spec;
@@ -16,15 +16,16 @@ use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::xen::XenSource;
-use pagetoll_lab::checks::Finding;
-use pagetoll_lab::inside::{self, Changed, Command, DMA_DEVICE, Ended, Host, Ran, Request, Signal};
-use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{BootOptions, Counts, Guest, Start};
+use pagetoll_lab::guest::{DMA_DEVICE, Guest};
+use pagetoll_lab::{BootOptions, Reuse};
+use pagetoll_protocol::report::CheckRun;
+use pagetoll_protocol::step::{Command, Ended, Signal};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::bench::{Bench, ensure, must_succeed};
 use crate::bills;
+use crate::commands::{self, Changed, Host, Outcome, Request};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BILL: &str = "pagetoll bill unmap --on live --probe xen-probe.ko";
@@ -161,7 +162,7 @@ pub(crate) fn inside(
     bench: &Bench,
     machine: &Machine<'_>,
     commands: Vec<(Command, i32)>,
-) -> Result<Ran, Failed> {
+) -> Result<Outcome, Failed> {
     let (commands, mut expected): (Vec<_>, Vec<_>) = commands.into_iter().unzip();
     expected.extend(machine.while_traced.map(|(_, code)| code));
     let stop = Stop::new();
@@ -181,8 +182,8 @@ pub(crate) fn inside(
         },
         cpus: machine.cpus,
         options: BootOptions {
-            counts: Counts::Apart,
-            start: Start::Cold,
+            reuse: Reuse::Nothing,
+            keep_counts: Wanted::No,
             timeout: Duration::from_secs(600),
             keep_logs: std::env::var_os("KEEP_LOGS").map(PathBuf::from),
         },
@@ -193,10 +194,10 @@ pub(crate) fn inside(
         program: static_program()?,
         files: machine.files.clone(),
         commands,
-        wanted: Some(machine.wanted.to_owned()),
+        wanted: machine.wanted.to_owned(),
         while_traced: machine.while_traced.map(|(command, _)| words(command)),
     };
-    let ran = inside::run(&request, &Cores::new(2), &surroundings)?;
+    let ran = commands::run(&request, surroundings)?;
     ensure(
         ran.codes == expected,
         format!("exit codes {:?}, not {expected:?}", ran.codes),
@@ -307,7 +308,7 @@ pub(crate) fn mapped(bench: &Bench) -> Result<(), Failed> {
 }
 
 /// What the guest found of the other domain in the end.
-fn is_unharmed(other: Option<Finding>) -> Result<(), Failed> {
+fn is_unharmed(other: Option<CheckRun>) -> Result<(), Failed> {
     let other = other.ok_or("the other domain was not checked")?;
     ensure(other.tried > 0 && other.failed == 0, format!("{other:?}"))
 }

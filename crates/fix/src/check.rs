@@ -7,15 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use pagetoll_backend::{Stopped, join};
+use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{self as bill, Verdict};
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
-use pagetoll_lab::checks::{self, Finding, Purpose, Ran, Request, Step};
+use pagetoll_lab::checks::{self, Finding, Findings, Purpose, Request, Step};
+use pagetoll_lab::guest::Guest;
 use pagetoll_lab::routes::demand;
 use pagetoll_lab::vm::cores::Cores;
-use pagetoll_lab::{BootOptions, Counts, Guest, LabError, Start};
+use pagetoll_lab::{BootOptions, LabError, Reuse};
 
 use crate::build::{self, Order, Plan};
 use crate::catalogue::{self, Check, Fix, Patch, Program, Series, Variant};
@@ -133,7 +135,7 @@ pub struct Control {
 /// A boot's purpose and its result.
 enum Made {
     /// The checks that passed or failed on the fixed kernel.
-    Fixed(usize, Ran),
+    Fixed(usize, Findings),
     /// A broken one; the check that must catch it.
     Broken(&'static Check, Control),
 }
@@ -363,7 +365,7 @@ impl Bench<'_> {
         name: String,
         cpus: usize,
         planned: &[(&Check, Purpose)],
-    ) -> Result<Ran, LabError> {
+    ) -> Result<Findings, LabError> {
         let step = |(check, purpose): &(&Check, Purpose)| Step {
             name: check.name.clone(),
             pages: check.pages,
@@ -377,8 +379,8 @@ impl Bench<'_> {
             xen: stack.xen.clone(),
             cpus,
             options: BootOptions {
-                counts: Counts::Apart,
-                start: Start::Restored,
+                reuse: Reuse::Snapshot,
+                keep_counts: Wanted::No,
                 timeout: if races { RACE_TIMEOUT } else { TIMEOUT },
                 keep_logs: self.order.keep_logs.clone(),
             },
@@ -431,9 +433,9 @@ fn settled(results: Vec<Result<Made, FixError>>) -> Result<Vec<Made>, FixError> 
     stopped.map_or(Ok(made), Err)
 }
 
-fn control(check: &Check, ran: &Ran) -> Control {
-    let failed: u64 = ran.findings.iter().map(|finding| finding.failed).sum();
-    let tried: u64 = ran.findings.iter().map(|finding| finding.tried).sum();
+fn control(check: &Check, ran: &Findings) -> Control {
+    let failed: u64 = ran.checks.iter().map(|finding| finding.failed).sum();
+    let tried: u64 = ran.checks.iter().map(|finding| finding.tried).sum();
     Control {
         name: check.control.clone(),
         found: match failed {
@@ -449,8 +451,8 @@ fn proof(checks: &[&'static Check], controlled: bool, made: &[Made]) -> Option<P
     let fixed: Vec<_> = made.iter().filter_map(Made::fixed).collect();
     let of_check = |check: &'static Check| {
         let control = controlled.then(|| control_of(check, made));
-        let proved = move |(cpus, ran): &(usize, &Ran)| {
-            let mut findings = ran.findings.iter();
+        let proved = move |(cpus, ran): &(usize, &Findings)| {
+            let mut findings = ran.checks.iter();
             let finding = findings.find(|finding| finding.name == check.name)?;
             Some(proved(*cpus, finding, control.clone()))
         };
@@ -469,7 +471,7 @@ fn proof(checks: &[&'static Check], controlled: bool, made: &[Made]) -> Option<P
 }
 
 impl Made {
-    fn fixed(&self) -> Option<(usize, &Ran)> {
+    fn fixed(&self) -> Option<(usize, &Findings)> {
         match self {
             Self::Fixed(cpus, ran) => Some((*cpus, ran)),
             Self::Broken(..) => None,
@@ -523,16 +525,16 @@ mod tests {
         fix().checks.iter().collect()
     }
 
-    fn ran(failed: u64, warnings: u64) -> Ran {
+    fn ran(failed: u64, warnings: u64) -> Findings {
         let finding = |check: &Check| Finding {
             name: check.name.clone(),
             tried: 10,
             failed,
         };
-        Ran {
+        Findings {
             xen: "4.17".into(),
             linux: "6.1".into(),
-            findings: fix().checks.iter().map(finding).collect(),
+            checks: fix().checks.iter().map(finding).collect(),
             warnings,
             first_warning: String::new(),
         }

@@ -1,17 +1,9 @@
-//! What the lab must know of the host it runs on: memory that is free, CPUs, and the version of QEMU.
+//! Memory and CPUs of this host that guests may have.
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
 
 use crate::error::Error;
-use crate::process::{Run, run_to_end};
-use crate::tools::Tool;
-use pagetoll_backend::Stop;
-use pagetoll_bill::Arch;
-
-/// Limit of `qemu --version`.
-const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 /// Memory that can be had without swapping, in MiB, where the kernel reports it (`MemAvailable`, proc(5)).
 #[must_use]
@@ -44,24 +36,6 @@ pub fn require_memory(needed_mib: u64, option: &str) -> Result<(), Error> {
         }),
         _ => Ok(()),
     }
-}
-
-/// What QEMU says of its version, with that of its package.
-pub fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
-    let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
-    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
-}
-
-/// QEMU's version, such as `7.2.22`.
-pub fn qemu_version(arch: Arch, stop: &Stop) -> Result<String, Error> {
-    let text = qemu_build(arch, stop)?;
-    let words: Vec<_> = text.split_whitespace().collect();
-    let after = words
-        .iter()
-        .position(|word| *word == "version")
-        .map(|at| at + 1);
-    let version = after.and_then(|at| words.get(at)).copied();
-    Ok(version.unwrap_or("unknown").to_owned())
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! The lab as a backend.
 
-use pagetoll_backend::{Backend, Billed, Context, Error, Prepared};
-use pagetoll_bill::{Arch, Backend as Kind, Route, Spec, Support};
+use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stopped};
+use pagetoll_bill::{Arch, Backend as Kind, Draft, OnKernel, Route, Spec, Support};
 use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
 
 use crate::dom0;
-use crate::draft::on_kernels;
+use crate::error::LabError;
 use crate::kernels::Builder;
-use crate::request::Request;
+use crate::request::{KernelRequest, Request};
 use crate::routes::{Harness, demand, pin};
+use crate::vm::confine::Confinement;
 
 const NO_PV: &str =
     "Xen has no PV guests on arm64: their page tables are the hardware's, and nothing traps";
@@ -62,8 +63,8 @@ impl Backend for Lab {
             Harness::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
                 boots(move |surroundings| {
-                    on_kernels(&request, surroundings, |bench, surroundings| {
-                        dom0::bill::bill(billing, bench, surroundings)
+                    on_kernels(&request, surroundings, |request, surroundings| {
+                        dom0::bill(billing, request, surroundings)
                     })
                 })
             }
@@ -98,4 +99,45 @@ impl<F: FnOnce(&Surroundings<'_>) -> Result<Billed, Error>> Prepared for Boots<F
             progress: context.progress,
         })
     }
+}
+
+/// Bills the same order on one kernel after the other.
+///
+/// # Errors
+/// The first kernel that cannot be built or billed ends the others.
+fn on_kernels(
+    request: &Request,
+    surroundings: &Surroundings<'_>,
+    bill: impl Fn(&KernelRequest<'_>, &Surroundings<'_>) -> Result<Billed, LabError>,
+) -> Result<Billed, Error> {
+    let mut drafts = Vec::new();
+    let mut timings = Vec::new();
+    let mut stacks = Stacks::new();
+    for kernel in &request.kernels {
+        let billed = bill(&request.on(kernel, surroundings)?, surroundings)?;
+        timings.extend(billed.timings);
+        let several = request.kernels.len() > 1;
+        stacks.extend(billed.stacks.into_iter().map(|(frames, count)| {
+            let kernel = several.then(|| kernel.name.clone());
+            (kernel.into_iter().chain(frames).collect(), count)
+        }));
+        drafts.push(OnKernel {
+            kernel: kernel.name.clone(),
+            draft: billed.draft,
+        });
+    }
+    let draft = match request.kernels.as_slice() {
+        [kernel] => drafts.pop().map(|of| kernel.alone(of.draft)),
+        _ => Draft::side_by_side(drafts),
+    };
+    // There is at least one kernel.
+    let mut draft = draft.ok_or(Stopped)?;
+    draft
+        .notes
+        .extend(Confinement::here(request.arch, surroundings.stop)?.notes());
+    Ok(Billed {
+        draft,
+        timings,
+        stacks,
+    })
 }

@@ -2,15 +2,9 @@
 //!
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
-use crate::dom0::boot::Dom0;
-use crate::dom0::materials::Materials;
 use crate::error::LabError;
-use crate::guest::Guest;
-use crate::vm::boot::GuestRun;
+use crate::guest::{Guest, GuestRun, Platform, Work};
 use crate::vm::cores::Cores;
-use crate::vm::files::{Files, Furnished};
-use crate::vm::machine::Firmware;
-use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_protocol::report::{CheckRun, Report};
 use pagetoll_protocol::step;
@@ -79,15 +73,15 @@ impl Finding {
     }
 }
 
-/// What a boot brought.
+/// Findings of a boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct Findings {
     /// Xen's version.
     pub xen: String,
     /// The kernel's release.
     pub linux: String,
     /// For each check, in order.
-    pub findings: Vec<Finding>,
+    pub checks: Vec<Finding>,
     /// Lines in the kernel's log that a healthy kernel does not write.
     pub warnings: u64,
     /// The first of them.
@@ -103,59 +97,55 @@ pub fn run(
     request: &Request,
     cores: &Cores,
     surroundings: &Surroundings<'_>,
-) -> Result<Ran, LabError> {
-    let dom0 = Dom0 {
-        options: XenOptions::Default,
-        guest: &request.guest,
-        pages_mib: PAGES_MIB,
-        purpose: "the checks",
-        reports: request.steps.len() + 2,
-    };
-    let furnish = |materials: &_| furnished(request, materials);
-    understand(request, &dom0.run(furnish, cores, surroundings)?)
-}
-
-fn furnished(request: &Request, materials: &Materials) -> Result<Furnished, Error> {
+) -> Result<Findings, LabError> {
     let steps = request.steps.iter().map(Step::of_init);
-    let steps: Vec<_> = steps.chain([step::Step::KernelLog]).collect();
-    let mut files = Files::of(Firmware::Xen);
-    files.program("init", &materials.init)?;
-    files.steps(&steps);
-    files.furnished()
+    let work = Work {
+        steps: steps.chain([step::Step::KernelLog]).collect(),
+        memory_mib: PAGES_MIB,
+        purpose: "the checks",
+        ..Work::default()
+    };
+    let dom0 = Platform::Dom0 {
+        options: XenOptions::Default,
+    };
+    understand(
+        request,
+        &request.guest.run(dom0, &work, cores, surroundings)?,
+    )
 }
 
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-pub(crate) fn understand(request: &Request, harvest: &GuestRun) -> Result<Ran, LabError> {
-    let mut ran = Ran {
+pub(crate) fn understand(request: &Request, guest_run: &GuestRun) -> Result<Findings, LabError> {
+    let mut found = Findings {
         xen: String::new(),
         linux: String::new(),
-        findings: Vec::with_capacity(request.steps.len()),
+        checks: Vec::with_capacity(request.steps.len()),
         warnings: 0,
         first_warning: String::new(),
     };
-    for report in &harvest.reports {
+    for report in &guest_run.reports {
         match report {
             Report::Hello(hello) => {
-                ran.xen.clone_from(&hello.xen);
-                ran.linux.clone_from(&hello.release);
+                found.xen.clone_from(&hello.xen);
+                found.linux.clone_from(&hello.release);
             }
-            Report::Check(check) => ran.findings.push(Finding::of(check)),
+            Report::Check(check) => found.checks.push(Finding::of(check)),
             Report::KernelLog(log) => {
-                ran.warnings = log.warnings;
-                ran.first_warning.clone_from(&log.first);
+                found.warnings = log.warnings;
+                found.first_warning.clone_from(&log.first);
             }
             _ => {}
         }
     }
     let asked = request.steps.iter().map(|step| &step.name);
-    if asked.ne(ran.findings.iter().map(|finding| &finding.name)) {
+    if asked.ne(found.checks.iter().map(|finding| &finding.name)) {
         return Err(LabError::Malformed {
             boot: request.guest.name.clone(),
             problem: "it did not answer the checks that were asked for".to_owned(),
         });
     }
-    Ok(ran)
+    Ok(found)
 }

@@ -9,14 +9,14 @@ use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
 
-use crate::dom0::materials::{Materials, Sources};
+use crate::dom0::materials::{self, Materials};
 use crate::error::LabError;
-use crate::hypervisor::Hypervisor;
-use crate::kernels::{self, Builder};
-use crate::vm::boot::{self, Boot, GuestRun};
-use crate::vm::files::{Files, Furnished};
+use crate::kernels::{self, Builder, Hypervisor};
+use crate::vm::boot;
+use crate::vm::files::GuestFiles;
+use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{Firmware, Machine, Mode};
-use crate::vm::options::BootOptions;
+use crate::vm::options::{Boot, BootOptions};
 use pagetoll_backend::Phase;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
@@ -53,9 +53,9 @@ impl Request {
     pub fn new(lab: &LabSpec, builder: Option<&'static dyn Builder>) -> Result<Self, BackendError> {
         Ok(Self {
             kernel: kernels::one(lab)?,
-            xen: Hypervisor::of(lab, builder)?,
+            xen: Hypervisor::new(lab, builder)?,
             refresh: lab.refresh,
-            options: BootOptions::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::new(lab, TIMEOUT)?.without_counts(),
         })
     }
 }
@@ -82,20 +82,16 @@ pub fn run(
     surroundings: &Surroundings<'_>,
 ) -> Result<Ran<Answered>, BackendError> {
     let xen = request.xen.source(request.refresh, surroundings)?;
-    let sources = Sources {
-        kernel: &request.kernel,
-        xen: &xen,
-        freshness: Freshness::from(request.refresh),
-    };
-    sources.check_tools()?;
+    materials::check_tools(&request.kernel, &xen)?;
     capacity::require_memory(machine().memory_mib(), NAME)?;
-    let materials = sources.obtain(*surroundings)?;
-    let guest = furnished(&materials, cases)?;
+    let freshness = Freshness::from(request.refresh);
+    let materials = Materials::obtain(&request.kernel, &xen, freshness, *surroundings)?;
+    let files = files(&materials, cases)?;
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = boot(request, &materials, &guest, *surroundings, phase.as_mut())?;
+    let guest_run = boot(request, &materials, &files, *surroundings, phase.as_mut())?;
     let release = |hello: &Hello| hello.release.clone();
-    let ran = Ran::of(cases, &harvest.reports, release, |report, next| {
+    let ran = Ran::of(cases, &guest_run.reports, release, |report, next| {
         let Report::Case(run) = report else {
             return None;
         };
@@ -123,7 +119,7 @@ fn no_probe(kernel: &KernelImage, reason: &Unavailable) -> Error {
     }
 }
 
-fn furnished(materials: &Materials, cases: &[Case]) -> Result<Furnished, Error> {
+fn files<'a>(materials: &Materials, cases: &[Case]) -> Result<GuestFiles<'a>, Error> {
     let probe = materials.probe.as_ref();
     let probe = probe.map_err(|reason| no_probe(&materials.kernel, reason))?;
     let probe = std::fs::read(probe).map_err(Error::io("read", probe))?;
@@ -131,27 +127,29 @@ fn furnished(materials: &Materials, cases: &[Case]) -> Result<Furnished, Error> 
     let numbers: String = numbers
         .map(|(index, case)| encode::case(index, case))
         .collect();
-    let mut files = Files::of(Firmware::Xen);
+    let mut files = GuestFiles::new(Firmware::Xen);
     files.program("init", &materials.init)?;
     files.steps(&[Step::Module(MODULE.to_owned()), Step::Conformance(CASES)]);
     files.deliver(CASES, numbers.into_bytes());
     files.file(MODULE, probe);
-    files.furnished()
+    Ok(files)
 }
 
 fn boot(
     request: &Request,
     materials: &Materials,
-    guest: &Furnished,
+    files: &GuestFiles<'_>,
     surroundings: Surroundings<'_>,
     phase: &mut dyn Phase,
 ) -> Result<GuestRun, LabError> {
+    let delivery = files.delivery()?;
     let boot = Boot {
         name: NAME,
         machine: machine(),
         xen: Some(&materials.xen.elf),
         linux: &materials.vmlinux,
-        guest,
+        initramfs: &files.initramfs()?,
+        delivery: delivery.as_deref(),
         counter: None,
         options: &request.options,
     };

@@ -1,58 +1,60 @@
-//! What the bills of all routes have in common: one draft of several kernels, and what exactly was booted.
+//! Parts of a draft that all routes share: times, the kind of its figures, and the images that were booted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
 
-use pagetoll_backend::{Billed, Error, Stacks, Stopped};
-use pagetoll_bill::{Arch, Backend, Draft, Evidence, Image, Inputs, OnKernel, Order, Route, Unit};
-use pagetoll_host::{Surroundings, digest};
+use pagetoll_backend::{Billed, Stacks, Timing};
+use pagetoll_bill::{Arch, Backend, Draft, Evidence, Image, Inputs, Order, Route, Unit};
+use pagetoll_host::digest;
 
 use crate::error::LabError;
-use crate::request::{Bench, Request};
-use crate::vm::confine::Confinement;
 
-/// Bills the same order on one kernel after the other.
-///
-/// # Errors
-/// The first kernel that cannot be built or billed ends the others.
-pub(crate) fn on_kernels(
-    request: &Request,
-    surroundings: &Surroundings<'_>,
-    bill: impl Fn(&Bench<'_>, &Surroundings<'_>) -> Result<Billed, LabError>,
-) -> Result<Billed, Error> {
-    let mut drafts = Vec::new();
-    let mut timings = Vec::new();
-    let mut stacks = Stacks::new();
-    for kernel in &request.kernels {
-        let billed = bill(&request.on(kernel, surroundings)?, surroundings)?;
-        timings.extend(billed.timings);
-        let several = request.kernels.len() > 1;
-        stacks.extend(billed.stacks.into_iter().map(|(frames, count)| {
-            let kernel = several.then(|| kernel.name.clone());
-            (kernel.into_iter().chain(frames).collect(), count)
-        }));
-        drafts.push(OnKernel {
-            kernel: kernel.name.clone(),
-            draft: billed.draft,
-        });
-    }
-    let draft = match request.kernels.as_slice() {
-        [kernel] => drafts.pop().map(|of| kernel.alone(of.draft)),
-        _ => Draft::side_by_side(drafts),
-    };
-    // There is at least one kernel.
-    let mut draft = draft.ok_or(Stopped)?;
-    draft
-        .notes
-        .extend(Confinement::here(request.arch, surroundings.stop)?.notes());
-    Ok(Billed {
-        draft,
-        timings,
-        stacks,
-    })
+/// Wall time of the phases of a bill, and of counts that were kept from an earlier run. Enters no figure.
+#[derive(Default)]
+pub(crate) struct Clock {
+    timings: Mutex<Vec<Timing>>,
+    counted: Mutex<Option<SystemTime>>,
 }
 
-/// A draft of what the lab counts, still without what it found.
+impl Clock {
+    /// Runs a phase and takes its time.
+    pub(crate) fn time<T>(&self, phase: &str, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = work();
+        let mut timings = self.timings.lock().unwrap_or_else(PoisonError::into_inner);
+        timings.push(Timing::since(began, phase));
+        result
+    }
+
+    /// Takes note of counts from an earlier run.
+    pub(crate) fn counted_before(&self, when: Option<SystemTime>) {
+        let mut oldest = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *oldest = [*oldest, when].into_iter().flatten().min();
+    }
+
+    /// A draft with its times.
+    pub(crate) fn billed(self, draft: Draft, stacks: Stacks) -> Billed {
+        let timings = self.timings.into_inner();
+        let counted = self.counted.into_inner();
+        let counted = counted.unwrap_or_else(PoisonError::into_inner);
+        Billed {
+            draft: Draft {
+                inputs: Inputs {
+                    counted: counted
+                        .map(|when| humantime::format_rfc3339_seconds(when).to_string()),
+                    ..draft.inputs
+                },
+                ..draft
+            },
+            timings: timings.unwrap_or_else(PoisonError::into_inner),
+            stacks,
+        }
+    }
+}
+
+/// An empty draft of counted instructions.
 pub(crate) fn counted(route: Route, order: &Order) -> Draft {
     Draft {
         backend: Backend::Lab,
@@ -67,12 +69,12 @@ pub(crate) fn counted(route: Route, order: &Order) -> Draft {
     }
 }
 
-/// What a stack says of the processor; nothing of the default one.
+/// The processor as part of a stack; none where it is the default one.
 pub(crate) fn part_of_stack(arch: Arch) -> Option<(&'static str, String)> {
     (arch != Arch::default()).then(|| ("arch", arch.to_string()))
 }
 
-/// A file that was booted.
+/// A file that was booted, by its content.
 ///
 /// # Errors
 /// The file cannot be read.

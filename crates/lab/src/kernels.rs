@@ -1,11 +1,11 @@
-//! The kernels of an order: as they were named, and where they come from.
+//! Kernels and hypervisors of an order, by the names that it has for them, and where they come from.
 
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_bill::{Arch, Draft};
 use pagetoll_host::Surroundings;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
-use pagetoll_images::xen::XenImage;
+use pagetoll_images::xen::{XenImage, XenSource};
 
 /// What the name of a kernel or a Xen begins with that is built from a fix.
 pub(crate) const BUILT: &str = "fix:";
@@ -94,6 +94,58 @@ impl Kernel {
     pub(crate) fn folder(&self) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
         self.name.replace(|c| !plain(c), "_")
+    }
+}
+
+/// A Xen by the name that the order has for it.
+#[derive(Clone)]
+pub(crate) struct Hypervisor {
+    name: String,
+    origin: XenOrigin,
+}
+
+#[derive(Clone)]
+enum XenOrigin {
+    Images(XenSource),
+    Built(&'static dyn Builder),
+}
+
+impl Hypervisor {
+    /// The hypervisor of an order; nothing is built.
+    ///
+    /// # Errors
+    /// The name is none; nothing builds it.
+    pub(crate) fn new(lab: &LabSpec, builder: Option<&'static dyn Builder>) -> Result<Self, Error> {
+        let name = lab.xen.as_deref().unwrap_or("debian");
+        let origin = if name.starts_with(BUILT) {
+            let builder = required("--xen", name, builder)?;
+            builder.check_xen(name)?;
+            XenOrigin::Built(builder)
+        } else {
+            XenOrigin::Images(name.parse()?)
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            origin,
+        })
+    }
+
+    /// Where it comes from, once it was built where that is needed.
+    ///
+    /// # Errors
+    /// Those of [`Builder::xen`].
+    pub(crate) fn source(
+        &self,
+        refresh: Wanted,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<XenSource, Error> {
+        match &self.origin {
+            XenOrigin::Images(source) => Ok(source.clone()),
+            XenOrigin::Built(builder) => {
+                let built = builder.xen(&self.name, refresh, surroundings)?;
+                Ok(XenSource::Built(Box::new(built)))
+            }
+        }
     }
 }
 
@@ -299,5 +351,22 @@ mod tests {
             "fix:x: unknown"
         );
         assert!(refusal(all(&of(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
+    }
+
+    #[test]
+    fn a_fix_is_never_taken_for_a_path() {
+        let named = |xen: &str| {
+            let lab = LabSpec {
+                xen: Some(xen.to_owned()),
+                ..LabSpec::default()
+            };
+            Hypervisor::new(&lab, None).map(drop)
+        };
+        let refused = named("fix:none").unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--xen fix:none: there is nothing to build it with"),
+            "{refused}"
+        );
+        assert!(named("debian").is_ok());
     }
 }

@@ -8,14 +8,11 @@
 
 mod backend;
 pub mod checks;
-mod clock;
 pub mod conformance;
 mod dom0;
 mod draft;
 pub mod error;
-mod guest;
-mod hypervisor;
-pub mod inside;
+pub mod guest;
 mod kernels;
 mod linux;
 mod profile;
@@ -25,6 +22,5 @@ pub mod vm;
 
 pub use backend::Lab;
 pub use error::LabError;
-pub use guest::Guest;
 pub use kernels::Builder;
-pub use vm::options::{BootOptions, Counts, Start};
+pub use vm::options::{BootOptions, Reuse};

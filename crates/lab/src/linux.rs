@@ -13,11 +13,12 @@ use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 
 use crate::error::LabError;
-use crate::vm::boot::{self, Boot, GuestRun};
+use crate::vm::boot;
 use crate::vm::counter::Counter;
-use crate::vm::files::{Files, Furnished};
+use crate::vm::files::GuestFiles;
+use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::Machine;
-use crate::vm::options::BootOptions;
+use crate::vm::options::{Boot, BootOptions};
 use pagetoll_protocol::build;
 use pagetoll_protocol::step::Step;
 
@@ -154,39 +155,41 @@ impl NativeBoot<'_> {
         surroundings: Surroundings<'_>,
         phase: &mut dyn Phase,
     ) -> Result<GuestRun, LabError> {
-        let guest = self.furnished()?;
+        let modules = self.kernel.modules.iter();
+        let modules: Vec<_> = modules.map(in_guest).collect();
+        let files = self.files(&modules)?;
+        let delivery = files.delivery()?;
         let boot = Boot {
             name: self.name,
             machine: self.machine,
             xen: None,
-            counter: self.counter,
             linux: &self.kernel.image.image,
-            guest: &guest,
+            initramfs: &files.initramfs()?,
+            delivery: delivery.as_deref(),
+            counter: self.counter,
             options: self.options,
         };
         boot::run(boot, surroundings.cache, surroundings.stop, phase)
     }
 
-    fn furnished(&self) -> Result<Furnished, Error> {
+    fn files<'a>(&'a self, modules: &'a [String]) -> Result<GuestFiles<'a>, Error> {
         let Programs {
             probe,
             init_file,
             probe_file,
         } = self.programs;
-        let modules = &self.kernel.modules;
-        let names: Vec<_> = modules.iter().map(in_guest).collect();
-        let mut files = Files::of(self.machine.firmware);
+        let mut files = GuestFiles::new(self.machine.firmware);
         files.program("init", init_file)?;
         files.program(probe.name, probe_file)?;
-        files.steps(&steps_of_init(probe, &names, self.last));
+        files.steps(&steps_of_init(probe, modules, self.last));
         files.deliver(probe.order, self.probe_order.as_bytes());
         if let Some(file) = &self.file {
             files.deliver(file.name, file.text.as_bytes());
         }
-        for (name, module) in names.iter().zip(modules) {
+        for (name, module) in modules.iter().zip(&self.kernel.modules) {
             files.file(name, module.bytes.as_slice());
         }
-        files.furnished()
+        Ok(files)
     }
 }
 

@@ -12,14 +12,13 @@ use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::Step;
 use pagetoll_pv::plan::PROBE_MODULE;
 use pagetoll_pv::rows::per;
-use pagetoll_pv::session::Session;
 use pagetoll_xentrace::symbols::Symbols;
 
 use crate::error::LabError;
 use crate::linux::NativeBoot;
-use crate::vm::boot::GuestRun;
 use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::files;
+use crate::vm::guest_run::GuestRun;
 
 /// Where a kernel says what its functions are called.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
@@ -69,14 +68,6 @@ pub(crate) struct Names {
     pub(crate) program: Symbols,
 }
 
-/// What a session executed.
-#[derive(Debug)]
-pub(crate) struct Profiled {
-    pub(crate) session: Session,
-    pub(crate) executed: BTreeMap<u16, Executed>,
-    pub(crate) names: Names,
-}
-
 /// What a probe in a guest without Xen executed.
 #[derive(Clone, Debug)]
 pub(crate) struct OfProbe {
@@ -97,19 +88,15 @@ impl OfProbe {
     ///
     /// # Errors
     /// Counts that are not there; a program that cannot be read.
-    pub(crate) fn of(boot: &NativeBoot<'_>, harvest: &GuestRun) -> Result<Option<Self>, LabError> {
-        let mut blobs = harvest.reports.iter().filter_map(Report::blob);
+    pub(crate) fn of(boot: &NativeBoot<'_>, run: &GuestRun) -> Result<Option<Self>, LabError> {
+        let mut blobs = run.reports.iter().filter_map(Report::blob);
         let Some(kallsyms) = blobs.find(|blob| blob.name == KALLSYMS) else {
             return Ok(None);
         };
-        let kallsyms = harvest.blob(kallsyms)?;
-        let malformed = |problem| LabError::Malformed {
-            boot: boot.name.to_owned(),
-            problem,
-        };
+        let kallsyms = run.blob(kallsyms)?;
         Ok(Some(Self {
             first: FIRST_STEP + files::first_of(boot.machine.firmware).iter().count(),
-            executed: harvest.executed()?.map_err(malformed)?,
+            executed: run.executed()?,
             names: Names {
                 hypervisor: Symbols::default(),
                 kernel: Symbols::of_kallsyms(&String::from_utf8_lossy(&kallsyms)),
@@ -162,19 +149,6 @@ fn stacks<'a>(rows: &[Row], sample_of: impl Fn(&Row) -> Option<Sample<'a>>) -> S
         }
     }
     stacks
-}
-
-/// What the first session that counted a row has executed.
-pub(crate) fn of_sessions<'a>(sessions: &'a [Profiled], row: &Row) -> Option<Sample<'a>> {
-    let of = |profiled: &'a Profiled| {
-        let step = profiled.session.step_of(&row.key)?;
-        Some(Sample {
-            executed: profiled.executed.get(&step)?,
-            names: &profiled.names,
-            pages: row.pages.get(),
-        })
-    };
-    sessions.iter().find_map(of)
 }
 
 impl Profiling {
@@ -411,8 +385,6 @@ const fn annotation(part: Part) -> &'static str {
 mod tests {
     use pagetoll_bill::route::Unmap;
     use pagetoll_bill::{Figures, Operation, RowKey, System};
-    use pagetoll_protocol::step::Step;
-    use pagetoll_pv::session::{Kind, XenOptions};
     use pagetoll_units::Pages;
 
     use super::*;
@@ -427,35 +399,14 @@ mod tests {
         RowKey::new(Operation::Clear, Unmap::Emulate, System::XenPvDom0)
     }
 
-    /// A dom0 that cleared four entries, twice, of which the second time is traced.
-    fn session() -> Session {
-        let clear = Step::Clear {
-            method: Unmap::Emulate.into(),
-            batch: 1,
-        };
-        let trace = Step::TraceBegin { buffer_pages: 1 };
-        Session {
-            name: "dom0".to_owned(),
-            kind: Kind::Dom0,
-            xen: XenOptions::Default,
-            steps: vec![
-                Step::Settle,
-                Step::Pages(Pages(4)),
-                clear.clone(),
-                trace,
-                clear,
-            ],
-        }
-    }
-
-    fn profiled() -> Vec<Profiled> {
+    fn executed() -> Executed {
         let code = |stack, address, instructions, repeated| Code {
             stack,
             address,
             instructions,
             repeated,
         };
-        let executed = Executed {
+        Executed {
             exceptions: 4,
             serialising: 12,
             callers: vec![Caller {
@@ -469,16 +420,26 @@ mod tests {
                 code(0, KERNEL + 0x100, 2, 0),
             ],
             ..Executed::default()
-        };
-        let names = Names {
+        }
+    }
+
+    fn names() -> Names {
+        Names {
             kernel: Symbols::of_kallsyms(KALLSYMS),
             ..Names::default()
-        };
-        vec![Profiled {
-            session: session(),
-            executed: BTreeMap::from([(2, executed), (4, Executed::default())]),
-            names,
-        }]
+        }
+    }
+
+    /// Attaches that sample to all rows.
+    fn attached(profiling: Profiling, rows: &mut [Row]) -> Stacks {
+        let (executed, names) = (executed(), names());
+        profiling.attach(rows, |row| {
+            Some(Sample {
+                executed: &executed,
+                names: &names,
+                pages: row.pages.get(),
+            })
+        })
     }
 
     fn rows() -> Vec<Row> {
@@ -486,11 +447,9 @@ mod tests {
     }
 
     #[test]
-    fn a_row_gets_what_its_untraced_step_executed() {
+    fn a_row_gets_what_was_executed_for_it_by_function() {
         let mut rows = rows();
-        let sessions = profiled();
-        let sample_of = |row: &Row| of_sessions(&sessions, row);
-        let stacks = Profiling::Functions.attach(&mut rows, sample_of);
+        let stacks = attached(Profiling::Functions, &mut rows);
         assert_eq!(stacks, Stacks::new());
         let profile = rows[0].profile.as_ref().unwrap();
         let function = |name: &str, part, cost_per_page, rep_iterations| Function {
@@ -516,9 +475,7 @@ mod tests {
 
     #[test]
     fn stacks_are_below_their_row_and_have_all_that_it_executed() {
-        let sessions = profiled();
-        let sample_of = |row: &Row| of_sessions(&sessions, row);
-        let stacks = Profiling::Stacks.attach(&mut rows(), sample_of);
+        let stacks = attached(Profiling::Stacks, &mut rows());
         let row = key().to_string();
         let stack = |frames: &[&str]| -> Vec<String> {
             let frames = frames.iter().map(|&frame| frame.to_owned());
@@ -536,8 +493,7 @@ mod tests {
     #[test]
     fn calls_have_what_they_called_and_leave_out_what_took_little() {
         let mut rows = rows();
-        let sessions = profiled();
-        Profiling::Functions.attach(&mut rows, |row| of_sessions(&sessions, row));
+        attached(Profiling::Functions, &mut rows);
         let call = |name: &str, part, depth, cost_per_page| Call {
             name: name.to_owned(),
             part,
@@ -550,15 +506,5 @@ mod tests {
             call("do_munmap", Part::Kernel, 1, 174.5),
         ];
         assert_eq!(rows[0].profile.as_ref().unwrap().calls, expected);
-    }
-
-    #[test]
-    fn another_system_has_no_profile() {
-        let mut rows = rows();
-        rows[0].key.system = System::Native;
-        let sessions = profiled();
-        let sample_of = |row: &Row| of_sessions(&sessions, row);
-        let _ = Profiling::Functions.attach(&mut rows, sample_of);
-        assert_eq!(rows[0].profile, None);
     }
 }

@@ -13,9 +13,7 @@ use pagetoll_pv::routes::LIMITS;
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::dom0::materials::Sources;
-use crate::hypervisor::Hypervisor;
-use crate::kernels::{self, Builder, Kernel};
+use crate::kernels::{self, Builder, Hypervisor, Kernel};
 use crate::profile::Profiling;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
 use crate::vm::options::BootOptions;
@@ -74,10 +72,10 @@ impl Request {
             route: spec.route,
             arch: lab.arch.unwrap_or_default(),
             kvm_mode: lab.kvm_mode,
-            options: BootOptions::of(lab, timeout(order.pages))?.of_runs(order.runs),
+            options: BootOptions::new(lab, timeout(order.pages))?.for_runs(order.runs),
             order,
             kernels: kernels::all(lab, builder)?,
-            xen: Hypervisor::of(lab, builder)?,
+            xen: Hypervisor::new(lab, builder)?,
             refresh: lab.refresh,
             profiling: Profiling::of(lab),
         })
@@ -96,9 +94,9 @@ impl Request {
         &self,
         kernel: &Kernel,
         surroundings: &Surroundings<'_>,
-    ) -> Result<Bench<'_>, Error> {
-        Ok(Bench {
-            request: self,
+    ) -> Result<KernelRequest<'_>, Error> {
+        Ok(KernelRequest {
+            common: self,
             kernel: kernel.source(self.refresh, surroundings)?,
             xen: self.xen.source(self.refresh, surroundings)?,
             options: match self.kernels.len() {
@@ -109,26 +107,18 @@ impl Request {
     }
 }
 
-/// A request on one kernel.
-pub(crate) struct Bench<'a> {
-    pub(crate) request: &'a Request,
+/// A request on one of its kernels.
+pub(crate) struct KernelRequest<'a> {
+    pub(crate) common: &'a Request,
     pub(crate) kernel: KernelSource,
     pub(crate) xen: XenSource,
     /// With logs in a folder of this kernel's own, where there are several.
     pub(crate) options: BootOptions,
 }
 
-impl Bench<'_> {
+impl KernelRequest<'_> {
     pub(crate) fn freshness(&self) -> Freshness {
-        Freshness::from(self.request.refresh)
-    }
-
-    pub(crate) fn sources(&self) -> Sources<'_> {
-        Sources {
-            kernel: &self.kernel,
-            xen: &self.xen,
-            freshness: self.freshness(),
-        }
+        Freshness::from(self.common.refresh)
     }
 }
 

@@ -1,21 +1,48 @@
 //! One QEMU: its command line, its console, its end, and what it counts.
 
+use std::time::Duration;
+
+use pagetoll_backend::Stop;
+use pagetoll_bill::Arch;
+use pagetoll_host::Error;
+use pagetoll_host::process::{Run, run_to_end};
+use pagetoll_host::tools::Tool;
+
 pub(crate) mod boot;
 pub(crate) mod confine;
 pub(crate) mod console;
 pub(crate) mod control;
 pub mod cores;
 pub(crate) mod counter;
-pub(crate) mod delivery;
 pub(crate) mod files;
 pub(crate) mod folder;
+pub(crate) mod guest_run;
 mod kept;
 pub(crate) mod machine;
 pub(crate) mod options;
-pub(crate) mod side_by_side;
 pub(crate) mod snapshot;
-mod user;
 mod watchdog;
+
+/// Limit of `qemu --version`.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+/// What QEMU says of its version, with that of its package.
+pub(crate) fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
+    let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
+    Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())
+}
+
+/// QEMU's version, such as `7.2.22`.
+pub(crate) fn qemu_version(arch: Arch, stop: &Stop) -> Result<String, Error> {
+    let text = qemu_build(arch, stop)?;
+    let words: Vec<_> = text.split_whitespace().collect();
+    let after = words
+        .iter()
+        .position(|word| *word == "version")
+        .map(|at| at + 1);
+    let version = after.and_then(|at| words.get(at)).copied();
+    Ok(version.unwrap_or("unknown").to_owned())
+}
 
 /// Reads what a guest wrote to its console, in pieces, without a guest: for tests with hostile consoles. What follows a line
 /// that is trouble is read too. The bytes that progress would show of its results.

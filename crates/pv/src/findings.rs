@@ -1,4 +1,4 @@
-//! What the sessions of an order reported, gathered. Plain data.
+//! Reports of the sessions of an order. Plain data.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,15 @@ use pagetoll_protocol::report::{
     Report, User, scaled,
 };
 
-/// What one counting session found.
+/// Reports of one session.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct Reports {
+    /// The guest that it ran in.
+    pub hello: Hello,
     /// Options of its Xen.
     pub xen: XenOptions,
+    /// Races at the same entries.
+    pub races: Vec<Race>,
     /// Entries that the probe cleared, a mechanism and batch each; first untraced, then traced.
     pub clears: Vec<Clear>,
     /// What else the probe repeated, in the same order.
@@ -38,6 +42,51 @@ pub struct Counted {
     pub flushes: BTreeMap<u16, Flushes>,
 }
 
+impl Reports {
+    /// Sorts the reports of a session; `None` where the guest never said what it is.
+    #[must_use]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "other reports are of other routes"
+    )]
+    pub fn new(reports: &[Report]) -> Option<Self> {
+        let mut all = Self::default();
+        let mut hello = None;
+        for report in reports {
+            match report {
+                Report::Hello(greeting) => hello = Some(greeting.clone()),
+                Report::Clear(clear) => all.clears.push(clear.clone()),
+                Report::Repeat(repeat) => all.repeats.push(repeat.clone()),
+                Report::User(user) => all.users.push(user.clone()),
+                Report::Foreign(foreign) => all.foreign.push(foreign.clone()),
+                Report::ForeignReleased(released) => all.released = Some(*released),
+                Report::ForeignUnavailable(reason) => all.no_foreign = Some(*reason),
+                Report::Contended(contended) => all.contended = Some(*contended),
+                Report::Lock(lock) => all.lock = Some(lock.clone()),
+                Report::Race(race) => all.races.push(race.clone()),
+                _ => {}
+            }
+        }
+        all.hello = hello?;
+        Some(all)
+    }
+
+    /// Reports with costs in a unit of which a tick of the counter is so much.
+    #[must_use]
+    pub fn in_units(mut self, tick: f64) -> Self {
+        let clears = self.clears.iter_mut().map(|one| &mut one.instructions);
+        let repeats = self.repeats.iter_mut().map(|one| &mut one.instructions);
+        let users = self.users.iter_mut().map(|one| &mut one.instructions);
+        let foreign = self.foreign.iter_mut().map(|one| &mut one.instructions);
+        let contended = self.contended.iter_mut().map(|one| &mut one.instructions);
+        let all = clears.chain(repeats).chain(users).chain(foreign);
+        for cost in all.chain(contended) {
+            *cost = scaled(*cost, tick);
+        }
+        self
+    }
+}
+
 /// Instructions that flush, between the marks of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flushes {
@@ -51,15 +100,15 @@ pub struct Flushes {
     pub invpcid: u64,
 }
 
-/// What all sessions found, one entry a run.
+/// Reports of all sessions, one entry a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Of a 64-bit PV guest.
-    pub dom0: Vec<Counted>,
+    pub dom0: Vec<Reports>,
     /// Of such a guest with the memory of another domain.
-    pub foreign: Vec<Counted>,
+    pub foreign: Vec<Reports>,
     /// Of the same kernel without Xen.
-    pub native: Vec<Counted>,
+    pub native: Vec<Reports>,
     /// Of two vCPUs at the same entries.
     pub races: Vec<Race>,
     /// Why the probe did nothing.
@@ -67,84 +116,20 @@ pub struct Findings {
     /// Why crossings were not counted.
     pub no_crossings: Option<Unavailable>,
     /// What a 32-bit dom0 found.
-    pub pv32: Vec<Counted>,
+    pub pv32: Vec<Reports>,
     /// Why there was none.
     pub no_pv32: Option<Unavailable>,
 }
 
-/// What one session reported, but for bulk data.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// The guest that it ran in.
-    pub hello: Hello,
-    /// What it counted.
-    pub counted: Counted,
-    /// What raced in it.
-    pub races: Vec<Race>,
-}
-
-impl Ran {
-    /// Understands the reports of a session; `None` where the guest never said what it is.
-    #[must_use]
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "other reports are of other routes"
-    )]
-    pub fn of(reports: &[Report]) -> Option<Self> {
-        let mut counted = Counted::default();
-        let mut hello = None;
-        let mut races = Vec::new();
-        for report in reports {
-            match report {
-                Report::Hello(greeting) => hello = Some(greeting.clone()),
-                Report::Clear(clear) => counted.clears.push(clear.clone()),
-                Report::Repeat(repeat) => counted.repeats.push(repeat.clone()),
-                Report::User(user) => counted.users.push(user.clone()),
-                Report::Foreign(foreign) => counted.foreign.push(foreign.clone()),
-                Report::ForeignReleased(released) => counted.released = Some(*released),
-                Report::ForeignUnavailable(reason) => counted.no_foreign = Some(*reason),
-                Report::Contended(contended) => counted.contended = Some(*contended),
-                Report::Lock(lock) => counted.lock = Some(lock.clone()),
-                Report::Race(race) => races.push(race.clone()),
-                _ => {}
-            }
-        }
-        Some(Self {
-            hello: hello?,
-            counted,
-            races,
-        })
-    }
-
-    /// The same with costs in a unit of which a tick of the counter is so much.
-    #[must_use]
-    pub fn in_units(mut self, tick: f64) -> Self {
-        let counted = &mut self.counted;
-        let clears = counted.clears.iter_mut().map(|one| &mut one.instructions);
-        let repeats = counted.repeats.iter_mut().map(|one| &mut one.instructions);
-        let users = counted.users.iter_mut().map(|one| &mut one.instructions);
-        let foreign = counted.foreign.iter_mut().map(|one| &mut one.instructions);
-        let contended = counted
-            .contended
-            .iter_mut()
-            .map(|one| &mut one.instructions);
-        let all = clears.chain(repeats).chain(users).chain(foreign);
-        for cost in all.chain(contended) {
-            *cost = scaled(*cost, tick);
-        }
-        self
-    }
-}
-
 impl Findings {
-    /// Adds what a session of this kind reported.
-    pub fn add(&mut self, kind: Kind, ran: Ran) {
+    /// Adds the reports of a session of this kind.
+    pub fn add(&mut self, kind: Kind, reports: Reports) {
         match kind {
-            Kind::Dom0 => self.dom0.push(ran.counted),
-            Kind::Foreign => self.foreign.push(ran.counted),
-            Kind::Native => self.native.push(ran.counted),
-            Kind::Pv32 => self.pv32.push(ran.counted),
-            Kind::Race => self.races.extend(ran.races),
+            Kind::Dom0 => self.dom0.push(reports),
+            Kind::Foreign => self.foreign.push(reports),
+            Kind::Native => self.native.push(reports),
+            Kind::Pv32 => self.pv32.push(reports),
+            Kind::Race => self.races.extend(reports.races),
         }
     }
 }

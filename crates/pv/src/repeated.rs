@@ -9,7 +9,7 @@ use pagetoll_bill::{
 };
 use pagetoll_units::Pages;
 
-use crate::findings::{Counted, Findings};
+use crate::findings::{Findings, Reports};
 use crate::plan::{Abilities, Steps};
 use crate::pv32;
 use crate::rows::{Traced, crossings, per, user_rows};
@@ -209,7 +209,7 @@ fn untraced(cell: Cell, findings: &Findings) -> impl Iterator<Item = &Repeat> {
 }
 
 /// The traced repetition.
-pub(crate) fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+pub(crate) fn traced(run: &Reports, cell: Cell) -> Option<Traced> {
     let mut repeats = run.repeats.iter();
     let repeat = repeats.find(|repeat| repeat.mark >= 0 && repeat.is_of(cell))?;
     Traced::new(repeat.mark, repeat.count)

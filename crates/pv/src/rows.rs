@@ -5,7 +5,7 @@ use pagetoll_bill::{
     Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable,
 };
 
-use crate::findings::{Counted, Findings};
+use crate::findings::{Findings, Reports};
 
 /// An exact quotient of two counts; both are far below 2^53.
 #[expect(
@@ -35,8 +35,8 @@ impl Traced {
 
 /// The crossings of the first run that has them, as Xen counted them.
 pub fn crossings(
-    runs: &[Counted],
-    traced: impl Fn(&Counted) -> Option<Traced>,
+    runs: &[Reports],
+    traced: impl Fn(&Reports) -> Option<Traced>,
 ) -> Option<Crossings> {
     runs.iter().find_map(|run| {
         let Traced { id, count } = traced(run)?;
@@ -88,9 +88,9 @@ pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [R
 }
 
 /// Cost and crossings of what user space did.
-pub fn user_figures(operation: Operation, runs: &[Counted]) -> Result<Figures, Unavailable> {
+pub fn user_figures(operation: Operation, runs: &[Reports]) -> Result<Figures, Unavailable> {
     // The first of several was the warm-up.
-    let untraced = |run: &Counted| {
+    let untraced = |run: &Reports| {
         let mut users = run.users.iter();
         let user = users.rfind(|user| user.mark < 0 && user.operation == operation)?;
         Some(per(user.instructions, user.pages))
@@ -103,7 +103,7 @@ pub fn user_figures(operation: Operation, runs: &[Counted]) -> Result<Figures, U
 }
 
 /// What user space did while it was traced.
-pub fn traced_user(run: &Counted, operation: Operation) -> Option<Traced> {
+pub fn traced_user(run: &Reports, operation: Operation) -> Option<Traced> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
     Traced::new(user.mark, user.pages)

@@ -1,138 +1,253 @@
-//! Runs the boots of an order, side by side, and gathers what they report.
+//! Boots of the sessions of an order, side by side, and what they found.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pagetoll_bill::{Available, Order, Unavailable};
-use pagetoll_xentrace::{Crossings, Windows};
-
-use crate::clock::Clock;
-use crate::dom0::materials::Materials;
-use crate::error::LabError;
-use crate::profile::{KALLSYMS, Names, Profiled, symbols_of};
-use crate::request::{Bench, pages_mib};
-use crate::vm::boot::{self, Boot, GuestRun};
-use crate::vm::cores::Cores;
-use crate::vm::counter::{Counter, Detail, Executed};
-use crate::vm::files::{Files, Furnished};
-use crate::vm::machine::{Firmware, Machine, Mode};
-use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
+use pagetoll_bill::{Available, Order, Row, Unavailable};
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::kernel::dom0::Part;
 use pagetoll_protocol::report::Hello;
 use pagetoll_protocol::step::{self, Step};
-use pagetoll_pv::findings::{Findings, Ran};
+use pagetoll_pv::findings::{Findings, Reports};
 use pagetoll_pv::session::{Kind, Session};
 use pagetoll_pv::{plan, pv32};
+use pagetoll_xentrace::Windows;
 use pagetoll_xentrace::symbols::Symbols;
 
-/// What all boots brought.
-pub(crate) struct Collected {
-    /// The first dom0's greeting: what was run.
-    pub(crate) hello: Hello,
-    /// A 32-bit dom0's, where there was one.
-    pub(crate) hello_of_pv32: Option<Hello>,
-    pub(crate) findings: Findings,
-    /// Of sessions whose code was counted.
-    pub(crate) profiled: Vec<Profiled>,
-}
+use crate::dom0::materials::Materials;
+use crate::draft::Clock;
+use crate::error::LabError;
+use crate::profile::{KALLSYMS, Names, Profiling, Sample, symbols_of};
+use crate::request::{KernelRequest, pages_mib};
+use crate::vm::boot;
+use crate::vm::cores::{Cores, side_by_side};
+use crate::vm::counter::{Counter, Detail, Executed};
+use crate::vm::files::GuestFiles;
+use crate::vm::guest_run::GuestRun;
+use crate::vm::machine::{Firmware, Machine, Mode};
+use crate::vm::options::Boot;
 
-/// One boot, before it is made.
-#[derive(Clone, Debug)]
-pub(crate) struct Job {
+/// A session after its boot.
+pub(crate) struct SessionRun {
     session: Session,
-    purpose: Purpose,
-    pub(crate) machine: Machine,
+    reports: Reports,
+    /// Code that was executed, by step.
+    executed: BTreeMap<u16, Executed>,
+    /// Names of functions, for the first session of each guest whose code was counted.
+    names: Option<Names>,
 }
 
-/// What a boot is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// What the session counts.
-    Counts,
-    /// The names of its kernel's functions: asked by itself, so that nothing is counted that is not without a profile.
-    Symbols,
+impl SessionRun {
+    /// Code that the session executed for a row, where it counted the row.
+    pub(crate) fn sample(&self, row: &Row) -> Option<Sample<'_>> {
+        let step = self.session.step_of(&row.key)?;
+        Some(Sample {
+            names: self.names.as_ref()?,
+            executed: self.executed.get(&step)?,
+            pages: row.pages.get(),
+        })
+    }
 }
 
-/// What boots are made from and where.
-#[derive(Clone, Copy)]
-pub(crate) struct Collect<'a> {
-    pub(crate) bench: &'a Bench<'a>,
+/// Boots of one order on one kernel.
+pub(crate) struct Boots<'a> {
+    pub(crate) request: &'a KernelRequest<'a>,
     pub(crate) materials: &'a Materials,
     pub(crate) surroundings: Surroundings<'a>,
     pub(crate) clock: &'a Clock,
+    pub(crate) cores: Cores,
 }
 
-impl Collect<'_> {
-    /// Makes all boots; the first error ends the others.
+impl Boots<'_> {
+    /// Boots all sessions; the first error ends the others. A profile takes one boot more of each guest.
     ///
     /// # Errors
-    /// Whatever a boot says first.
-    pub(crate) fn all(self, jobs: &[Job]) -> Result<Collected, LabError> {
-        let cores = Cores::new(capacity::cpus());
-        let make = |job: &Job, stop: &Stop| {
-            let work = Work {
-                all: self,
-                cores: &cores,
-                stop,
-            };
-            work.make(job)
+    /// Those of the boots; a guest that contradicts its order.
+    pub(crate) fn run(
+        &self,
+        sessions: &[Session],
+    ) -> Result<(Findings, Vec<SessionRun>), LabError> {
+        let symbols = match self.request.common.profiling {
+            Profiling::No => Vec::new(),
+            Profiling::Functions | Profiling::Stacks => symbol_sessions(sessions),
         };
-        let made = side_by_side(jobs, self.surroundings.stop, make)?;
-        gather(jobs, made, self.materials)
+        let all: Vec<_> = sessions.iter().chain(&symbols).collect();
+        let boot = |session: &&Session, stop: &Stop| self.boot(session, stop);
+        let mut results = side_by_side(&all, self.surroundings.stop, boot)?.into_iter();
+        let mut findings = Findings {
+            no_probe: self.materials.probe.as_ref().err().cloned(),
+            ..Findings::default()
+        };
+        let mut runs = Vec::new();
+        for result in results.by_ref().take(sessions.len()) {
+            match result {
+                Ok(run) => runs.push(run),
+                Err(reason) => findings.no_pv32 = Some(reason),
+            }
+        }
+        for run in &runs {
+            findings.add(run.session.kind, run.reports.clone());
+        }
+        for symbols in results.flatten() {
+            let first = runs
+                .iter_mut()
+                .find(|run| is_same_guest(&run.session, &symbols.session));
+            if let Some(first) = first {
+                first.names = symbols.names;
+            }
+        }
+        Ok((findings, runs))
     }
-}
 
-impl Job {
-    /// The boot that a session takes.
-    pub(crate) fn new(session: Session, order: &Order) -> Self {
-        let machine = Machine {
-            mode: mode(session.kind),
-            firmware: firmware(session.kind),
-            pages_mib: pages_mib(order.pages),
-            xen: session.xen,
+    /// Boots one session, when as many of the host's CPUs are free as its machine has.
+    fn boot(&self, session: &Session, stop: &Stop) -> Result<Available<SessionRun>, LabError> {
+        let (xen, linux) = match images(session.kind, self.materials) {
+            Ok(images) => images,
+            Err(reason) => return Ok(Err(reason)),
         };
-        Self {
-            session,
-            purpose: Purpose::Counts,
+        let machine = machine(session, &self.request.common.order);
+        // A 32-bit guest has no file system: its second module is its order.
+        let (initramfs, delivery) = if session.kind == Kind::Pv32 {
+            (step::order(&session.steps).into_bytes(), None)
+        } else {
+            let files = self.files(session, machine.firmware)?;
+            (files.initramfs()?, files.delivery()?)
+        };
+        let _cores = self.cores.take(machine.mode.cpus(), stop)?;
+        let steps = u64::try_from(session.steps.len()).unwrap_or(u64::MAX);
+        let mut phase = self.surroundings.progress.begin(&session.name, steps);
+        let options = match asks_names(session) {
+            true => self.request.options.for_names(),
+            false => self.request.options.clone(),
+        };
+        let boot = Boot {
+            name: &session.name,
             machine,
+            xen,
+            linux,
+            initramfs: &initramfs,
+            delivery: delivery.as_deref(),
+            counter: self.counter(session),
+            options: &options,
+        };
+        let work = || boot::run(boot, self.surroundings.cache, stop, phase.as_mut());
+        match self.clock.time(&format!("boot {}", session.name), work) {
+            Ok(run) => self.session_run(session, machine, &run).map(Ok),
+            Err(error) => refusal(session, error),
         }
     }
 
-    /// One boot more of each guest among these, which says what its kernel's functions are called.
-    pub(crate) fn of_symbols(jobs: &[Self]) -> Vec<Self> {
-        let is_first = |(index, job): &(usize, &Self)| {
-            let mut before = jobs[..*index].iter();
-            !before.any(|other| job.has_guest_of(other))
-        };
-        let guests = jobs.iter().enumerate().filter(is_first);
-        guests.filter_map(|(_, job)| job.saying_symbols()).collect()
+    fn files(&self, session: &Session, firmware: Firmware) -> Result<GuestFiles<'_>, Error> {
+        let materials = self.materials;
+        let mut files = GuestFiles::new(firmware);
+        files.program("init", &materials.init)?;
+        files.steps(&session.steps);
+        if firmware == Firmware::Xen {
+            if let Ok(probe) = &materials.probe {
+                let bytes = fs::read(probe).map_err(Error::io("read", probe))?;
+                files.file(plan::PROBE_MODULE, bytes);
+            }
+            if let Part::Module(bytes) = &materials.privcmd {
+                files.file(plan::PRIVCMD_MODULE, bytes.as_slice());
+            }
+        }
+        Ok(files)
     }
 
-    fn saying_symbols(&self) -> Option<Self> {
-        let (preparation, _) = step::divided(&self.session.steps);
-        let publish = Step::Publish(KALLSYMS.to_owned());
-        let session = Session {
-            name: format!("symbols-{}", self.session.name),
-            steps: preparation.iter().cloned().chain([publish]).collect(),
-            ..self.session.clone()
-        };
-        counts_code(self.session.kind).then(|| Self {
-            session,
-            purpose: Purpose::Symbols,
-            ..self.clone()
+    fn counter(&self, session: &Session) -> Option<&Counter> {
+        let counter = self.materials.counter.as_ref().ok();
+        counter.filter(|counter| match counter.detail {
+            Detail::Flushes => true,
+            Detail::Stacks => counts_code(session.kind) && !asks_names(session),
         })
     }
 
-    /// Whether both are of the same guest.
-    fn has_guest_of(&self, other: &Self) -> bool {
-        let guest = |job: &Self| (job.session.kind, job.session.xen);
-        guest(self) == guest(other)
+    fn session_run(
+        &self,
+        session: &Session,
+        machine: Machine,
+        run: &GuestRun,
+    ) -> Result<SessionRun, LabError> {
+        if !asks_names(session) {
+            self.clock.counted_before(run.counted);
+        }
+        let executed = run.executed()?;
+        let reports = Reports::new(&run.reports);
+        let mut reports = reports.ok_or_else(|| run.malformed("it never said hello"))?;
+        reports.xen = session.xen;
+        let flushes = executed.iter().map(|(&step, all)| (step, all.flushes));
+        reports.flushes = flushes.collect();
+        let mut names = None;
+        for (name, bytes) in run.blobs()? {
+            if name == KALLSYMS {
+                names = Some(self.names(machine, &String::from_utf8_lossy(&bytes))?);
+                continue;
+            }
+            self.keep_trace(session, &bytes)?;
+            let crossings = Windows::read(&*bytes);
+            reports.crossings =
+                crossings.map_err(|error| run.malformed(format!("its trace: {error}")))?;
+        }
+        check_system(machine, &reports.hello, run)?;
+        Ok(SessionRun {
+            session: session.clone(),
+            reports,
+            executed,
+            names,
+        })
     }
+
+    fn names(&self, machine: Machine, kallsyms: &str) -> Result<Names, Error> {
+        let xen = self.materials.xen.symbols.as_deref();
+        let xen = xen.filter(|_| machine.firmware == Firmware::Xen);
+        Ok(Names {
+            hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
+            kernel: Symbols::of_kallsyms(kallsyms),
+            program: symbols_of(&self.materials.init)?,
+        })
+    }
+
+    fn keep_trace(&self, session: &Session, bytes: &[u8]) -> Result<(), Error> {
+        let Some(folder) = self.request.options.logs() else {
+            return Ok(());
+        };
+        let path = folder.join(format!("{}.xentrace", session.name));
+        fs::write(&path, bytes).map_err(Error::io("write", &path))
+    }
+}
+
+/// A session more of each guest among these whose code is counted, which gives the names of its kernel's functions. Asked
+/// of a boot of its own, so that nothing is counted that is not without a profile.
+fn symbol_sessions(sessions: &[Session]) -> Vec<Session> {
+    let is_first = |(index, session): &(usize, &Session)| {
+        let mut before = sessions[..*index].iter();
+        !before.any(|other| is_same_guest(session, other))
+    };
+    let guests = sessions.iter().enumerate().filter(is_first);
+    let guests = guests.map(|(_, session)| session);
+    guests
+        .filter(|session| counts_code(session.kind))
+        .map(|session| {
+            let (preparation, _) = step::divided(&session.steps);
+            let publish = Step::Publish(KALLSYMS.to_owned());
+            Session {
+                name: format!("symbols-{}", session.name),
+                steps: preparation.iter().cloned().chain([publish]).collect(),
+                ..session.clone()
+            }
+        })
+        .collect()
+}
+
+fn asks_names(session: &Session) -> bool {
+    let publishes = |step: &Step| matches!(step, Step::Publish(file) if file == KALLSYMS);
+    session.steps.iter().any(publishes)
+}
+
+fn is_same_guest(one: &Session, other: &Session) -> bool {
+    (one.kind, one.xen) == (other.kind, other.xen)
 }
 
 /// Whether it has one vCPU, as the counter expects, and 64-bit code, which it reads.
@@ -143,21 +258,23 @@ const fn counts_code(kind: Kind) -> bool {
     }
 }
 
-const fn mode(kind: Kind) -> Mode {
-    match kind {
-        Kind::Dom0 | Kind::Foreign | Kind::Native | Kind::Pv32 => Mode::Counting,
-        Kind::Race => Mode::PAIR,
+/// The machine of a session.
+pub(crate) fn machine(session: &Session, order: &Order) -> Machine {
+    Machine {
+        mode: match session.kind {
+            Kind::Dom0 | Kind::Foreign | Kind::Native | Kind::Pv32 => Mode::Counting,
+            Kind::Race => Mode::PAIR,
+        },
+        firmware: match session.kind {
+            Kind::Dom0 | Kind::Foreign | Kind::Race | Kind::Pv32 => Firmware::Xen,
+            Kind::Native => Firmware::Linux,
+        },
+        pages_mib: pages_mib(order.pages),
+        xen: session.xen,
     }
 }
 
-const fn firmware(kind: Kind) -> Firmware {
-    match kind {
-        Kind::Dom0 | Kind::Foreign | Kind::Race | Kind::Pv32 => Firmware::Xen,
-        Kind::Native => Firmware::Linux,
-    }
-}
-
-/// The hypervisor, where there is one, and what it starts; or why this cannot be booted.
+/// The hypervisor, where there is one, and the kernel that it starts.
 fn images(kind: Kind, materials: &Materials) -> Available<(Option<&Path>, &Path)> {
     let xen = &materials.xen;
     let (xen, kernel) = match (kind, &materials.pv32) {
@@ -168,223 +285,89 @@ fn images(kind: Kind, materials: &Materials) -> Available<(Option<&Path>, &Path)
     Ok((Some(&xen.elf), kernel))
 }
 
-/// What a boot brought.
-struct Brought {
-    ran: Ran,
-    executed: BTreeMap<u16, Executed>,
-    kallsyms: Option<String>,
-}
-
-/// What a boot brought, or why there is no such guest.
-type Made = Available<Brought>;
-
-/// All that a boot's thread needs.
-#[derive(Clone, Copy)]
-struct Work<'a> {
-    all: Collect<'a>,
-    cores: &'a Cores,
-    stop: &'a Stop,
-}
-
-impl Work<'_> {
-    fn make(self, job: &Job) -> Result<Made, LabError> {
-        let Collect {
-            bench,
-            materials,
-            surroundings,
-            clock,
-        } = self.all;
-        let (xen, linux) = match images(job.session.kind, materials) {
-            Ok(images) => images,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let guest = self.furnished(job)?;
-        let _cores = self.cores.take(job.machine.mode.cpus(), self.stop)?;
-        let steps = u64::try_from(job.session.steps.len()).unwrap_or(u64::MAX);
-        let mut phase = surroundings.progress.begin(&job.session.name, steps);
-        let options = match job.purpose {
-            Purpose::Counts => bench.options.clone(),
-            Purpose::Symbols => bench.options.of_names(),
-        };
-        let boot = Boot {
-            name: &job.session.name,
-            machine: job.machine,
-            xen,
-            linux,
-            guest: &guest,
-            counter: self.counter(job),
-            options: &options,
-        };
-        let work = || boot::run(boot, surroundings.cache, self.stop, phase.as_mut());
-        match clock.time(&format!("boot {}", job.session.name), work) {
-            Err(error) => refused(job, error),
-            Ok(harvest) => self.understand(job, &harvest),
-        }
-    }
-
-    fn furnished(self, job: &Job) -> Result<Furnished, Error> {
-        // A 32-bit guest has no file system: its second module is its order.
-        if job.session.kind == Kind::Pv32 {
-            return Ok(Furnished {
-                initramfs: step::order(&job.session.steps).into_bytes(),
-                delivery: None,
-            });
-        }
-        let materials = self.all.materials;
-        let mut files = Files::of(job.machine.firmware);
-        files.program("init", &materials.init)?;
-        files.steps(&job.session.steps);
-        if job.machine.firmware == Firmware::Xen {
-            if let Ok(probe) = &materials.probe {
-                let bytes = fs::read(probe).map_err(Error::io("read", probe))?;
-                files.file(plan::PROBE_MODULE, bytes);
-            }
-            if let Part::Module(bytes) = &materials.privcmd {
-                files.file(plan::PRIVCMD_MODULE, bytes.as_slice());
-            }
-        }
-        files.furnished()
-    }
-
-    fn counter<'b>(&'b self, job: &Job) -> Option<&'b Counter> {
-        let counter = self.all.materials.counter.as_ref().ok();
-        counter.filter(|counter| match counter.detail {
-            Detail::Flushes => true,
-            Detail::Stacks => counts_code(job.session.kind) && job.purpose == Purpose::Counts,
-        })
-    }
-
-    fn understand(self, job: &Job, harvest: &GuestRun) -> Result<Made, LabError> {
-        if job.purpose == Purpose::Counts {
-            self.all.clock.counted_before(harvest.counted);
-        }
-        let executed = harvest.executed()?;
-        let never = || malformed(job, "it never said hello".to_owned());
-        let mut ran = Ran::of(&harvest.reports).ok_or_else(never)?;
-        ran.counted.xen = job.session.xen;
-        let executed = executed.map_err(|problem| malformed(job, problem))?;
-        let flushes = executed.iter().map(|(&step, all)| (step, all.flushes));
-        ran.counted.flushes = flushes.collect();
-        let mut kallsyms = None;
-        for (name, bytes) in harvest.blobs()? {
-            if name == KALLSYMS {
-                kallsyms = Some(String::from_utf8_lossy(&bytes).into_owned());
-                continue;
-            }
-            self.keep_trace(job, &bytes)?;
-            ran.counted.crossings = crossings(&bytes).map_err(|problem| malformed(job, problem))?;
-        }
-        check_system(job, &ran.hello)?;
-        Ok(Ok(Brought {
-            ran,
-            executed,
-            kallsyms,
-        }))
-    }
-
-    fn keep_trace(self, job: &Job, bytes: &[u8]) -> Result<(), Error> {
-        let Some(folder) = self.all.bench.options.logs() else {
-            return Ok(());
-        };
-        let path = folder.join(format!("{}.xentrace", job.session.name));
-        fs::write(&path, bytes).map_err(Error::io("write", &path))
-    }
-}
-
-fn crossings(bytes: &[u8]) -> Result<BTreeMap<u16, Crossings>, String> {
-    Windows::read(bytes).map_err(|error| format!("its trace: {error}"))
-}
-
 /// A native boot must not be under Xen, a dom0 must be, and a race needs two CPUs.
-fn check_system(job: &Job, hello: &Hello) -> Result<(), LabError> {
+fn check_system(machine: Machine, hello: &Hello, run: &GuestRun) -> Result<(), LabError> {
     let under_xen = !hello.xen.is_empty();
     let cpus = usize::try_from(hello.cpus).unwrap_or(0);
-    if under_xen != (job.machine.firmware == Firmware::Xen) || cpus != job.machine.mode.cpus() {
-        return Err(malformed(
-            job,
-            format!("it is not the system that was ordered: {hello:?}"),
-        ));
+    if under_xen != (machine.firmware == Firmware::Xen) || cpus != machine.mode.cpus() {
+        return Err(run.malformed(format!("it is not the system that was ordered: {hello:?}")));
     }
     Ok(())
 }
 
-fn malformed(job: &Job, problem: String) -> LabError {
-    LabError::Malformed {
-        boot: job.session.name.clone(),
-        problem,
-    }
-}
-
-/// A Xen that starts no 32-bit guest is an answer; whatever else went wrong is an error.
-fn refused(job: &Job, error: LabError) -> Result<Made, LabError> {
+/// A Xen that starts no 32-bit guest is a reason; all else that goes wrong is an error.
+fn refusal(session: &Session, error: LabError) -> Result<Available<SessionRun>, LabError> {
     let LabError::Guest { problem, .. } = &error else {
         return Err(error);
     };
-    let reason = pv32::refusal(problem).filter(|_| job.session.kind == Kind::Pv32);
+    let reason = pv32::refusal(problem).filter(|_| session.kind == Kind::Pv32);
     match reason {
         Some(reason) => Ok(Err(Unavailable::from(reason))),
         None => Err(error),
     }
 }
 
-fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collected, LabError> {
-    let mut findings = Findings {
-        no_probe: materials.probe.as_ref().err().cloned(),
-        ..Findings::default()
-    };
-    let (mut hello, mut hello_of_pv32) = (None, None);
-    let mut executed: Vec<(&Job, _)> = Vec::new();
-    let mut profiled = Vec::new();
-    for (job, made) in jobs.iter().zip(made) {
-        let brought = match made {
-            Ok(brought) => brought,
-            Err(reason) => {
-                findings.no_pv32 = Some(reason);
-                continue;
-            }
-        };
-        // Symbols come after all that was counted.
-        if let Some(kallsyms) = brought.kallsyms {
-            let of_guest = executed
-                .iter()
-                .position(|(other, _)| job.has_guest_of(other));
-            if let Some(index) = of_guest {
-                let (other, executed) = executed.remove(index);
-                profiled.push(Profiled {
-                    session: other.session.clone(),
-                    executed,
-                    names: names(job, &kallsyms, materials)?,
-                });
-            }
-            continue;
-        }
-        let ran = brought.ran;
-        executed.push((job, brought.executed));
-        let first = match job.session.kind {
-            Kind::Dom0 => Some(&mut hello),
-            Kind::Pv32 => Some(&mut hello_of_pv32),
-            Kind::Foreign | Kind::Native | Kind::Race => None,
-        };
-        if let Some(first) = first {
-            first.get_or_insert_with(|| ran.hello.clone());
-        }
-        findings.add(job.session.kind, ran);
-    }
-    let hello = hello.ok_or(Error::Stopped)?;
-    Ok(Collected {
-        hello,
-        hello_of_pv32,
-        findings,
-        profiled,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use pagetoll_bill::route::Unmap;
+    use pagetoll_bill::{Figures, Operation, RowKey, System};
+    use pagetoll_pv::session::XenOptions;
+    use pagetoll_units::Pages;
 
-fn names(job: &Job, kallsyms: &str, materials: &Materials) -> Result<Names, Error> {
-    let xen = materials.xen.symbols.as_deref();
-    let xen = xen.filter(|_| job.machine.firmware == Firmware::Xen);
-    Ok(Names {
-        hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
-        kernel: Symbols::of_kallsyms(kallsyms),
-        program: symbols_of(&materials.init)?,
-    })
+    use super::*;
+
+    /// A dom0 that cleared four entries, twice, of which the second time is traced.
+    fn session() -> Session {
+        let clear = Step::Clear {
+            method: Unmap::Emulate.into(),
+            batch: 1,
+        };
+        let trace = Step::TraceBegin { buffer_pages: 1 };
+        Session {
+            name: "dom0".to_owned(),
+            kind: Kind::Dom0,
+            xen: XenOptions::Default,
+            steps: vec![
+                Step::Settle,
+                Step::Pages(Pages(4)),
+                clear.clone(),
+                trace,
+                clear,
+            ],
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_sample_of_its_untraced_step_and_of_its_system() {
+        let untraced = Executed {
+            exceptions: 4,
+            ..Executed::default()
+        };
+        let run = SessionRun {
+            session: session(),
+            reports: Reports::default(),
+            executed: BTreeMap::from([(2, untraced), (4, Executed::default())]),
+            names: Some(Names::default()),
+        };
+        let key = |system| RowKey::new(Operation::Clear, Unmap::Emulate, system);
+        let row = |system| Row::new(key(system), Pages(4), Figures::of_runs(vec![2000.0]));
+        let sample = row(System::XenPvDom0);
+        assert_eq!(run.sample(&sample).unwrap().executed.exceptions, 4);
+        assert!(run.sample(&row(System::Native)).is_none());
+    }
+
+    #[test]
+    fn each_guest_whose_code_is_counted_is_asked_for_names_once() {
+        let race = Session {
+            kind: Kind::Race,
+            ..session()
+        };
+        let symbols = symbol_sessions(&[session(), session(), race]);
+        let [symbols] = &symbols[..] else {
+            panic!("{symbols:?}");
+        };
+        assert_eq!(symbols.name, "symbols-dom0");
+        assert!(asks_names(symbols) && !asks_names(&session()));
+        assert_eq!(symbols.steps.len(), 2, "{symbols:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What a dom0 is made from: hypervisor, kernel, and what runs inside.
+//! Hypervisor, kernel and programs of a dom0.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,22 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::dom0::{self, Part};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::xen::{self, XenImage, XenSource};
-use pagetoll_protocol::build as guest;
+use pagetoll_protocol::build;
 use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
 
 use crate::vm::counter::Counter;
 
-/// Where hypervisor and kernel come from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sources<'a> {
-    pub(crate) kernel: &'a KernelSource,
-    pub(crate) xen: &'a XenSource,
-    pub(crate) freshness: Freshness,
+/// Checks that this machine has the programs and libraries that these sources take.
+///
+/// # Errors
+/// [`Error::MissingTools`] with every one that is missing.
+pub(crate) fn check_tools(kernel: &KernelSource, xen: &XenSource) -> Result<(), Error> {
+    let is_debian =
+        matches!(kernel, KernelSource::Debian { .. }) || matches!(xen, XenSource::Debian { .. });
+    tools::check_lab(Arch::X86_64, Images::of(is_debian))
 }
 
-/// Everything that boots are made from.
+/// Files that dom0s boot.
 pub(crate) struct Materials {
     pub(crate) xen: XenImage,
     pub(crate) kernel: KernelImage,
@@ -64,49 +66,28 @@ impl Materials {
             cpus: 1,
         }
     }
-}
-
-impl Sources<'_> {
-    /// What a 32-bit dom0 is made from, beside `xen`.
-    ///
-    /// # Errors
-    /// Those of [`xen::pv32::obtain`] and the build of the kernel.
-    pub(crate) fn obtain_pv32(
-        self,
-        xen: &XenImage,
-        surroundings: Surroundings<'_>,
-    ) -> Result<Pv32, Error> {
-        Ok(Pv32 {
-            kernel: guest::pv32_probe(surroundings.cache, surroundings.stop)?,
-            xen: xen::pv32::obtain(self.xen, xen, self.freshness, surroundings)?,
-        })
-    }
-    /// Checks that this machine has the programs and libraries that these sources take.
-    ///
-    /// # Errors
-    /// [`Error::MissingTools`] with every one that is missing.
-    pub(crate) fn check_tools(self) -> Result<(), Error> {
-        let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
-            || matches!(self.xen, XenSource::Debian { .. });
-        tools::check_lab(Arch::X86_64, Images::of(of_debian))
-    }
 
     /// Fetches, checks and builds.
     ///
     /// # Errors
     /// Those of [`xen::obtain`], [`kernel::obtain`] and the builds.
-    pub(crate) fn obtain(self, surroundings: Surroundings<'_>) -> Result<Materials, Error> {
+    pub(crate) fn obtain(
+        kernel: &KernelSource,
+        xen: &XenSource,
+        freshness: Freshness,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, Error> {
         let Surroundings { cache, stop, .. } = surroundings;
         let mut phase = surroundings.progress.begin("images", 3);
-        let xen = xen::obtain(self.xen, cache, self.freshness, stop)?;
+        let xen = xen::obtain(xen, cache, freshness, stop)?;
         phase.step("Linux");
-        let kernel = kernel::obtain(self.kernel, Arch::X86_64, cache, self.freshness, stop)?;
+        let kernel = kernel::obtain(kernel, Arch::X86_64, cache, freshness, stop)?;
         kernel.require_pv(cache)?;
         phase.step("guest programs");
-        let materials = Materials {
+        let materials = Self {
             vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
-            init: guest::init(Arch::X86_64, cache, stop)?,
-            probe: guest::xen_probe(&kernel.headers, cache, stop)?,
+            init: build::init(Arch::X86_64, cache, stop)?,
+            probe: build::xen_probe(&kernel.headers, cache, stop)?,
             privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
             pv32: None,
             counter: Err("not needed".into()),
@@ -115,5 +96,22 @@ impl Sources<'_> {
         };
         phase.step("ready");
         Ok(materials)
+    }
+
+    /// Adds what a 32-bit dom0 is made from.
+    ///
+    /// # Errors
+    /// Those of [`xen::pv32::obtain`] and the build of the kernel.
+    pub(crate) fn obtain_pv32(
+        &mut self,
+        xen: &XenSource,
+        freshness: Freshness,
+        surroundings: Surroundings<'_>,
+    ) -> Result<(), Error> {
+        self.pv32 = Some(Pv32 {
+            kernel: build::pv32_probe(surroundings.cache, surroundings.stop)?,
+            xen: xen::pv32::obtain(xen, &self.xen, freshness, surroundings)?,
+        });
+        Ok(())
     }
 }

@@ -16,12 +16,12 @@ use pagetoll_bill::{Arch, Draft, Inputs, Limits, Route, Spec};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::clock::Clock;
-use crate::draft::{counted, image, part_of_stack};
+use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels::Builder;
 use crate::linux::check_tools;
-use crate::request::{Bench, Request, pages_mib};
+use crate::request::{KernelRequest, Request, pages_mib};
+use crate::vm;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
@@ -101,26 +101,29 @@ fn machine_of(request: &Request) -> Machine {
 ///
 /// # Errors
 /// Bad input, a machine that lacks something, a guest that fails; never with a process left behind.
-pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result<Billed, LabError> {
-    let Request { order, arch, .. } = bench.request;
-    check_tools(*arch, std::slice::from_ref(&bench.kernel))?;
-    capacity::require_memory(machine_of(bench.request).memory_mib(), "--pages")?;
+pub(crate) fn bill(
+    request: &KernelRequest<'_>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Billed, LabError> {
+    let Request { order, arch, .. } = request.common;
+    check_tools(*arch, std::slice::from_ref(&request.kernel))?;
+    capacity::require_memory(machine_of(request.common).memory_mib(), "--pages")?;
     let obtain = || {
-        let freshness = bench.freshness();
-        Materials::obtain(&PROBE, &bench.kernel, *arch, freshness, *surroundings)
+        let freshness = request.freshness();
+        Materials::obtain(&PROBE, &request.kernel, *arch, freshness, *surroundings)
     };
     let clock = Clock::default();
     let mut materials = clock.time("images and builds", obtain)?;
-    let profiling = bench.request.profiling;
+    let profiling = request.common.profiling;
     materials.counter = profiling.counter(*arch, surroundings)?;
     let found = clock.time("boots", || {
-        let run = |run| guest::run(bench, &materials, run, &clock, *surroundings);
+        let run = |run| guest::run(request, &materials, run, &clock, *surroundings);
         (1..=order.runs)
             .map(run)
             .collect::<Result<Vec<_>, LabError>>()
     })?;
-    let qemu = capacity::qemu_version(*arch, surroundings.stop)?;
-    let mut draft = draft(bench, &materials, &found, qemu)?;
+    let qemu = vm::qemu_version(*arch, surroundings.stop)?;
+    let mut draft = draft(request, &materials, &found, qemu)?;
     let stacks = profiling.attach(&mut draft.rows, |row| rows::sample_of(&found, row));
     if let Some(Err(reason)) = &materials.counter {
         draft
@@ -131,12 +134,12 @@ pub(crate) fn bill(bench: &Bench<'_>, surroundings: &Surroundings<'_>) -> Result
 }
 
 fn draft(
-    bench: &Bench<'_>,
+    request: &KernelRequest<'_>,
     materials: &Materials,
     found: &[Found],
     qemu: String,
 ) -> Result<Draft, LabError> {
-    let Request { order, arch, .. } = bench.request;
+    let Request { order, arch, .. } = request.common;
     let image = &materials.kernel.image;
     let hello = found.first().map(|found| &found.hello);
     let linux = hello.map(|hello| hello.linux_version()).unwrap_or_default();
@@ -144,9 +147,9 @@ fn draft(
         ("linux", linux),
         ("linux-release", image.release.clone()),
         ("qemu", qemu),
-        ("guest-ram", machine_of(bench.request).ram()),
+        ("guest-ram", machine_of(request.common).ram()),
     ];
-    let mode = match bench.request.host() {
+    let mode = match request.common.host() {
         Host::Svm => None,
         Host::El2(mode) => Some(("kvm-mode", mode.to_string())),
     };
@@ -158,7 +161,7 @@ fn draft(
             .collect(),
         rows: rows::rows(order, found),
         notes: notes.map(str::to_owned).collect(),
-        inputs: inputs(machine_of(bench.request), materials)?,
+        inputs: inputs(machine_of(request.common), materials)?,
         ..counted(Route::Demand, order)
     })
 }

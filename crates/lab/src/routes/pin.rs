@@ -22,12 +22,12 @@ use pagetoll_pv::pin::{self, Cell};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
-use crate::clock::Clock;
-use crate::draft::{counted, image, part_of_stack};
+use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
+use crate::vm;
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::options::BootOptions;
 use pagetoll_host::Error;
@@ -39,7 +39,6 @@ use pagetoll_protocol::step::Interface;
 
 use collect::{OfKernel, Work};
 use materials::Materials;
-pub(crate) use materials::VFIO;
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
@@ -87,7 +86,7 @@ impl Request {
             trace: lab.trace,
             profiling: Profiling::of(lab),
             freshness: Freshness::from(lab.refresh),
-            options: BootOptions::of(lab, TIMEOUT)?.of_runs(order.runs),
+            options: BootOptions::new(lab, TIMEOUT)?.for_runs(order.runs),
             order,
         })
     }
@@ -140,7 +139,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let collect = || collect::collect(work);
     let found = clock.time("boots", collect)?;
-    let qemu = capacity::qemu_version(request.arch, surroundings.stop)?;
+    let qemu = vm::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
     let stacks = request.profiling.attach(&mut draft.rows, sample_of);

@@ -6,12 +6,10 @@
 //! The boot owns a folder with everything that QEMU reads and writes. When the guest fails, the console is kept in the
 //! cache's `logs` folder, one per kind of boot, and the error names it.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -20,22 +18,20 @@ use crate::error::LabError;
 use crate::vm::confine::Confinement;
 use crate::vm::console::{self, Console, Event};
 use crate::vm::control::{Control, Failure};
-use crate::vm::counter::{self, Counter, Executed};
-use crate::vm::delivery::Delivery;
-use crate::vm::files::Furnished;
-use crate::vm::folder::{Folder, beginning_of};
-use crate::vm::kept::{Found, Kept};
-use crate::vm::machine::{self, Machine, Mode};
-use crate::vm::options::{BootOptions, Start};
+use crate::vm::folder::Folder;
+use crate::vm::guest_run::GuestRun;
+use crate::vm::kept;
+use crate::vm::machine::{self, Mode};
+use crate::vm::options::{Boot, Reuse};
 use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 use pagetoll_backend::{Phase, Stop, Stopped, join};
 use pagetoll_bill::Method;
 use pagetoll_host::Error;
-use pagetoll_host::cache::{Cache, Lock, read_if_there};
+use pagetoll_host::cache::{Cache, Lock};
 use pagetoll_host::error::Outcome;
 use pagetoll_host::process::Child;
-use pagetoll_protocol::report::{Blob, Report};
+use pagetoll_protocol::report::Report;
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);
@@ -49,95 +45,6 @@ const MORE_ATTEMPTS: usize = 3;
 /// How long a system that gave up may still talk, so that the log holds all of its last words.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
-/// What is booted, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Boot<'a> {
-    /// The name of this boot, for progress and logs.
-    pub(crate) name: &'a str,
-    pub(crate) machine: Machine,
-    /// The hypervisor, for [`machine::Firmware::Xen`].
-    pub(crate) xen: Option<&'a Path>,
-    pub(crate) linux: &'a Path,
-    pub(crate) guest: &'a Furnished,
-    /// What counts beside the clock.
-    pub(crate) counter: Option<&'a Counter>,
-    /// Its timeout is that of [`crate::vm::watchdog`].
-    pub(crate) options: &'a BootOptions,
-}
-
-/// What a boot brought.
-#[derive(Debug)]
-pub(crate) struct GuestRun {
-    /// All reports but the last, `Done`.
-    pub(crate) reports: Vec<Report>,
-    /// When they were made, where that was in an earlier run.
-    pub(crate) counted: Option<SystemTime>,
-    shared: PathBuf,
-    counts: PathBuf,
-    /// Of a guest that was run now.
-    _folder: Option<Folder>,
-}
-
-impl GuestRun {
-    fn of(reports: Vec<Report>, folder: Folder) -> Self {
-        Self {
-            reports,
-            counted: None,
-            shared: folder.path(machine::SHARED),
-            counts: folder.path(machine::COUNTS),
-            _folder: Some(folder),
-        }
-    }
-
-    /// The bytes that a blob announced, checked.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the shared memory cannot be read, or does not hold what was announced.
-    pub(crate) fn blob(&self, blob: &Blob) -> Result<Vec<u8>, LabError> {
-        let bytes = beginning_of(&self.shared, blob.bytes)?;
-        let other = |problem| Error::io("read", &self.shared)(std::io::Error::other(problem));
-        blob.check(&bytes).map_err(other)?;
-        Ok(bytes)
-    }
-
-    /// The bytes of each blob by its name: what is announced holds those before it.
-    ///
-    /// # Errors
-    /// Those of [`blob`](Self::blob).
-    pub(crate) fn blobs(&self) -> Result<Vec<(&str, Vec<u8>)>, LabError> {
-        let mut known = 0;
-        let mut blobs = Vec::new();
-        for blob in self.reports.iter().filter_map(Report::blob) {
-            let bytes = self.blob(blob)?;
-            let new = bytes.get(known..).unwrap_or_default().to_vec();
-            known = bytes.len();
-            blobs.push((blob.name.as_str(), new));
-        }
-        Ok(blobs)
-    }
-
-    /// What the counter counted, by step; nothing when there was none. The inner error says what is wrong with it.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when its file cannot be read.
-    pub(crate) fn executed(&self) -> Result<Result<BTreeMap<u16, Executed>, String>, LabError> {
-        let text = read_if_there(&self.counts)?.unwrap_or_default();
-        Ok(counter::parse(&String::from_utf8_lossy(&text)))
-    }
-}
-
-impl From<Found> for GuestRun {
-    fn from(found: Found) -> Self {
-        Self {
-            reports: found.reports,
-            counted: Some(found.counted),
-            shared: found.shared,
-            counts: found.counts,
-            _folder: None,
-        }
-    }
-}
-
 /// Boots, waits until the guest is done, and ends it; or finds what the same guest has counted before.
 ///
 /// # Errors
@@ -150,13 +57,23 @@ pub(crate) fn run(
     phase: &mut dyn Phase,
 ) -> Result<GuestRun, LabError> {
     let key = snapshot::key(boot, stop)?;
-    let kept = Kept::of(boot, &key, cache)?;
-    let found = kept.as_ref().map(|kept| kept.found(boot.options.counts));
-    if let Some(found) = found.transpose()?.flatten() {
-        return Ok(found.into());
+    let entry = kept::entry(boot, &key)?;
+    if let Some(entry) = &entry
+        && let Some(run) = kept::find(boot, entry, cache)?
+    {
+        return Ok(run);
     }
     let snapshot = boot.is_restorable().then(|| Snapshot::at(&key, cache));
-    let mut attempt = || attempt(boot, kept.as_ref(), snapshot.as_ref(), cache, stop, phase);
+    let mut attempt = || {
+        attempt(
+            boot,
+            entry.as_deref(),
+            snapshot.as_ref(),
+            cache,
+            stop,
+            phase,
+        )
+    };
     let mut more = match boot.machine.mode {
         Mode::Counting => 0,
         Mode::Race { .. } => MORE_ATTEMPTS,
@@ -193,7 +110,7 @@ fn is_qemus_fault(error: &LabError) -> bool {
 /// Boots or restores it once.
 fn attempt(
     boot: Boot<'_>,
-    kept: Option<&Kept<'_>>,
+    entry: Option<&str>,
     snapshot: Option<&Snapshot<'_>>,
     cache: &Cache,
     stop: &Stop,
@@ -217,7 +134,7 @@ fn attempt(
     let command = confinement.around(command, user, boot.machine.memory_mib());
     let (control, theirs) = Control::pair()?;
     let child = command.current_dir(folder.place()).start_with(theirs)?;
-    let mut running = Running {
+    let mut qemu = Qemu {
         boot,
         folder: &folder,
         child,
@@ -226,15 +143,24 @@ fn attempt(
         making,
         lines: Vec::new(),
     };
-    let collected = running.collect(saved.as_ref(), snapshot, phase);
-    running.child.kill();
+    let reports = qemu.follow(saved.as_ref(), snapshot, phase);
+    qemu.child.kill();
     if let Some(place) = boot.options.logs() {
         folder.keep_console(place, boot.name)?;
     }
-    match collected {
+    match reports {
         Ok(reports) => {
-            kept.map_or(Ok(()), |kept| kept.keep(&running.lines, &reports, &folder))?;
-            Ok(GuestRun::of(reports, folder))
+            if let Some(entry) = entry {
+                kept::keep(entry, &qemu.lines, &reports, &folder, cache)?;
+            }
+            Ok(GuestRun {
+                boot: boot.name.to_owned(),
+                reports,
+                counted: None,
+                shared: folder.path(machine::SHARED),
+                counts: folder.path(machine::COUNTS),
+                _folder: Some(folder),
+            })
         }
         Err(Ending::Guest(problem)) => Err(LabError::Guest {
             boot: boot.name.to_owned(),
@@ -246,9 +172,9 @@ fn attempt(
 }
 
 impl Boot<'_> {
-    /// Whether a snapshot may take its place: it stops when it is ready, and nothing else was ordered.
+    /// Whether a snapshot may take its place: the guest stops when it is ready, and every boot was not ordered.
     fn is_restorable(self) -> bool {
-        self.guest.delivery.is_some() && self.options.start != Start::Cold
+        self.delivery.is_some() && self.options.reuse != Reuse::Nothing
     }
 }
 
@@ -299,8 +225,8 @@ struct Moved {
     by_qemu: Result<(), Ending>,
 }
 
-/// A machine at work.
-struct Running<'a> {
+/// A QEMU at work, with its console and its control socket.
+struct Qemu<'a> {
     boot: Boot<'a>,
     folder: &'a Folder,
     child: Child,
@@ -312,9 +238,9 @@ struct Running<'a> {
     lines: Vec<String>,
 }
 
-impl Running<'_> {
+impl Qemu<'_> {
     /// Follows the console until the guest is done.
-    fn collect(
+    fn follow(
         &mut self,
         saved: Option<&Saved>,
         snapshot: Option<&Snapshot<'_>>,
@@ -323,7 +249,7 @@ impl Running<'_> {
         let mut console = Console::new(self.folder.path(machine::CONSOLE));
         let mut reports = Vec::new();
         let mut watchdog = Watchdog::new(self.boot.options.timeout, self.boot.machine.mode.cpus());
-        let mut awaited = self.boot.guest.delivery.as_ref();
+        let mut awaited = self.boot.delivery;
         if let Some((saved, delivery)) = saved.zip(awaited) {
             self.restore(saved)?;
             tracing::debug!(boot = self.boot.name, "restored from a snapshot");
@@ -363,8 +289,8 @@ impl Running<'_> {
     }
 
     /// Hands over what the guest waits for, and lets it run.
-    fn go_on(&mut self, delivery: &Delivery) -> Result<(), Ending> {
-        self.folder.write(machine::SHARED, &delivery.bytes())?;
+    fn go_on(&mut self, delivery: &[u8]) -> Result<(), Ending> {
+        self.folder.write(machine::SHARED, delivery)?;
         self.ask("cont", json!({})).map(drop)
     }
 
@@ -386,8 +312,8 @@ impl Running<'_> {
         )?;
         self.give(theirs)?;
         self.ask("migrate", json!({ "uri": Control::STATE_URI }))?;
-        self.until("migrate", |running| {
-            let migration = running.ask("query-migrate", json!({}))?;
+        self.until("migrate", |qemu| {
+            let migration = qemu.ask("query-migrate", json!({}))?;
             match migration["status"].as_str() {
                 Some("completed") => Ok(Some(())),
                 Some("failed" | "cancelled") => {
@@ -401,9 +327,9 @@ impl Running<'_> {
 
     /// Makes the machine what it was when the snapshot was saved.
     fn restore(&mut self, saved: &Saved) -> Result<(), Ending> {
-        self.until("its control socket", |running| {
-            running.control.has_stopped()?;
-            Ok(running.control.is_ready().then_some(()))
+        self.until("its control socket", |qemu| {
+            qemu.control.has_stopped()?;
+            Ok(qemu.control.is_ready().then_some(()))
         })?;
         let moved = self.move_state(|ours| saved.read(ours), Self::take_over)?;
         moved.by_qemu?;
@@ -434,8 +360,8 @@ impl Running<'_> {
     fn take_over(&mut self, theirs: UnixStream) -> Result<(), Ending> {
         self.give(theirs)?;
         self.ask("migrate-incoming", json!({ "uri": Control::STATE_URI }))?;
-        self.until("migrate-incoming", |running| {
-            let status = running.ask("query-status", json!({}))?;
+        self.until("migrate-incoming", |qemu| {
+            let status = qemu.ask("query-status", json!({}))?;
             match status["status"] == "inmigrate" {
                 true => Ok(pause()),
                 false => Ok(Some(())),
@@ -455,7 +381,7 @@ impl Running<'_> {
     }
 
     fn answer(&mut self, command: &'static str) -> Result<Value, Ending> {
-        self.until(command, |running| Ok(running.control.answer()?))
+        self.until(command, |qemu| Ok(qemu.control.answer()?))
     }
 
     /// Looks until there is something, pagetoll is to stop, or QEMU has ended or makes no progress.

@@ -1,7 +1,8 @@
-//! The files of a guest: those that it boots with, an archive, the same bytes for the same contents; and those that it
-//! gets when it is ready for them.
+//! Files of a guest: an archive that it boots with, and a delivery that it gets when it is ready.
 //!
-//! Format: cpio "newc", Linux's Documentation/driver-api/early-userspace/buffer-format.rst.
+//! The archive is cpio "newc", Linux's Documentation/driver-api/early-userspace/buffer-format.rst. The delivery lies in the
+//! memory that guest and host share: for each file a line `NAME SIZE` and its bytes, then an empty line, which
+//! `guests/init/receive.c` reads. The same contents give the same bytes.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,13 +12,15 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 use pagetoll_host::Error;
 use pagetoll_protocol::step::{self, Step};
 
-use crate::vm::delivery::{self, Delivery};
 use crate::vm::machine::Firmware;
 
+/// The longest delivery: `MOST_RECEIVED` of `guests/lib/linux/guest/shared_memory.c`.
+const MOST_DELIVERED: usize = 1 << 20;
 /// Folders that the kernel and init mount on, and where modules lie.
 const FOLDERS: [&str; 4] = ["dev", "proc", "sys", "modules"];
 
-/// A file of the archive.
+/// A file of the guest.
+#[derive(Debug)]
 struct Member<'a> {
     /// Path without a leading slash.
     name: &'a str,
@@ -27,23 +30,16 @@ struct Member<'a> {
 }
 
 /// The files of a guest, in the order in which they were added.
-pub(crate) struct Files<'a> {
+#[derive(Debug)]
+pub(crate) struct GuestFiles<'a> {
     firmware: Firmware,
     members: Vec<Member<'a>>,
     delivered: Vec<Member<'a>>,
 }
 
-/// What a guest boots with, and what it gets then.
-#[derive(Debug)]
-pub(crate) struct Furnished {
-    pub(crate) initramfs: Vec<u8>,
-    /// `None` for a guest that has all that it needs, and never stops for more.
-    pub(crate) delivery: Option<Delivery>,
-}
-
-impl<'a> Files<'a> {
-    /// None yet, for a guest of this kind.
-    pub(crate) const fn of(firmware: Firmware) -> Self {
+impl<'a> GuestFiles<'a> {
+    /// No files yet, for a guest on this firmware.
+    pub(crate) const fn new(firmware: Firmware) -> Self {
         Self {
             firmware,
             members: Vec::new(),
@@ -75,8 +71,8 @@ impl<'a> Files<'a> {
         });
     }
 
-    /// Adds a file that the guest gets when it is ready: what it has to do, so that guests that do other things are the
-    /// same until then.
+    /// Adds a file that the guest gets when it is ready. Guests that differ in nothing else are the same until then. The
+    /// name has neither slashes nor white space, and at most 63 bytes.
     pub(crate) fn deliver(&mut self, name: &'a str, bytes: impl Into<Cow<'a, [u8]>>) {
         self.delivered.push(Member {
             name,
@@ -96,44 +92,47 @@ impl<'a> Files<'a> {
         self.deliver("order", step::order(&order).into_bytes());
     }
 
-    /// All of them: a guest that does not stop boots with all.
+    /// The archive. A guest that does not stop has everything in it.
     ///
     /// # Errors
-    /// A file beyond 4 GiB, which the format cannot hold; an order beyond 1 MiB.
-    pub(crate) fn furnished(mut self) -> Result<Furnished, Error> {
-        let delivery = match self.firmware.stops() {
-            true => Some(delivery_of(&self.delivered)?),
-            false => {
-                self.members.append(&mut self.delivered);
-                None
-            }
+    /// A file beyond 4 GiB, which the format cannot hold.
+    pub(crate) fn initramfs(&self) -> Result<Vec<u8>, Error> {
+        let members = self.members.iter();
+        let archive = match self.firmware.stops() {
+            true => assemble(members),
+            false => assemble(members.chain(&self.delivered)),
         };
-        let initramfs = assemble(&self.members);
-        Ok(Furnished {
-            initramfs: initramfs.map_err(Error::io("assemble", Path::new("initramfs")))?,
-            delivery,
-        })
+        archive.map_err(Error::io("assemble", Path::new("initramfs")))
+    }
+
+    /// The delivery; `None` for a guest that never stops.
+    ///
+    /// # Errors
+    /// More than 1 MiB.
+    pub(crate) fn delivery(&self) -> Result<Option<Vec<u8>>, Error> {
+        if !self.firmware.stops() {
+            return Ok(None);
+        }
+        let mut delivery = Vec::new();
+        for file in &self.delivered {
+            delivery.extend(format!("{} {}\n", file.name, file.bytes.len()).into_bytes());
+            delivery.extend_from_slice(&file.bytes);
+        }
+        delivery.push(b'\n');
+        if delivery.len() > MOST_DELIVERED {
+            let much = io::Error::from(io::ErrorKind::FileTooLarge);
+            return Err(Error::io("deliver", "an order of more than 1 MiB")(much));
+        }
+        Ok(Some(delivery))
     }
 }
 
-/// What a guest does before its order, because its machine stopped: a step like those of the order.
+/// The step before a guest's order, where its machine stopped.
 pub(crate) fn first_of(firmware: Firmware) -> Option<Step> {
     firmware.unplugs().map(|_| Step::Rescan)
 }
 
-fn delivery_of(members: &[Member<'_>]) -> Result<Delivery, Error> {
-    let mut delivery = Delivery::default();
-    for member in members {
-        delivery.file(member.name, &member.bytes);
-    }
-    if delivery.bytes().len() > delivery::MOST {
-        let much = io::Error::from(io::ErrorKind::FileTooLarge);
-        return Err(Error::io("deliver", "an order of more than 1 MiB")(much));
-    }
-    Ok(delivery)
-}
-
-fn assemble(members: &[Member<'_>]) -> io::Result<Vec<u8>> {
+fn assemble<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> io::Result<Vec<u8>> {
     let mut archive = Vec::new();
     let mut inode = 1;
     for folder in FOLDERS {
@@ -177,13 +176,16 @@ mod tests {
             two_mib: 0,
             one_gib: 0,
         };
-        let mut files = Files::of(Firmware::LinuxWithIommu(huge, Iommu::VtD));
+        let mut files = GuestFiles::new(Firmware::LinuxWithIommu(huge, Iommu::VtD));
         files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
-        let furnished = files.furnished().unwrap();
-        let archive = String::from_utf8_lossy(&furnished.initramfs);
+        let archive = files.initramfs().unwrap();
+        let archive = String::from_utf8_lossy(&archive);
         assert!(archive.contains("settle 60\nunplug 1234 11e8\n"));
-        let delivered = furnished.delivery.unwrap().bytes();
+        let delivered = files.delivery().unwrap().unwrap();
         assert_eq!(delivered, b"order 15\nrescan\npages 1\n\n");
+        files.deliver("cases", b"".as_slice());
+        let delivered = files.delivery().unwrap().unwrap();
+        assert_eq!(delivered, b"order 15\nrescan\npages 1\ncases 0\n\n");
     }
 
     #[test]
@@ -191,17 +193,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let built = folder.path().join("built");
         std::fs::write(&built, b"program").unwrap();
-        let furnished = || {
-            let mut files = Files::of(Firmware::Xen);
+        let files = || {
+            let mut files = GuestFiles::new(Firmware::Xen);
             files.program("init", &built).unwrap();
             files.steps(&[Step::Settle, Step::Pages(Pages(1))]);
-            files.furnished().unwrap()
+            files
         };
-        let (one, other) = (furnished(), furnished());
-        assert_eq!(one.initramfs, other.initramfs);
-        let delivered = one.delivery.unwrap().bytes();
+        let archive = files().initramfs().unwrap();
+        assert_eq!(archive, files().initramfs().unwrap());
+        let delivered = files().delivery().unwrap().unwrap();
         assert_eq!(delivered, b"order 8\npages 1\n\n");
-        let archive = one.initramfs;
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(archive));
         let mut seen = Vec::new();
         loop {

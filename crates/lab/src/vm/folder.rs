@@ -12,9 +12,9 @@ use pagetoll_backend::input;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Scratch;
 
-use crate::vm::boot::Boot;
+use crate::vm::confine::User;
 use crate::vm::machine::{self, CONSOLE, COUNTS, SHARED};
-use crate::vm::user::User;
+use crate::vm::options::Boot;
 
 /// How much of a console is kept: its end. A normal boot writes 30 KiB.
 const KEPT: u64 = 1 << 20;
@@ -54,7 +54,7 @@ impl Folder {
             file.map(put).transpose()?;
         }
         let initramfs = folder.path(machine::INITRAMFS);
-        fs::write(&initramfs, &boot.guest.initramfs).map_err(Error::io("write", &initramfs))?;
+        fs::write(&initramfs, boot.initramfs).map_err(Error::io("write", &initramfs))?;
         set_mode(&initramfs, READABLE)?;
         for name in [CONSOLE, SHARED, COUNTS] {
             folder.make_writable(name, user)?;

@@ -1,22 +1,21 @@
-//! What counting guests have reported, kept in the cache: a guest that is the same and has the same order counts the same.
+//! Reports of counting guests, kept in the cache: a guest that is the same and has the same order counts the same.
 //!
-//! It bears the digest of all that the counts follow from: what a snapshot follows from, the order, and the counter. What
-//! races is never kept, and neither is what comes with logs that were asked for.
+//! The name of an entry is the digest of all that its counts follow from: what a snapshot follows from, the order, and the
+//! counter. Races are never kept, nor are runs whose logs are kept.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
+use pagetoll_bill::spec::Wanted;
 use pagetoll_host::cache::{self, Cache, Entry};
 use pagetoll_host::{Error, digest};
 use pagetoll_protocol::report::Report;
 
-use crate::vm::boot::Boot;
 use crate::vm::counter::Counter;
-use crate::vm::delivery::Delivery;
 use crate::vm::folder::{Folder, beginning_of};
+use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{COUNTS, Mode, SHARED};
-use crate::vm::options::{BootOptions, Counts};
+use crate::vm::options::{Boot, Reuse};
 
 const KIND: &str = "counted";
 /// A report a line.
@@ -25,102 +24,84 @@ const REPORTS: &str = "reports";
 /// 5 MB is Xen's trace.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The place of what a boot reports.
-pub(crate) struct Kept<'a> {
-    cache: &'a Cache,
-    name: String,
+/// The entry of a boot's reports in the cache, by the key of its snapshot; none where reports are not kept.
+///
+/// # Errors
+/// The counter cannot be read.
+pub(crate) fn entry(boot: Boot<'_>, key: &str) -> Result<Option<String>, Error> {
+    let has_logs = boot.options.logs().is_some();
+    let is_kept = boot.options.keep_counts == Wanted::Yes && !has_logs;
+    if boot.machine.mode != Mode::Counting || !is_kept {
+        return Ok(None);
+    }
+    let counter = boot.counter.map(Counter::digest).transpose()?;
+    let follows_from = [
+        key.to_owned(),
+        digest::sha256_of(boot.delivery.unwrap_or_default()),
+        counter.unwrap_or_default(),
+    ];
+    let key = digest::sha256_of(follows_from.join("\n").as_bytes());
+    Ok(Some(format!("{KIND}/{key}")))
 }
 
-/// What was reported, and when.
-pub(crate) struct Found {
-    pub(crate) reports: Vec<Report>,
-    pub(crate) counted: SystemTime,
-    /// The device's memory, as far as it was reported.
-    pub(crate) shared: PathBuf,
-    pub(crate) counts: PathBuf,
-}
-
-impl<'a> Kept<'a> {
-    /// The place of what this boot, whose snapshot would have this key, reports; none of one whose reports are not kept.
-    ///
-    /// # Errors
-    /// The counter cannot be read.
-    pub(crate) fn of(boot: Boot<'_>, key: &str, cache: &'a Cache) -> Result<Option<Self>, Error> {
-        let BootOptions { counts, .. } = boot.options;
-        let has_logs = boot.options.logs().is_some();
-        if boot.machine.mode != Mode::Counting || *counts == Counts::Apart || has_logs {
-            return Ok(None);
-        }
-        let delivery = boot.guest.delivery.as_ref().map(Delivery::bytes);
-        let counter = boot.counter.map(Counter::digest).transpose()?;
-        let follows_from = [
-            key.to_owned(),
-            digest::sha256_of(&delivery.unwrap_or_default()),
-            counter.unwrap_or_default(),
-        ];
-        let key = digest::sha256_of(follows_from.join("\n").as_bytes());
-        let name = format!("{KIND}/{key}");
-        Ok(Some(Self { cache, name }))
-    }
-
-    /// What was reported before, unless it is to be counted anew.
-    ///
-    /// # Errors
-    /// Those of the cache.
-    pub(crate) fn found(&self, counts: Counts) -> Result<Option<Found>, Error> {
-        let entry = match counts {
-            Counts::Kept => self.cache.known(&self.name)?,
-            Counts::Anew | Counts::Apart => None,
-        };
-        match entry {
-            Some(entry) => cache::unaltered(Found::read(&entry)).map(Option::flatten),
-            None => Ok(None),
-        }
-    }
-
-    /// Keeps what was reported, unless it is kept already.
-    ///
-    /// # Errors
-    /// [`Error::Io`] or [`Error::NoSpace`].
-    pub(crate) fn keep(
-        &self,
-        lines: &[String],
-        reports: &[Report],
-        folder: &Folder,
-    ) -> Result<(), Error> {
-        if self.cache.known(&self.name)?.is_some() {
-            return Ok(());
-        }
-        let scratch = self.cache.scratch();
-        let place = scratch.create_dir()?;
-        write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
-        let blobs = reports.iter().filter_map(Report::blob);
-        let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
-        for (name, most) in [(SHARED, used), (COUNTS, u64::MAX)] {
-            write(&place.join(name), &beginning_of(&folder.path(name), most)?)?;
-        }
-        self.cache.publish(place, &self.name)?;
-        self.cache.trim(KIND, MOST_BYTES)
+/// The run that was kept in an entry; none where it is missing, is not as it was written, or is to be counted again.
+///
+/// # Errors
+/// Those of the cache.
+pub(crate) fn find(boot: Boot<'_>, name: &str, cache: &Cache) -> Result<Option<GuestRun>, Error> {
+    let entry = match boot.options.reuse {
+        Reuse::Counts => cache.known(name)?,
+        Reuse::Snapshot | Reuse::Nothing => None,
+    };
+    match entry {
+        Some(entry) => cache::unaltered(read(boot, &entry)).map(Option::flatten),
+        None => Ok(None),
     }
 }
 
-impl Found {
-    /// Nothing where a report is of another version of pagetoll.
-    fn read(entry: &Entry) -> Result<Option<Self>, Error> {
-        let reports = entry.file(REPORTS)?;
-        let meta = fs::metadata(&reports).map_err(Error::io("read", &reports))?;
-        let text = fs::read_to_string(&reports).map_err(Error::io("read", &reports))?;
-        let parsed: Result<_, _> = text.lines().map(serde_json::from_str).collect();
-        let Ok(parsed) = parsed else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            reports: parsed,
-            counted: meta.modified().map_err(Error::io("read", &reports))?,
-            shared: entry.file(SHARED)?,
-            counts: entry.file(COUNTS)?,
-        }))
+/// Nothing where a report is of another version of pagetoll.
+fn read(boot: Boot<'_>, entry: &Entry) -> Result<Option<GuestRun>, Error> {
+    let reports = entry.file(REPORTS)?;
+    let meta = fs::metadata(&reports).map_err(Error::io("read", &reports))?;
+    let text = fs::read_to_string(&reports).map_err(Error::io("read", &reports))?;
+    let parsed: Result<_, _> = text.lines().map(serde_json::from_str).collect();
+    let Ok(parsed) = parsed else {
+        return Ok(None);
+    };
+    Ok(Some(GuestRun {
+        boot: boot.name.to_owned(),
+        reports: parsed,
+        counted: Some(meta.modified().map_err(Error::io("read", &reports))?),
+        shared: entry.file(SHARED)?,
+        counts: entry.file(COUNTS)?,
+        _folder: None,
+    }))
+}
+
+/// Keeps reports, and the files that they announce, unless they are kept already.
+///
+/// # Errors
+/// [`Error::Io`] or [`Error::NoSpace`].
+pub(crate) fn keep(
+    name: &str,
+    lines: &[String],
+    reports: &[Report],
+    folder: &Folder,
+    cache: &Cache,
+) -> Result<(), Error> {
+    if cache.known(name)?.is_some() {
+        return Ok(());
     }
+    let scratch = cache.scratch();
+    let place = scratch.create_dir()?;
+    write(&place.join(REPORTS), lines.join("\n").as_bytes())?;
+    let blobs = reports.iter().filter_map(Report::blob);
+    let used = blobs.map(|blob| blob.bytes).max().unwrap_or(0);
+    for (name, most) in [(SHARED, used), (COUNTS, u64::MAX)] {
+        write(&place.join(name), &beginning_of(&folder.path(name), most)?)?;
+    }
+    cache.publish(place, name)?;
+    cache.trim(KIND, MOST_BYTES)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! How boots are carried out, whatever is booted.
+//! A boot before it starts: its images and files, its limits, and the earlier work that may take its place.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,89 +6,104 @@ use std::time::Duration;
 use pagetoll_backend::Error;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 
-/// Limits of a boot, and what is kept of it.
+use crate::vm::counter::Counter;
+use crate::vm::machine::Machine;
+
+/// A boot of one guest.
+#[derive(Clone, Copy)]
+pub(crate) struct Boot<'a> {
+    /// The name of this boot, for progress and logs.
+    pub(crate) name: &'a str,
+    pub(crate) machine: Machine,
+    /// The hypervisor, for [`Firmware::Xen`](crate::vm::machine::Firmware::Xen).
+    pub(crate) xen: Option<&'a Path>,
+    pub(crate) linux: &'a Path,
+    pub(crate) initramfs: &'a [u8],
+    /// Files for a guest that is ready; `None` for one that boots with everything and never stops.
+    pub(crate) delivery: Option<&'a [u8]>,
+    /// The plugin that counts beside the clock.
+    pub(crate) counter: Option<&'a Counter>,
+    pub(crate) options: &'a BootOptions,
+}
+
+/// Limits of a boot, and the reuse of its results.
 #[derive(Clone, Debug)]
 pub struct BootOptions {
-    /// Whether what was counted before may take its place.
-    pub counts: Counts,
-    /// Whether a snapshot may.
-    pub start: Start,
-    /// It fails after this much CPU time of its QEMU, for each vCPU, without a report; or as much idle time.
+    /// Earlier work that may take the place of a boot.
+    pub reuse: Reuse,
+    /// Whether counts are kept for later runs.
+    pub keep_counts: Wanted,
+    /// CPU time of QEMU for each vCPU without a report, or idle time, after which the boot fails.
     pub timeout: Duration,
-    /// Where consoles and traces are kept; `None` keeps them only when something fails.
+    /// The folder for consoles and traces; `None` keeps a console only when its guest fails.
     pub keep_logs: Option<PathBuf>,
 }
 
-/// What becomes of what a guest has counted.
+/// Earlier work that may take the place of a boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counts {
-    /// It is kept, and not counted again.
-    Kept,
-    /// It is counted again, and kept.
-    Anew,
-    /// It is not kept.
-    Apart,
-}
-
-/// Where a guest that is run begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// At a snapshot, where there is one; one that is booted leaves one.
-    Restored,
-    /// At its boot.
-    Cold,
+pub enum Reuse {
+    /// Counts of the same guest with the same order; else a snapshot.
+    Counts,
+    /// A snapshot of the guest, where there is one; a boot leaves one.
+    Snapshot,
+    /// None: the guest boots, and leaves no snapshot.
+    Nothing,
 }
 
 impl BootOptions {
-    /// As ordered.
+    /// Options as ordered.
     ///
     /// # Errors
     /// A file in place of the folder for logs.
-    pub(crate) fn of(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(lab: &LabSpec, timeout: Duration) -> Result<Self, Error> {
         check_folder("--keep-logs", lab.keep_logs.as_deref())?;
         Ok(Self {
-            counts: match (lab.cold, lab.fresh) {
-                (Wanted::No, Wanted::No) => Counts::Kept,
-                (Wanted::Yes, _) | (_, Wanted::Yes) => Counts::Anew,
+            reuse: match (lab.cold, lab.fresh) {
+                (Wanted::Yes, _) => Reuse::Nothing,
+                (Wanted::No, Wanted::Yes) => Reuse::Snapshot,
+                (Wanted::No, Wanted::No) => Reuse::Counts,
             },
-            start: match lab.cold {
-                Wanted::Yes => Start::Cold,
-                Wanted::No => Start::Restored,
-            },
+            keep_counts: Wanted::Yes,
             timeout: lab.timeout.unwrap_or(timeout),
             keep_logs: lab.keep_logs.clone(),
         })
     }
 
-    /// The same for an order of so many runs: repetitions are all run, and none is kept.
-    pub(crate) fn of_runs(self, runs: u32) -> Self {
+    /// Options for an order of so many runs: repetitions are all run, and none is kept.
+    pub(crate) fn for_runs(self, runs: u32) -> Self {
         match runs {
             0 | 1 => self,
-            _ => self.apart(),
+            _ => self.without_counts(),
         }
     }
 
-    /// The same for what is neither kept nor was counted before.
-    pub(crate) fn apart(self) -> Self {
+    /// Options under which a guest always runs, and its counts are not kept.
+    pub(crate) fn without_counts(self) -> Self {
+        let reuse = match self.reuse {
+            Reuse::Counts | Reuse::Snapshot => Reuse::Snapshot,
+            Reuse::Nothing => Reuse::Nothing,
+        };
         Self {
-            counts: Counts::Apart,
+            reuse,
+            keep_counts: Wanted::No,
             ..self
         }
     }
 
-    /// The same for what enters no figure: it is asked once of a guest, unless all are booted.
-    pub(crate) fn of_names(&self) -> Self {
-        let counts = match self.start {
-            Start::Restored => Counts::Kept,
-            Start::Cold => self.counts,
-        };
-        Self {
-            counts,
+    /// Options for reports that enter no figure: a guest gives them once, unless every guest boots.
+    pub(crate) fn for_names(&self) -> Self {
+        let reused = Self {
+            reuse: Reuse::Counts,
+            keep_counts: Wanted::Yes,
             ..self.clone()
+        };
+        match self.reuse {
+            Reuse::Counts | Reuse::Snapshot => reused,
+            Reuse::Nothing => self.clone(),
         }
     }
 
-    /// The same with logs in a folder below.
+    /// Options with logs in a folder below.
     pub(crate) fn below(&self, folder: &str) -> Self {
         let keep_logs = self.keep_logs.as_ref().map(|logs| logs.join(folder));
         Self {
@@ -97,7 +112,7 @@ impl BootOptions {
         }
     }
 
-    /// Where logs are kept.
+    /// The folder for logs.
     pub(crate) fn logs(&self) -> Option<&Path> {
         self.keep_logs.as_deref()
     }

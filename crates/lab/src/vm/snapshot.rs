@@ -12,10 +12,11 @@ use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use pagetoll_backend::Stop;
 use pagetoll_host::cache::{self, Cache, Lock, Scratch};
-use pagetoll_host::{Error, capacity, digest};
+use pagetoll_host::{Error, digest};
 
-use crate::vm::boot::Boot;
+use crate::vm;
 use crate::vm::machine::CONSOLE;
+use crate::vm::options::Boot;
 
 const KIND: &str = "snapshots";
 const STATE: &str = "state.lz4";
@@ -47,11 +48,11 @@ pub(crate) struct Draft {
 pub(crate) fn key(boot: Boot<'_>, stop: &Stop) -> Result<String, Error> {
     let of_file = |file: &Path| digest::sha256_of_file(file);
     let follows_from = [
-        capacity::qemu_build(boot.machine.firmware.arch(), stop)?,
+        vm::qemu_build(boot.machine.firmware.arch(), stop)?,
         boot.machine.command().to_string(),
         boot.xen.map(of_file).transpose()?.unwrap_or_default(),
         of_file(boot.linux)?,
-        digest::sha256_of(&boot.guest.initramfs),
+        digest::sha256_of(boot.initramfs),
     ];
     Ok(digest::sha256_of(follows_from.join("\n").as_bytes()))
 }

@@ -10,7 +10,7 @@ use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll,
 use pagetoll_units::Pages;
 use pagetoll_xentrace::lock_profile::LockProfile;
 
-use crate::findings::{Counted, Findings, Flushes};
+use crate::findings::{Findings, Flushes, Reports};
 use crate::plan::{self, Abilities, Steps};
 use crate::repeated::{self, baseline_steps, dom0_baselines};
 use crate::routes::Billing;
@@ -178,7 +178,7 @@ impl Column {
     }
 
     /// What QEMU counted in a traced step.
-    fn flushed(&self, traced: impl Fn(&Counted) -> Option<Traced>) -> Option<Flushed> {
+    fn flushed(&self, traced: impl Fn(&Reports) -> Option<Traced>) -> Option<Flushed> {
         self.findings.dom0.iter().find_map(|run| {
             let Traced { id, count } = traced(run)?;
             let flushes = *run.flushes.get(&id)?;
@@ -235,7 +235,7 @@ fn host_notes(findings: &Findings) -> Vec<String> {
                mechanisms are one: a line with XPTI in its boot log (xl dmesg) says which";
     let mut notes = vec![set.to_owned()];
     notes.extend(findings.dom0.iter().filter_map(lock_profile));
-    let is_unprofiled = |run: &Counted| run.contended.is_some() && run.lock.is_none();
+    let is_unprofiled = |run: &Reports| run.contended.is_some() && run.lock.is_none();
     if findings.dom0.iter().any(is_unprofiled) {
         notes.push(
             "hold of flush_lock and waits for it are not told apart: this Xen was built without CONFIG_DEBUG_LOCK_PROFILE"
@@ -246,7 +246,7 @@ fn host_notes(findings: &Findings) -> Vec<String> {
 }
 
 /// The profile of the lock that flushes queue for, as Xen prints it; what the hypercall does not say is 0.
-fn lock_profile(run: &Counted) -> Option<String> {
+fn lock_profile(run: &Reports) -> Option<String> {
     let Lock { name, lock, block } = run.lock.clone()?;
     let profile = LockProfile {
         name,
@@ -342,9 +342,9 @@ mod tests {
     }
 
     /// A dom0 whose local flushes write CR3 and CR4 so often, in all.
-    fn counted(xen: XenOptions, cost: u64, flushes: Flushes) -> Counted {
+    fn counted(xen: XenOptions, cost: u64, flushes: Flushes) -> Reports {
         let cell = cell(Operation::FlushLocal);
-        Counted {
+        Reports {
             xen,
             repeats: vec![
                 baseline(Baseline::Nothing, 3),
@@ -353,7 +353,7 @@ mod tests {
                 repeat(cell, 7, 2 * cost),
             ],
             flushes: BTreeMap::from([(7, flushes)]),
-            ..Counted::default()
+            ..Reports::default()
         }
     }
 

@@ -6,7 +6,7 @@ use pagetoll_units::Pages;
 
 use super::guest::{Materials, PROBE};
 use super::machine;
-use crate::checks::{Ran, Request, understand};
+use crate::checks::{Findings, Request, understand};
 use crate::error::LabError;
 use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
@@ -26,7 +26,7 @@ pub fn check(
     request: &Request,
     cores: &Cores,
     surroundings: &Surroundings<'_>,
-) -> Result<Ran, LabError> {
+) -> Result<Findings, LabError> {
     let guest = &request.guest;
     check_tools(guest.arch, std::slice::from_ref(&guest.kernel))?;
     let materials = Materials::obtain(
@@ -59,8 +59,8 @@ pub fn check(
     capacity::require_memory(boot.machine.memory_mib(), "the checks")?;
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&guest.name, steps + 3);
-    let harvest = boot.run(*surroundings, phase.as_mut())?;
-    understand(request, &harvest)
+    let guest_run = boot.run(*surroundings, phase.as_mut())?;
+    understand(request, &guest_run)
 }
 
 fn largest(request: &Request) -> Pages {

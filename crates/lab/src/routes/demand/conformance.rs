@@ -54,7 +54,7 @@ impl Request {
             host: Host::of(arch, lab.kvm_mode),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
-            options: BootOptions::of(lab, TIMEOUT)?.apart(),
+            options: BootOptions::new(lab, TIMEOUT)?.without_counts(),
         })
     }
 
@@ -94,8 +94,8 @@ pub fn run(
     };
     let steps = u64::try_from(cases.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
-    let harvest = boot.run(*surroundings, phase.as_mut())?;
-    let reports = &harvest.reports;
+    let guest_run = boot.run(*surroundings, phase.as_mut())?;
+    let reports = &guest_run.reports;
     Ran::of(cases, reports, Hello::linux_version, |report, next| {
         if let Report::KvmCaseSkipped(skipped) = report {
             return Some(lacks(next, skipped));

@@ -11,11 +11,11 @@ use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 
 use super::machine_of;
-use crate::clock::Clock;
+use crate::draft::Clock;
 use crate::error::LabError;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
 use crate::profile::{OfProbe, Sample};
-use crate::request::Bench;
+use crate::request::KernelRequest;
 use crate::vm::counter::Counter;
 use pagetoll_protocol::build;
 use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
@@ -146,13 +146,13 @@ fn steps_of_probe(order: &Order) -> Vec<DemandStep> {
 /// # Errors
 /// Those of [`boot::run`]; [`LabError::Malformed`] for a guest that never said hello.
 pub(super) fn run(
-    bench: &Bench<'_>,
+    request: &KernelRequest<'_>,
     materials: &Materials,
     run: u32,
     clock: &Clock,
     surroundings: Surroundings<'_>,
 ) -> Result<Found, LabError> {
-    let order = &bench.request.order;
+    let order = &request.common.order;
     let release = &materials.kernel.image.release;
     let name = match order.runs {
         1 => format!("demand-{release}"),
@@ -166,19 +166,19 @@ pub(super) fn run(
         name: &name,
         kernel: &materials.kernel,
         programs: &materials.programs,
-        machine: machine_of(bench.request),
+        machine: machine_of(request.common),
         counter,
         probe_order: step::order(&steps),
         last: slice::from_ref(&publish),
         file: None,
-        options: &bench.options,
+        options: &request.options,
     };
     let steps = u64::try_from(steps.len()).unwrap_or(u64::MAX);
     let mut phase = surroundings.progress.begin(&name, steps);
-    let harvest = boot.run(surroundings, phase.as_mut())?;
-    clock.counted_before(harvest.counted);
-    let profiled = OfProbe::of(&boot, &harvest)?;
-    let found = understood(harvest.reports).ok_or_else(|| LabError::Malformed {
+    let guest_run = boot.run(surroundings, phase.as_mut())?;
+    clock.counted_before(guest_run.counted);
+    let profiled = OfProbe::of(&boot, &guest_run)?;
+    let found = understood(guest_run.reports).ok_or_else(|| LabError::Malformed {
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
     })?;

@@ -7,13 +7,12 @@ use pagetoll_bill::spec::Wanted;
 
 use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
-use crate::clock::Clock;
+use crate::draft::Clock;
 use crate::error::LabError;
 use crate::linux::{Kernel, NativeBoot};
 use crate::profile::{OfProbe, Sample};
-use crate::vm::cores::Cores;
+use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::Counter;
-use crate::vm::side_by_side::side_by_side;
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
@@ -180,20 +179,20 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         file: None,
         options: &request.options,
     };
-    let harvest = boot.run(surroundings, phase.as_mut())?;
-    work.clock.counted_before(harvest.counted);
+    let guest_run = boot.run(surroundings, phase.as_mut())?;
+    work.clock.counted_before(guest_run.counted);
     let mut found = Found {
-        profiled: OfProbe::of(&boot, &harvest)?,
+        profiled: OfProbe::of(&boot, &guest_run)?,
         ..Found::default()
     };
-    for report in &harvest.reports {
+    for report in &guest_run.reports {
         match report {
             Report::Hello(hello) => found.hello = Some(hello.clone()),
             Report::Pin(pin) => found.bill.pins.push(pin.clone()),
             Report::PinUnavailable(shape) => found.bill.unavailable.push(shape.clone()),
             Report::PinTraced(traced) => found.traced.push(traced.clone()),
             Report::Blob(blob) if job.is_traced => {
-                let text = String::from_utf8_lossy(&harvest.blob(blob)?).into_owned();
+                let text = String::from_utf8_lossy(&guest_run.blob(blob)?).into_owned();
                 keep(boot.options.logs(), &job.name, &text)?;
                 found.graph = Some(text);
             }

@@ -16,7 +16,7 @@ const PROBE: Probe = Probe {
 };
 
 /// Modules of a kernel that gives devices to user space.
-pub(crate) const VFIO: Modules = Modules {
+const VFIO: Modules = Modules {
     wanted: &["vfio", "vfio_iommu_type1", "vfio_pci", "iommufd"],
     needed: &["vfio_iommu_type1", "vfio_pci"],
     expected: "a kernel built with CONFIG_VFIO_PCI, CONFIG_VFIO_IOMMU_TYPE1 and the driver of its IOMMU, and its modules \

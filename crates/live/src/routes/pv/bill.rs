@@ -8,7 +8,7 @@ use pagetoll_bill::{Backend, Draft, Evidence, Inputs, Route, Row, System, Unavai
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Parameter;
 use pagetoll_protocol::step::{self, Step};
-use pagetoll_pv::findings::{Findings, Ran};
+use pagetoll_pv::findings::{Findings, Reports};
 use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
 use pagetoll_pv::session::{Kind, Session};
 use pagetoll_xentrace::Windows;
@@ -104,15 +104,15 @@ fn collect(
     for session in sessions {
         phase.step(&session.name);
         let done = program.run(&step::order(&session.steps))?;
-        let (ran, tick) = (Ran::of(&done.reports), done.tick);
-        let ran = ran.ok_or_else(|| broken("it never said what it runs on"))?;
-        let mut ran = ran.in_units(tick);
-        ran.counted.xen = session.xen;
+        let reports = Reports::new(&done.reports);
+        let reports = reports.ok_or_else(|| broken("it never said what it runs on"))?;
+        let mut reports = reports.in_units(done.tick);
+        reports.xen = session.xen;
         match done.blob.map(|bytes| Windows::read(&*bytes)).transpose() {
-            Ok(crossings) => ran.counted.crossings = crossings.unwrap_or_default(),
+            Ok(crossings) => reports.crossings = crossings.unwrap_or_default(),
             Err(error) => findings.no_crossings = Some(format!("Xen's trace: {error}").into()),
         }
-        findings.add(session.kind, ran);
+        findings.add(session.kind, reports);
     }
     guardian.finish()?;
     Ok(Collected { findings, before })

@@ -9,7 +9,7 @@ use pagetoll_bill::{
 use pagetoll_units::Pages;
 
 use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
-use crate::findings::{Counted, Findings};
+use crate::findings::{Findings, Reports};
 use crate::pv32;
 use crate::rows::{Traced, crossings, per, user_rows};
 use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
@@ -38,9 +38,9 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
 }
 
 /// What a dom0 pays for another domain's pages; none where no hypercalls can be made.
-fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row> {
+fn foreign_row(operation: Operation, batch: u32, runs: &[Reports]) -> Option<Row> {
     let is_of = |foreign: &&Foreign| foreign.operation == operation && foreign.batch == batch;
-    let untraced = |run: &Counted| {
+    let untraced = |run: &Reports| {
         let mut all = run.foreign.iter().filter(is_of);
         all.find(|foreign| foreign.mark < 0).cloned()
     };
@@ -72,7 +72,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
 }
 
 /// The other domain's pages hold what they held, mapped and in the end, and then Xen could free them all.
-fn foreign_checks(counted: &[Foreign], runs: &[Counted]) -> Vec<Check> {
+fn foreign_checks(counted: &[Foreign], runs: &[Reports]) -> Vec<Check> {
     let released: Vec<_> = runs.iter().filter_map(|run| run.released).collect();
     let mapped = counted
         .iter()
@@ -177,7 +177,7 @@ fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     })
 }
 
-fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+fn traced(run: &Reports, cell: Cell) -> Option<Traced> {
     let mut clears = run.clears.iter();
     let clear = clears.find(|clear| clear.mark >= 0 && is_of(clear, cell))?;
     Traced::new(clear.mark, clear.pages)

@@ -59,14 +59,14 @@ fn findings() -> Findings {
         instructions: 16 * cost,
     };
     Findings {
-        dom0: vec![Counted {
+        dom0: vec![Reports {
             clears,
             users: vec![user(3245)],
-            ..Counted::default()
+            ..Reports::default()
         }],
-        native: vec![Counted {
+        native: vec![Reports {
             users: vec![user(1025)],
-            ..Counted::default()
+            ..Reports::default()
         }],
         races: vec![
             race(Unmap::Emulate, 1, 0),
