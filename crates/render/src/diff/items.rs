@@ -1,6 +1,6 @@
 //! Tolls and crossings of a row that changed.
 
-use pagetoll_bill::crossing::{is_hypercall, is_trap};
+use pagetoll_bill::crossing::is_trap;
 use pagetoll_bill::{System, row::RowKey};
 use pagetoll_compare::diff::{Change, Diff, PerPage, Verdict};
 
@@ -65,24 +65,29 @@ pub(super) fn crossings(diff: &Diff) -> Table {
 }
 
 fn sums(change: &Change) -> Vec<PerPage> {
+    let Some(all) = &change.crossings_per_page else {
+        return Vec::new();
+    };
     match change.key.system {
         System::XenPvDom0 | System::XenPvDomU | System::XenPv32Dom0 | System::Native => {
+            let traps = |side: fn(&PerPage) -> Option<f64>| -> f64 {
+                let kinds = change.crossings.iter().filter(|kind| is_trap(&kind.name));
+                kinds.filter_map(side).sum()
+            };
+            let (old, new) = (traps(|kind| kind.old), traps(|kind| kind.new));
+            let item = |name: &str, old, new| PerPage {
+                name: name.to_owned(),
+                old,
+                new,
+            };
+            // As in a bill: Xen's continuations are in no sum, though each entered a hypercall once more.
+            let calls = |all: Option<f64>, traps| all.map(|all| all - traps);
             vec![
-                sum("traps", change, is_trap),
-                sum("hypercalls", change, is_hypercall),
+                item("traps", Some(old), Some(new)),
+                item("hypercalls", calls(all.old, old), calls(all.new, new)),
             ]
         }
-        System::KvmGuest => change.crossings_per_page.iter().cloned().collect(),
-    }
-}
-
-fn sum(name: &str, change: &Change, wanted: fn(&str) -> bool) -> PerPage {
-    let kinds = || change.crossings.iter().filter(|kind| wanted(&kind.name));
-    let of = |side: fn(&PerPage) -> Option<f64>| Some(kinds().filter_map(side).sum());
-    PerPage {
-        name: name.to_owned(),
-        old: of(|kind| kind.old),
-        new: of(|kind| kind.new),
+        System::KvmGuest => vec![all.clone()],
     }
 }
 

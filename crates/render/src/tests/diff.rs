@@ -1,7 +1,9 @@
 //! Comparisons of the sample with what became of it.
 
 use pagetoll_bill::route::Unmap;
-use pagetoll_bill::{Bill, Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_bill::{
+    Bill, Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable,
+};
 use pagetoll_compare::diff::{Diff, Missing};
 
 use super::{golden, samples};
@@ -128,6 +130,22 @@ fn single(cost: f64, calls: f64) -> Bill {
     let crossings = figures.crossings.as_mut().unwrap();
     crossings.by_kind.insert("mmu_update".into(), calls);
     bill
+}
+
+#[test]
+fn hypercalls_are_those_of_the_report() {
+    let mut new = base();
+    let kinds = [("ptwr", 1.0), ("multicall", 0.75), ("continuation", 0.25)];
+    let crossings = Crossings {
+        per_page: 1.5,
+        by_kind: kinds.map(|(kind, count)| (kind.to_owned(), count)).into(),
+    };
+    assert_eq!(crossings.hypercalls(), 0.5);
+    figures(&mut new, Unmap::Emulate, 1).crossings = Some(crossings);
+    let text = text(&new);
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.contains("emulate") && line.contains("hypercalls"));
+    assert!(line.is_some_and(|line| line.contains("0.5000")), "{text}");
 }
 
 #[test]
