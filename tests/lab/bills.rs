@@ -40,7 +40,7 @@ pub(crate) fn saved(bench: &Bench) -> Result<&'static [u8], Failed> {
         return Ok(bytes);
     }
     let file = bench.folder.path().join("saved.json");
-    let mut bill = bench.pagetoll(&["bill", "unmap"]);
+    let mut bill = bench.pagetoll(&["bill", "unmap", "--fresh"]);
     bill.args(BATCHES).arg("--output").arg(&file);
     must_succeed(bill)?;
     Ok(*saved.insert(fs::read(&file)?.leak()))

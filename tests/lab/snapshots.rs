@@ -1,7 +1,7 @@
 //! Guests that are restored, and counts that are kept, beside guests that are booted.
 
 use libtest_mimic::Failed;
-use pagetoll_bill::{Bill, Row};
+use pagetoll_bill::{Bill, Check, Row, Verdict};
 
 use crate::bench::{Bench, ensure, must_succeed};
 
@@ -36,7 +36,7 @@ fn billed(bench: &Bench, order: &str, start: Option<&str>) -> Result<Billed, Fai
     })
 }
 
-/// To the last digit. Races are drawn anew.
+/// Compares to the last digit. Verdicts of races are not counts.
 fn count_alike(one: &Bill, other: &Bill) -> Result<(), Failed> {
     let counted = |row: &Row| {
         let (cost, crossings, tolls) = (row.cost(), row.crossings(), row.tolls());
@@ -61,6 +61,11 @@ fn counted_anew(bench: &Bench, order: &str, booted: &Bill) -> Result<usize, Fail
     Ok(restored)
 }
 
+fn races(bill: &Bill) -> impl Iterator<Item = &Check> {
+    let checks = bill.rows.iter().flat_map(|row| &row.checks);
+    checks.filter(|check| check.is_race())
+}
+
 pub(crate) fn count_as_booted(bench: &Bench) -> Result<(), Failed> {
     for order in ORDERS {
         let booted = billed(bench, order, Some("--cold"))?;
@@ -74,6 +79,13 @@ pub(crate) fn count_as_booted(bench: &Bench) -> Result<(), Failed> {
         count_alike(&booted.bill, &kept)?;
         let counted = kept.provenance.inputs.counted;
         ensure(counted.is_some(), format!("{order}: counted again"))?;
+        let is_conclusive = |check: &&Check| check.verdict != Verdict::Inconclusive;
+        let raced_again = races(&kept).filter(|check| check.kept.is_none()).count();
+        let kept_before = races(&booted.bill).all(|check| is_conclusive(&check));
+        ensure(
+            !kept_before || raced_again == 0,
+            format!("{order}: raced again"),
+        )?;
     }
     Ok(())
 }

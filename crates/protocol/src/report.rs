@@ -122,6 +122,15 @@ impl Blob {
 }
 
 impl Report {
+    /// The race that this reports.
+    #[must_use]
+    pub fn race(&self) -> Option<&Race> {
+        match self {
+            Self::Race(race) => Some(race),
+            _ => None,
+        }
+    }
+
     /// What this says of bulk data.
     #[must_use]
     pub fn blob(&self) -> Option<&Blob> {

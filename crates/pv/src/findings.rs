@@ -40,6 +40,8 @@ pub struct Reports {
     pub crossings: BTreeMap<u16, Crossings>,
     /// What QEMU counted between the marks of each step; nothing where it did not.
     pub flushes: BTreeMap<u16, Flushes>,
+    /// Day in UTC of the session, where it is kept from an earlier run.
+    pub kept: Option<String>,
 }
 
 impl Reports {
@@ -111,6 +113,8 @@ pub struct Findings {
     pub native: Vec<Reports>,
     /// Of two vCPUs at the same entries.
     pub races: Vec<Race>,
+    /// Day in UTC of the races, where they are kept from an earlier run.
+    pub races_kept: Option<String>,
     /// Why the probe did nothing.
     pub no_probe: Option<Unavailable>,
     /// Why crossings were not counted.
@@ -129,7 +133,10 @@ impl Findings {
             Kind::Foreign => self.foreign.push(reports),
             Kind::Native => self.native.push(reports),
             Kind::Pv32 => self.pv32.push(reports),
-            Kind::Race => self.races.extend(reports.races),
+            Kind::Race => {
+                self.races.extend(reports.races);
+                self.races_kept = reports.kept;
+            }
         }
     }
 }

@@ -205,6 +205,9 @@ pub fn kept(mut bill: Bill) -> Bill {
     if bill.evidence != Evidence::Measured {
         bill.provenance.when.clear();
         bill.provenance.inputs.counted = None;
+        for check in bill.rows.iter_mut().flat_map(|row| &mut row.checks) {
+            check.kept = None;
+        }
     }
     bill
 }

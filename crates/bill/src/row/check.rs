@@ -34,6 +34,9 @@ pub struct Check {
     pub control_failed: Option<u64>,
     /// The verdict that follows from the numbers.
     pub verdict: Verdict,
+    /// Day in UTC, such as `2026-11-26`, of the race that gave these numbers, where it was kept from an earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 impl Check {
@@ -54,6 +57,7 @@ impl Check {
             failed,
             control_failed: None,
             verdict,
+            kept: None,
         }
     }
 
@@ -71,6 +75,7 @@ impl Check {
             failed,
             control_failed: Some(control_failed),
             verdict,
+            kept: None,
         }
     }
 }
@@ -89,7 +94,14 @@ impl Check {
             } else {
                 Verdict::Inconclusive
             },
+            kept: None,
         }
+    }
+
+    /// This check of a race on a day.
+    #[must_use]
+    pub fn kept_from(self, day: Option<String>) -> Self {
+        Self { kept: day, ..self }
     }
 
     /// Whether the check proves something only where a mechanism that is known to be wrong fails it.

@@ -151,7 +151,7 @@ fn attempt(
     match reports {
         Ok(reports) => {
             if let Some(entry) = entry {
-                kept::keep(entry, &qemu.lines, &reports, &folder, cache)?;
+                kept::keep(boot, entry, &qemu.lines, &reports, &folder, cache)?;
             }
             Ok(GuestRun {
                 boot: boot.name.to_owned(),

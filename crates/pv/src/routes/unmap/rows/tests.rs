@@ -121,6 +121,20 @@ fn a_control_that_loses_bits_is_unsafe_but_the_bill_has_not_failed() {
 }
 
 #[test]
+fn a_race_that_is_kept_has_its_day_and_other_checks_have_none() {
+    let day = Some("2026-11-26".to_owned());
+    let findings = Findings {
+        races_kept: day.clone(),
+        ..findings()
+    };
+    let rows = rows(&order(), &findings);
+    for check in &row(&rows, Unmap::PreserveAd, 8).checks {
+        let expected = if check.is_race() { &day } else { &None };
+        assert_eq!(&check.kept, expected, "{}", check.name);
+    }
+}
+
+#[test]
 fn without_a_losing_control_nothing_is_proved() {
     let mut findings = findings();
     findings
