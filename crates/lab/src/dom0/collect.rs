@@ -383,7 +383,7 @@ fn names(job: &Job, kallsyms: &str, materials: &Materials) -> Result<Names, Erro
     let xen = xen.filter(|_| job.machine.firmware == Firmware::Xen);
     Ok(Names {
         hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
-        kernel: Symbols::of_kallsyms(kallsyms),
+        kernel: Symbols::from_kallsyms(kallsyms),
         program: symbols_of(&materials.init)?,
     })
 }
