@@ -86,7 +86,7 @@ impl Comparison {
     ///
     /// # Errors
     /// [`NoWork`]: one of them does not tell how much was done.
-    pub fn of(before: &Observation, after: &Observation) -> Result<Self, NoWork> {
+    pub fn new(before: &Observation, after: &Observation) -> Result<Self, NoWork> {
         let sides = [worker(before)?, worker(after)?];
         let mut changes: BTreeMap<Key<'_>, [Side; 2]> = BTreeMap::new();
         for (index, (party, unit)) in sides.iter().enumerate() {
@@ -204,7 +204,7 @@ mod tests {
                 (Group::Traps, "ptwr", 2000),
             ],
         );
-        let comparison = Comparison::of(&old, &new).unwrap();
+        let comparison = Comparison::new(&old, &new).unwrap();
         let first = &comparison.changes[0];
         assert_eq!(first.name, "mmu_update");
         assert!((first.before.per_unit - 0.05).abs() < 1e-9);
@@ -212,7 +212,7 @@ mod tests {
         let regressed: Vec<_> = comparison.regressions(0.01).collect();
         assert_eq!(regressed.len(), 1);
         assert!(
-            Comparison::of(&new, &old)
+            Comparison::new(&new, &old)
                 .unwrap()
                 .regressions(0.01)
                 .next()
@@ -224,14 +224,14 @@ mod tests {
     fn what_one_capture_lacks_is_a_change_from_nothing() {
         let old = observation("old", 10, &[]);
         let new = observation("new", 10, &[(Group::Subcalls, "mmuext_op", 10)]);
-        let comparison = Comparison::of(&old, &new).unwrap();
+        let comparison = Comparison::new(&old, &new).unwrap();
         assert_eq!(comparison.changes[0].before, Side::default());
         assert!(comparison.regressions(0.5).next().is_some());
     }
 
     #[test]
     fn captures_without_work_are_refused_by_name() {
-        let error = Comparison::of(&observation("old", 0, &[]), &observation("new", 1, &[]));
+        let error = Comparison::new(&observation("old", 0, &[]), &observation("new", 1, &[]));
         assert!(
             error
                 .unwrap_err()

@@ -107,7 +107,7 @@ mod tests {
 
     fn dumped(bytes: &[u8], symbols: &str) -> (Result<(), DumpError>, String) {
         let mut out = Vec::new();
-        let ended = dump(bytes, &Symbols::of_kallsyms(symbols), &mut out);
+        let ended = dump(bytes, &Symbols::from_kallsyms(symbols), &mut out);
         (ended, String::from_utf8(out).unwrap())
     }
 

@@ -21,7 +21,7 @@ fn compared(folder: &str, before: &str, after: &str) -> Comparison {
         )
         .unwrap()
     };
-    Comparison::of(&observed(before), &observed(after)).unwrap()
+    Comparison::new(&observed(before), &observed(after)).unwrap()
 }
 
 fn more(comparison: &Comparison) -> Vec<&str> {

@@ -17,7 +17,7 @@ pub(crate) fn read(file: &[u8]) {
     if let Ok(rules) = Rules::embedded() {
         let _advice = serde_json::to_writer(sink(), &rules.on(&observation));
     }
-    if let Ok(comparison) = Comparison::of(&observation, &observation) {
+    if let Ok(comparison) = Comparison::new(&observation, &observation) {
         let _json = serde_json::to_writer(sink(), &comparison);
     }
     let _json = serde_json::to_writer(sink(), &observation);

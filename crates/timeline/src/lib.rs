@@ -24,9 +24,9 @@ pub struct TollId(pub u16);
 /// `length` paid by `payer` for `toll`, the last of it at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it was over, in the recorder's unit since its start.
+    /// End, in the recorder's unit since its start.
     pub end: u64,
-    /// How long it took, in the same unit; at most `end`.
+    /// Length in that unit; at most `end`.
     pub length: u64,
     /// Index of the payer.
     pub payer: PayerId,
@@ -41,7 +41,7 @@ pub struct Legend {
     tolls: Vec<(TollId, String)>,
 }
 
-/// Why spans could not be written.
+/// Failure to write spans.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpanError {
@@ -67,9 +67,9 @@ pub enum SpanError {
     Overlap {
         /// The name of the payer in the legend.
         payer: String,
-        /// Where the span begins.
+        /// Begin of the span.
         begin: u64,
-        /// Where its predecessor ends.
+        /// End of its predecessor.
         previous: u64,
     },
     /// Two names for one number.

@@ -1,7 +1,7 @@
 //! The Perfetto trace format: a track for each payer and a slice for each span, or a track for each profile and a slice for
 //! each function in it.
 //!
-//! What `ui.perfetto.dev` and `trace_processor` open is one protobuf message whose packets stand one
+//! A file that `ui.perfetto.dev` and `trace_processor` open is one protobuf message whose packets stand one
 //! after the other, so a trace is written as it comes. The messages below are the part of Perfetto's
 //! that is needed; the numbers of their fields are those of `protos/perfetto/trace/trace_packet.proto`,
 //! `track_event/track_event.proto` and `track_event/track_descriptor.proto`.
@@ -97,7 +97,7 @@ pub fn write_perfetto<W: Write>(
 /// Stacks come sorted, so that those that share frames follow each other.
 ///
 /// # Errors
-/// What the sink reports.
+/// Errors of the sink.
 pub fn write_stacks<'a, W: Write>(
     sink: W,
     title: &str,
@@ -201,7 +201,7 @@ impl<W: Write> Packets<W> {
 struct Writer<'a, W> {
     packets: Packets<W>,
     legend: &'a Legend,
-    /// Where each payer's last span ends.
+    /// End of each payer's last span.
     ends: BTreeMap<PayerId, u64>,
 }
 
@@ -214,7 +214,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(self.packets.mark(track, span.end, SLICE_END, None)?)
     }
 
-    /// Where a span begins, which is not before its payer's previous one was over.
+    /// Begin of a span, which is not before its payer's previous one was over.
     fn begin_of(
         &mut self,
         Span {

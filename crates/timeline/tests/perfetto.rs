@@ -1,4 +1,4 @@
-//! What is written as a Perfetto trace, decoded by a decoder of the protobuf wire format that shares
+//! A written Perfetto trace, decoded by a decoder of the protobuf wire format that shares
 //! nothing with the writer. (`trace_processor` itself is not packaged by distributions.)
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
@@ -67,7 +67,7 @@ fn text(message: &[(u64, Value)], field: u64) -> Option<String> {
     bytes(message, field).map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
-/// What a viewer would show: tracks by number, and the slices of each.
+/// Tracks by number, and the slices of each, as a viewer would show them.
 #[derive(Debug, Default)]
 struct Shown {
     /// Name and parent, by `uuid`.

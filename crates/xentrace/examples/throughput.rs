@@ -1,4 +1,4 @@
-//! How fast a trace is read and summarised, and in how much memory.
+//! Throughput of reading and summarising a trace, and peak memory.
 //!
 //! Repeats a capture until the file has the size asked for, reads it back, and prints bytes per
 //! second and the peak resident set of this process (`VmHWM` of `/proc/self/status`, Linux only).

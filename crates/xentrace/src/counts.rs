@@ -1,11 +1,11 @@
-//! How often each kind of PV event happened.
+//! Counts of each kind of PV event.
 
 use super::{HypercallOp, PvEvent};
 
 /// Xen's `NR_hypercalls` (`xen/arch/x86/include/asm/config.h`): every number below it may be handled.
 const OPS: usize = 64;
 
-/// How often each hypercall was made.
+/// Counts of hypercalls, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpCounts {
     by_op: [u64; OPS],
@@ -23,7 +23,7 @@ impl Default for OpCounts {
 }
 
 impl OpCounts {
-    /// How often `op` was made; all numbers from 64 on are counted together.
+    /// Count of `op`; all numbers from 64 on are counted together.
     #[must_use]
     pub fn get(&self, op: HypercallOp) -> u64 {
         self.by_op
@@ -32,7 +32,7 @@ impl OpCounts {
             .unwrap_or(self.beyond)
     }
 
-    /// How many hypercalls there were.
+    /// Number of all hypercalls.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.by_op.iter().sum::<u64>() + self.beyond
@@ -63,12 +63,12 @@ impl OpCounts {
     }
 }
 
-/// How often each kind of PV record was seen.
+/// Counts of PV records, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PvCounts {
     /// Hypercalls by number; continuations of preempted ones are counted again.
     pub hypercalls: OpCounts,
-    /// How many of these were continuations, as far as the trace distinguishes them: see
+    /// Number of these that were continuations, as far as the trace distinguishes them: see
     /// [`is_continuation`](super::Hypercall::is_continuation).
     pub continuations: u64,
     /// Hypercalls inside `multicall`s. xenalyze adds these to the former; we keep them apart.

@@ -1,11 +1,11 @@
-//! What a vcpu entered Xen for, by the instruction that did it and the page table that it was about.
+//! Entries of a vcpu into Xen, by instruction and by page table.
 
 use super::{Hypercall, HypercallOp, PvCounts, PvEvent, Tally};
 
 /// Bits of an address within a page table.
 const IN_TABLE: u64 = 0xfff;
 
-/// What is kept of each vcpu's PV events.
+/// Counts of a vcpu's PV events, with the instructions of its traps.
 pub trait Keep: Clone + Default {
     /// Takes in one event.
     fn record(&mut self, event: &PvEvent<'_>);
@@ -113,7 +113,7 @@ impl Keep for PvDetail {
     }
 }
 
-/// How many entries a hypercall changes.
+/// Number of page-table entries that a hypercall changes.
 #[inline]
 fn entries(call: &Hypercall<'_>) -> u64 {
     match call.op {

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, and at which byte.
+//! Errors of a trace, each with its byte.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{EventId, Pcpu};
 
-/// Why a trace could not be read or counted further.
+/// Failure to read or count a trace further.
 ///
 /// Every variant carries the byte offset, from the start of the stream, of the record at fault.
 /// The trace is to blame in all of them but [`Io`](Self::Io).
@@ -16,9 +16,9 @@ pub enum XentraceError {
     /// The source failed; reading may be tried again.
     #[error("byte {offset}: reading the trace failed: {source}")]
     Io {
-        /// How far the stream had been read.
+        /// Bytes read before.
         offset: u64,
-        /// What the source reported.
+        /// Error of the source.
         source: io::Error,
     },
     /// The stream does not begin as `xentrace` begins every file.
@@ -32,7 +32,7 @@ pub enum XentraceError {
     /// A window ended, and something other than the next window follows.
     #[error("byte {offset}: expected a CPU change record (0x2001f003), found {found:#010x}")]
     ExpectedCpuChange {
-        /// Where the record was expected.
+        /// Position at which the record was expected.
         offset: u64,
         /// The word found there.
         found: u32,
@@ -40,7 +40,7 @@ pub enum XentraceError {
     /// A CPU change record before its predecessor's window was over.
     #[error("byte {offset}: CPU change record, but the window of CPU {cpu} has {left} bytes left")]
     UnexpectedCpuChange {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// The CPU whose window it is.
         cpu: Pcpu,
@@ -50,7 +50,7 @@ pub enum XentraceError {
     /// A CPU change record with a CPU that no Xen can have.
     #[error("byte {offset}: CPU {cpu} in a CPU change record, expected one below {limit}")]
     CpuOutOfRange {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// The CPU that the record names.
         cpu: u32,
@@ -60,7 +60,7 @@ pub enum XentraceError {
     /// A window whose size is not a multiple of four bytes.
     #[error("byte {offset}: window of {bytes} bytes for CPU {cpu}, expected a multiple of 4")]
     UnalignedWindow {
-        /// Where its CPU change record begins.
+        /// Position of its CPU change record.
         offset: u64,
         /// The CPU whose window it is.
         cpu: Pcpu,
@@ -72,7 +72,7 @@ pub enum XentraceError {
         "byte {offset}: the trace ends inside a record: expected {needed} bytes, found {found}"
     )]
     TruncatedRecord {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// The bytes that the record takes, as far as is known.
         needed: usize,
@@ -84,7 +84,7 @@ pub enum XentraceError {
         "byte {offset}: the trace ends inside a window: expected {missing} more bytes of CPU {cpu}"
     )]
     TruncatedWindow {
-        /// Where the stream ended.
+        /// End of the stream.
         offset: u64,
         /// The CPU whose window it is.
         cpu: Pcpu,
@@ -96,7 +96,7 @@ pub enum XentraceError {
         "byte {offset}: record {event} of {needed} bytes, but its window has {left} bytes left"
     )]
     RecordExceedsWindow {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// Event of the record.
         event: EventId,
@@ -108,7 +108,7 @@ pub enum XentraceError {
     /// A record with fewer extra words than its event has.
     #[error("byte {offset}: record {event} with {found} extra words, expected {needed}")]
     ShortPayload {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// Event of the record.
         event: EventId,
@@ -120,7 +120,7 @@ pub enum XentraceError {
     /// A hypercall record that declares an argument with the reserved presence bits `11`.
     #[error("byte {offset}: record {event} with a reserved argument size in {word:#010x}")]
     ReservedArgument {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// Event of the record.
         event: EventId,
@@ -130,15 +130,15 @@ pub enum XentraceError {
     /// More vcpus than any real trace names; counting them would not stay in bounded memory.
     #[error("byte {offset}: PV records of more than {limit} vcpus")]
     TooManyVcpus {
-        /// Where the first record of the vcpu too many begins.
+        /// Position of the first record of the vcpu too many.
         offset: u64,
-        /// How many are counted.
+        /// Number of vcpus that are counted.
         limit: usize,
     },
     /// An end marker without the begin marker of the same id on the same CPU.
     #[error("byte {offset}: end of window {id} on CPU {cpu}, but it was not begun there")]
     EndWithoutBegin {
-        /// Where the end marker begins.
+        /// Position of the end marker.
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
@@ -150,7 +150,7 @@ pub enum XentraceError {
         "byte {offset}: begin of window {id} on CPU {cpu} inside window {open}, begun at byte {opened_at}"
     )]
     NestedBegin {
-        /// Where the begin marker begins.
+        /// Position of the begin marker.
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
@@ -158,13 +158,13 @@ pub enum XentraceError {
         id: u16,
         /// The id of the window that is open.
         open: u16,
-        /// Where the begin marker of the open window is.
+        /// Position of the open window's begin marker.
         opened_at: u64,
     },
     /// A begin marker whose end marker never came.
     #[error("byte {offset}: window {id} begins on CPU {cpu} and never ends there")]
     UnterminatedWindow {
-        /// Where the begin marker begins.
+        /// Position of the begin marker.
         offset: u64,
         /// The CPU that recorded it.
         cpu: Pcpu,
@@ -174,13 +174,13 @@ pub enum XentraceError {
     /// Xen lost records inside a window: its counts are too low.
     #[error("byte {offset}: {lost} records lost inside window {id} on CPU {cpu}")]
     LostInWindow {
-        /// Where the lost-records record begins.
+        /// Position of the lost-records record.
         offset: u64,
         /// The CPU that lost them.
         cpu: Pcpu,
         /// The id of the window.
         id: u16,
-        /// How many records are missing.
+        /// Number of records that are missing.
         lost: u32,
     },
 }
@@ -209,7 +209,7 @@ impl XentraceError {
         }
     }
 
-    /// Whether the stream just stopped early, as when the disk filled or `xentrace` was killed.
+    /// True if the stream just stopped early, as when the disk filled or `xentrace` was killed.
     /// Every record before that point has been yielded and is sound.
     #[must_use]
     pub const fn is_truncation(&self) -> bool {

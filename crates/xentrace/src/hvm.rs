@@ -9,7 +9,7 @@ use super::record::join;
 use super::{EventId, Record, XentraceError};
 use crate::exit_names;
 
-/// Why a guest was left.
+/// Reason of an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExitReason {
     /// Intel's, by number.
@@ -23,9 +23,9 @@ pub enum ExitReason {
 pub enum HvmEvent {
     /// The guest was left.
     Exit {
-        /// Why.
+        /// Reason.
         reason: ExitReason,
-        /// Where it was.
+        /// Instruction pointer of the guest.
         rip: u64,
     },
     /// It was entered again.

@@ -86,7 +86,7 @@ impl HypercallOp {
     pub const XEN_VERSION: Self = Self(17);
     /// Maps, unmaps and copies granted pages.
     pub const GRANT_TABLE_OP: Self = Self(20);
-    /// The same for the address space of another domain.
+    /// `update_va_mapping` for the address space of another domain.
     pub const UPDATE_VA_MAPPING_OTHERDOMAIN: Self = Self(22);
     /// Returns from an exception.
     pub const IRET: Self = Self(23);

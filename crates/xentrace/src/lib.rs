@@ -1,4 +1,6 @@
-//! The binary trace of Xen: reading, decoding and counting its records.
+#![doc = include_str!("../README.md")]
+//!
+//! # Layers
 //!
 //! A file is a sequence of *windows*. Each is a CPU change record, written by `xentrace`, and then
 //! the bytes that one physical CPU's trace buffer held, written by Xen. All words are 32 bits,
@@ -9,8 +11,8 @@
 //! 3. [`Summary`]: counts per vcpu, as xenalyze counts, or [`PvDetail`], and [`Times`]; [`Windows`]: counts between two
 //!    markers.
 //!
-//! What it does not do: merge the CPUs by time (each CPU's records stay in order, CPUs alternate
-//! by window), decode memory or shadow records, or HVM ones but exits and entries, or read big-endian traces.
+//! Beside them are [`symbols`] for the addresses of a trace, [`exit_names`] of KVM and Xen alike, and the [`lock_profile`]s
+//! that Xen prints.
 //!
 //! Sources: the format, `xen/include/public/trace.h` and `xen/common/trace.c`; the windows,
 //! `write_buffer` of `tools/xentrace/xentrace.c`; all of Xen 4.17.
@@ -23,7 +25,7 @@
 //! let words = [0x2001_f003_u32, 0, 8, 0x1020_100d, 17];
 //! let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
 //! let summary = Summary::<PvCounts>::read(bytes.as_slice())?;
-//! let counts = summary.of(Owner::Default(Pcpu(0))).copied().unwrap_or_default();
+//! let counts = summary.get(Owner::Default(Pcpu(0))).copied().unwrap_or_default();
 //! assert_eq!(counts.hypercalls.get(HypercallOp::XEN_VERSION), 1);
 //! # Ok(())
 //! # }

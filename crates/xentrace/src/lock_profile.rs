@@ -10,10 +10,10 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// How often something happened, and how long it took in all.
+/// Count of an event, and its time in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How often.
+    /// Occurrences.
     pub count: u64,
     /// Nanoseconds.
     pub time: u64,
@@ -167,7 +167,7 @@ impl fmt::Display for LockProfile {
 mod tests {
     use super::*;
 
-    /// What that change's mail quotes ("Allow use of global pages to be disabled", xen-devel), the word that it lost restored.
+    /// Quoted by that change's mail ("Allow use of global pages to be disabled", xen-devel), the word that it lost restored.
     const PGE_ON: &str = "\
 (XEN) Global lock flush_lock: addr=ffff82d0804b01c0, lockval=1adb1adb, not locked
 (XEN)   lock:1841883(1375128998543), block:1658716(10193054890781)

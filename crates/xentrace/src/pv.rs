@@ -17,7 +17,7 @@ use super::{Class, EventId, HypercallOp, Record, Words, XentraceError};
 /// (`MMU_UPDATE_PREEMPTED`, `xen/arch/x86/include/asm/hypercall.h`).
 const MMU_UPDATE_PREEMPTED: u64 = 0x8000_0000;
 
-/// What a PV guest did to enter Xen. Addresses of 32-bit guests are widened.
+/// Entry of a PV guest into Xen. Addresses of 32-bit guests are widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PvEvent<'a> {
@@ -306,7 +306,7 @@ impl<'a> Hypercall<'a> {
         }
     }
 
-    /// Whether this record is Xen re-entering an `mmu_update` or `mmuext_op` that it had
+    /// True if this record is Xen re-entering an `mmu_update` or `mmuext_op` that it had
     /// preempted. Other hypercalls are re-entered without a sign of it.
     #[must_use]
     #[inline]

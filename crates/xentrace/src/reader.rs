@@ -24,7 +24,7 @@ pub const MAX_PCPUS: u32 = 16384;
 const CPU_CHANGE_HEADER: u32 = 2 << 28 | EventId::TRACE_CPU_CHANGE.0;
 const CPU_CHANGE_BYTES: usize = 12;
 
-/// Whether a file that begins so is a capture of xentrace.
+/// Recognises a capture of xentrace by its first bytes.
 #[must_use]
 pub fn is_capture(head: &[u8]) -> bool {
     head.starts_with(&CPU_CHANGE_HEADER.to_le_bytes())
@@ -41,7 +41,7 @@ pub struct Reader<R> {
     /// The unread bytes are `buffer[start..end]`.
     start: usize,
     end: usize,
-    /// Where `buffer[start]` is in the stream.
+    /// Position of `buffer[start]` in the stream.
     offset: u64,
     source_ended: bool,
     /// The CPU whose window is being read, and what is left of it.
@@ -69,7 +69,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Where the next record begins, in bytes from the start of the stream.
+    /// Position of the next record, in bytes from the start of the stream.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -208,7 +208,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// How many bytes are buffered: at least `needed`, unless the stream ends before.
+    /// Fills the buffer to at least `needed` bytes, unless the stream ends before; the number of bytes in it.
     #[inline]
     fn available(&mut self, needed: usize) -> Result<usize, XentraceError> {
         if self.end - self.start < needed && !self.source_ended {

@@ -51,7 +51,7 @@ pub struct Record<'a> {
     pub event: EventId,
     /// The payload: up to seven extra words.
     pub words: Words<'a>,
-    /// Where the record begins, in bytes from the start of the stream.
+    /// Position of the record, in bytes from the start of the stream.
     pub offset: u64,
 }
 
@@ -91,13 +91,13 @@ impl Record<'_> {
 pub struct Words<'a>(pub(super) &'a [[u8; 4]]);
 
 impl<'a> Words<'a> {
-    /// How many there are, 0 to 7.
+    /// Number of words, 0 to 7.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True if there are none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
@@ -124,7 +124,7 @@ impl fmt::Debug for Words<'_> {
 /// The payload of [`EventId::LOST_RECORDS`]: what Xen could not write because the buffer was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostRecords {
-    /// How many records are missing.
+    /// Number of records that are missing.
     pub count: u32,
     /// The vcpu that was running when this record was written, after the loss.
     pub running: Vcpu,

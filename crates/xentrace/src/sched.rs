@@ -1,4 +1,4 @@
-//! Who runs where: the scheduler records that name a vcpu's runstate.
+//! Scheduler records that name a vcpu's runstate.
 //!
 //! Other scheduler records (the schedulers' own, and the verbose ones such as `TRC_SCHED_SWITCH`)
 //! are not decoded: xenalyze does not attribute by them either.
@@ -26,7 +26,7 @@ impl fmt::Display for Vcpu {
     }
 }
 
-/// What a vcpu is doing (`RUNSTATE_*` of `xen/include/public/vcpu.h`).
+/// State of a vcpu (`RUNSTATE_*` of `xen/include/public/vcpu.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runstate {
     /// On a physical CPU.
@@ -40,7 +40,7 @@ pub enum Runstate {
 }
 
 impl Runstate {
-    /// As xenalyze calls it.
+    /// Name in xenalyze's output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,9 +70,9 @@ pub enum SchedEvent {
     RunstateChange {
         /// The vcpu that the event is about.
         vcpu: Vcpu,
-        /// What it was doing.
+        /// State before.
         old: Runstate,
-        /// What it does now.
+        /// State from now on.
         new: Runstate,
     },
     /// `TRC_SCHED_CONTINUE_RUNNING`: the scheduler chose the vcpu that was running already.

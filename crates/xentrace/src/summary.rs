@@ -5,7 +5,7 @@
 //! domain, with one vcpu per physical CPU. After lost records, the vcpu that the lost-records
 //! record names runs.
 //!
-//! What differs from xenalyze, none of it on sound captures: xenalyze orders the CPUs by time and
+//! Differences to xenalyze, none of them on sound captures: xenalyze orders the CPUs by time and
 //! repairs runstates across them when their clocks disagree, we follow each CPU alone; xenalyze
 //! drops PV records of idle vcpus and of CPUs where no domain is known to run, we count them apart;
 //! it enters the volume of lost-records records twice, we enter it once. With core scheduling Xen
@@ -15,6 +15,7 @@
 //! `process_lost_records` of `tools/xentrace/xenalyze.c`, Xen 4.17.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 
 use super::{
@@ -26,7 +27,7 @@ use super::{
 /// it bounds memory to some 20 MiB on a corrupt one.
 pub const MAX_OWNERS: usize = 16384;
 
-/// To whom a PV record belongs.
+/// Owner of a PV record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// Recorded before the trace said who runs on this physical CPU: xenalyze's "Default domain".
@@ -37,7 +38,18 @@ pub enum Owner {
     Unknown,
 }
 
-/// What one physical CPU recorded.
+/// Name as xenalyze has it: `d0v1`; `default v0` before the trace says who runs on CPU 0.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default(cpu) => write!(f, "default v{cpu}"),
+            Self::Vcpu(vcpu) => write!(f, "{vcpu}"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// Volume that one physical CPU recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PcpuLog {
     bytes: [u64; Class::ALL.len()],
@@ -61,7 +73,7 @@ impl PcpuLog {
 struct PcpuState {
     log: PcpuLog,
     running: Owner,
-    /// Where the counts of `running` are, once it has some.
+    /// Index of the counts of `running`, once it has some.
     slot: Option<usize>,
 }
 
@@ -232,9 +244,9 @@ impl<K: Keep> Summary<K> {
         Ok(slot)
     }
 
-    /// What belongs to `owner`, if anything does.
+    /// Counts of `owner`, if it has any.
     #[must_use]
-    pub fn of(&self, owner: Owner) -> Option<&K> {
+    pub fn get(&self, owner: Owner) -> Option<&K> {
         self.kept.get(*self.slots.get(&owner)?)
     }
 
@@ -255,7 +267,7 @@ impl<K: Keep> Summary<K> {
         total
     }
 
-    /// How long everyone was in each runstate, and out of their guests.
+    /// Time of all vcpus in each runstate, and out of their guests.
     #[must_use]
     pub const fn times(&self) -> &Times {
         &self.times
@@ -299,7 +311,7 @@ mod tests {
     }
 
     fn ptwr(summary: &Summary, owner: Owner) -> u64 {
-        summary.of(owner).map_or(0, |counts| counts.ptwr)
+        summary.get(owner).map_or(0, |counts| counts.ptwr)
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum SymbolsError {
         "no line is a symbol's; expected lines of System.map or /proc/kallsyms, or an ELF or PE file"
     )]
     None,
-    /// What an unprivileged reader gets.
+    /// Addresses as an unprivileged reader gets them.
     #[error("every address is 0; expected /proc/kallsyms as root reads it")]
     Hidden,
 }
@@ -37,25 +37,25 @@ pub struct Symbol {
 pub struct Symbols {
     /// In ascending order.
     functions: Vec<Symbol>,
-    /// Where the last of them ends: of a file.
+    /// End of the last function, where a file says.
     end: Option<u64>,
 }
 
 impl Symbols {
-    /// Those of a file of any of the kinds below, which its content tells.
+    /// Reads a file of any of the kinds below, which its content tells.
     ///
     /// # Errors
     /// [`SymbolsError`].
     pub fn read(bytes: &[u8]) -> Result<Self, SymbolsError> {
         if object::FileKind::parse(bytes).is_ok() {
-            let symbols = Self::of_object(bytes)?;
+            let symbols = Self::from_object(bytes)?;
             return match symbols.functions.is_empty() {
                 true => Err(SymbolsError::Object("has no symbols of functions".into())),
                 false => Ok(symbols),
             };
         }
         let text = String::from_utf8_lossy(bytes);
-        let symbols = Self::of_kallsyms(&text);
+        let symbols = Self::from_kallsyms(&text);
         if !symbols.functions.is_empty() {
             return Ok(symbols);
         }
@@ -67,11 +67,11 @@ impl Symbols {
         })
     }
 
-    /// Those of an ELF or PE file.
+    /// Reads the symbols of an ELF or PE file.
     ///
     /// # Errors
     /// [`SymbolsError::Object`] for a file that is neither.
-    pub fn of_object(bytes: &[u8]) -> Result<Self, SymbolsError> {
+    pub fn from_object(bytes: &[u8]) -> Result<Self, SymbolsError> {
         let refuse = |error: object::Error| SymbolsError::Object(error.to_string());
         let object = object::File::parse(bytes).map_err(refuse)?;
         let text = object
@@ -96,13 +96,13 @@ impl Symbols {
         Ok(Self::sorted(named.collect(), end))
     }
 
-    /// Those of a kernel, as its `/proc/kallsyms` or its `System.map` has them; other lines are left out.
+    /// Reads lines of `/proc/kallsyms` or of a `System.map`; other lines are left out.
     #[must_use]
-    pub fn of_kallsyms(text: &str) -> Self {
+    pub fn from_kallsyms(text: &str) -> Self {
         Self::sorted(text.lines().filter_map(kallsyms_line).collect(), None)
     }
 
-    /// Those of both: of two functions at one address, the first one's.
+    /// Merges two tables; at an address that both have, the first one's function stays.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.functions.extend(other.functions);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_the_function_that_begins_before_it() {
-        let symbols = Symbols::of_kallsyms(KALLSYMS);
+        let symbols = Symbols::from_kallsyms(KALLSYMS);
         let name = |address| symbols.at(address).map(|symbol| symbol.name.as_str());
         assert_eq!(name(0xffff_ffff_80ff_ffff), None);
         assert_eq!(name(0xffff_ffff_8100_0015), Some("_text"));
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn two_files_are_one_table() {
-        let xen = Symbols::of_kallsyms("ffff82d040200000 T xen_start\n");
-        let both = Symbols::of_kallsyms(KALLSYMS).and(xen);
+        let xen = Symbols::from_kallsyms("ffff82d040200000 T xen_start\n");
+        let both = Symbols::from_kallsyms(KALLSYMS).and(xen);
         let name = |address| both.at(address).map(|symbol| symbol.name.as_str());
         assert_eq!(name(0xffff_82d0_4020_0004), Some("xen_start"));
         assert_eq!(name(0xffff_ffff_8100_0020), Some("one"));

@@ -1,4 +1,4 @@
-//! How often each of many numbers occurred, in bounded memory.
+//! Occurrences of each of many numbers, in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Tally {
         self.counts.iter().map(|(&n, &count)| (n, count)).collect()
     }
 
-    /// How many different numbers were counted.
+    /// Number of different numbers that were counted.
     #[must_use]
     pub fn distinct(&self) -> usize {
         self.counts.len()

@@ -1,4 +1,4 @@
-//! How long vcpus were in each runstate, and out of their guests, in cycles of the time-stamp counter.
+//! Time of vcpus in each runstate, and out of their guests, in cycles of the time-stamp counter.
 //!
 //! A runstate lasts from the record that begins it to the one that ends it; an exit, until the vcpu's next
 //! entry, blocked in between or not. What begins before a trace or ends after it is not counted, nor is what ends before it began:
@@ -19,9 +19,9 @@ const MOST_KEPT: usize = 65_536;
 /// So many times, and for so long all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spell {
-    /// How often.
+    /// Occurrences.
     pub count: u64,
-    /// Of the time-stamp counter.
+    /// Cycles of the time-stamp counter.
     pub cycles: u64,
 }
 
@@ -33,7 +33,7 @@ impl Spell {
     }
 }
 
-/// Where the time of vcpus went.
+/// Time of vcpus, by runstate and by exit.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     changes: BinaryHeap<Reverse<Change>>,
@@ -52,7 +52,7 @@ struct Change {
     new: Runstate,
 }
 
-/// Of changes in order of time.
+/// A vcpu's last change, in order of time.
 #[derive(Clone, Debug, Default)]
 struct Runstates {
     current: BTreeMap<Vcpu, (Runstate, u64)>,
@@ -81,7 +81,7 @@ impl Runstates {
 }
 
 impl Times {
-    /// How long each was in each runstate.
+    /// Time of each vcpu in each runstate.
     #[must_use]
     pub fn runstates(&self) -> BTreeMap<(Owner, Runstate), Spell> {
         let mut runstates = self.runstates.clone();

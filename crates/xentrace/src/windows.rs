@@ -1,4 +1,4 @@
-//! What happened between two markers that a guest wrote into the trace.
+//! Crossings between two markers that a guest wrote into the trace.
 //!
 //! A guest cannot write a trace record of its own, but Xen records the `cmd` argument of every
 //! `sched_op`, the invalid ones too, before it answers `-ENOSYS`. A marker is such a call: nothing
@@ -51,15 +51,15 @@ impl Marker {
     }
 }
 
-/// How a guest crossed into Xen inside the windows of one id, the markers themselves excluded.
+/// Crossings of a guest into Xen inside the windows of one id, without the markers themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossings {
-    /// How many windows these are the sum of.
+    /// Number of windows that these are the sum of.
     pub windows: u64,
-    /// What was recorded in them: [`traps`](PvCounts::traps) and each kind of them, hypercalls by
+    /// PV records in them: [`traps`](PvCounts::traps) and each kind of them, hypercalls by
     /// number, subcalls by number.
     pub pv: PvCounts,
-    /// How often the scheduler put a vcpu on the CPU. Always 0 when the scheduler class was not
+    /// Times that the scheduler put a vcpu on the CPU. Always 0 when the scheduler class was not
     /// traced.
     pub switches: u64,
     /// Records that Xen lost in them: if not 0, all counts are too low.
@@ -79,7 +79,7 @@ impl Crossings {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     id: u16,
-    /// Where its begin marker is.
+    /// Position of its begin marker.
     offset: u64,
     crossings: Crossings,
 }

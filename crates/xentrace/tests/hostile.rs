@@ -156,11 +156,6 @@ fn every_single_bit_flip_in_the_first_records_is_survived() {
 
 proptest! {
     #[test]
-    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        check(&bytes);
-    }
-
-    #[test]
     fn random_bytes_behind_a_sound_window_head(
         bytes in prop::collection::vec(any::<u8>(), 0..600),
         size in 0_u32..160,

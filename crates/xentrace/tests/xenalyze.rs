@@ -18,7 +18,7 @@ fn data(name: &str) -> PathBuf {
     root.join("tests/data").join(name)
 }
 
-/// What a line of xenalyze's summary belongs to.
+/// Owner of a line of xenalyze's summary.
 #[derive(Clone, Copy)]
 enum Domain {
     Default,
@@ -145,7 +145,7 @@ fn check(name: &str) -> Summary {
 fn the_unmap_capture_counts_as_xenalyze_counts_it() {
     let summary = check("xentrace-unmap");
     // The parser is checked too: figures read from the text by eye.
-    let ptwr = |cpu| summary.of(Owner::Default(Pcpu(cpu))).unwrap().ptwr;
+    let ptwr = |cpu| summary.get(Owner::Default(Pcpu(cpu))).unwrap().ptwr;
     assert_eq!((ptwr(0), ptwr(1)), (789, 20));
 }
 
@@ -154,11 +154,11 @@ fn the_capture_of_all_classes_is_attributed_as_xenalyze_attributes_it() {
     let summary = check("xentrace-all");
     let page_faults = |vcpu| {
         let owner = Owner::Vcpu(Vcpu { domain: 0, vcpu });
-        summary.of(owner).unwrap().page_fault
+        summary.get(owner).unwrap().page_fault
     };
     assert_eq!((page_faults(0), page_faults(1)), (22, 621));
     // CPU 0 made two hypercalls before its first runstate record; xenalyze does not print those.
-    let before = summary.of(Owner::Default(Pcpu(0))).unwrap();
+    let before = summary.get(Owner::Default(Pcpu(0))).unwrap();
     assert_eq!((before.hypercalls.total(), before.traps()), (2, 0));
     let attributed: Vec<_> = summary.owners().map(|(owner, _)| owner).collect();
     let vcpus = [0, 1].map(|vcpu| Owner::Vcpu(Vcpu { domain: 0, vcpu }));

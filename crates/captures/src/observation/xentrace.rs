@@ -171,7 +171,7 @@ mod tests {
     const CAPTURE: &[u8] = include_bytes!("../../../xentrace/tests/data/xentrace-unmap.bin");
 
     fn observed(bytes: &[u8], symbols: &str) -> Observation {
-        observe("t.bin", bytes, &Symbols::of_kallsyms(symbols)).unwrap()
+        observe("t.bin", bytes, &Symbols::from_kallsyms(symbols)).unwrap()
     }
 
     fn item<'o>(observation: &'o Observation, name: &str) -> &'o Item {

@@ -55,7 +55,7 @@ pub enum Item {
     Lost(Lost),
 }
 
-/// Names shared by the events that have them. Real traces have hundreds; past [`Self::LIMIT`] names are no longer shared.
+/// Names shared by the events that have them. Real traces have hundreds; past 16,384 names are no longer shared.
 #[derive(Debug, Default)]
 pub struct Names(HashSet<Name>);
 

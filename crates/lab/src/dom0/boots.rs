@@ -206,7 +206,7 @@ impl Boots<'_> {
         let xen = xen.filter(|_| machine.firmware == Firmware::Xen);
         Ok(Names {
             hypervisor: xen.map_or_else(|| Ok(Symbols::default()), symbols_of)?,
-            kernel: Symbols::of_kallsyms(kallsyms),
+            kernel: Symbols::from_kallsyms(kallsyms),
             program: symbols_of(&self.materials.init)?,
         })
     }
