@@ -160,7 +160,10 @@ lint: toolchain
 
 man: build
 	mkdir -p dist
-	$(PAGETOLL) generate dist
+	$(PAGETOLL) man --folder dist
+	$(PAGETOLL) completions bash > dist/pagetoll.bash
+	$(PAGETOLL) completions zsh > dist/_pagetoll
+	$(PAGETOLL) completions fish > dist/pagetoll.fish
 
 deb: man
 	@command -v cargo-deb > /dev/null || cargo install cargo-deb --locked

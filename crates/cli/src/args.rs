@@ -1,12 +1,14 @@
-//! Exactly what the user said, checked for form only; the backends settle what it means.
+//! The command line as it was said, checked for form only; commands and backends resolve it.
 
 mod advise;
 mod bill;
 mod bisect;
 mod cache;
 mod calibrate;
+mod completions;
 mod diff;
 mod fix;
+mod man;
 mod output;
 mod read;
 mod report;
@@ -19,28 +21,32 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_bill::values::number;
-use pagetoll_render::{Format, Kind};
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use bill::BillArgs;
 pub(crate) use bisect::{BisectArgs, BisectCommand, BisectOrder, Judging, RunOneArgs};
 pub(crate) use cache::{CacheArgs, CacheCommand, CleanArgs};
 pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use completions::CompletionsArgs;
 pub(crate) use diff::DiffArgs;
 pub(crate) use fix::{
     BuildArgs, FixArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs,
 };
+pub(crate) use man::ManArgs;
 pub(crate) use output::{ListOutputArgs, OutputArgs};
 pub(crate) use read::{ALL_SOURCES, ReadArgs};
 pub(crate) use report::ReportArgs;
 pub(crate) use sweep::{PlaceArgs, ShowArgs, SweepArgs, SweepCommand, SweepOn, SweepOrder};
 
 const LONG_ABOUT: &str = "\
-Itemises what every page of memory costs a virtual machine.
+Itemise what every page of memory costs a virtual machine.
 
 A guest that unmaps, faults, flushes, pins or pages in memory pays the hypervisor a toll for every page: a trap, an \
 emulated instruction, a hypercall, a lock. pagetoll counts these tolls on real Xen and Linux kernels and prints a \
 bill: for each mechanism its cost per page, item by item, with safety checks and exactly what was run.";
+
+/// Heading of the options that every command has, the last one of its help.
+const GLOBAL: &str = "Global options";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 ok, 1 a check failed or something regressed, 2 bad usage or input, 3 this machine lacks something or a guest failed; \
@@ -51,37 +57,45 @@ Exit codes: 0 ok, 1 a check failed or something regressed, 2 bad usage or input,
 #[command(
     name = "pagetoll",
     version,
-    about = "Itemises what every page of memory costs a virtual machine"
+    about = "Itemise what every page of memory costs a virtual machine",
+    disable_help_flag = true,
+    disable_version_flag = true
 )]
 #[command(long_about = LONG_ABOUT, after_long_help = EXIT_CODES)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Says on stderr where the time went and what was resolved; -vv says what is done, step by step
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    /// Print timings and resolved inputs on stderr; -vv: every step
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GLOBAL)]
     verbose: u8,
-    /// Says nothing on stderr but errors and failed checks: no progress, no notes
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    /// Print only errors and failed checks on stderr
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = GLOBAL)]
     quiet: bool,
-    /// What to do.
+    /// Print help; -h prints a summary
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
+    /// Print version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
+    /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// How much is said on stderr.
+/// Amount of messages on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     /// Errors and failed checks.
     Silent,
-    /// The same, progress on a terminal, and notes that change how a bill is to be read.
+    /// Progress on a terminal and notes that change how a bill is to be read, beside errors and failed checks.
     Quiet,
-    /// Where the time went, and what was resolved.
+    /// Timings and resolved inputs.
     Summary,
     /// Every step.
     Debug,
 }
 
 impl Cli {
-    /// How much is to be said on stderr.
+    /// Amount of messages on stderr, by -v and -q.
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Silent,
@@ -95,75 +109,70 @@ impl Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Bills a route: what each page costs, by each mechanism
+    /// Bill a route: cost per page, item by item, by each mechanism
     #[command(subcommand)]
     Bill(Box<BillArgs>),
-    /// Prints a saved bill as its run would have printed it, or several as curves over what they differ in
+    /// Print a saved bill, or plot several over kernel, vCPUs, batch, ...
     #[command(after_long_help = report::EXAMPLES)]
     Report(ReportArgs),
-    /// Compares two bills of a route: what regressed, and what fails a gate
+    /// Compare two bills of a route; exit 1 on a regression
     #[command(after_long_help = diff::EXAMPLES)]
     Diff(DiffArgs),
-    /// Makes all bills of a plan that are missing in a folder, side by side; shows what is there
+    /// Run the missing jobs of a plan in parallel; list results
     #[command(after_long_help = sweep::EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Finds the first kernel on which a row of a bill costs more, and the toll that it was
+    /// Find the first kernel where a row regressed, and the toll responsible
     #[command(after_long_help = bisect::EXAMPLES)]
     Bisect(Box<BisectArgs>),
-    /// Lists what can be billed, by which mechanism, on which backend, here
-    Routes(ListArgs),
-    /// Says what works on this machine, and how to get the rest
+    /// List routes, their mechanisms, and the backends available here
+    Routes(ListOutputArgs),
+    /// Check this machine's prerequisites and print how to install what is missing
     Doctor(DoctorArgs),
-    /// Reads what was recorded elsewhere: costs for each unit of its work, by function; compares two captures
+    /// Analyse a capture (xentrace, perf, KVM counters): cost per page, by function; compare two
     #[command(after_long_help = read::EXAMPLES)]
     Read(ReadArgs),
-    /// Says what to do about a capture, or about this host, and which bill says what that gives
+    /// Recommend fixes for a capture or for this host, with the measured gain of each
     #[command(after_long_help = advise::EXAMPLES)]
     Advise(AdviseArgs),
-    /// Asks a simulated and a real system the same, and compares the answers
+    /// Run the conformance suites on model and real system; report differences
     Conformance(ConformanceArgs),
-    /// Tries all orders of clearing page-table entries against using them, and prints one that loses a bit
-    Search(ListArgs),
-    /// Lists, shows, builds and checks the patches of Linux and Xen that pagetoll carries
+    /// Model-check the unmap mechanisms; print the shortest interleaving that loses an A or D bit
+    Search(ListOutputArgs),
+    /// List, show, build and check pagetoll's patches of Linux and Xen
     #[command(after_long_help = fix::EXAMPLES)]
     Fix(FixArgs),
-    /// Lists, verifies and cleans what is kept between runs: packages, images, builds
+    /// List, verify and clean cached packages, images and builds
     #[command(after_long_help = cache::EXAMPLES)]
     Cache(CacheArgs),
-    /// Makes a cost table for the simulator, from bills of the lab or by measuring this host
+    /// Make a cost table for the simulator, from bills or this host
     #[command(after_long_help = calibrate::EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Compares the simulator with published figures, or with this host
+    /// Compare the simulator with published figures, or with this host
     Validate(ValidateArgs),
-    /// Writes manual pages and shell completions into a folder
-    #[command(hide = true)]
-    Generate(GenerateArgs),
+    /// Print shell completions, to be sourced or installed
+    #[command(after_long_help = completions::EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write all pages
+    #[command(after_long_help = man::EXAMPLES)]
+    Man(ManArgs),
     /// Undo what a run has changed on this host, when standard input ends
     #[command(hide = true)]
     Guard {
-        /// List of the changes
+        /// Journal of the changes
         journal: PathBuf,
     },
-}
-
-/// Arguments of `routes`.
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    /// How the list is printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
 }
 
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Bills demand paging on this host and models it with a table of this host: 1 to 4 vCPUs, batches of 1 to 64
+    /// Compare bills and model of demand paging on this host: 1 to 4 vCPUs
     #[arg(long)]
     pub(crate) live: bool,
-    /// With --live: the table that calibrate --this-host made; without this, the host is measured first
+    /// With --live: use this table of calibrate --this-host [default: measure now]
     #[arg(long, value_name = "TABLE", requires = "live")]
     pub(crate) costs: Option<String>,
-    /// With --live: pages of each vCPU in a run [default: 4096]
+    /// With --live: page in N pages per vCPU [default: 4096]
     #[arg(
         long,
         value_name = "N",
@@ -172,7 +181,7 @@ pub(crate) struct ValidateArgs {
     )]
     #[arg(value_parser = number::<u64>)]
     pub(crate) pages: Option<u64>,
-    /// With --live: runs of each order [default: 5]
+    /// With --live: repeat every order N times [default: 5]
     #[arg(
         long,
         value_name = "N",
@@ -188,47 +197,45 @@ pub(crate) struct ValidateArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Installs what is missing through apt-get, as root or by sudo without a password
+    /// Install what is missing by apt-get, as root or passwordless sudo
     #[arg(long)]
     pub(crate) install: bool,
-    /// Processor of the lab's machines
+    /// Check for a lab with machines of this processor
     #[arg(long, default_value = "x86-64")]
     pub(crate) arch: Arch,
-    /// How the findings are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 /// Arguments of `conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// What is asked: xen, updates of a PV guest's page tables; vfio, mapping memory for DMA; kvm, memslots and userfaultfds
+    /// Run this suite
     #[arg(long, value_name = "SUITE", default_value = "xen")]
     pub(crate) suite: ConformanceSuite,
-    /// Which systems answer; one alone is compared with the answers that were recorded on a real one
+    /// Run on these systems; one alone is compared with recorded answers
     #[arg(long, value_name = "SYSTEM", default_value = "both")]
     pub(crate) on: ConformanceSystems,
-    /// How the answers are printed
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = values::format(Kind::List))]
-    pub(crate) format: Format,
-    /// Only the cases whose name contains this
+    /// Run only cases whose name contains TEXT
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) case: String,
-    /// Writes the real system's answers to this file, as conformance/ keeps them
+    /// Write the real system's answers to this file, as in conformance/
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Processor of the lab's machine, of the suites vfio and kvm; kvm runs in the lab then [default: x86-64]
+    /// Run vfio or kvm in the lab on this processor [default: x86-64]
     #[arg(long)]
     pub(crate) arch: Option<Arch>,
     #[command(flatten)]
     pub(crate) images: ImageArgs,
-    /// Keeps the guest's console in this folder
+    /// Keep the console of the guest in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) keep_logs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: ListOutputArgs,
 }
 
 impl ConformanceArgs {
-    /// What the lab boots.
+    /// Options of the lab.
     pub(crate) fn lab(&self) -> LabSpec {
         LabSpec {
             arch: self.arch,
@@ -241,7 +248,7 @@ impl ConformanceArgs {
         }
     }
 
-    /// Whether a suite that this host could answer is run in the lab.
+    /// Tests for the lab where this host could answer as well.
     pub(crate) fn wants_lab(&self) -> bool {
         self.arch.is_some() || self.on == ConformanceSystems::Lab
     }
@@ -250,16 +257,16 @@ impl ConformanceArgs {
 /// A kernel and a hypervisor.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// Kernel: debian, debian:SUITE, debian:SUITE/VERSION, fix:NAME, fix:none, or the path of a bzImage or vmlinux; several are set side by side [default: debian]
+    /// Boot this kernel: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux [default: debian]
     #[arg(long, value_name = "SRC")]
     pub(crate) kernel: Vec<String>,
-    /// Build folder of a kernel given by its path: the probe module is built for it
+    /// Build the probe for a --kernel file in its build folder DIR
     #[arg(long, value_name = "DIR")]
     headers: Option<PathBuf>,
-    /// modules_install tree of a kernel given by its path
+    /// Take modules of a --kernel file from modules_install tree DIR
     #[arg(long, value_name = "DIR")]
     pub(crate) modules: Option<PathBuf>,
-    /// Hypervisor: debian, debian:SUITE, fix:NAME, fix:none, or the path of a Xen image [default: debian]
+    /// Boot this Xen: debian[:SUITE], fix:NAME, fix:none, or an image [default: debian]
     #[arg(long, value_name = "SRC")]
     xen: Option<String>,
 }
@@ -267,29 +274,29 @@ pub(crate) struct ImageArgs {
 /// Suites of conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSuite {
-    /// Xen's page-table updates
+    /// Xen: page-table updates of a PV guest
     Xen,
-    /// VFIO's maps and unmaps
+    /// VFIO: mapping memory for DMA
     Vfio,
-    /// KVM's memslots and userfaultfds, on this host or in the lab
+    /// KVM: memslots and userfaultfds, on this host or in the lab
     Kvm,
 }
 
-/// Who answers the conformance cases.
+/// Systems that answer the conformance cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConformanceSystems {
-    /// The real one, in the lab
+    /// The real system, in the lab
     Lab,
-    /// The real one, on this host: kvm
+    /// The real system, on this host: kvm
     Live,
-    /// The simulated one
+    /// The model
     Sim,
     /// Both
     Both,
 }
 
 impl ConformanceSystems {
-    /// As the user says it.
+    /// Name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lab => "lab",
@@ -298,13 +305,6 @@ impl ConformanceSystems {
             Self::Both => "both",
         }
     }
-}
-
-/// Arguments of `generate`.
-#[derive(Debug, Args)]
-pub(crate) struct GenerateArgs {
-    /// The folder, made where needed
-    pub(crate) folder: PathBuf,
 }
 
 #[cfg(test)]
@@ -333,6 +333,24 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_every_command_come_last_under_a_heading_of_their_own() {
+        fn check(command: &clap::Command) {
+            let is_global = |arg: &&Arg| arg.get_help_heading() == Some(GLOBAL);
+            let all: Vec<_> = command.get_arguments().collect();
+            let global = all.iter().skip_while(|arg| !is_global(arg));
+            let flags: Vec<_> = global.filter_map(|arg| arg.get_short()).collect();
+            let expected = ['v', 'q', 'h', 'V'];
+            let expected =
+                &expected[..expected.len() - usize::from(command.get_name() != "pagetoll")];
+            assert_eq!(flags, expected, "{}", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&command);
     }
 
     #[test]

@@ -213,14 +213,14 @@ fn a_range_that_does_not_regress_is_refused_with_both_costs() {
         &search(ends, "unmap kernel", &[]),
         2,
         &[
-            "--row unmap kernel: is not one row",
+            "--row unmap kernel: several rows",
             "'unmap kernel, 2M, native'",
         ],
     );
     says(
         &search(ends, "clear emulate", &[]),
         2,
-        &["--row clear emulate: is no row"],
+        &["--row clear emulate: no such row"],
     );
     says(
         &search(["6.1.9", "6.1.0"], "unmap", &[]),
@@ -255,7 +255,7 @@ fn options_of_one_place_are_refused_for_another() {
     says(
         &search(&[&git[..], &["--on", "ray"]].concat()),
         2,
-        &["--on ray: does not apply to --git"],
+        &["--on ray: not supported with --git"],
     );
     says(
         &search(&[&git[..], &["--suite", "nowhere"]].concat()),
@@ -267,7 +267,7 @@ fn options_of_one_place_are_refused_for_another() {
     says(
         &place.bisect(&["--address", "auto"]),
         2,
-        &["--address: does not apply to --on local"],
+        &["--address: not supported with --on local"],
     );
     says(
         &place.bisect(&["--on", "ray"]),
@@ -411,7 +411,7 @@ fn run_one_answers_as_git_bisect_asks() {
     says(
         &one(&cheap, "no such row"),
         125,
-        &["--row no such row: is no row"],
+        &["--row no such row: no such row"],
     );
 }
 

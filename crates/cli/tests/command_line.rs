@@ -139,10 +139,7 @@ fn what_a_backend_cannot_vary_is_refused_with_what_can() {
     refused(
         &["bill", "demand", "--on", "lab", "--vcpus", "2"],
         2,
-        &[
-            "--vcpus: does not apply to route demand on lab",
-            "--on live",
-        ],
+        &["--vcpus: not supported by demand on lab", "--on live"],
     );
 }
 
@@ -539,29 +536,38 @@ fn routes_lists_every_route_and_mechanism() {
 }
 
 #[test]
-fn manual_pages_and_completions_are_generated() {
+fn manual_pages_are_printed_or_written() {
+    let page = printed(&["man", "bill", "unmap"]);
+    assert!(page.contains(".TH pagetoll-bill-unmap 1"), "{page}");
+    assert!(page.contains("preserve\\-ad"), "{page}");
+    refused(&["man", "bill", "x"], 2, &["bill x", "unmap, fault"]);
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("man");
-    printed(&["generate", place.to_str().unwrap()]);
-    let files = [
-        "pagetoll.1",
-        "pagetoll-bill.1",
-        "pagetoll-read.1",
-        "pagetoll.bash",
-        "_pagetoll",
-        "pagetoll.fish",
-    ];
-    for file in files {
+    printed(&["man", "--folder", place.to_str().unwrap()]);
+    for (file, named) in [
+        ("pagetoll.1", "pagetoll-bill(1)"),
+        ("pagetoll-bill-unmap.1", "mechanism"),
+        ("pagetoll-read.1", "symbols"),
+    ] {
         let contents = fs::read_to_string(place.join(file)).unwrap();
-        assert!(contents.contains("pagetoll"), "{file}");
+        let contents = contents.replace('\\', "");
+        assert!(contents.contains(named), "{file}: {contents}");
     }
-    assert!(!place.join("pagetoll-generate.1").exists());
+    assert!(!place.join("pagetoll-guard.1").exists());
     let file = data("sample-bill.json");
-    refused(
-        &["generate", file.to_str().unwrap()],
-        3,
-        &["sample-bill.json"],
-    );
+    let file = file.to_str().unwrap();
+    refused(&["man", "--folder", file], 3, &["sample-bill.json"]);
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&["completions", shell]);
+        for word in ["pagetoll", "preserve-ad", "trixie-backports"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    refused(&["completions", "tcsh"], 2, &["tcsh", "bash"]);
 }
 
 #[test]

@@ -70,15 +70,15 @@ fn a_series_is_exported_with_its_letter_into_an_empty_folder_only() {
 fn what_is_of_the_other_program_is_refused() {
     let xen = "xen-mmu-update-batch";
     for option in [["--source", "/"], ["--jobs", "2"]] {
-        let words = [option[0], "does not apply", "of Xen, which is built"];
+        let words = [option[0], "not supported", "of Xen, which is built"];
         refused(&["build", xen, option[0], option[1]], 2, &words);
     }
-    refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: does not"]);
-    refused(&["check", xen, "--bisect"], 2, &["--bisect: does not"]);
+    refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: not supported"]);
+    refused(&["check", xen, "--bisect"], 2, &["--bisect: not supported"]);
     let unknown = ["check", xen, "--check", "swap,foreign"];
     refused(&unknown, 2, &["has no check 'swap'", "accounting"]);
     let own = ["check", xen, "--kernel", "debian"];
-    refused(&own, 2, &["--kernel: does not"]);
+    refused(&own, 2, &["--kernel: not supported"]);
     for (option, name, words) in [
         ("--kernel", xen, "is a fix of Xen; expected a fix of Linux"),
         ("--xen", FIX, "is a fix of Linux; expected a fix of Xen"),

@@ -246,10 +246,7 @@ fn orders_that_the_simulator_cannot_take_are_refused() {
         }
     };
     refused(&["--samples", "0"], &["--samples 0", "1 to 100000"]);
-    refused(
-        &["--runs", "2"],
-        &["--runs: does not apply to route unmap on sim"],
-    );
+    refused(&["--runs", "2"], &["--runs: not supported by unmap on sim"]);
     refused(
         &["--pages", "268435457"],
         &["--pages 268435457", "1 to 268435456"],
@@ -440,7 +437,7 @@ fn a_timeline_is_written_for_flame_graphs_and_for_perfetto() {
     let all = [&order[..], &["--timeline", &right]].concat();
     refused(&all, "2 mechanisms; expected one by --mechanism");
     let unmap = ["bill", "unmap", "--on", "sim", "--timeline", &right];
-    refused(&unmap, "expected it with route flush");
+    refused(&unmap, "only by flush");
 }
 
 #[test]
@@ -483,9 +480,7 @@ fn what_the_model_of_demand_paging_lacks_is_refused() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refused(&["--vcpus", "0"]).contains("--vcpus 0: expected 1 to 4096"));
-    assert!(
-        refused(&["--memory", "thp"]).contains("--memory: does not apply to route demand on sim")
-    );
+    assert!(refused(&["--memory", "thp"]).contains("--memory: not supported by demand on sim"));
     assert!(refused(&["--what-if", "interrupts-off"]).contains("or route flush"));
     assert!(refused(&["--costs", "xen-pv-dom0"]).contains("no [topology] up to here"));
     let flush = pagetoll(&["bill", "flush", "--on", "sim", "--what-if", "no-walks"]).output();

@@ -249,7 +249,7 @@ fn bad_plans_are_refused_before_anything_runs() {
             "[axes]\nroute = ['unmap']\n[options]\non = 'sim'\nkernel = 'debian'\n",
             &[
                 "bill unmap --kernel debian --on sim",
-                "--kernel: does not apply to route unmap on sim",
+                "--kernel: not supported by unmap on sim",
             ],
         ),
         (
@@ -259,7 +259,7 @@ fn bad_plans_are_refused_before_anything_runs() {
         ("[axes]\nroute = ['unmapp']\n", &["unmapp"]),
         (
             "[axes]\nroute = ['unmap']\nhost = ['n1']\n[options]\non = 'sim'\n",
-            &["host = n1: does not apply on sim"],
+            &["host = n1: not supported on sim"],
         ),
     ];
     for (plan, words) in cases {
@@ -273,12 +273,12 @@ fn bad_plans_are_refused_before_anything_runs() {
     let output = sweep(folder.path(), &["--store", "s"]);
     refused(&output, 2, &["host = no-such-node: is not this machine"]);
     let output = sweep(folder.path(), &["--store", "s", "--address", "auto"]);
-    refused(&output, 2, &["--address: does not apply to --on local"]);
+    refused(&output, 2, &["--address: not supported with --on local"]);
     let output = sweep(
         folder.path(),
         &["--store", "s", "--on", "ray", "--jobs", "2"],
     );
-    refused(&output, 2, &["--jobs: does not apply to --on ray"]);
+    refused(&output, 2, &["--jobs: not supported with --on ray"]);
     let output = pagetoll(folder.path(), &["sweep", "none.toml", "--store", "s"])
         .output()
         .unwrap();

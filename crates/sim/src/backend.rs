@@ -107,7 +107,7 @@ mod tests {
         let of = |what_if, route| refusal(|spec| spec.sim.what_if = Some(what_if), route);
         assert_eq!(
             of(WhatIf::InterruptsOff, Route::Demand),
-            "--what-if interrupts-off: does not apply to route demand; expected no-walks, mm-users-free, fifo-lines, \
+            "--what-if interrupts-off: not supported by demand; expected no-walks, mm-users-free, fifo-lines, \
              or route flush"
         );
         let flush = of(WhatIf::NoWalks, Route::Flush);

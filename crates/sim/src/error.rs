@@ -43,7 +43,7 @@ pub enum RequestError {
         most: u32,
     },
     /// A what-if of another route.
-    #[error("--what-if {given}: does not apply to route {route}; expected {expected}")]
+    #[error("--what-if {given}: not supported by {route}; expected {expected}")]
     WhatIf {
         /// The option's value.
         given: WhatIf,

@@ -140,7 +140,7 @@ pub enum RowError {
     },
     /// Two rows of a bill are the same line.
     #[error(
-        "row {0} is there twice; expected each combination of operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring once"
+        "duplicate row {0}: operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring must differ between rows"
     )]
     Twice(String),
 }

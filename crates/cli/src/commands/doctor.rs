@@ -5,19 +5,21 @@ use pagetoll_bill::Arch;
 use pagetoll_render::document::{Document, Section};
 use pagetoll_render::table::{Column, Table};
 
-use super::print_list;
+use super::write_list;
 use crate::args::DoctorArgs;
 use crate::doctor::{Diagnosis, Finding, install};
 use crate::failure::Outcome;
+use crate::output::Destination;
 
 /// Examines the machine, and installs what is missing where that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     let mut diagnosis = Diagnosis::of_this_machine(args.arch);
     if args.install && diagnosis.install.is_some() {
         install::missing(&diagnosis)?;
         diagnosis = Diagnosis::of_this_machine(args.arch);
     }
-    print_list(document(&diagnosis, args.arch), &diagnosis, args.format)?;
+    write_list(document(&diagnosis, args.arch), &diagnosis, &destination)?;
     Ok(match diagnosis.lab_can_run {
         true => Outcome::Success,
         false => Outcome::Lacking,

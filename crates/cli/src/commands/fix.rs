@@ -18,14 +18,15 @@ use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::{XenImage, XenSource};
 use serde::Serialize;
 
-use super::print_list;
 use super::watched::in_lab;
+use super::write_list;
 use crate::args::{
-    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs, ListArgs,
+    BuildArgs, FixBuildArgs, FixCheckArgs, FixCommand, FixExportArgs, FixShowArgs, ListOutputArgs,
     Verbosity,
 };
 use crate::failure::{self, Failure, Outcome};
-use crate::{output, terminal};
+use crate::output::{self, Destination};
+use crate::terminal;
 use pagetoll_render::document::{Document, Fact, Section};
 use pagetoll_render::table::{Column, Table};
 use pagetoll_render::text;
@@ -83,9 +84,10 @@ impl Listed {
     }
 }
 
-fn list(args: &ListArgs) -> Result<Outcome> {
+fn list(args: &ListOutputArgs) -> Result<Outcome> {
+    let destination = Destination::of_list(args)?;
     let listed: Vec<_> = catalogue::all().iter().map(Listed::new).collect();
-    print_list(listing(&listed), &listed, args.format)?;
+    write_list(listing(&listed), &listed, &destination)?;
     Ok(Outcome::Success)
 }
 
@@ -221,7 +223,7 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
     match given {
         false => Ok(()),
         true => Err(Failure::BadInput(format!(
-            "{option}: does not apply to {PREFIX}{spec} of Xen, which is built from Debian's source"
+            "{option}: not supported by {PREFIX}{spec} of Xen, which is built from Debian's source"
         ))),
     }
 }
@@ -320,6 +322,7 @@ fn xen_document(spec: &Spec, flavour: hypervisor::Flavour, built: &XenImage) -> 
 }
 
 fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let destination = Destination::of_list(&args.output)?;
     output::check_folder("--keep-logs", args.keep_logs.as_deref())?;
     let order = CheckOrder {
         subject: subject(&args)?,
@@ -338,10 +341,10 @@ fn check_one(args: FixCheckArgs, verbosity: Verbosity) -> Result<Outcome> {
         refuse("--kernel", args.kernel.is_some(), &order.build.spec)?;
     }
     let proof = in_lab(verbosity, |here| check(&order, here))?;
-    print_list(
+    write_list(
         proven(&order, &proof),
         &ProofJson::new(&order, &proof),
-        args.format,
+        &destination,
     )?;
     Ok(deliver(&proof))
 }

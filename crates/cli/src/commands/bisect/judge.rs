@@ -147,8 +147,8 @@ fn row(asked: &str, bill: &Bill) -> Result<RowKey, Failure> {
         [key] => Ok((*key).clone()),
         several => {
             let (what, names) = match several {
-                [] => ("is no row", keys.iter().collect()),
-                _ => ("is not one row", found),
+                [] => ("no such row", keys.iter().collect()),
+                _ => ("several rows", found),
             };
             let names: Vec<_> = names.iter().map(|key| format!("'{key}'")).collect();
             Err(Failure::BadInput(format!(

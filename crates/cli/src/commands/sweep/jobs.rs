@@ -80,7 +80,7 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(|error| Failure::BadInput(in_short(&error)))?;
     let Command::Bill(args) = parsed.command else {
-        return Err(Failure::BadInput("is no bill".to_owned()).into());
+        return Err(Failure::BadInput("not a bill".to_owned()).into());
     };
     let BillArgs {
         spec, given, on, ..
@@ -90,7 +90,7 @@ fn checked(words: &[String], command: &mut clap::Command, settings: &Settings) -
     backends::of(backend).prepare(&spec)?;
     match settings.host() {
         Some(host) if backend != Backend::Live => Err(Failure::BadInput(format!(
-            "{HOST} = {host}: does not apply on {backend}, where counts do not depend on the machine; expected it with on = live"
+            "{HOST} = {host}: not supported on {backend}, whose figures do not depend on the machine; use on = live"
         ))
         .into()),
         _ => Ok(Checked { backend, spec }),

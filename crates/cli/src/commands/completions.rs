@@ -1,23 +1,17 @@
-//! `pagetoll generate`: manual pages and shell completions, for packagers and `make man`.
-
-use std::fs;
-use std::path::Path;
+//! `pagetoll completions`: scripts for shells.
 
 use anyhow::Result;
 use clap::CommandFactory;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap_complete::Shell;
 use pagetoll_bill::Route;
 use pagetoll_fix::catalogue;
 use pagetoll_sim::costs;
 
-use crate::args::{Cli, GenerateArgs};
-use crate::failure::{Failure, Outcome};
+use crate::args::{Cli, CompletionsArgs};
+use crate::failure::Outcome;
+use crate::output;
 
-/// The shells that completions are written for.
-const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
-
-/// Of Debian, whose kernels are completed.
+/// Debian's suites, whose kernels are completed.
 const SUITES: [&str; 6] = [
     "bookworm",
     "bookworm-backports",
@@ -27,25 +21,15 @@ const SUITES: [&str; 6] = [
     "sid",
 ];
 
-/// Writes one manual page for each command, and one completion script for each shell.
-pub(crate) fn run(args: &GenerateArgs) -> Result<Outcome> {
-    let folder = &args.folder;
-    write(folder).map_err(|source| Failure::Output {
-        to: folder.display().to_string(),
-        source,
-    })?;
+/// Prints the completion script of a shell.
+pub(crate) fn run(args: &CompletionsArgs) -> Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut completed(), "pagetoll", &mut script);
+    output::write(script, None)?;
     Ok(Outcome::Success)
 }
 
-fn write(folder: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for shell in SHELLS {
-        clap_complete::generate_to(shell, &mut completed(), "pagetoll", folder)?;
-    }
-    clap_mangen::generate_to(Cli::command(), folder)
-}
-
-/// The command line with the values that options of free text usually have: what each means is settled when it is used.
+/// The command line with usual values for options that take any text.
 fn completed() -> clap::Command {
     let fixes: Vec<_> = catalogue::all()
         .iter()
@@ -68,7 +52,7 @@ fn completed() -> clap::Command {
     })
 }
 
-/// The same command, where it has that option.
+/// The command with these values for an option, where it has it.
 fn with_values<S: Into<PossibleValue>>(
     command: clap::Command,
     option: &'static str,
