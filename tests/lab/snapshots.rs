@@ -77,7 +77,7 @@ pub(crate) fn count_as_booted(bench: &Bench) -> Result<(), Failed> {
         }
         let kept = billed(bench, order, None)?.bill;
         count_alike(&booted.bill, &kept)?;
-        let counted = kept.provenance.inputs.counted;
+        let counted = &kept.provenance.inputs.counted;
         ensure(counted.is_some(), format!("{order}: counted again"))?;
         let is_conclusive = |check: &&Check| check.verdict != Verdict::Inconclusive;
         let raced_again = races(&kept).filter(|check| check.kept.is_none()).count();
