@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use pagetoll_captures::Recorder;
+use pagetoll_captures::{FORMATS, Recorder};
 
 use super::{ListOutputArgs, values};
 
@@ -26,12 +26,18 @@ Examples:
   pagetoll read old.xentrace --compare new.xentrace
       The same work on two kernels: what happens more often, exit code 1";
 
+fn file_help() -> String {
+    let formats = FORMATS.each_ref().map(|format| format.name);
+    format!(
+        "Capture to analyse, - for standard input; one of: {}",
+        formats.join(", ")
+    )
+}
+
 /// Arguments of `read`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// What was recorded, found by its content: xentrace, perf.data, perf script, trace-cmd report, function_graph, kvm_stat,
-    /// query-stats, debugfs or virsh domstats of KVM, perf kvm stat report, bpftrace; - reads standard input
-    #[arg(required_unless_present_any = ["how", "live"])]
+    #[arg(required_unless_present_any = ["how", "live"], help = file_help())]
     pub(crate) file: Option<PathBuf>,
     /// Prints how it is recorded on this host: all sources, or one
     #[arg(
