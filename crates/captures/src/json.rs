@@ -16,7 +16,7 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     format!("{problem} at column {}", error.column())
 }
 
-/// Whether the text ends inside a value. Of a sign alone serde_json says that it is no number.
+/// True if the text ends inside a value. serde_json says of a sign alone that it is no number.
 pub(crate) fn is_cut(text: &[u8], error: &serde_json::Error) -> bool {
     error.is_eof() || text.ends_with(b"-") && error.to_string().starts_with("invalid number")
 }
@@ -33,7 +33,7 @@ pub(crate) fn text(value: Option<&RawValue>) -> Option<String> {
     serde_json::from_str(value?.get()).ok()
 }
 
-/// As JSON has it; a value that is not there as `null`.
+/// Text of a value; a missing one is `null`.
 pub(crate) fn shown(value: Option<&RawValue>) -> &str {
     value.map_or("null", RawValue::get)
 }
@@ -49,7 +49,7 @@ pub(crate) enum Part<'de> {
 /// Hands the parts of a value over, if it has any, until one stops.
 pub(crate) struct Parts<'a, F> {
     pub(crate) each: F,
-    /// Why the last part stopped: then the value's own error says nothing.
+    /// Reason of the last part to stop: then the value's own error says nothing.
     pub(crate) stopped: &'a mut Option<Stop>,
 }
 
