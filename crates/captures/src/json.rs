@@ -171,3 +171,20 @@ impl<'de, F: FnMut(Part<'de>) -> Result<(), Stop>> Visitor<'de> for Within<'_, F
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::counters::qmp;
+    use crate::reports::bpftrace;
+
+    #[test]
+    fn values_inside_values_do_not_overflow_the_stack() {
+        for inside in ["[", "{\"a\":"] {
+            let deep = inside.repeat(100_000);
+            let reply = qmp::FORM.growth(format!("{{\"return\":{deep}").as_bytes());
+            assert!(reply.is_err() || reply.is_ok_and(|growth| growth.truncated.is_some()));
+            let map = bpftrace::read(format!("{{\"type\":\"map\",\"data\":{deep}").as_bytes());
+            assert!(map.is_err() || map.is_ok_and(|output| output.truncated.is_some()));
+        }
+    }
+}

@@ -17,7 +17,7 @@ const CASES: u32 = 500;
 fn main() {
     let each = ALL.iter().map(|reader| {
         Trial::test(reader.name.clone(), || {
-            survives(reader);
+            every_reader_returns(reader);
             Ok(())
         })
     });
@@ -28,7 +28,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), each.chain([names]).collect()).exit();
 }
 
-fn survives(reader: &Reader) {
+fn every_reader_returns(reader: &Reader) {
     for seed in &reader.seeds {
         reader.read(seed);
     }
