@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::observation::{Group, Item, Observation, Party, Unit, per};
 
-/// What happens more or less often by less than this, for each unit of work, is no change: once in a thousand.
+/// Smallest difference for each unit of work that is a change: one in a thousand.
 const LEAST: f64 = 0.001;
 
-/// What a capture has of an event.
+/// Counts of an event in one capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Side {
-    /// How often.
+    /// Occurrences.
     pub count: u64,
     /// For each unit of work.
     pub per_unit: f64,
@@ -38,19 +38,19 @@ pub struct Change {
 }
 
 impl Change {
-    /// How much more often, for each unit.
+    /// Difference of the counts for each unit.
     #[must_use]
     pub fn difference(&self) -> f64 {
         self.after.per_unit - self.before.per_unit
     }
 
-    /// Whether it is more often by more than this share of what it was, and by one in a thousand units.
+    /// True if it is more often by more than this share of what it was, and by one in a thousand units.
     #[must_use]
     pub fn is_more_than(&self, tolerance: f64) -> bool {
         self.difference() > (self.before.per_unit * tolerance).max(LEAST)
     }
 
-    /// Whether it is less often by as much.
+    /// True if it is less often by as much.
     #[must_use]
     pub fn is_less_than(&self, tolerance: f64) -> bool {
         -self.difference() > (self.before.per_unit * tolerance).max(LEAST)
@@ -62,17 +62,17 @@ impl Change {
 pub struct Comparison {
     /// The files.
     pub files: [String; 2],
-    /// Whose work: a party, of which each capture has its own.
+    /// Names of the parties that work, one of each capture.
     pub parties: [String; 2],
-    /// How much of it each has.
+    /// Work of each.
     pub units: [Unit; 2],
     /// Nanoseconds that a unit took on average, where the captures have times.
     pub nanos_per_unit: [Option<f64>; 2],
-    /// What happened in either, the largest difference first.
+    /// Events of either, the largest difference first.
     pub changes: Vec<Change>,
 }
 
-/// Why two captures cannot be compared.
+/// Reason that two captures cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{file}: no page was mapped and no page-table entry changed; expected a capture of work that can be counted"
@@ -128,7 +128,7 @@ fn worker(observation: &Observation) -> Result<(&Party, Unit), NoWork> {
         })
 }
 
-/// How often, and for how many nanoseconds.
+/// Counts of an item and of its places, with nanoseconds.
 fn counts(item: &Item) -> impl Iterator<Item = (Key<'_>, u64, Option<u64>)> {
     let whole = (item.group, item.name.as_str(), None);
     let places = item.places.iter().map(|place| {

@@ -7,10 +7,10 @@ use pagetoll_xentrace::{
     HvmEvent, Hypercall, LostRecords, PvEvent, Reader, Record, SchedEvent, XentraceError,
 };
 
-/// Why a dump ended early.
+/// Failure of a dump.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// What is no such capture, is damaged, or ends early.
+    /// Another file, or a capture that is damaged or ends early.
     #[error(transparent)]
     Capture(#[from] XentraceError),
     /// Writing a line failed.

@@ -1,47 +1,205 @@
-//! Which format a capture has: its content says so.
+//! Formats of captures, recognised by their content.
 
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, Cursor, Read, Seek};
 
-use crate::counters::Form;
-use crate::perf_data::{self, PerfDataError};
-use crate::reports::{bpftrace, perf_kvm};
 use pagetoll_ftrace::trace_text::{self, TraceTextError};
 use pagetoll_ftrace::{FtraceError, GraphLine};
+use pagetoll_xentrace::XentraceError;
 use pagetoll_xentrace::symbols::Symbols;
-use pagetoll_xentrace::{self as records, XentraceError};
 use thiserror::Error;
 
-use crate::observation::Observation;
-use crate::observation::tracepoints::Threads;
-use crate::observation::{counters, function_graph, reports, xentrace};
+use crate::counters::{debugfs, domstats, kvm_stat, qmp, stats_fd};
+use crate::lookalike::{Lookalike, is_quoted};
+use crate::observation::{
+    Capture, Observation, counters, function_graph, reports, tracepoints, xentrace,
+};
+use crate::perf_data::{self, PerfDataError};
+use crate::reports::{bpftrace, perf_kvm};
 
-/// As much of a capture as tells its format.
-const HEAD: u64 = 64 << 10;
-/// A file that is not read as a stream may have as many bytes. Assumed: a day of kvm_stat is below.
-const MOST_OF_WHOLE: u64 = 256 << 20;
+/// Every format. A capture that could be of two is of the first.
+pub static FORMATS: [Format; 11] = [
+    Format {
+        name: "xentrace",
+        is: pagetoll_xentrace::is_capture,
+        observe: xentrace::observe,
+    },
+    Format {
+        name: "perf.data",
+        is: perf_data::is_capture,
+        observe: tracepoints::observe_perf_data,
+    },
+    Format {
+        name: "KVM_GET_STATS_FD",
+        is: stats_fd::is,
+        observe: |source| counters::observe(source, &stats_fd::FORM),
+    },
+    Format {
+        name: "query-stats of QMP",
+        is: qmp::is,
+        observe: |source| counters::observe(source, &qmp::FORM),
+    },
+    Format {
+        name: "virsh domstats",
+        is: domstats::is,
+        observe: |source| counters::observe(source, &domstats::FORM),
+    },
+    Format {
+        name: "kvm_stat",
+        is: kvm_stat::is,
+        observe: |source| counters::observe(source, &kvm_stat::FORM),
+    },
+    Format {
+        name: "debugfs of KVM",
+        is: debugfs::is,
+        observe: |source| counters::observe(source, &debugfs::FORM),
+    },
+    Format {
+        name: "perf kvm stat report",
+        is: perf_kvm::is,
+        observe: reports::observe_perf_kvm,
+    },
+    Format {
+        name: "bpftrace -f json",
+        is: bpftrace::is,
+        observe: reports::observe_bpftrace,
+    },
+    Format {
+        name: "function_graph",
+        is: is_function_graph,
+        observe: function_graph::observe,
+    },
+    Format {
+        name: "tracepoints as text",
+        is: is_trace_text,
+        observe: tracepoints::observe_text,
+    },
+];
 
-/// Why a capture was not read, so that `FILE: {it}` reads well.
+/// A format of captures.
+#[derive(Debug)]
+pub struct Format {
+    /// Name in results and messages.
+    pub name: &'static str,
+    /// Recognises a capture by its first bytes, up to 64 KiB.
+    is: fn(&[u8]) -> bool,
+    /// Reads a capture to its end, or to where it is cut off.
+    observe: fn(&mut Source<'_>) -> Result<Observation, CaptureError>,
+}
+
+impl Format {
+    /// Recognises a capture by its first bytes, up to 64 KiB.
+    #[must_use]
+    pub fn recognise(head: &[u8]) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| (format.is)(head))
+    }
+
+    /// Reads a file of this format, whatever its content looks like.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    pub fn observe(
+        &'static self,
+        file: &str,
+        content: &[u8],
+        symbols: &Symbols,
+    ) -> Result<Observation, CaptureError> {
+        self.read(file, symbols, Content::File(&mut Cursor::new(content)))
+    }
+
+    fn read<'a>(
+        &'static self,
+        file: &'a str,
+        symbols: &'a Symbols,
+        content: Content<'a>,
+    ) -> Result<Observation, CaptureError> {
+        (self.observe)(&mut Source {
+            file,
+            format: self,
+            symbols,
+            content,
+        })
+    }
+}
+
+/// A capture that is being read.
+pub(crate) struct Source<'a> {
+    file: &'a str,
+    format: &'static Format,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) content: Content<'a>,
+}
+
+/// Bytes of a capture.
+pub(crate) enum Content<'a> {
+    /// A source that can seek.
+    File(&'a mut dyn ReadSeek),
+    /// A pipe.
+    Stream(&'a mut dyn Read),
+}
+
+pub(crate) trait ReadSeek: Read + Seek {}
+
+impl<S: Read + Seek> ReadSeek for S {}
+
+impl Source<'_> {
+    /// Bytes of a capture that tell its format.
+    const HEAD: u64 = 64 << 10;
+    /// Bytes of a file that is not read as a stream, at most. Assumed: a day of kvm_stat is below.
+    const MOST_OF_WHOLE: u64 = 256 << 20;
+
+    /// The capture's name and format; nothing else is known yet.
+    pub(crate) fn capture(&self) -> Capture {
+        Capture {
+            file: self.file.to_owned(),
+            format: self.format.name,
+            ..Capture::default()
+        }
+    }
+
+    /// Reads all of it.
+    pub(crate) fn whole(&mut self) -> Result<Vec<u8>, CaptureError> {
+        let mut bytes = Vec::new();
+        self.take(Self::MOST_OF_WHOLE + 1).read_to_end(&mut bytes)?;
+        bytes.shrink_to_fit();
+        let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= Self::MOST_OF_WHOLE);
+        fits.then_some(bytes).ok_or(CaptureError::TooLarge)
+    }
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.content {
+            Content::File(file) => file.read(buffer),
+            Content::Stream(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// Failure to read a capture, worded to follow `FILE: `.
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// Its content is of no format that is known.
-    #[error("is no capture that can be read; expected one of: {}", Format::names())]
+    /// Content of no known format.
+    #[error("unrecognised capture format; expected one of: {}", FORMATS.each_ref().map(|format| format.name).join(", "))]
     Unknown,
+    /// A file that is taken for a capture.
+    #[error("is {}; {}", .0.name, .0.remedy)]
+    Lookalike(&'static Lookalike),
     /// More than is read at once.
-    #[error("is larger than {} MiB; expected at most that of this format", MOST_OF_WHOLE >> 20)]
+    #[error("is larger than {} MiB; expected at most that of this format", Source::MOST_OF_WHOLE >> 20)]
     TooLarge,
     /// The system refused.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It is damaged.
+    /// A damaged xentrace.
     #[error(transparent)]
     Xentrace(#[from] XentraceError),
-    /// It is damaged.
+    /// A damaged perf.data.
     #[error(transparent)]
     PerfData(#[from] PerfDataError),
-    /// A line of it cannot be read.
+    /// A line of a trace's text that cannot be read.
     #[error(transparent)]
     Text(#[from] TraceTextError),
-    /// A line of it cannot be read.
+    /// A line of function_graph that cannot be read.
     #[error(transparent)]
     Graph(#[from] FtraceError),
     /// Counters or a report that are not as their tool writes them.
@@ -49,67 +207,47 @@ pub enum CaptureError {
     Counted(#[from] crate::ReadError),
 }
 
-/// A format of captures; of two that a content might have, the first is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Xentrace,
-    PerfData,
-    Counters(Form),
-    PerfKvm,
-    Bpftrace,
-    FunctionGraph,
-    TraceText,
+/// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.
+///
+/// # Errors
+/// [`CaptureError`].
+pub fn observe(
+    file: &str,
+    mut source: impl Read + Seek,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let format = recognise(&head(&mut source)?)?;
+    source.rewind()?;
+    format.read(file, symbols, Content::File(&mut source))
 }
 
-impl Format {
-    fn of(head: &[u8]) -> Option<Self> {
-        if records::is_capture(head) {
-            return Some(Self::Xentrace);
-        }
-        if perf_data::is_capture(head) {
-            return Some(Self::PerfData);
-        }
-        if let Some(form) = Form::of(head) {
-            return Some(Self::Counters(form));
-        }
-        match head {
-            _ if perf_kvm::is(head) => Some(Self::PerfKvm),
-            _ if bpftrace::is(head) => Some(Self::Bpftrace),
-            _ if is_function_graph(head) => Some(Self::FunctionGraph),
-            _ if is_trace_text(head) => Some(Self::TraceText),
-            _ => None,
-        }
-    }
+/// Reads a capture from a pipe. A file of perf must have been written to one too (`perf record -o -`).
+///
+/// # Errors
+/// [`CaptureError`].
+pub fn observe_stream(
+    file: &str,
+    mut source: impl Read,
+    symbols: &Symbols,
+) -> Result<Observation, CaptureError> {
+    let head = head(&mut source)?;
+    let format = recognise(&head)?;
+    let mut whole = head.as_slice().chain(source);
+    format.read(file, symbols, Content::Stream(&mut whole))
+}
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Xentrace => "xentrace",
-            Self::PerfData => "perf.data",
-            Self::Counters(Form::StatsFd) => "KVM_GET_STATS_FD",
-            Self::Counters(Form::KvmStat) => "kvm_stat",
-            Self::Counters(Form::Qmp) => "query-stats of QMP",
-            Self::Counters(Form::Debugfs) => "debugfs of KVM",
-            Self::Counters(Form::Domstats) => "virsh domstats",
-            Self::PerfKvm => "perf kvm stat report",
-            Self::Bpftrace => "bpftrace -f json",
-            Self::FunctionGraph => "function_graph",
-            Self::TraceText => "tracepoints as text",
-        }
-    }
+fn head(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    source.take(Source::HEAD).read_to_end(&mut head)?;
+    Ok(head)
+}
 
-    fn names() -> String {
-        let counters = Form::ALL.map(Self::Counters);
-        let others = [
-            Self::Xentrace,
-            Self::PerfData,
-            Self::TraceText,
-            Self::FunctionGraph,
-            Self::PerfKvm,
-            Self::Bpftrace,
-        ];
-        let names: Vec<_> = others.into_iter().chain(counters).map(Self::name).collect();
-        names.join(", ")
+/// The format of a capture, by its first bytes.
+fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
+    if let Some(format) = Format::recognise(head).filter(|_| !is_quoted(head)) {
+        return Ok(format);
     }
+    Err(Lookalike::recognise(head).map_or(CaptureError::Unknown, CaptureError::Lookalike))
 }
 
 fn is_function_graph(head: &[u8]) -> bool {
@@ -123,127 +261,43 @@ fn is_trace_text(head: &[u8]) -> bool {
     has_event || reader.tally().unknown_events() > 0
 }
 
-/// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.
-///
-/// # Errors
-/// [`CaptureError`].
-pub fn observe(
-    file: &str,
-    mut source: impl Read + Seek,
-    symbols: &Symbols,
-) -> Result<Observation, CaptureError> {
-    let format = Format::of(&head_of(&mut source)?).ok_or(CaptureError::Unknown)?;
-    source.rewind()?;
-    observe_as(format, file, source, symbols, |source| {
-        of_perf_data(file, perf_data::Reader::open(BufReader::new(source))?)
-    })
-}
-
-/// The same of a pipe. A file of perf must have been written to one too (`perf record -o -`).
-///
-/// # Errors
-/// [`CaptureError`].
-pub fn observe_stream(
-    file: &str,
-    mut source: impl Read,
-    symbols: &Symbols,
-) -> Result<Observation, CaptureError> {
-    let head = head_of(&mut source)?;
-    let format = Format::of(&head).ok_or(CaptureError::Unknown)?;
-    let whole = head.as_slice().chain(source);
-    observe_as(format, file, whole, symbols, |source| {
-        of_perf_data(file, perf_data::Reader::stream(source)?)
-    })
-}
-
-fn head_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    source.take(HEAD).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-/// How a file of perf is opened depends on whether the source can seek.
-fn observe_as<S: Read>(
-    format: Format,
-    file: &str,
-    source: S,
-    symbols: &Symbols,
-    perf_data: impl FnOnce(S) -> Result<Observation, CaptureError>,
-) -> Result<Observation, CaptureError> {
-    let name = format.name();
-    Ok(match format {
-        Format::Xentrace => xentrace::observe(file, source, symbols)?,
-        Format::PerfData => perf_data(source)?,
-        Format::Counters(form) => counters::observe(file, name, form.growth(&whole(source)?)?),
-        Format::PerfKvm => reports::of_perf_kvm(file, name, &perf_kvm::read(&whole(source)?)?),
-        Format::Bpftrace => reports::of_bpftrace(file, name, bpftrace::read(&whole(source)?)?),
-        Format::FunctionGraph => function_graph::observe(file, name, &whole(source)?)?,
-        Format::TraceText => {
-            let mut reader = trace_text::Reader::new(BufReader::new(source));
-            let threads = Threads::of(|| reader.next_item())?;
-            threads.observed(file, name, reader.tally())
-        }
-    })
-}
-
-fn of_perf_data<S: Read>(
-    file: &str,
-    mut reader: perf_data::Reader<S>,
-) -> Result<Observation, CaptureError> {
-    let threads = Threads::of(|| reader.next_item())?;
-    Ok(threads.observed(file, Format::PerfData.name(), reader.tally()))
-}
-
-fn whole(source: impl Read) -> Result<Vec<u8>, CaptureError> {
-    let mut bytes = Vec::new();
-    source.take(MOST_OF_WHOLE + 1).read_to_end(&mut bytes)?;
-    bytes.shrink_to_fit();
-    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= MOST_OF_WHOLE);
-    fits.then_some(bytes).ok_or(CaptureError::TooLarge)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Cursor;
     use std::path::Path;
 
     use super::*;
 
-    #[test]
-    fn what_is_no_capture_is_refused_with_what_would_be_one() {
-        for bytes in [&b""[..], b"hello", b"{}", &[0; 100]] {
-            let error = observe("f", Cursor::new(bytes), &Symbols::default()).unwrap_err();
-            let text = error.to_string();
-            assert!(
-                text.starts_with("is no capture that can be read; expected one of: xentrace, ")
-            );
-        }
-    }
-
-    /// Every capture that the readers are tested with, and what it is by its name.
+    /// Every capture that the readers are tested with is read as a format, and no format is without one.
     #[test]
     fn every_format_is_found_by_its_content() {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-        let mut found = Vec::new();
-        for folder in ["", "counters", "reports", "made"] {
-            for entry in fs::read_dir(data.join(folder)).unwrap().flatten() {
-                let name = entry.file_name().into_string().unwrap();
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = std::collections::BTreeSet::new();
+        for folder in ["captures/tests/data", "xentrace/tests/data"] {
+            for path in files(&crates.join(folder)) {
+                let name = path.to_str().unwrap();
                 let not_captures = [".md", ".format", ".instructions", ".xenalyze.txt"];
-                let is_capture = !not_captures.iter().any(|end| name.ends_with(end));
-                if entry.path().is_file() && is_capture {
-                    let bytes = fs::read(entry.path()).unwrap();
-                    let observation = observe(&name, Cursor::new(bytes), &Symbols::default());
-                    let format = observation.map(|observation| observation.capture.format);
-                    found.push((
-                        name,
-                        format.unwrap_or_else(|error| panic!("{folder}: {error}")),
-                    ));
+                if !not_captures.iter().any(|end| name.ends_with(end)) {
+                    let bytes = fs::read(&path).unwrap();
+                    let observation = observe(name, Cursor::new(bytes), &Symbols::default());
+                    let observation = observation.unwrap_or_else(|error| panic!("{name}: {error}"));
+                    found.insert(observation.capture.format);
                 }
             }
         }
-        let formats: std::collections::BTreeSet<_> =
-            found.iter().map(|(_, format)| *format).collect();
-        assert!(found.len() > 20 && formats.len() >= 9, "{found:?}");
+        for format in &FORMATS {
+            assert!(found.contains(format.name), "{}: no capture", format.name);
+        }
+    }
+
+    fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+        let entries = fs::read_dir(folder).unwrap().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .flat_map(|path| match path.is_dir() {
+                true => files(&path),
+                false => vec![path],
+            })
+            .collect()
     }
 }

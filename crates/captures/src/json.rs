@@ -16,7 +16,7 @@ pub(crate) fn json_problem(error: &serde_json::Error) -> String {
     format!("{problem} at column {}", error.column())
 }
 
-/// Whether the text ends inside a value. Of a sign alone serde_json says that it is no number.
+/// True if the text ends inside a value. serde_json says of a sign alone that it is no number.
 pub(crate) fn is_cut(text: &[u8], error: &serde_json::Error) -> bool {
     error.is_eof() || text.ends_with(b"-") && error.to_string().starts_with("invalid number")
 }
@@ -33,7 +33,7 @@ pub(crate) fn text(value: Option<&RawValue>) -> Option<String> {
     serde_json::from_str(value?.get()).ok()
 }
 
-/// As JSON has it; a value that is not there as `null`.
+/// Text of a value; a missing one is `null`.
 pub(crate) fn shown(value: Option<&RawValue>) -> &str {
     value.map_or("null", RawValue::get)
 }
@@ -49,7 +49,7 @@ pub(crate) enum Part<'de> {
 /// Hands the parts of a value over, if it has any, until one stops.
 pub(crate) struct Parts<'a, F> {
     pub(crate) each: F,
-    /// Why the last part stopped: then the value's own error says nothing.
+    /// Reason of the last part to stop: then the value's own error says nothing.
     pub(crate) stopped: &'a mut Option<Stop>,
 }
 
@@ -169,5 +169,22 @@ impl<'de, F: FnMut(Part<'de>) -> Result<(), Stop>> Visitor<'de> for Within<'_, F
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::counters::qmp;
+    use crate::reports::bpftrace;
+
+    #[test]
+    fn values_inside_values_do_not_overflow_the_stack() {
+        for inside in ["[", "{\"a\":"] {
+            let deep = inside.repeat(100_000);
+            let reply = qmp::FORM.growth(format!("{{\"return\":{deep}").as_bytes());
+            assert!(reply.is_err() || reply.is_ok_and(|growth| growth.truncated.is_some()));
+            let map = bpftrace::read(format!("{{\"type\":\"map\",\"data\":{deep}").as_bytes());
+            assert!(map.is_err() || map.is_ok_and(|output| output.truncated.is_some()));
+        }
     }
 }

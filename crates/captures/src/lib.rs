@@ -1,29 +1,31 @@
-//! What users recorded on their own machines, as costs per page: a capture becomes an [`Observation`], and two of them a
-//! [`Comparison`].
+//! Captures that users recorded on their own machines, as costs per page: a capture becomes an [`Observation`], and two of
+//! them a [`Comparison`].
 //!
-//! Readers of what other crates do not read: [`perf_data`] of what `perf record` writes, [`counters`] of KVM's counters,
-//! [`reports`] of `perf kvm stat report` and bpftrace. `pagetoll_xentrace` reads xentrace, `pagetoll_ftrace` the text of
-//! Linux's tracers.
+//! [`FORMATS`] has a row for each format: its name, its recogniser, and the function that observes it. The readers are here
+//! ([`perf_data`], KVM's counters, reports of `perf kvm stat` and bpftrace), in `pagetoll_xentrace`, and in `pagetoll_ftrace`
+//! for the text of Linux's tracers.
 //!
 //! Everything here is pure: bytes in, plain data out; it neither records nor prints.
 
 #![forbid(unsafe_code)]
 
 mod comparison;
-pub mod counters;
+mod counters;
 mod dump;
 mod format;
 mod json;
 mod lines;
+mod lookalike;
 mod observation;
 pub mod perf_data;
 mod position;
 mod recording;
-pub mod reports;
+mod reports;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};
-pub use format::{CaptureError, observe, observe_stream};
+pub use format::{CaptureError, FORMATS, Format, observe, observe_stream};
+pub use lookalike::Lookalike;
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
 pub use position::{Position, ReadError, Truncated};
 pub use recording::{Recorder, Recording};

@@ -1,4 +1,4 @@
-//! What a capture holds: who did what how often, and for how many pages.
+//! Content of a capture: who did what how often, and for how many pages.
 
 pub(crate) mod counters;
 pub(crate) mod function_graph;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// A capture, and how much of what happened it has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Capture {
-    /// As it was named.
+    /// Name that the user gave.
     pub file: String,
     /// By its content: `xentrace`.
     pub format: &'static str,
@@ -25,55 +25,55 @@ pub struct Capture {
     pub arch: Option<String>,
     /// Records that could not be written: where there are any, every count is too low.
     pub lost: u64,
-    /// Where it ends before its end.
+    /// End of the capture, where it is cut off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<String>,
     /// Events that are not understood, and how many of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<String, u64>,
-    /// What each CPU recorded, where a capture says so.
+    /// Volume of each CPU, where a capture says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<Volume>,
 }
 
-/// What a CPU recorded.
+/// Volume that a CPU recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Volume {
     /// Its number.
     pub cpu: u32,
     /// Records.
     pub records: u64,
-    /// Those that could not be written.
+    /// Records that could not be written.
     pub lost: u64,
     /// Bytes by class of event.
     pub bytes: BTreeMap<&'static str, u64>,
 }
 
-/// What a capture says.
+/// Content of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Observation {
     /// The file.
     #[serde(flatten)]
     pub capture: Capture,
-    /// Who was seen, in the capture's order.
+    /// Parties in the capture's order.
     pub parties: Vec<Party>,
 }
 
 /// A vCPU or a process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Party {
-    /// As the capture names it, such as `d0v1`.
+    /// Name in the capture, such as `d0v1`.
     pub name: String,
-    /// What costs are per; `None` where the capture does not tell how much was done.
+    /// Unit of costs; `None` where the capture does not tell how much was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
-    /// How many of its hypercalls are continuations, which Xen makes of preempted ones.
+    /// Number of its hypercalls that are continuations, which Xen makes of preempted ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub continuations: u64,
     /// Nanoseconds that a unit of work took on average, where a capture has times: of pages, from one to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nanos_per_unit: Option<f64>,
-    /// What it did.
+    /// Its events.
     pub items: Vec<Item>,
 }
 
@@ -90,11 +90,11 @@ const fn is_zero(count: &u64) -> bool {
 pub struct Unit {
     /// In the singular, such as `page-table entry`.
     pub name: &'static str,
-    /// How many.
+    /// Number of units.
     pub count: u64,
 }
 
-/// What kind of thing happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
@@ -126,14 +126,14 @@ pub enum Group {
     Calls,
     /// Functions of the kernel; their time is their own.
     Functions,
-    /// What a vCPU was doing; their time is how long.
+    /// States of a vCPU; their time is how long.
     Runstates,
     /// Counters by their names.
     Counters,
 }
 
 impl Group {
-    /// As a title.
+    /// Title of the group.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -164,9 +164,9 @@ pub struct Item {
     pub group: Group,
     /// Such as `ptwr`.
     pub name: String,
-    /// How often.
+    /// Occurrences.
     pub count: u64,
-    /// How often for each unit of work.
+    /// Occurrences for each unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_unit: Option<f64>,
     /// Pages of 4 KiB that it was about.
@@ -178,7 +178,7 @@ pub struct Item {
     /// Cycles of the time-stamp counter that it took, all together, where a capture does not say how many a second has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
-    /// Of pages that were mapped: how often the page followed the one before.
+    /// Pages that followed the one before, among pages that were mapped.
     #[serde(skip_serializing_if = "is_zero")]
     pub adjacent: u64,
     /// The instructions that it came from, by function where symbols are known, the most frequent first.
@@ -186,12 +186,12 @@ pub struct Item {
     pub places: Vec<Place>,
 }
 
-/// Where something came from.
+/// Origin of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// A function, or an address.
     pub name: String,
-    /// How often.
+    /// Occurrences.
     pub count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where in a file something stands, and the error of the readers of [`counters`](crate::counters) and
+//! Positions in files, and the error of the readers of [`counters`](crate::counters) and
 //! [`reports`](crate::reports).
 
 use std::fmt;
@@ -28,11 +28,11 @@ impl fmt::Display for Position {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {field}: {problem}")]
 pub struct ReadError {
-    /// Where it is.
+    /// Position of the field.
     pub place: Position,
     /// The field, as the format or the file names it.
     pub field: String,
-    /// What was found, and what was expected.
+    /// Found and expected content.
     pub problem: String,
 }
 
@@ -82,7 +82,7 @@ fn shown(character: char) -> String {
     character.escape_debug().to_string()
 }
 
-/// Why a reader stopped before the end of its file; what was read before that is sound.
+/// End of a reader before that of its file; what was read before is sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truncated {
     /// The file ends inside what begins here, which is left out: a full disk, a recorder that was killed, a text that
@@ -109,7 +109,7 @@ impl fmt::Display for Truncated {
     }
 }
 
-/// Why a reader did not go on.
+/// Reason of a reader to stop.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Error(ReadError),

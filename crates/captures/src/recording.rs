@@ -1,4 +1,4 @@
-//! How what can be read is recorded: for each source, the commands for a host, of the events that it has.
+//! Recording of captures: for each source, the commands for a host, of the events that it has.
 
 use std::collections::BTreeSet;
 
@@ -6,32 +6,32 @@ use serde::Serialize;
 
 use crate::observation::tracepoints::USERFAULTFD;
 
-/// What a host has to record with.
+/// Tools and events that a host has to record with.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     /// Tracepoints such as `kvm:kvm_exit`; why they are not known where they may not be looked at.
     pub tracepoints: Result<BTreeSet<String>, String>,
     /// The programs that are there, of [`Recorder::PROGRAMS`].
     pub programs: BTreeSet<&'static str>,
-    /// Whether KVM uses hardware virtualisation: without it, it emits no exit.
+    /// True if KVM uses hardware virtualisation: without it, it emits no exit.
     pub kvm_is_hardware: bool,
-    /// Whether KVM's counters are in debugfs.
+    /// True if KVM's counters are in debugfs.
     pub kvm_counters: bool,
 }
 
-/// How a source is recorded on a host.
+/// Recording of a source on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recording {
     /// Its name.
     pub source: &'static str,
-    /// What it tells.
+    /// Content of its captures.
     pub tells: &'static str,
-    /// What to run, one after the other; the last one reads what was recorded.
+    /// Commands, one after the other; the last one reads what was recorded.
     pub commands: Vec<String>,
-    /// What has to be done before that.
+    /// Remedies that are needed before that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
-    /// What is worth knowing.
+    /// Notes on the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -46,7 +46,7 @@ struct Source {
     notes: &'static [&'static str],
 }
 
-/// What records a source.
+/// Recorder of a source.
 enum With {
     /// perf, of those of these tracepoints that there are.
     Perf(&'static [&'static str]),
@@ -60,7 +60,7 @@ const PERF: &str = "perf";
 const TRACE_CMD: &str = "trace-cmd";
 const XENTRACE: &str = "xentrace";
 
-/// What KVM emits where the processor runs guests, and only there.
+/// Events that KVM emits where the processor runs guests, and only there.
 const OF_HARDWARE: [&str; 4] = [
     "kvm:kvm_exit",
     "kvm:kvm_entry",
@@ -170,7 +170,7 @@ impl Recorder {
         SOURCES.iter().map(|source| source.name).collect()
     }
 
-    /// How each source is recorded, or the one of this name.
+    /// Recordings of each source, or of the one of this name.
     #[must_use]
     pub fn recordings(&self, source: Option<&str>) -> Vec<Recording> {
         let named = |candidate: &&Source| source.is_none_or(|name| candidate.name == name);

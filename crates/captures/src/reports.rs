@@ -3,5 +3,8 @@
 //! [`perf_kvm`] reads `perf kvm stat report`: what each reason to leave the guest took. [`bpftrace`] reads `bpftrace -f json`:
 //! maps, histograms and lost events of a script, whatever it counts.
 
-pub mod bpftrace;
-pub mod perf_kvm;
+pub(crate) mod bpftrace;
+pub(crate) mod perf_kvm;
+
+#[cfg(test)]
+mod tests;

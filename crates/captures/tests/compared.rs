@@ -8,7 +8,7 @@ use std::path::Path;
 use pagetoll_captures::{Comparison, observe};
 use pagetoll_xentrace::symbols::Symbols;
 
-/// As `read --compare` has it.
+/// Tolerance of `read --compare`.
 const TOLERANCE: f64 = 0.05;
 
 fn compared(folder: &str, before: &str, after: &str) -> Comparison {
@@ -29,7 +29,7 @@ fn more(comparison: &Comparison) -> Vec<&str> {
     regressions.map(|change| change.name.as_str()).collect()
 }
 
-/// Of a process with 4096 pages; each entry is write-protected by a trap, and set in the child.
+/// A process with 4096 pages forks; each entry is write-protected by a trap, and set in the child.
 #[test]
 fn fork_makes_a_hypercall_for_each_page_since_lazy_mmu_mode_is_counted_by_task() {
     const PAGES: f64 = 4096.0;

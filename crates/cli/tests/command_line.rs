@@ -491,10 +491,7 @@ fn a_malformed_trace_is_refused_with_file_and_offset() {
     let mut spoilt = sound.clone();
     spoilt[8..12].fill(0xff);
     let cases = [
-        (
-            random,
-            ": is no capture that can be read; expected one of: ",
-        ),
+        (random, ": unrecognised capture format; expected one of: "),
         (spoilt, ": byte 0: window of"),
     ];
     let file = folder.path().join("capture.bin");

@@ -7,10 +7,10 @@ use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
 
 use super::{FtraceError, GraphEvent, GraphLine};
 
-/// What a function took, below one outermost call or several.
+/// Costs of a function, below one outermost call or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionCosts {
-    /// How often it was called.
+    /// Number of its calls.
     pub calls: u64,
     /// Time in it and in what it called.
     pub total: Nanos,
@@ -35,7 +35,7 @@ impl FunctionCosts {
 pub struct RootCall {
     /// Name of the function.
     pub function: String,
-    /// All of its time.
+    /// Time of the call.
     pub total: Nanos,
     /// The shortest call that made no other: what tracing a call costs at least.
     pub shortest: Option<Nanos>,
@@ -86,7 +86,7 @@ impl FunctionGraph {
     /// Reads a trace and keeps its calls. Lines that are none of function_graph's are passed over.
     ///
     /// # Errors
-    /// As of [`Self::each`].
+    /// [`FtraceError`] of [`Self::each`].
     pub fn read(text: &str) -> Result<Self, FtraceError> {
         let mut calls = Vec::new();
         let graph = Self::each(text.as_bytes(), |budget, call| {
@@ -126,7 +126,7 @@ impl FunctionGraph {
     }
 }
 
-/// What outlives a line.
+/// State that outlives a line.
 struct Reader {
     stacks: BTreeMap<u32, Stack>,
     graph: FunctionGraph,

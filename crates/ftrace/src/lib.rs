@@ -25,6 +25,6 @@ use thiserror::Error;
 pub struct FtraceError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// Found and expected text.
     pub problem: String,
 }

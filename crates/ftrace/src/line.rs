@@ -4,7 +4,7 @@ use pagetoll_units::Nanos;
 
 use super::duration;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphEvent {
     /// A function was entered that calls others: `f() {`.

@@ -8,7 +8,7 @@
 //!  CPU 0/KVM-4250        [001] d..1.  1769.955963: kvm_exit: vcpu 0 reason EPT_VIOLATION rip 0xfff0 info1 ..
 //! ```
 //!
-//! What texts do not have: `perf script` is silent about lost records unless asked (`--show-lost-events`), and prints times
+//! Missing in texts: `perf script` is silent about lost records unless asked (`--show-lost-events`), and prints times
 //! in microseconds unless asked (`--ns`).
 //!
 //! Not here: function_graph, which [`FunctionGraph`](crate::FunctionGraph) reads, and clocks that count no seconds (`trace_clock` of

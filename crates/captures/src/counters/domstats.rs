@@ -6,22 +6,27 @@
 //! Source: libvirt, docs/manpages/virsh.rst, domstats; `qemuDomainAddStatsFromHashTable` of `src/qemu/qemu_driver.c`.
 
 use super::recorder::Recorder;
-use super::{Counter, Kind, Scope};
+use super::{Counter, Form, Kind, Scope};
 use crate::lines::{Line, first_lines, lines};
 use crate::position::{ReadError, Stop};
 
+pub(crate) const FORM: Form = Form {
+    is,
+    record,
+    expected: "counters of KVM in the output of `virsh domstats`, since libvirt 8.9",
+};
+
 const DOMAIN: &str = "Domain: '";
 
-/// Whether a file begins with a domain.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file that begins with a domain.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     first_lines(bytes)
         .next()
         .is_some_and(|line| line.starts_with(DOMAIN))
 }
 
 /// Records the domains of a dump, or of several, each a sample.
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut domain = None;
     for line in lines(bytes) {
         let line = line?;
@@ -35,7 +40,7 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
     Ok(())
 }
 
-fn one(line: &Line<'_>, domain: Option<&String>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn one(line: &Line<'_>, domain: Option<&String>, recorder: &mut Recorder) -> Result<(), Stop> {
     let expected = |expected| ReadError::expected(line.place, "line", expected, line.text);
     let domain = domain.ok_or_else(|| expected("Domain: 'NAME'"))?;
     let (key, value) = line
@@ -51,17 +56,16 @@ fn one(line: &Line<'_>, domain: Option<&String>, recorder: &mut Recorder<'_>) ->
             ReadError::expected(line.place, key, "a number below 2^64, yes or no", value).into(),
         );
     };
-    recorder.add(line.place, &scope, name, Counter::count(count, kind))?;
+    recorder.add(line.place, &scope, name, Counter::Count(count, Some(kind)))?;
     Ok(())
 }
 
-/// Whose counter of KVM a key is, its name, and how it changes.
+/// Scope, name and kind of a counter of KVM, by its key.
 fn counter<'a>(domain: &str, key: &'a str) -> Option<(Scope, &'a str, Kind)> {
     let (key, suffix) = key.rsplit_once('.')?;
     let kind = match suffix {
         "sum" => Kind::Cumulative,
-        "cur" => Kind::Instant,
-        "max" => Kind::Peak,
+        "cur" | "max" => Kind::Gauge,
         _ => return None,
     };
     let vm = Some(domain.to_owned());
@@ -84,7 +88,7 @@ fn number(value: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{Counters, Form};
+    use crate::counters::Growth;
     use crate::position::{Position, Truncated};
 
     const DUMP: &str = "\
@@ -101,17 +105,15 @@ Domain: 'b'
 
 ";
 
-    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-        Form::Domstats.read(bytes)
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
     }
 
     #[test]
     fn kinds_are_as_libvirt_says_and_its_own_lines_are_passed_over() {
         assert!(is(DUMP.as_bytes()) && is(b"\nDomain: 'x'") && !is(b"Domain 1"));
-        let read = read(DUMP.as_bytes()).unwrap();
-        let [sample] = &read.samples[..] else {
-            panic!("one dump");
-        };
+        let (once, twice) = (read(DUMP.as_bytes()), read(DUMP.repeat(2).as_bytes()));
+        let (once, twice) = (once.unwrap(), twice.unwrap());
         let vcpu = |vm: &str| Scope::Vcpu {
             vm: Some(vm.to_owned()),
             vcpu: "0".to_owned(),
@@ -119,28 +121,17 @@ Domain: 'b'
         let vm = Scope::Vm {
             vm: Some("a".to_owned()),
         };
-        assert_eq!(sample.iter().count(), 4);
-        assert_eq!(
-            sample.get(&vcpu("a"), "exits"),
-            Some(&Counter::count(7474, Kind::Cumulative))
-        );
-        assert_eq!(
-            sample.get(&vcpu("a"), "blocking"),
-            Some(&Counter::count(1, Kind::Instant))
-        );
-        assert_eq!(
-            sample.get(&vm, "max_mmu_rmap_size"),
-            Some(&Counter::count(3, Kind::Peak))
-        );
-        assert_eq!(
-            sample.get(&vcpu("b"), "exits"),
-            Some(&Counter::count(9, Kind::Cumulative))
-        );
-    }
-
-    #[test]
-    fn a_second_dump_is_a_second_sample() {
-        assert_eq!(read(DUMP.repeat(2).as_bytes()).unwrap().samples.len(), 2);
+        assert_eq!(once.len(), 4);
+        // A second dump is a second sample.
+        for (scope, name, first, grown) in [
+            (vcpu("a"), "exits", 7474, 0),
+            (vcpu("a"), "blocking", 1, 1),
+            (vm, "max_mmu_rmap_size", 3, 3),
+            (vcpu("b"), "exits", 9, 0),
+        ] {
+            assert_eq!(once.by(&scope, name), Some(first), "{name}");
+            assert_eq!(twice.by(&scope, name), Some(grown), "{name}");
+        }
     }
 
     #[test]

@@ -1,125 +1,84 @@
-//! What each counter of a file grew by, from the first to the last of its values, without keeping those between.
+//! Growth of each counter of a file, from the first to the last of its values, without those between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pagetoll_units::budget::{in_tree, of_tree};
-
-use super::recorder::{Keep, Names, Rest};
-use super::{Counter, Kind, Scope, Time, Value};
+use super::{Counter, Kind, Scope};
 use crate::position::Truncated;
 
-/// Bytes for each counter that whoever goes on with it is assumed to take.
-const REPORTED: usize = 160;
-/// Bytes for each VM, vCPU or host that whoever goes on with it is assumed to take.
-const REPORTED_SCOPE: usize = 256;
-
-/// What all counters of a file grew by.
+/// Growth of all counters of a file.
 #[derive(Debug, Default)]
-pub struct Growth {
-    /// By whose they are and by name.
-    pub counters: BTreeMap<Scope, BTreeMap<Arc<str>, Grown>>,
-    /// What stands among the counters and is none, or could not be read when they were recorded.
-    pub passed_over: BTreeSet<String>,
-    /// Whether the file goes on, or went on once.
-    pub truncated: Option<Truncated>,
+pub(crate) struct Growth {
+    /// By scope and by name.
+    pub(crate) counters: BTreeMap<Scope, BTreeMap<Arc<str>, Grown>>,
+    /// Entries that are no counters, or could not be read when they were recorded.
+    pub(crate) passed_over: BTreeSet<String>,
+    /// End of the file, if the reader stopped before it.
+    pub(crate) truncated: Option<Truncated>,
 }
 
-/// The values of a counter, as far as they say what it grew by. Of a histogram, a value is the sum of its counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Grown {
-    first: u64,
-    last: u64,
-    changes: i64,
-    values: Values,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-enum Values {
-    #[default]
-    None,
-    One,
-    Several,
-    /// What was last is what counts: [`Kind::Instant`], [`Kind::Peak`].
-    Gauge,
-    /// They are summed: [`Value::Change`].
-    Changes,
+/// Values of a counter, as far as they say what it grew by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grown {
+    /// First and last value of a counter that only grows.
+    Count {
+        /// The only one, where there is no last.
+        first: u64,
+        last: Option<u64>,
+    },
+    /// The last value.
+    Gauge(u64),
+    /// The sum of all changes.
+    Changes(i64),
 }
 
 impl Grown {
-    fn take(&mut self, counter: &Counter) {
-        let value = match &counter.value {
-            Value::Count(count) => *count,
-            Value::Change(change) => {
-                self.changes = self.changes.saturating_add(*change);
-                self.values = Values::Changes;
-                return;
+    pub(super) const fn new(counter: Counter) -> Self {
+        match counter {
+            Counter::Count(count, Some(Kind::Gauge)) => Self::Gauge(count),
+            Counter::Count(first, _) => Self::Count { first, last: None },
+            Counter::Change(change) => Self::Changes(change),
+        }
+    }
+
+    /// Takes in a later value.
+    pub(super) fn add(&mut self, counter: Counter) {
+        match (&mut *self, counter) {
+            (Self::Gauge(last), Counter::Count(count, _)) => *last = count,
+            (Self::Count { last, .. }, Counter::Count(count, kind))
+                if kind != Some(Kind::Gauge) =>
+            {
+                *last = Some(count);
             }
-            Value::Histogram(histogram) => {
-                let counts = histogram.counts.iter();
-                counts.fold(0_u64, |sum, count| sum.saturating_add(*count))
-            }
-        };
-        self.values = match self.values {
-            _ if matches!(counter.kind, Kind::Instant | Kind::Peak) => Values::Gauge,
-            Values::None => Values::One,
-            Values::One => Values::Several,
-            other => other,
-        };
-        if matches!(self.values, Values::One) {
-            self.first = value;
+            (Self::Changes(sum), Counter::Change(change)) => *sum = sum.saturating_add(change),
+            (_, other) => *self = Self::new(other),
         }
-        self.last = value;
     }
 
-    /// By how much it grew; a single value and a gauge are what they are. `None` of what went backwards.
-    #[must_use]
-    pub fn by(&self) -> Option<u64> {
-        match self.values {
-            Values::Changes => u64::try_from(self.changes).ok(),
-            Values::Several => self.last.checked_sub(self.first),
-            Values::None | Values::One | Values::Gauge => Some(self.last),
+    /// Growth; the value itself of a gauge, and where there is but one. `None` if it went backwards.
+    pub(crate) fn by(self) -> Option<u64> {
+        match self {
+            Self::Count { first, last: None } => Some(first),
+            Self::Count {
+                first,
+                last: Some(last),
+            } => last.checked_sub(first),
+            Self::Gauge(last) => Some(last),
+            Self::Changes(sum) => u64::try_from(sum).ok(),
         }
     }
 }
 
-/// What is kept while a file is read.
-#[derive(Debug, Default)]
-pub(super) struct Growing {
-    counters: BTreeMap<Scope, BTreeMap<Arc<str>, Grown>>,
-    names: Names,
-}
-
-impl Growing {
-    pub(super) fn growth(self, rest: Rest) -> Growth {
-        Growth {
-            counters: self.counters,
-            passed_over: rest.passed_over,
-            truncated: rest.truncated,
-        }
+#[cfg(test)]
+impl Growth {
+    /// Growth of one counter.
+    pub(super) fn by(&self, scope: &Scope, name: &str) -> Option<u64> {
+        self.counters.get(scope)?.get(name)?.by()
     }
-}
 
-impl Keep for Growing {
-    fn begin(&mut self, _time: Option<Time>) {}
-
-    fn add(&mut self, scope: &Scope, name: &str, counter: Counter) -> usize {
-        let mut memory = 0;
-        if !self.counters.contains_key(scope) {
-            memory += 2 * scope.memory() + of_tree::<Arc<str>, Grown>() + REPORTED_SCOPE;
-            self.counters.insert(scope.clone(), BTreeMap::new());
-        }
-        let Some(of) = self.counters.get_mut(scope) else {
-            return memory;
-        };
-        if let Some(grown) = of.get_mut(name) {
-            grown.take(&counter);
-            return memory;
-        }
-        let (name, of_name) = self.names.intern(name);
-        memory += of_name + in_tree::<Arc<str>, Grown>() + REPORTED + name.len();
-        of.entry(name).or_default().take(&counter);
-        memory
+    /// Number of counters.
+    pub(super) fn len(&self) -> usize {
+        self.counters.values().map(BTreeMap::len).sum()
     }
 }
 
@@ -128,21 +87,22 @@ mod tests {
     use super::*;
 
     fn by(counters: &[Counter]) -> Option<u64> {
-        let mut grown = Grown::default();
-        counters.iter().for_each(|counter| grown.take(counter));
+        let mut grown = Grown::new(counters[0]);
+        counters[1..].iter().for_each(|counter| grown.add(*counter));
         grown.by()
     }
 
     #[test]
     fn counts_are_subtracted_changes_summed_and_gauges_are_what_they_were_last() {
-        let count = |count| Counter::count(count, Kind::Cumulative);
-        let change = |change| Counter::change(change, Kind::Unknown);
-        let gauge = |count| Counter::count(count, Kind::Instant);
+        let count = |count| Counter::Count(count, None);
+        let change = Counter::Change;
+        let gauge = |count| Counter::Count(count, Some(Kind::Gauge));
         assert_eq!(by(&[count(3)]), Some(3));
         assert_eq!(by(&[count(3), count(9), count(10)]), Some(7));
         assert_eq!(by(&[count(3), count(1)]), None);
         assert_eq!(by(&[change(3), change(-1)]), Some(2));
         assert_eq!(by(&[change(3), change(-4)]), None);
         assert_eq!(by(&[gauge(9), gauge(4)]), Some(4));
+        assert_eq!(by(&[count(9), gauge(4), count(3)]), Some(3));
     }
 }

@@ -1,7 +1,7 @@
-//! What Linux's kvm_stat writes: `-l` a table, `-l -c` CSV, `-1` a line for each counter; of debugfs, of tracepoints, or
+//! Output of Linux's kvm_stat: `-l` a table, `-l -c` CSV, `-1` a line for each counter; of debugfs, of tracepoints, or
 //! both.
 //!
-//! Its numbers are what was counted in each interval, so they are [`Value::Change`](super::Value::Change)s of all VMs
+//! Its numbers are what was counted in each interval, so they are [`Counter::Change`]s of all VMs
 //! together, or of the one that was ordered, which the text does not say. Of `-1` the second column is read, one second;
 //! the first counts from the tool's start or, with `-i`, the VM's, and the text does not say which.
 //!
@@ -13,21 +13,26 @@ mod csv;
 mod table;
 
 use super::recorder::Recorder;
-use super::{Kind, Scope, Time};
+use super::{Counter, Form, Scope};
 use crate::lines::Line;
 use crate::position::{Position, ReadError, Stop};
+
+pub(crate) const FORM: Form = Form {
+    is,
+    record,
+    expected: "a table, CSV or list of kvm_stat",
+};
 
 /// Columns that a table has at most: KVM has some hundred counters, and a tracepoint a column for each value of its field.
 const MAX_COLUMNS: usize = 1 << 14;
 
-/// Whether a file begins as one of kvm_stat's does.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file by its beginning.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     csv::is(bytes) || table::is(bytes)
 }
 
 /// Records a table, CSV, or the lines of `-1`: a sample for each interval.
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     match csv::is(bytes) {
         true => csv::record(bytes, recorder),
         false => table::record(bytes, recorder),
@@ -39,8 +44,7 @@ fn row<'a>(
     line: &Line<'_>,
     names: &[&str],
     numbers: impl Iterator<Item = &'a str> + Clone,
-    when: Option<Time>,
-    recorder: &mut Recorder<'_>,
+    recorder: &mut Recorder,
 ) -> Result<(), Stop> {
     let found = numbers.clone().count();
     if found != names.len() {
@@ -49,7 +53,6 @@ fn row<'a>(
             ReadError::expected(line.place, "counters", &expected, &found.to_string()).into(),
         );
     }
-    recorder.begin(when);
     for (name, text) in names.iter().zip(numbers) {
         let change = change(line.place, name, text)?;
         recorder.add(line.place, &Scope::Host, name, change)?;
@@ -59,20 +62,20 @@ fn row<'a>(
 
 const TIME_LENGTH: usize = "2026-11-26 00:41:41".len();
 
-/// The time of a line, `2026-11-26 00:41:41`.
-fn time(text: &str) -> Option<Time> {
-    let text = text.get(..TIME_LENGTH)?;
-    let time = humantime::parse_rfc3339_weak(text).ok()?;
-    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Time(since.as_secs()))
+/// The text behind a time, `2026-11-26 00:41:41`, where it begins with one.
+fn after_time(text: &str) -> Option<&str> {
+    let (time, rest) = text.split_at_checked(TIME_LENGTH)?;
+    let time = humantime::parse_rfc3339_weak(time).ok()?;
+    time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(rest)
 }
 
-/// What a counter changed by in an interval.
-fn change(place: Position, name: &str, text: &str) -> Result<super::Counter, ReadError> {
+/// Change of a counter in an interval.
+fn change(place: Position, name: &str, text: &str) -> Result<Counter, ReadError> {
     let change = text
         .parse()
         .map_err(|_| ReadError::expected(place, name, "a whole number below 2^63", text))?;
-    Ok(super::Counter::change(change, Kind::Unknown))
+    Ok(Counter::Change(change))
 }
 
 /// The names of a table's columns. A name that is there twice would make a sample of its own.
@@ -104,25 +107,20 @@ fn is_name(text: &str) -> bool {
 }
 
 #[cfg(test)]
-fn read(bytes: &[u8]) -> Result<super::Counters, ReadError> {
-    super::Form::KvmStat.read(bytes)
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_are_seconds_since_1970() {
-        assert_eq!(time("2026-11-26 00:41:41,0"), Some(Time(1_795_653_701)));
-        assert_eq!(time("2026-11-26 00:41:44"), Some(Time(1_795_653_704)));
+    fn a_time_is_one_of_the_calendar_since_1970() {
+        assert_eq!(after_time("2026-11-26 00:41:41,0"), Some(",0"));
+        assert_eq!(after_time("2026-11-26 00:41:44"), Some(""));
         for text in [
             "",
             "2026-11-26",
             "2026-13-26 00:41:41",
             "timestamp and so on",
         ] {
-            assert_eq!(time(text), None, "{text}");
+            assert_eq!(after_time(text), None, "{text}");
         }
     }
 }

@@ -9,20 +9,27 @@ mod session;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::counter::MAX_BUCKETS;
 use super::recorder::Recorder;
-use super::{Buckets, Counter, Histogram, Kind, Scope, Value};
+use super::{Counter, Form, Scope};
 use crate::json::{self, Part, object};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop};
 use schema::Schema;
 
-/// Whose statistics are read: `StatsTarget`.
+pub(crate) const FORM: Form = Form {
+    is,
+    record,
+    expected: "a reply to query-stats with statistics of kvm",
+};
+
+/// Counts of a histogram, as many as `KVM_GET_STATS_FD` has room for.
+const MAX_BUCKETS: usize = u16::MAX as usize;
+
+/// Targets whose statistics are read: `StatsTarget`.
 const TARGETS: [&str; 2] = ["vm", "vcpu"];
 
-/// Whether a file begins with a reply or with a session's greeting.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file that begins with a reply or with a session's greeting.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     let text: String = first_lines(bytes)
         .take(4)
         .flat_map(|line| line.chars())
@@ -36,7 +43,7 @@ pub fn is(bytes: &[u8]) -> bool {
 
 /// Records the replies. When a counter is there again, the next sample begins. What changes how is said by any reply of the
 /// file: all are looked through for that first.
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut schema = Schema::default();
     // What is wrong is found again.
     let _ended = session::replies(bytes, |_, element| {
@@ -94,7 +101,7 @@ impl<'a> Element<'a> {
         &self,
         place: Position,
         schema: &Schema,
-        recorder: &mut Recorder<'_>,
+        recorder: &mut Recorder,
     ) -> Result<(), Stop> {
         let stats = self.stats.filter(|stats| stats.get().starts_with('['));
         let stats =
@@ -122,53 +129,46 @@ fn add(
     scope: &Scope,
     stat: &RawValue,
     schema: &Schema,
-    recorder: &mut Recorder<'_>,
+    recorder: &mut Recorder,
 ) -> Result<(), Stop> {
     let Stat { name, value: found } = object(stat);
     let Some(name) = json::text(name) else {
         return Err(ReadError::expected(place, "name", "text", stat.get()).into());
     };
     let found = json::shown(found);
-    let Some(value) = value(found) else {
+    let Some(count) = count(found) else {
         let expected = format!(
             "a number below 2^64, true, false, or a list of up to {MAX_BUCKETS} such numbers"
         );
         return Err(ReadError::expected(place, name, &expected, found).into());
     };
-    let mut counter = Counter {
-        value,
-        kind: Kind::Unknown,
-    };
-    schema.apply(scope, &name, &mut counter);
+    let counter = Counter::Count(count, schema.kind(scope, &name));
     recorder.add(place, scope, &name, counter)?;
     Ok(())
 }
 
-fn value(json: &str) -> Option<Value> {
+/// A number, or the sum of a histogram's.
+fn count(json: &str) -> Option<u64> {
     match json {
-        "true" => Some(Value::Count(1)),
-        "false" => Some(Value::Count(0)),
+        "true" => Some(1),
+        "false" => Some(0),
         list if list.starts_with('[') => {
             let fits = list.matches(',').count() < MAX_BUCKETS;
-            let mut counts: Vec<u64> = fits.then(|| serde_json::from_str(list).ok())??;
-            counts.shrink_to_fit();
-            Some(Value::Histogram(Histogram {
-                buckets: Buckets::Unknown,
-                counts,
-            }))
+            let counts: Vec<u64> = fits.then(|| serde_json::from_str(list).ok())??;
+            Some(counts.into_iter().fold(0, u64::saturating_add))
         }
-        number => serde_json::from_str(number).ok().map(Value::Count),
+        number => serde_json::from_str(number).ok(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{Counters, Form};
+    use crate::counters::Growth;
     use crate::position::Truncated;
 
-    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-        Form::Qmp.read(bytes)
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
     }
 
     const SESSION: &str = r#"{"QMP": {"version": {}, "capabilities": ["oob"]}}
@@ -186,39 +186,23 @@ mod tests {
             is(SESSION.as_bytes()) && is(b"{\n  \"return\": [\n") && !is(b"{\"type\": \"map\"}")
         );
         let read = read(SESSION.as_bytes()).unwrap();
-        let [first, second] = &read.samples[..] else {
-            panic!("two samples");
+        let vm = Scope::Vm { vm: None };
+        let vcpu = Scope::Vcpu {
+            vm: None,
+            vcpu: "/machine/cpu[0]".to_owned(),
         };
-        let (vm, vcpu) = (
-            Scope::Vm { vm: None },
-            Scope::Vcpu {
-                vm: None,
-                vcpu: "/machine/cpu[0]".to_owned(),
-            },
-        );
-        assert_eq!(
-            first.get(&vm, "pages_4k"),
-            Some(&Counter::count(3, Kind::Instant))
-        );
-        assert_eq!(
-            first.get(&vcpu, "blocking"),
-            Some(&Counter::count(1, Kind::Instant))
-        );
-        let histogram = Value::Histogram(Histogram {
-            buckets: Buckets::Linear(5),
-            counts: vec![1, 2],
-        });
-        assert_eq!(
-            first.get(&vm, "h"),
-            Some(&Counter {
-                value: histogram,
-                kind: Kind::Cumulative
-            })
-        );
-        assert_eq!(
-            second.get(&vm, "pages_4k").and_then(Counter::number),
-            Some(4)
-        );
+        // A gauge by its name, one of a vCPU, and two counts of a histogram.
+        assert_eq!(read.by(&vm, "pages_4k"), Some(4));
+        assert_eq!(read.by(&vcpu, "blocking"), Some(1));
+        assert_eq!(read.by(&vm, "h"), Some(3));
+        let again = |kind: &str| {
+            let schema = SESSION.replace("linear-histogram", kind);
+            let more =
+                r#"{"return": [{"provider": "kvm", "stats": [{"name": "h", "value": [2, 5]}]}]}"#;
+            FORM.growth(format!("{schema}{more}\n").as_bytes()).unwrap()
+        };
+        assert_eq!(again("linear-histogram").by(&vm, "h"), Some(4));
+        assert_eq!(again("peak").by(&vm, "h"), Some(7));
     }
 
     #[test]
@@ -242,7 +226,7 @@ mod tests {
         let two = SESSION.lines().nth(2).unwrap().replace("]}]}]}", "]}]},");
         let cut = read(two.as_bytes()).unwrap();
         assert_eq!(
-            (cut.samples[0].iter().count(), cut.truncated),
+            (cut.len(), cut.truncated),
             (2, Some(Truncated::Ended(Position::Line(1))))
         );
     }

@@ -1,13 +1,13 @@
-//! Whose counter it is.
+//! Owners of counters.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use pagetoll_units::budget::in_tree;
 
-/// Whose counter it is, as far as the file says.
+/// Owner of a counter, as far as the file says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// All VMs together that the host has at the time: when a VM ends, what it counted is no longer in it.
     Host,
     /// A VM with all its vCPUs, or what belongs to no vCPU.
@@ -17,7 +17,7 @@ pub enum Scope {
     },
     /// A vCPU.
     Vcpu {
-        /// As of a VM.
+        /// Its VM.
         vm: Option<String>,
         /// A number, or QEMU's path: `/machine/unattached/device[0]`.
         vcpu: String,
@@ -25,14 +25,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The VM, in its order; `None` is the host.
-    pub(super) fn vm(&self) -> Option<Option<&str>> {
-        match self {
-            Self::Host => None,
-            Self::Vm { vm } | Self::Vcpu { vm, .. } => Some(vm.as_deref()),
-        }
-    }
-
     /// Memory of a key of a map of scopes to maps, and of its text.
     pub(super) fn memory(&self) -> usize {
         let text = match self {

@@ -4,8 +4,14 @@
 //! the header tells which. Source: Documentation/virt/kvm/api.rst, 4.133; `virt/kvm/binary_stats.c`.
 
 use super::recorder::Recorder;
-use super::{Buckets, Counter, Histogram, Kind, Scope, Value};
+use super::{Counter, Form, Kind, Scope};
 use crate::position::{Position, ReadError, Stop, Truncated};
+
+pub(crate) const FORM: Form = Form {
+    is,
+    record,
+    expected: "what reading a descriptor of KVM_GET_STATS_FD gives",
+};
 
 /// `struct kvm_stats_header`.
 const HEADER: usize = 24;
@@ -93,7 +99,7 @@ impl Header {
         })
     }
 
-    /// Whether KVM can have written it: flags are 0, blocks aligned to 8 bytes, one behind the other.
+    /// True if KVM can have written it: flags are 0, blocks aligned to 8 bytes, one behind the other.
     fn is_sound(&self, words: Words<'_>) -> bool {
         let Self {
             name_size,
@@ -124,9 +130,8 @@ fn header(bytes: &[u8]) -> Option<(Words<'_>, Header)> {
         .find(|(words, header)| header.is_sound(*words))
 }
 
-/// Whether a file begins with a header of these statistics.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file that begins with a header of these statistics.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     header(bytes).is_some_and(|(words, header)| {
         let id = words.bytes.get(header.id_offset..).unwrap_or_default();
         let kvm = b"kvm-";
@@ -135,9 +140,9 @@ pub fn is(bytes: &[u8]) -> bool {
 }
 
 /// Records the statistics of a VM or a vCPU: one sample.
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let Some((words, header)) = header(bytes) else {
-        let problem = "none; expected what reading a descriptor of KVM_GET_STATS_FD gives";
+        let problem = format!("none; expected {}", FORM.expected);
         return Err(ReadError::new(Position::Byte(0), "header", problem).into());
     };
     let scope = scope(words.text(header.id_offset, header.name_size, "id")?);
@@ -146,10 +151,11 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
     for index in 0..header.num_desc {
         let at = header.desc_offset + index * (DESCRIPTOR + header.name_size);
         let name = words.text(at + DESCRIPTOR, header.name_size, "name")?;
-        let counter = counter(words, at, header.data_offset, name)?;
+        let size = 8 * usize::from(words.u16(at + 6)?);
         left = left
-            .checked_sub(counter.heap())
+            .checked_sub(size)
             .ok_or(Truncated::TooLarge(Position::Byte(at)))?;
+        let counter = counter(words, at, header.data_offset, name)?;
         recorder.add(Position::Byte(at), &scope, name, counter)?;
     }
     Ok(())
@@ -174,49 +180,33 @@ fn scope(id: &str) -> Scope {
 fn counter(words: Words<'_>, at: usize, data: usize, name: &str) -> Result<Counter, Stop> {
     let flags = words.u32(at)?;
     let size = usize::from(words.u16(at + 6)?);
-    let offset = words.offset(at + 8)?;
-    let buckets = buckets(flags, words.u32(at + 12)?);
-    let data = data.saturating_add(offset);
-    if buckets.is_none() && size != 1 {
+    let data = data.saturating_add(words.offset(at + 8)?);
+    if !is_histogram(flags) && size != 1 {
         let place = Position::Byte(at + 6);
         return Err(
             ReadError::expected(place, format!("size of {name}"), "1", &size.to_string()).into(),
         );
     }
-    let value = match buckets {
-        None => Value::Count(words.u64(data)?),
-        Some(buckets) => {
-            words.slice(data, size * 8)?;
-            let counts = (0..size)
-                .map(|index| words.u64(data + index * 8))
-                .collect::<Result<_, _>>()?;
-            Value::Histogram(Histogram { buckets, counts })
-        }
-    };
-    Ok(Counter {
-        value,
-        kind: kind(flags),
-    })
+    words.slice(data, size * 8)?;
+    let mut sum = 0_u64;
+    for index in 0..size {
+        sum = sum.saturating_add(words.u64(data + index * 8)?);
+    }
+    Ok(Counter::Count(sum, kind(flags)))
 }
 
 /// `KVM_STATS_TYPE_MASK`. The counts of a histogram only grow.
-const fn kind(flags: u32) -> Kind {
+const fn kind(flags: u32) -> Option<Kind> {
     match flags & 0xf {
-        0 | 3 | 4 => Kind::Cumulative,
-        1 => Kind::Instant,
-        2 => Kind::Peak,
-        _ => Kind::Unknown,
+        0 | 3 | 4 => Some(Kind::Cumulative),
+        1 | 2 => Some(Kind::Gauge),
+        _ => None,
     }
 }
 
-/// The buckets of a histogram; `None` of a number. Types that are newer than 7.3 are taken as lists of numbers.
-const fn buckets(flags: u32, bucket_size: u32) -> Option<Buckets> {
-    match flags & 0xf {
-        0..=2 => None,
-        3 => Some(Buckets::Linear(bucket_size)),
-        4 => Some(Buckets::Log2),
-        _ => Some(Buckets::Unknown),
-    }
+/// True for a list of numbers. Types that are newer than 7.3 are taken as such.
+const fn is_histogram(flags: u32) -> bool {
+    flags & 0xf > 2
 }
 
 #[cfg(test)]
@@ -224,14 +214,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::counters::{Counters, Form};
+    use crate::counters::Growth;
 
     /// A counter as KVM describes it.
     #[derive(Clone, Debug)]
     struct Described {
         name: String,
         flags: u32,
-        bucket_size: u32,
         values: Vec<u64>,
     }
 
@@ -239,7 +228,6 @@ mod tests {
         Described {
             name: name.to_owned(),
             flags,
-            bucket_size: 0,
             values: values.to_vec(),
         }
     }
@@ -272,7 +260,7 @@ mod tests {
             file.extend(word(0, 2));
             file.extend(word(counter.values.len() as u64, 2));
             file.extend(word(offset, 4));
-            file.extend(word(u64::from(counter.bucket_size), 4));
+            file.extend(word(0, 4));
             file.extend(name(&counter.name));
             offset += counter.values.len() as u64 * 8;
         }
@@ -292,41 +280,30 @@ mod tests {
         }
     }
 
-    fn read(bytes: &[u8]) -> Result<Counters, ReadError> {
-        Form::StatsFd.read(bytes)
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
     }
 
     #[test]
-    fn kinds_and_histograms_are_as_described() {
-        let mut linear = described("linear", 3, &[5, 6]);
-        linear.bucket_size = 10;
+    fn counters_and_histograms_are_read_in_both_orders_of_bytes() {
         let counters = [
             described("exits", 0, &[9]),
             described("pages", 1, &[2]),
-            described("peak", 2, &[1]),
             described("log", 0x24, &[1, 2, 3]),
-            linear,
+            described("linear", 3, &[5, 6]),
         ];
         for big in [false, true] {
             let file = written("kvm-77/vcpu-3", &counters, big);
             assert!(is(&file));
             let read = read(&file).unwrap();
-            assert_eq!((read.truncated, read.samples.len()), (None, 1));
-            let get = |name| read.samples[0].get(&vcpu(), name).unwrap();
-            assert_eq!(get("exits"), &Counter::count(9, Kind::Cumulative));
-            assert_eq!(
-                (get("pages").kind, get("peak").kind),
-                (Kind::Instant, Kind::Peak)
-            );
-            let histogram = |buckets, counts: &[u64]| {
-                Value::Histogram(Histogram {
-                    buckets,
-                    counts: counts.to_vec(),
-                })
-            };
-            assert_eq!(get("log").value, histogram(Buckets::Log2, &[1, 2, 3]));
-            assert_eq!(get("linear").value, histogram(Buckets::Linear(10), &[5, 6]));
+            assert_eq!((read.truncated, read.len()), (None, 4));
+            for (name, value) in [("exits", 9), ("pages", 2), ("log", 6), ("linear", 11)] {
+                assert_eq!(read.by(&vcpu(), name), Some(value), "{name}");
+            }
         }
+        let kinds = [0, 1, 2, 0x24, 5].map(kind);
+        let (grows, gauge) = (Some(Kind::Cumulative), Some(Kind::Gauge));
+        assert_eq!(kinds, [grows, gauge, gauge, grows, None]);
     }
 
     #[test]
@@ -339,12 +316,7 @@ mod tests {
         for length in HEADER..file.len() {
             let read = read(&file[..length]).unwrap();
             assert!(read.truncated.is_some(), "{length}");
-            let counters: usize = read
-                .samples
-                .iter()
-                .map(|sample| sample.iter().count())
-                .sum();
-            assert_eq!(counters, usize::from(length >= file.len() - 8));
+            assert_eq!(read.len(), usize::from(length >= file.len() - 8));
         }
     }
 
@@ -395,10 +367,9 @@ mod tests {
             let counters: Vec<_> =
                 counters.into_iter().map(|(name, (flags, value))| described(&name, flags, &[value])).collect();
             let read = read(&written("kvm-77/vcpu-3", &counters, big)).unwrap();
-            prop_assert_eq!(read.samples[0].iter().count(), counters.len());
+            prop_assert_eq!(read.len(), counters.len());
             for counter in counters {
-                let expected = Counter::count(counter.values[0], kind(counter.flags));
-                prop_assert_eq!(read.samples[0].get(&vcpu(), &counter.name), Some(&expected));
+                prop_assert_eq!(read.by(&vcpu(), &counter.name), Some(counter.values[0]));
             }
         }
     }

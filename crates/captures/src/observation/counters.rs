@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::counters::{Grown, Growth, Scope};
-
+use crate::counters::{Form, Grown, Scope};
+use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party};
 
-pub(crate) fn observe(file: &str, format: &'static str, growth: Growth) -> Observation {
+pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observation, CaptureError> {
+    let growth = form.growth(&source.whole()?)?;
     let passed_over = growth.passed_over.into_iter();
     let mut unknown: BTreeMap<String, u64> = passed_over.map(|name| (name, 1)).collect();
     let counters = growth.counters.values().flat_map(BTreeMap::values);
@@ -18,16 +19,14 @@ pub(crate) fn observe(file: &str, format: &'static str, growth: Growth) -> Obser
     }
     let counters = growth.counters.into_iter();
     let parties = counters.filter_map(|(scope, counters)| party(&scope, counters));
-    Observation {
+    Ok(Observation {
         capture: Capture {
-            file: file.to_owned(),
-            format,
             truncated: growth.truncated.as_ref().map(ToString::to_string),
             unknown,
-            ..Capture::default()
+            ..source.capture()
         },
         parties: parties.collect(),
-    }
+    })
 }
 
 /// `None` where nothing was counted.
@@ -44,13 +43,14 @@ fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Grown>) -> Option<Party> {
 
 #[cfg(test)]
 mod tests {
-    use crate::counters::Form;
+    use std::io::Cursor;
+
+    use pagetoll_xentrace::symbols::Symbols;
 
     use super::*;
 
     fn observed(bytes: &[u8]) -> Observation {
-        let form = Form::of(bytes).unwrap();
-        observe("f", "counters", form.growth(bytes).unwrap())
+        crate::observe("f", Cursor::new(bytes), &Symbols::default()).unwrap()
     }
 
     fn count(observation: &Observation, name: &str) -> Option<u64> {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pagetoll_ftrace::{FtraceError, FunctionCosts, FunctionGraph, RootCall};
+use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
 use pagetoll_units::budget::{Budget, in_tree, of_tree};
 
+use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
 use crate::position::{Position, Truncated};
 
@@ -48,16 +49,9 @@ impl Roots {
 }
 
 /// Reads a trace to its end.
-///
-/// # Errors
-/// What is no such trace.
-pub(crate) fn observe(
-    file: &str,
-    format: &'static str,
-    text: &[u8],
-) -> Result<Observation, FtraceError> {
+pub(crate) fn observe(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
     let mut roots = Roots::default();
-    let graph = FunctionGraph::each(text, |budget, call| roots.take(budget, call))?;
+    let graph = FunctionGraph::each(&source.whole()?, |budget, call| roots.take(budget, call))?;
     let beginning = (graph.without_entry > 0).then(|| {
         (
             "returns without an entry: the beginning was lost".to_owned(),
@@ -69,11 +63,9 @@ pub(crate) fn observe(
         .map(|line| Truncated::TooLarge(Position::Line(line)));
     Ok(Observation {
         capture: Capture {
-            file: file.to_owned(),
-            format,
             unknown: beginning.into_iter().collect(),
             truncated: left_out.map(|rest| rest.to_string()),
-            ..Capture::default()
+            ..source.capture()
         },
         parties: roots
             .0
@@ -104,12 +96,13 @@ fn party(name: String, root: Root) -> Party {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use pagetoll_xentrace::symbols::Symbols;
 
     #[test]
     fn functions_are_summed_over_the_calls_of_one_root() {
         let text = " 0)  | pin() {\n 0) 2.000 us | gup();\n 0) 3.000 us | }\n".repeat(2);
-        let observation = observe("f", "function_graph", text.as_bytes()).unwrap();
+        let observation =
+            crate::observe("f", std::io::Cursor::new(text), &Symbols::default()).unwrap();
         let party = &observation.parties[0];
         assert_eq!(party.unit.map(|unit| unit.count), Some(2));
         assert_eq!(party.nanos_per_unit, Some(3000.0));

@@ -1,21 +1,20 @@
-//! What tools reported: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
+//! Observations of reports: `perf kvm stat report`'s exits with their time, and the maps of a bpftrace script.
 
-use crate::reports::bpftrace::{MapValue, Output, Values};
-use crate::reports::perf_kvm::{ExitReport, ExitReports};
-
+use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party, total};
+use crate::reports::bpftrace::{self, MapValue, Values};
+use crate::reports::perf_kvm::{self, ExitReport};
 
-pub(crate) fn of_perf_kvm(file: &str, format: &'static str, found: &ExitReports) -> Observation {
-    Observation {
+pub(crate) fn observe_perf_kvm(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let found = perf_kvm::read(&source.whole()?)?;
+    Ok(Observation {
         capture: Capture {
-            file: file.to_owned(),
-            format,
             lost: total(found.reports.iter().filter_map(|report| report.lost)),
             truncated: found.truncated.as_ref().map(ToString::to_string),
-            ..Capture::default()
+            ..source.capture()
         },
         parties: found.reports.iter().map(exits).collect(),
-    }
+    })
 }
 
 fn exits(report: &ExitReport) -> Party {
@@ -30,22 +29,21 @@ fn exits(report: &ExitReport) -> Party {
     )
 }
 
-pub(crate) fn of_bpftrace(file: &str, format: &'static str, output: Output) -> Observation {
-    Observation {
+pub(crate) fn observe_bpftrace(source: &mut Source<'_>) -> Result<Observation, CaptureError> {
+    let output = bpftrace::read(&source.whole()?)?;
+    Ok(Observation {
         capture: Capture {
-            file: file.to_owned(),
-            format,
             lost: output.lost,
             truncated: output.truncated.as_ref().map(ToString::to_string),
             unknown: output.others,
-            ..Capture::default()
+            ..source.capture()
         },
         parties: output
             .maps
             .into_iter()
             .map(|(name, values)| counted(name, values))
             .collect(),
-    }
+    })
 }
 
 /// A map's numbers; histograms and other values count what they hold.

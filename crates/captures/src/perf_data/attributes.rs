@@ -27,11 +27,11 @@ pub(super) mod sample {
     pub(in super::super) const IDENTIFIER: u64 = 1 << 16;
 }
 
-/// What a record's fields follow from.
+/// Layout of a record's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attribute {
     pub(super) kind: u32,
-    /// Of a tracepoint, its number.
+    /// Number of the tracepoint, if it is one.
     pub(super) config: u64,
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
@@ -124,7 +124,7 @@ impl Attributes {
     }
 }
 
-/// How many words a sample has before its id, which all attributes have at the same place (`evlist__valid_sample_type`).
+/// Words of a sample before its id, which all attributes have at the same place (`evlist__valid_sample_type`).
 fn fields_before_id(sample_type: u64) -> usize {
     if sample_type & sample::IDENTIFIER != 0 {
         return 0;

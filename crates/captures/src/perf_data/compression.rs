@@ -9,14 +9,14 @@ use super::little_endian::Bytes;
 use super::records::{HEADER_BYTES, Record, RecordHeader};
 use super::session::{Session, kind};
 
-/// What is decompressed at once, `ZSTD_BLOCKSIZE_MAX`. A record of 64 KiB may hold gigabytes: what it holds is taken in
+/// Bytes that are decompressed at once, `ZSTD_BLOCKSIZE_MAX`. A record of 64 KiB may hold gigabytes: what it holds is taken in
 /// such pieces, so that events can leave between them.
 const CHUNK: usize = 128 << 10;
 
 /// The stream, and what is left of the last record.
 pub(super) struct Compressed {
     stream: DCtx<'static>,
-    /// Where the last record is in the file.
+    /// Position of the last record in the file.
     offset: u64,
     data: Vec<u8>,
     /// Bytes of `data` that the stream has taken.

@@ -1,19 +1,19 @@
-//! Why a perf.data file could not be read, and at which byte.
+//! Errors of a perf.data file, each with its byte.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a file could not be read further. Offsets are those of the file; inside compressed data, that of its record.
+/// Failure to read a file further. Offsets are those of the file; inside compressed data, that of its record.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PerfDataError {
     /// The source failed.
     #[error("byte {offset}: reading failed: {source}")]
     Io {
-        /// How far it had been read.
+        /// Bytes read before.
         offset: u64,
-        /// What the source reported.
+        /// Error of the source.
         source: io::Error,
     },
     /// Another file.
@@ -31,21 +31,21 @@ pub enum PerfDataError {
     /// A field with a value that no perf writes.
     #[error("byte {offset}: {field} is {found}, expected {expected}")]
     Field {
-        /// Where the field is.
+        /// Position of the field.
         offset: u64,
         /// In the kernel's or perf's spelling.
         field: &'static str,
         /// Its value.
         found: u64,
-        /// What it may be.
+        /// Values that it may have.
         expected: &'static str,
     },
     /// A record, or a structure, that ends before a field.
     #[error("byte {offset}: {record} ends before its field {field}")]
     Short {
-        /// Where it begins.
+        /// Position of the record.
         offset: u64,
-        /// What it is.
+        /// Name of the record.
         record: &'static str,
         /// The field.
         field: &'static str,
@@ -53,7 +53,7 @@ pub enum PerfDataError {
     /// Compressed data that zstd refuses.
     #[error("byte {offset}: compressed record: zstd reports {reason}")]
     Zstd {
-        /// Where the record begins.
+        /// Position of the record.
         offset: u64,
         /// In zstd's words.
         reason: &'static str,

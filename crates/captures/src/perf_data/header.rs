@@ -27,7 +27,7 @@ const ARCH: u32 = 6;
 /// The most that is read of a name: perf writes 64 bytes.
 const MAX_NAME: u64 = 4096;
 
-/// How records follow.
+/// Form of the file, which says how records follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Between these two offsets.
@@ -36,7 +36,7 @@ pub(super) enum Form {
     Pipe,
 }
 
-/// Where a part of the file is.
+/// Position and size of a part of the file.
 #[derive(Clone, Copy, Debug)]
 struct Section {
     offset: u64,
@@ -50,7 +50,7 @@ impl Section {
     }
 }
 
-/// Whether a file that begins so is perf's, of a machine of either order of bytes.
+/// Recognises a file of perf's, of a machine of either order of bytes, by its first bytes.
 #[must_use]
 pub fn is_capture(head: &[u8]) -> bool {
     head.starts_with(MAGIC) || head.starts_with(SWAPPED)
@@ -211,7 +211,7 @@ impl FileHeader {
         Ok(())
     }
 
-    /// Where a feature is, by its place in the table.
+    /// Section of a feature, by its place in the table.
     fn feature(&self, number: u32, table: &[u8]) -> Option<Section> {
         let bit = 1 << number;
         let before = (self.features[0] & (bit - 1)).count_ones() as usize;

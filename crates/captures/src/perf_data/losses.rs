@@ -14,7 +14,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// What the sums have and the gaps have not, once the trace has ended.
+    /// Records that the sums have and the gaps have not, once the trace has ended.
     pub(super) fn rest(self) -> Option<Lost> {
         let rest = self.sums.checked_sub(self.gaps).filter(|&rest| rest > 0)?;
         Some(Lost {

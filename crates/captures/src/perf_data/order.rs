@@ -21,7 +21,7 @@ pub(super) struct Queue<T> {
     budget: Budget,
     arrived: u64,
     newest: u64,
-    /// What is not newer can go.
+    /// Time up to which items can go.
     complete_to: Option<u64>,
     newest_of_round: Option<u64>,
 }

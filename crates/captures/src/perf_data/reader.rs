@@ -76,7 +76,7 @@ impl<S: Read> Reader<S> {
         }
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.session.tally

@@ -5,7 +5,7 @@
 use super::attributes::{Attribute, sample};
 use super::little_endian::Bytes;
 
-/// Who, when and where.
+/// Thread, time and CPU of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) pid: Option<u32>,

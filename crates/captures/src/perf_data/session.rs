@@ -1,4 +1,4 @@
-//! What records mean: samples to events, names to threads, losses to gaps.
+//! Meaning of records: samples to events, names to threads, losses to gaps.
 
 use pagetoll_ftrace::tracepoint::{Event, Item, Lost, Name, Names, Payload, Tally, Task};
 use pagetoll_units::Nanos;
@@ -34,7 +34,7 @@ pub(super) mod kind {
 /// `PERF_RECORD_MISC_LOST_SAMPLES_BPF`: a filter of the user's refused them.
 const FILTERED: u16 = 1 << 15;
 
-/// All that outlives a record.
+/// State that outlives a record.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) attributes: Attributes,
@@ -47,7 +47,7 @@ pub(super) struct Session {
     latest: u64,
 }
 
-/// What waits for its time.
+/// An item that waits for its time.
 #[derive(Debug)]
 enum Queued {
     Sample { origin: Origin, payload: Payload },

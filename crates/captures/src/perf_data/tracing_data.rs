@@ -11,7 +11,7 @@ use super::little_endian::Bytes;
 /// Tracepoints of a kernel at most: one has some 2500. They take some 2 MB.
 const MAX_TRACEPOINTS: usize = 1 << 14;
 
-/// All of them, by their numbers.
+/// Tracepoints of a machine, by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Tracepoints(HashMap<u64, Tracepoint>);
 

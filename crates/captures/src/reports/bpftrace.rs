@@ -1,6 +1,6 @@
-//! What `bpftrace -f json` writes: an object a line, `{"type": "map", "data": {"@name": ..}}`.
+//! Output of `bpftrace -f json`: an object a line, `{"type": "map", "data": {"@name": ..}}`.
 //!
-//! Of a map that is printed each interval the last one is kept. What the kernel lost is counted.
+//! The last value of a map that is printed each interval is kept. Events that the kernel lost are counted.
 //! Lines that are no object, which bpftrace writes to another stream, are passed over.
 //!
 //! bpftrace 0.17 writes a wrong lower bound of the range of a histogram from 2^31 on: bounds are as it writes them.
@@ -18,31 +18,31 @@ use serde_json::value::RawValue;
 use crate::json::{self, Part, json_problem};
 use crate::lines::first_lines;
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
-pub use value::{Bucket, MapValue};
+pub(crate) use value::MapValue;
 
 /// The values of a map by key, several parts separated by commas; a map without keys has one value, whose key is empty.
-pub type Values = BTreeMap<String, MapValue>;
+pub(crate) type Values = BTreeMap<String, MapValue>;
 
 /// Bytes for each map that whoever goes on with it is assumed to take.
 const REPORTED: usize = 256;
 
-/// What a script has written.
+/// Output of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
+pub(crate) struct Output {
     /// By name with its `@`, each as it was printed last.
-    pub maps: BTreeMap<String, Values>,
-    /// What the script printed.
-    pub printed: Vec<String>,
+    pub(crate) maps: BTreeMap<String, Values>,
+    /// Lines that the script printed.
+    pub(crate) printed: Vec<String>,
     /// Probes that were attached, where it says so.
-    pub probes: Option<u64>,
+    pub(crate) probes: Option<u64>,
     /// Events that the kernel could not hand over: counts of a `printf` are too low then, those of maps are not.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Lines with other objects, by their type.
-    pub others: BTreeMap<String, u64>,
+    pub(crate) others: BTreeMap<String, u64>,
     /// Lines that are no object.
-    pub passed_over: u64,
-    /// Whether the file goes on, or went on once.
-    pub truncated: Option<Truncated>,
+    pub(crate) passed_over: u64,
+    /// End of the file, if the reader stopped before it.
+    pub(crate) truncated: Option<Truncated>,
 }
 
 #[derive(Deserialize)]
@@ -53,9 +53,8 @@ struct Object<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Whether a file begins with such an object; messages of bpftrace may stand before it.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file that begins with such an object; messages of bpftrace may stand before it.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     first_lines(bytes)
         .find(|line| line.starts_with('{'))
         .is_some_and(|line| {
@@ -68,7 +67,7 @@ pub fn is(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`ReadError`] with line and field, where a line is no object of bpftrace; when there is none.
-pub fn read(bytes: &[u8]) -> Result<Output, ReadError> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Output, ReadError> {
     let mut reader = Reader {
         output: Output::default(),
         budget: Budget::new(bytes.len()),
@@ -213,6 +212,7 @@ fn stopped(place: Position, line: &[u8], error: &serde_json::Error) -> Stop {
 mod tests {
     use proptest::prelude::*;
 
+    use super::value::Bucket;
     use super::*;
 
     const OUTPUT: &str = r#"Attaching 3 probes...

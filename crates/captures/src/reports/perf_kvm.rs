@@ -14,7 +14,7 @@ use pagetoll_units::budget::{Budget, in_vector};
 use crate::lines::{Line, first_lines, lines};
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
 use column::Heading;
-pub use row::Reason;
+pub(crate) use row::Reason;
 
 /// Bytes for each reason that whoever goes on with it is assumed to take.
 const REPORTED: usize = 160;
@@ -27,33 +27,32 @@ const LOST: &str = "Lost events:";
 
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExitReport {
-    /// Of which VMs and vCPUs, as perf says: `all VMs, all VCPUs`.
-    pub of: String,
-    /// What was counted, as perf says: `VM-EXIT`, `IO Port Access`, `MMIO Access`.
-    pub event: String,
+pub(crate) struct ExitReport {
+    /// VMs and vCPUs, as perf says: `all VMs, all VCPUs`.
+    pub(crate) of: String,
+    /// Event that was counted, as perf says: `VM-EXIT`, `IO Port Access`, `MMIO Access`.
+    pub(crate) event: String,
     /// A line for each reason.
-    pub reasons: Vec<Reason>,
+    pub(crate) reasons: Vec<Reason>,
     /// Samples of all reasons, by the line below the table.
-    pub samples: Option<u64>,
+    pub(crate) samples: Option<u64>,
     /// Time of all reasons, by the line below the table.
-    pub time: Option<Nanos>,
+    pub(crate) time: Option<Nanos>,
     /// Events that perf lost, where it says so.
-    pub lost: Option<u64>,
+    pub(crate) lost: Option<u64>,
 }
 
 /// The tables of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExitReports {
+pub(crate) struct ExitReports {
     /// In the order of the file.
-    pub reports: Vec<ExitReport>,
-    /// Whether the file goes on, or went on once.
-    pub truncated: Option<Truncated>,
+    pub(crate) reports: Vec<ExitReport>,
+    /// End of the file, if the reader stopped before it.
+    pub(crate) truncated: Option<Truncated>,
 }
 
-/// Whether a file begins as such a report; messages of perf may stand before it.
-#[must_use]
-pub fn is(bytes: &[u8]) -> bool {
+/// Recognises a file that begins as such a report; messages of perf may stand before it.
+pub(crate) fn is(bytes: &[u8]) -> bool {
     first_lines(bytes)
         .take(16)
         .any(|line| line.contains(ANALYZE) || Heading::read(line).is_some())
@@ -63,7 +62,7 @@ pub fn is(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// [`ReadError`] with line and column, where a line of a table is none; when there is no table.
-pub fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
+pub(crate) fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
     let mut reader = Reader {
         reports: Vec::new(),
         of: String::new(),
@@ -84,9 +83,9 @@ pub fn read(bytes: &[u8]) -> Result<ExitReports, ReadError> {
 
 struct Reader {
     reports: Vec<ExitReport>,
-    /// Whose the next table is.
+    /// VMs and vCPUs of the next table.
     of: String,
-    /// Of the table that is open.
+    /// Heading of the table that is open.
     heading: Option<Heading>,
     budget: Budget,
 }
@@ -96,7 +95,7 @@ impl Reader {
         lines(bytes).try_for_each(|line| self.line(&line?))
     }
 
-    /// What stands outside of a table, such as messages of perf, is passed over.
+    /// Takes in a line. Text outside of a table, such as messages of perf, is passed over.
     fn line(&mut self, line: &Line<'_>) -> Result<(), Stop> {
         let text = line.text.trim();
         if let Some((_, of)) = text.split_once(ANALYZE) {
@@ -267,7 +266,7 @@ Lost events: 7
     }
 
     proptest! {
-        /// As `print_result` prints.
+        /// Text as `print_result` prints it.
         #[test]
         fn what_is_printed_is_read(rows in prop::collection::vec(("[A-Z]([A-Z_]| [A-Z]){0,9}", 1u64..1 << 40, 0u64..1 << 40), 0..9)) {
             let mut text = REPORT.lines().take(6).map(|line| format!("{line}\n")).collect::<String>();

@@ -48,7 +48,7 @@ fn both_forms_of_a_capture_are_the_same_events_and_gaps() {
     }
 }
 
-/// What perf prints unless told otherwise: microseconds, and no process.
+/// Perf prints microseconds, and no process, unless told otherwise.
 #[test]
 fn the_default_output_has_all_but_nanoseconds_and_processes() {
     let mut binary = perf(&data("kvm-zstd.perf.data")).unwrap();

@@ -334,7 +334,7 @@ fn events_of_x86_are_understood_in_print() {
     assert_eq!(calls, [enter, Payload::IoctlExit { ret: -11 }]);
 }
 
-/// As `KVM_RUN` returns it.
+/// Value that `KVM_RUN` returns.
 const EFAULT: i32 = -14;
 
 /// ftrace has no reason, but the errno.
@@ -429,7 +429,7 @@ fn threads_have_the_name_of_the_one_that_made_them() {
     assert_eq!(names, [":4250", "vmm"]);
 }
 
-/// What was lost after the last record is only in perf's sums; what the user's filter refused was not lost.
+/// Records lost after the last one are only in perf's sums; those that the user's filter refused were not lost.
 #[test]
 fn sums_without_a_gap_are_lost_too() {
     let mut pipe = Pipe::new(&formats("x86", x86_system));

@@ -15,7 +15,7 @@ use pagetoll_captures::perf_data::{self, PerfDataError};
 use pagetoll_ftrace::trace_text;
 use pagetoll_ftrace::tracepoint::{Event, Item, Lost, Tally};
 
-/// What a reader handed over.
+/// Items of a reader.
 #[derive(Debug)]
 struct Read {
     items: Vec<Item>,

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use pagetoll_bill::values::seconds;
-use pagetoll_captures::Recorder;
+use pagetoll_captures::{FORMATS, Recorder};
 
 use super::{ListOutputArgs, values};
 
@@ -27,12 +27,18 @@ Examples:
   pagetoll read old.xentrace --compare new.xentrace
       Compare two kernels at the same work; exit code 1 if something happens more often";
 
+fn file_help() -> String {
+    let formats = FORMATS.each_ref().map(|format| format.name);
+    format!(
+        "Capture to analyse, - for standard input; one of: {}",
+        formats.join(", ")
+    )
+}
+
 /// Arguments of `read`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
-    /// Capture, recognised by its content; - for stdin: xentrace, perf.data, perf script, trace-cmd report, function_graph,
-    /// kvm_stat, query-stats, debugfs or virsh domstats of KVM, perf kvm stat report, bpftrace
-    #[arg(required_unless_present_any = ["how", "live"])]
+    #[arg(required_unless_present_any = ["how", "live"], help = file_help())]
     pub(crate) file: Option<PathBuf>,
     /// Print how to record it on this host: all sources, or one
     #[arg(

@@ -1,10 +1,10 @@
-//! Why a text could not be read.
+//! Errors of a text.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a text could not be read, and at which line.
+/// Failure to read a text, with its line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceTextError {
@@ -13,7 +13,7 @@ pub enum TraceTextError {
     Io {
         /// The line, from 1.
         line: u64,
-        /// What the source reported.
+        /// Error of the source.
         source: io::Error,
     },
     /// Not one line is an event.

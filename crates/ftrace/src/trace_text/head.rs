@@ -1,4 +1,4 @@
-//! What stands before the time: the thread, the CPU, flags.
+//! Head of a line, before the time: the thread, the CPU, flags.
 
 /// The columns before the time. Read from the right, since a thread's name may hold spaces, slashes and digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use pagetoll_units::Nanos;
 
 use super::head::Head;
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Event(Printed<'a>),
@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
     Overwritten(u64),
     /// The head of `perf script --header`: the kernel.
     Kernel(&'a str),
-    /// The same: the architecture.
+    /// The architecture, from the header of `perf script`.
     Arch(&'a str),
     /// An empty line or a comment.
     Nothing,

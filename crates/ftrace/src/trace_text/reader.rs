@@ -14,7 +14,7 @@ pub struct Reader<S> {
     seen: Seen,
 }
 
-/// What outlives a line.
+/// State that outlives a line.
 #[derive(Debug, Default)]
 struct Seen {
     names: Names,
@@ -64,7 +64,7 @@ impl<S: BufRead> Reader<S> {
         }
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.seen.tally

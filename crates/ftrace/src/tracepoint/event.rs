@@ -22,12 +22,12 @@ pub struct Task {
     pub comm: Name,
 }
 
-/// What a tracepoint reported.
+/// A record of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Since the zero of the clock that the trace was recorded by.
     pub time: Nanos,
-    /// Where it happened.
+    /// CPU that it happened on.
     pub cpu: Option<u32>,
     /// The thread that ran.
     pub task: Task,
@@ -38,15 +38,15 @@ pub struct Event {
 /// Records that the kernel could not deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// When the gap ended, where that is known.
+    /// End of the gap, where that is known.
     pub time: Option<Nanos>,
     /// The CPU whose records are missing.
     pub cpu: Option<u32>,
-    /// How many; `None` where the trace does not say.
+    /// Number of records; `None` where the trace does not say.
     pub records: Option<u64>,
 }
 
-/// What a reader hands over.
+/// An event or a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A tracepoint that has a [`Payload`].

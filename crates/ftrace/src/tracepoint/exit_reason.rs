@@ -78,7 +78,7 @@ pub(super) fn number(number: u64) -> String {
     format!("{number:#x}")
 }
 
-/// Of two processors' tables, the first that has a number is meant.
+/// Name of a number that trace-cmd's plugin prints, by the first of two processors' tables that has it.
 fn unknown(printed: &str) -> Cow<'static, str> {
     let Ok(value) = printed.parse() else {
         return Cow::Owned(printed.to_owned());

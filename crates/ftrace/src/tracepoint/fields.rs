@@ -30,7 +30,7 @@ impl RawRecord<'_> {
         })
     }
 
-    /// As [`Self::number`], of a field that some kernels lack.
+    /// [`Self::number`] of a field that some kernels lack.
     fn number_if_there(&self, name: &'static str) -> Result<Option<u64>, Missing> {
         match self.format.field(name) {
             Some(_) => self.number(name).map(Some),

@@ -66,7 +66,7 @@ pub(crate) struct Format {
     pub(crate) name: String,
     pub(crate) id: u64,
     pub(crate) fields: Vec<Field>,
-    /// What prints it: a printf format and its arguments, in C.
+    /// Format and arguments of printf, in C.
     pub(crate) print: String,
     /// The tables of names in `print`.
     pub(crate) symbols: Vec<Symbols>,

@@ -24,7 +24,7 @@ pub(crate) enum Known {
     Xen(KnownXen),
 }
 
-/// Those of system `xen`.
+/// A tracepoint of system `xen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnownXen {
     Mc(KnownMc),
@@ -47,7 +47,7 @@ pub(crate) enum KnownXen {
     WriteCr3,
 }
 
-/// Those of multicalls.
+/// A tracepoint of multicalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnownMc {
     Batch,

@@ -1,6 +1,6 @@
 //! The machine that a trace was recorded on.
 
-/// What a trace says of it; `None` where it does not.
+/// A machine, as far as a trace describes it; `None` where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// `uname -r`.

@@ -11,7 +11,7 @@ use super::{Name, Xen};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Iova(pub u64);
 
-/// What happened.
+/// Content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// `kvm:kvm_entry`.
@@ -43,27 +43,27 @@ pub enum Payload {
     KvmDirtyRingPush {
         /// Address space in the upper half, memslot in the lower.
         slot: u32,
-        /// Of the page in the memslot.
+        /// Offset of the page in the memslot.
         offset: u64,
     },
     /// `tlb:tlb_flush`.
     TlbFlush(TlbFlush),
     /// `iommu:map`.
     IommuMap {
-        /// Where the device finds it.
+        /// Address for the device.
         iova: Iova,
-        /// What it finds.
+        /// Address of the memory.
         paddr: MachineAddress,
         /// One call of `iommu_map`.
         size: Bytes,
     },
     /// `iommu:unmap`.
     IommuUnmap {
-        /// Where it was.
+        /// Address for the device.
         iova: Iova,
-        /// What was asked for.
+        /// Size that was asked for.
         size: Bytes,
-        /// What was mapped there.
+        /// Size that was mapped there.
         unmapped_size: Bytes,
     },
     /// `exceptions:page_fault_user`.
@@ -91,7 +91,7 @@ pub enum Payload {
 /// A vCPU enters its guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvmEntry {
-    /// Where the guest goes on; older kernels of x86 do not say.
+    /// Address at which the guest goes on; older kernels of x86 do not say.
     pub pc: Option<VirtualAddress>,
 }
 
@@ -136,7 +136,7 @@ pub struct UserspaceExit {
     /// `EFAULT` it may be `KVM_EXIT_MEMORY_FAULT`. ftrace prints `restart` for `EINTR`, and `error` for any other errno, in
     /// its place.
     pub reason: Name,
-    /// What `KVM_RUN` returned: 0, or a negative errno. `None` in `perf script`'s text, which has the reason alone
+    /// Return value of `KVM_RUN`: 0, or a negative errno. `None` in `perf script`'s text, which has the reason alone
     /// (libtraceevent compares `errno` without its sign): there, interruptions cannot be told from exits.
     pub errno: Option<i32>,
 }
@@ -200,7 +200,7 @@ pub struct SpteChanged {
 pub struct TlbFlush {
     /// `None` for all, -1 in the trace (`TLB_FLUSH_ALL`).
     pub pages: Option<u64>,
-    /// Why.
+    /// Reason.
     pub reason: TlbFlushReason,
 }
 
@@ -240,7 +240,7 @@ impl TlbFlushReason {
 /// A page fault of Linux's own. Addresses of the kernel are left out: texts have a symbol in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageFault {
-    /// What was touched, where it is an address of user space.
+    /// Address that was touched, where it is one of user space.
     pub address: Option<VirtualAddress>,
     /// The instruction, where it is one of user space.
     pub ip: Option<VirtualAddress>,

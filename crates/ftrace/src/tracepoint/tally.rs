@@ -1,4 +1,4 @@
-//! What a reader saw besides the events that it handed over.
+//! Counts of all that a reader saw besides the events that it handed over.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use super::{Lost, Machine};
 /// Unknown events that are counted apart by name: a kernel has some 2500 tracepoints. The rest is one sum.
 pub const MAX_NAMES: usize = 4096;
 
-/// Where a trace ends early.
+/// Early end of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncated {
     /// The byte, from 0, that was expected and is not there.
     pub offset: u64,
-    /// What ends there.
+    /// Structure that ends there.
     pub inside: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub struct Tally {
     pub other_lines: u64,
     /// The trace ends early: the events before that are sound.
     pub truncated: Option<Truncated>,
-    /// Where it was recorded.
+    /// Machine that it was recorded on.
     pub machine: Machine,
 }
 

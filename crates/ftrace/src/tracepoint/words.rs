@@ -4,12 +4,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing(pub &'static str);
 
-/// What is left of a text.
+/// Rest of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a>(pub(super) &'a str);
 
 impl<'a> Words<'a> {
-    /// What stands between a key and the end that follows it; goes on at that end.
+    /// Text between a key and the end that follows it; goes on at that end.
     pub(super) fn between(&mut self, key: &'static str, end: &str) -> Result<&'a str, Missing> {
         let after = self.after(key)?;
         let (value, _) = after.split_once(end).ok_or(Missing(key))?;
@@ -25,7 +25,7 @@ impl<'a> Words<'a> {
         Ok(number)
     }
 
-    /// As [`Self::hex`], of a field that older kernels do not print.
+    /// [`Self::hex`] of a field that older kernels do not print.
     pub(super) fn hex_if_there(&mut self, key: &'static str) -> Result<Option<u64>, Missing> {
         match self.0.contains(key) {
             true => self.hex(key).map(Some),

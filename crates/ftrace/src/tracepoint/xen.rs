@@ -40,7 +40,7 @@ pub enum Xen {
     FlushTlbOne(VirtualAddress),
     /// `xen_mmu_flush_tlb_multi`.
     FlushTlbMulti {
-        /// How many CPUs.
+        /// Number of CPUs.
         cpus: u32,
         /// First address.
         start: VirtualAddress,
@@ -51,7 +51,7 @@ pub enum Xen {
     WriteCr3(u64),
 }
 
-/// What one multicall held.
+/// Size of a multicall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct McFlush {
     /// Calls.

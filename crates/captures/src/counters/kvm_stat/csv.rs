@@ -1,7 +1,7 @@
 //! `kvm_stat -l -c`, `kvm_stat -L FILE -c`: the class `CSVFormat`.
 
 use super::super::recorder::Recorder;
-use super::{columns, row, time};
+use super::{after_time, columns, row};
 use crate::lines::lines;
 use crate::position::{ReadError, Stop};
 
@@ -15,7 +15,7 @@ pub(super) fn is(bytes: &[u8]) -> bool {
 }
 
 /// Fields are joined with commas, and nothing is quoted.
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut names = Vec::new();
     for line in lines(bytes) {
         let line = line?;
@@ -24,12 +24,12 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
             Some("") if line.text.is_empty() => {}
             Some(TIME) => names = columns(line.place, fields)?,
             first => {
-                let when = first.unwrap_or_default();
-                let Some(when) = time(when) else {
+                let time = first.unwrap_or_default();
+                if after_time(time).is_none() {
                     let expected = "a time like 2026-11-26 00:41:41";
-                    return Err(ReadError::expected(line.place, TIME, expected, when).into());
-                };
-                row(&line, &names, fields, Some(when), recorder)?;
+                    return Err(ReadError::expected(line.place, TIME, expected, time).into());
+                }
+                row(&line, &names, fields, recorder)?;
             }
         }
     }
@@ -38,36 +38,34 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
 
 #[cfg(test)]
 mod tests {
-    use super::super::read;
-    use crate::counters::{Scope, Time};
-    use crate::position::{Position, Truncated};
+    use super::super::FORM;
+    use crate::counters::{Growth, Scope};
+    use crate::position::{Position, ReadError, Truncated};
 
     const LOG: &str = "timestamp,kvm_pio,pages_4k\n2026-11-26 00:41:41,8,-5\n\
                        timestamp,kvm_pio\n2026-11-26 00:41:44,3\n";
 
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
+    }
+
+    fn number(growth: &Growth, name: &str) -> Option<u64> {
+        growth.by(&Scope::Host, name)
+    }
+
     #[test]
-    fn a_row_is_a_sample_and_a_banner_changes_the_columns() {
-        let read = read(LOG.as_bytes()).unwrap();
-        let seen = read.samples.iter().map(|sample| {
-            let number = |name| {
-                sample
-                    .get(&Scope::Host, name)
-                    .and_then(crate::counters::Counter::number)
-            };
-            (sample.time, number("kvm_pio"), number("pages_4k"))
-        });
-        let first = (Some(Time(1_795_653_701)), Some(8), Some(-5));
-        let second = (Some(Time(1_795_653_704)), Some(3), None);
-        assert_eq!(seen.collect::<Vec<_>>(), [first, second]);
+    fn rows_are_summed_and_a_banner_changes_the_columns() {
+        let read = read(LOG.replace("-5", "5").as_bytes()).unwrap();
+        assert_eq!(number(&read, "kvm_pio"), Some(11));
+        assert_eq!(number(&read, "pages_4k"), Some(5));
     }
 
     #[test]
     fn a_last_row_that_may_be_cut_is_left_out() {
         let cut = read(LOG.trim_end().as_bytes()).unwrap();
-        assert_eq!(
-            (cut.samples.len(), cut.truncated),
-            (1, Some(Truncated::Ended(Position::Line(4))))
-        );
+        assert_eq!(number(&cut, "kvm_pio"), Some(8));
+        assert_eq!(number(&cut, "pages_4k"), None);
+        assert_eq!(cut.truncated, Some(Truncated::Ended(Position::Line(4))));
     }
 
     #[test]

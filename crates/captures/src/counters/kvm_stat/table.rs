@@ -2,7 +2,7 @@
 
 use super::super::Scope;
 use super::super::recorder::Recorder;
-use super::{TIME_LENGTH, change, columns, is_name, row, time};
+use super::{after_time, change, columns, is_name, row};
 use crate::lines::{Line, first_lines, lines};
 use crate::position::{ReadError, Stop};
 
@@ -23,7 +23,7 @@ fn is_banner(line: &str) -> bool {
 }
 
 fn is_row(line: &str) -> bool {
-    time(line).is_some()
+    after_time(line).is_some()
         || line
             .split_whitespace()
             .all(|word| word.parse::<i64>().is_ok())
@@ -37,7 +37,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (named && words.next().is_none()).then_some(pair)
 }
 
-pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+pub(super) fn record(bytes: &[u8], recorder: &mut Recorder) -> Result<(), Stop> {
     let mut names: Option<Vec<&str>> = None;
     for line in lines(bytes) {
         let line = line?;
@@ -48,9 +48,8 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
         if is_banner(text) {
             names = Some(columns(line.place, text.split_whitespace())?);
         } else if let Some(names) = &names {
-            let when = time(text);
-            let numbers = when.map_or(text, |_| &text[TIME_LENGTH..]);
-            row(&line, names, numbers.split_whitespace(), when, recorder)?;
+            let numbers = after_time(text).unwrap_or(text);
+            row(&line, names, numbers.split_whitespace(), recorder)?;
         } else {
             single(&line, recorder)?;
         }
@@ -59,7 +58,7 @@ pub(super) fn record(bytes: &[u8], recorder: &mut Recorder<'_>) -> Result<(), St
 }
 
 /// A line of `-1`. Numbers of ten digits and more touch: they cannot be told apart.
-fn single(line: &Line<'_>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
+fn single(line: &Line<'_>, recorder: &mut Recorder) -> Result<(), Stop> {
     let Some((total, in_a_second)) = pair(line.text) else {
         return Err(ReadError::expected(line.place, "line", "NAME TOTAL CHANGE", line.text).into());
     };
@@ -78,33 +77,33 @@ fn single(line: &Line<'_>, recorder: &mut Recorder<'_>) -> Result<(), Stop> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::read;
+    use super::super::FORM;
     use super::*;
-    use crate::counters::{Counter, Sample, Time};
+    use crate::counters::Growth;
     use crate::position::{Position, Truncated};
 
-    fn number(sample: &Sample, name: &str) -> Option<i128> {
-        sample.get(&Scope::Host, name).and_then(Counter::number)
+    fn read(bytes: &[u8]) -> Result<Growth, ReadError> {
+        FORM.growth(bytes)
+    }
+
+    fn number(growth: &Growth, name: &str) -> Option<u64> {
+        growth.by(&Scope::Host, name)
     }
 
     #[test]
     fn tables_with_and_without_times_are_read() {
-        let table = "exits kvm_exit(EPT_VIOLATION) \n2026-11-26 00:41:41         3        -4\n";
+        let table = "exits kvm_exit(EPT_VIOLATION) \n2026-11-26 00:41:41         3        4\n";
         assert!(is(table.as_bytes()));
-        let [sample] = &read(table.as_bytes()).unwrap().samples[..] else {
-            panic!("one row");
-        };
-        assert_eq!(sample.time, Some(Time(1_795_653_701)));
-        assert_eq!(number(sample, "kvm_exit(EPT_VIOLATION)"), Some(-4));
+        let timed = read(table.as_bytes()).unwrap();
+        assert_eq!(number(&timed, "kvm_exit(EPT_VIOLATION)"), Some(4));
 
         let old = "exits pf_fixed \n         1          2 \n         3          4 \nexits \n   5\n";
         assert!(is(old.as_bytes()));
-        let samples = read(old.as_bytes()).unwrap().samples;
-        let exits: Vec<_> = samples
-            .iter()
-            .map(|sample| (sample.time, number(sample, "exits")))
-            .collect();
-        assert_eq!(exits, [(None, Some(1)), (None, Some(3)), (None, Some(5))]);
+        let rows = read(old.as_bytes()).unwrap();
+        assert_eq!(
+            (number(&rows, "exits"), number(&rows, "pf_fixed")),
+            (Some(9), Some(6))
+        );
     }
 
     #[test]
@@ -113,10 +112,7 @@ mod tests {
             "exits                                            700        12\npf_fixed  9  3\n";
         assert!(is(batch.as_bytes()));
         let read = read(batch.as_bytes()).unwrap();
-        assert_eq!(
-            (read.samples.len(), number(&read.samples[0], "exits")),
-            (1, Some(12))
-        );
+        assert_eq!(number(&read, "exits"), Some(12));
         assert!(!is(b"exits 12\n") && !is(b"hello\n") && !is(b"") && !is(b"a b\nc d\n"));
     }
 
@@ -137,17 +133,17 @@ mod tests {
         );
         let cut = read(b"exits \n 1\n 12").unwrap();
         assert_eq!(
-            (cut.samples.len(), cut.truncated),
-            (1, Some(Truncated::Ended(Position::Line(3))))
+            (number(&cut, "exits"), cut.truncated),
+            (Some(1), Some(Truncated::Ended(Position::Line(3))))
         );
     }
 
     proptest! {
-        /// As `StdFormat` prints.
+        /// Text as `StdFormat` prints it.
         #[test]
         fn what_is_printed_is_read(
             names in prop::collection::btree_set("[a-z][a-z_]{0,9}", 1..6),
-            rows in prop::collection::vec(prop::collection::vec(any::<i64>(), 6), 1..9),
+            rows in prop::collection::vec(prop::collection::vec(0..1_i64 << 40, 6), 1..9),
         ) {
             let mut text: String = names.iter().map(|name| format!("{name} ")).collect();
             for row in &rows {
@@ -155,12 +151,10 @@ mod tests {
                 text += &format!("\n2026-11-26 00:41:41{}", numbers.collect::<String>());
             }
             text.push('\n');
-            let samples = read(text.as_bytes()).unwrap().samples;
-            prop_assert_eq!(samples.len(), rows.len());
-            for (sample, row) in samples.iter().zip(&rows) {
-                for (name, value) in names.iter().zip(row) {
-                    prop_assert_eq!(number(sample, name), Some(i128::from(*value)));
-                }
+            let read = read(text.as_bytes()).unwrap();
+            for (column, name) in names.iter().enumerate() {
+                let sum: i64 = rows.iter().map(|row| row[column]).sum();
+                prop_assert_eq!(number(&read, name), u64::try_from(sum).ok());
             }
         }
     }

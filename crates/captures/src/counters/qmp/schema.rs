@@ -1,19 +1,19 @@
-//! How QEMU says that statistics change: replies to `query-stats-schemas`.
+//! Kinds of statistics, by QEMU: replies to `query-stats-schemas`.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::{Buckets, Counter, Kind, Scope, Value};
+use super::super::{Kind, Scope};
 use crate::json::{self, object};
 
-/// Counters whose changes are known at most: KVM has some hundred.
+/// Counters whose kinds are known, at most: KVM has some hundred.
 const MAX_NAMES: usize = 1 << 14;
 
-/// By target, `vm` or `vcpu`, and name.
+/// Kinds by target, `vm` or `vcpu`, and name.
 #[derive(Default)]
-pub(super) struct Schema(BTreeMap<(String, String), (Kind, Buckets)>);
+pub(super) struct Schema(BTreeMap<(String, String), Kind>);
 
 /// A `StatsSchemaValue`.
 #[derive(Default, Deserialize)]
@@ -22,47 +22,30 @@ struct StatsSchemaValue<'a> {
     name: Option<&'a RawValue>,
     #[serde(rename = "type")]
     of_type: Option<&'a RawValue>,
-    #[serde(rename = "bucket-size")]
-    bucket_size: Option<&'a RawValue>,
 }
 
 impl Schema {
-    /// A `StatsSchemaValue`. A type that is newer says nothing.
+    /// Takes in a `StatsSchemaValue`. A type that is newer says nothing.
     pub(super) fn add(&mut self, target: &str, stat: &RawValue) {
         let stat: StatsSchemaValue<'_> = object(stat);
         let (Some(name), Some(of_type)) = (json::text(stat.name), json::text(stat.of_type)) else {
             return;
         };
-        let width = stat.bucket_size;
-        let width = width.and_then(|width| serde_json::from_str(width.get()).ok());
-        let how = match of_type.as_str() {
-            "cumulative" => (Kind::Cumulative, Buckets::Unknown),
-            "instant" => (Kind::Instant, Buckets::Unknown),
-            "peak" => (Kind::Peak, Buckets::Unknown),
-            "log2-histogram" => (Kind::Cumulative, Buckets::Log2),
-            "linear-histogram" => (
-                Kind::Cumulative,
-                width.map_or(Buckets::Unknown, Buckets::Linear),
-            ),
+        let kind = match of_type.as_str() {
+            "cumulative" | "log2-histogram" | "linear-histogram" => Kind::Cumulative,
+            "instant" | "peak" => Kind::Gauge,
             _ => return,
         };
         if self.0.len() < MAX_NAMES {
-            self.0.insert((target.to_owned(), name), how);
+            self.0.insert((target.to_owned(), name), kind);
         }
     }
 
-    pub(super) fn apply(&self, scope: &Scope, name: &str, counter: &mut Counter) {
-        let target = if matches!(scope, Scope::Vcpu { .. }) {
-            "vcpu"
-        } else {
-            "vm"
+    pub(super) fn kind(&self, scope: &Scope, name: &str) -> Option<Kind> {
+        let target = match scope {
+            Scope::Vcpu { .. } => "vcpu",
+            Scope::Host | Scope::Vm { .. } => "vm",
         };
-        let Some((kind, buckets)) = self.0.get(&(target.to_owned(), name.to_owned())) else {
-            return;
-        };
-        counter.kind = *kind;
-        if let Value::Histogram(histogram) = &mut counter.value {
-            histogram.buckets = *buckets;
-        }
+        self.0.get(&(target.to_owned(), name.to_owned())).copied()
     }
 }

@@ -1,4 +1,4 @@
-//! What one thread did.
+//! Counts of one thread.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ const MAX_EVENTS: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     events: BTreeMap<(Group, String), Sum>,
-    /// What the last entry into the kernel or exit of the guest was, and when.
+    /// The last entry into the kernel and the last exit of the guest, with their time.
     open: [Option<(String, Nanos)>; 2],
     /// Frame after the last page that was mapped.
     next: Option<u64>,
-    /// When pages were mapped: first and last.
+    /// First and last time that pages were mapped.
     mapping: Option<(Nanos, Nanos)>,
 }
 
@@ -31,7 +31,7 @@ struct Sum {
     adjacent: u64,
 }
 
-/// Which of `open` an event begins or ends.
+/// Index into `open` of the span that an event begins or ends.
 #[derive(Clone, Copy)]
 enum Span {
     Exit,

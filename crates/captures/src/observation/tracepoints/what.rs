@@ -1,4 +1,4 @@
-//! What an event is called, and how many pages of 4 KiB it is about.
+//! Names of events, and the pages of 4 KiB that they are about.
 
 use pagetoll_ftrace::tracepoint::{Payload, TlbFlushReason, Xen};
 use pagetoll_units::PAGE_SIZE;

@@ -13,23 +13,23 @@ const MAX_BUCKETS: usize = 1 << 13;
 /// Bytes for each value that whoever goes on with it is assumed to take.
 const REPORTED: usize = 160;
 
-/// How many values fell into a range.
+/// Values that fell into a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     /// The smallest value of the range; none where it has no end.
-    pub min: Option<i64>,
+    pub(crate) min: Option<i64>,
     /// The largest value of the range; none where it has no end.
-    pub max: Option<i64>,
+    pub(crate) max: Option<i64>,
     /// Values in it.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 /// A value of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MapValue {
-    /// Of `count()`, `sum()`, `min()`, `max()`, `avg()`, or assigned; of 64 bits with or without sign.
+pub(crate) enum MapValue {
+    /// Value of `count()`, `sum()`, `min()`, `max()`, `avg()`, or assigned; of 64 bits with or without sign.
     Number(i128),
-    /// Of `stats()`.
+    /// Value of `stats()`.
     Stats {
         /// Values.
         count: i128,
@@ -38,7 +38,7 @@ pub enum MapValue {
         /// Their sum.
         total: i128,
     },
-    /// Of `hist()` and `lhist()`; the lowest range first.
+    /// Value of `hist()` and `lhist()`; the lowest range first.
     Histogram(Vec<Bucket>),
     /// Anything else, as the file has it.
     Other(String),

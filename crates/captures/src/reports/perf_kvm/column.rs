@@ -1,6 +1,6 @@
 //! The heading of a table: its columns, from the name of the event on.
 
-/// What a column has.
+/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Samples,
@@ -31,7 +31,7 @@ const WORDS: [(&str, Column); 12] = [
 /// A heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// What is counted.
+    /// Event that is counted.
     pub(super) event: String,
     /// The columns behind the name, with the words above them.
     pub(super) columns: Vec<(&'static str, Column)>,

@@ -6,27 +6,27 @@ use super::column::{Column, Heading};
 use crate::lines::Line;
 use crate::position::{Position, ReadError};
 
-/// What one reason to leave the guest took, until the vCPU entered it again.
+/// Counts and times of one reason to leave the guest, until the vCPU entered it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reason {
-    /// As perf names it: `npf`, `EPT_VIOLATION`, `0x3f8:POUT`.
-    pub name: String,
-    /// How often.
-    pub samples: u64,
-    /// Of all samples, in hundredths of a percent.
-    pub samples_share: Option<u32>,
-    /// Of the time of all samples, in hundredths of a percent.
-    pub time_share: Option<u32>,
+pub(crate) struct Reason {
+    /// Name by perf: `npf`, `EPT_VIOLATION`, `0x3f8:POUT`.
+    pub(crate) name: String,
+    /// Occurrences.
+    pub(crate) samples: u64,
+    /// Share of all samples, in hundredths of a percent.
+    pub(crate) samples_share: Option<u32>,
+    /// Share of the time of all samples, in hundredths of a percent.
+    pub(crate) time_share: Option<u32>,
     /// All its samples together; the text does not have it.
-    pub time: Option<Nanos>,
+    pub(crate) time: Option<Nanos>,
     /// The shortest.
-    pub shortest: Option<Nanos>,
+    pub(crate) shortest: Option<Nanos>,
     /// The longest.
-    pub longest: Option<Nanos>,
+    pub(crate) longest: Option<Nanos>,
     /// The mean.
-    pub mean: Option<Nanos>,
+    pub(crate) mean: Option<Nanos>,
     /// Standard error of the mean, in hundredths of a percent of it; none of a single sample.
-    pub error: Option<u32>,
+    pub(crate) error: Option<u32>,
 }
 
 impl Reason {

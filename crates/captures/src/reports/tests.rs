@@ -1,13 +1,12 @@
 //! The readers of reports against those of real tools: crates/captures/tests/data/reports/README.md.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::path::PathBuf;
 
-use pagetoll_captures::reports::bpftrace::{self, MapValue};
-use pagetoll_captures::reports::perf_kvm;
 use pagetoll_units::Nanos;
+
+use super::bpftrace::{self, MapValue};
+use super::perf_kvm;
 
 fn bytes(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/reports");
