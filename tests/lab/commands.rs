@@ -7,8 +7,7 @@ use pagetoll_bill::Arch;
 use pagetoll_bill::spec::Iommu;
 use pagetoll_host::Surroundings;
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::dom0::{Part, xen_driver};
-use pagetoll_images::kernel::modules::{Module, ModuleTree};
+use pagetoll_images::kernel::modules::{Module, ModuleTree, Part};
 use pagetoll_images::kernel::{self, KernelImage};
 use pagetoll_lab::guest::{Guest, GuestRun, Platform, Work};
 use pagetoll_lab::vm::cores::Cores;
@@ -122,7 +121,7 @@ pub(crate) fn run(request: &Request, surroundings: Surroundings<'_>) -> Result<O
 
 fn modules(host: Host, kernel: &KernelImage) -> Result<Vec<Module>, Failed> {
     Ok(match host {
-        Host::Dom0 { .. } => match xen_driver(kernel, "xen-privcmd")? {
+        Host::Dom0 { .. } => match kernel.xen_driver("xen-privcmd")? {
             Part::Module(bytes) => vec![Module {
                 name: "xen-privcmd".to_owned(),
                 bytes,

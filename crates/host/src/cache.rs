@@ -14,21 +14,18 @@ mod lock;
 mod manifest;
 mod private;
 mod root;
-mod sealed;
-mod sweep;
-mod way;
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
-use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{env, fs, io};
 
 use pagetoll_backend::Stop;
 
 use crate::error::Error;
+
 pub use entry::Entry;
 pub use lock::Lock;
 use manifest::Manifest;
@@ -75,11 +72,11 @@ impl Cache {
     /// [`Error::Environment`] when another user owns the folder, can write to it or could put another in its place, or its
     /// file system is read-only; [`Error::Io`] or [`Error::NoSpace`] when it cannot be written.
     pub fn open_at(root: &Path, stop: &Stop) -> Result<Self, Error> {
-        let root = way::resolve(root)?;
+        let root = root::resolve(root)?;
         root::check_path(&root)?;
         private::create_root(&root)?;
         // What was missing in a folder that others write to could be theirs by now.
-        let root = way::resolve(&root)?;
+        let root = root::resolve(&root)?;
         private::open(&root, Path::new(""))?;
         root::require_writable(&root)?;
         let maker = root::claim(&root)?;
@@ -89,7 +86,7 @@ impl Cache {
         let [tmp, locks] = [TMP, LOCKS].map(|folder| root.join(folder));
         let _sweeping = Lock::wait(&locks, SWEEP_LOCK, stop)?;
         if maker == Maker::Pagetoll {
-            sweep::leftovers(&tmp);
+            remove_leftovers(&tmp);
         }
         let run = tempfile::Builder::new()
             .prefix(RUN_PREFIX)
@@ -195,8 +192,8 @@ impl Cache {
         let (place, record) = (self.path(name), record_of(&self.root, name));
         private::create(&self.root, folder_of(name))?;
         let (manifest, old) = (self.scratch(), self.scratch());
-        let holds = Manifest::of(made)?;
-        disk::write(manifest.path(), &sealed::seal(&json(&holds)?))?;
+        let holds = Manifest::read(made)?;
+        disk::write(manifest.path(), &disk::seal(&json(&holds)?))?;
         match holds.is_folder() {
             // File by file would take longer.
             true => disk::sync_all(&self.run)?,
@@ -223,7 +220,7 @@ impl Cache {
     pub fn record(&self, name: &str, text: &[u8]) -> Result<(), Error> {
         let (place, scratch) = (self.path(name), self.scratch());
         private::create(&self.root, folder_of(name))?;
-        disk::write(scratch.path(), &sealed::seal(text))?;
+        disk::write(scratch.path(), &disk::seal(text))?;
         disk::rename(scratch.path(), &place)?;
         place.parent().map_or(Ok(()), disk::sync)
     }
@@ -237,7 +234,7 @@ impl Cache {
             return Ok(None);
         };
         let file = Path::new(name).file_name().unwrap_or_default();
-        let text = sealed::read(&folder, file.as_ref(), &self.path(name))?;
+        let text = disk::read_sealed(&folder, file.as_ref(), &self.path(name))?;
         Ok(text.map(|(_, text)| text))
     }
 
@@ -317,6 +314,27 @@ impl Drop for Cache {
     fn drop(&mut self) {
         disk::remove(&self.run);
     }
+}
+
+/// Removes the run folders directly below `tmp` whose process is gone.
+fn remove_leftovers(tmp: &Path) {
+    let entries = fs::read_dir(tmp).into_iter().flatten().flatten();
+    for run in entries.map(|entry| entry.path()) {
+        if is_leftover(&run) {
+            tracing::debug!(path = %run.display(), "removing leftovers of a killed process");
+            disk::remove(&run);
+        }
+    }
+}
+
+/// Named as a run, a folder of this user, with the file that its process held locked until it died.
+fn is_leftover(run: &Path) -> bool {
+    let named = run
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(RUN_PREFIX));
+    let user = rustix::process::geteuid().as_raw();
+    let ours = fs::symlink_metadata(run).is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+    named && ours && Lock::is_released(run, ALIVE)
 }
 
 /// A file or folder in the making; dropping it removes it.

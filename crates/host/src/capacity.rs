@@ -1,7 +1,6 @@
 //! Memory and CPUs of this host that guests may have.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use crate::error::Error;
 

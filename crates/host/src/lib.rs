@@ -11,7 +11,6 @@ pub mod capacity;
 pub mod digest;
 pub mod error;
 pub mod make;
-pub mod per_arch;
 pub mod process;
 pub mod tools;
 

@@ -1,21 +1,18 @@
 //! Long builds by `make`: followed line by line, all that they say in a log.
 
-use std::fmt;
-use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
 
 use pagetoll_backend::{Phase, Stop, input};
 use pagetoll_bill::Arch;
 
 use crate::Surroundings;
 use crate::error::Error;
-use crate::per_arch::PerArch;
 use crate::process::{Child, Run, run_to_end};
-use crate::tools::Tool;
+use crate::tools::{PerArch, Tool};
 
 /// How long a build may take. Assumed: 5 minutes on two idle CPUs.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);

@@ -3,29 +3,27 @@
 //! A child and all that it starts end when the child ends, when its time is up, when a [`Stop`] is requested, when its
 //! guard is dropped, unwinding included, and where the kernel allows it (the module `contain` says how) also when this
 //! process is killed.
-//! A child gets a cleared environment (module `environment`).
+//! A child gets a cleared environment.
 //!
 //! The kernel's signal for the death of a parent is bound to the *thread* that spawned the child (`PR_SET_PDEATHSIG`,
 //! prctl(2)): a [`Child`] must be started on a thread that lives at least as long as the child is wanted.
 
 mod child;
 mod contain;
-mod environment;
 mod stat;
-mod stream;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use std::{env, fmt, io};
 
 use crate::error::{Error, Outcome, ProcessError};
 use crate::tools::{Installer, SearchPath};
+
 pub use child::Child;
 use contain::Containment;
 pub use contain::kill_all;
@@ -65,7 +63,7 @@ enum Stdout {
 
 /// A program to be run, with its arguments and surroundings.
 ///
-/// The child gets no stdin unless it is given one, and of this process's environment what the module `environment` lists.
+/// The child gets no stdin unless it is given one, and of this process's environment what [`INHERITED`] lists.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Words before the program, each a name or path that starts the next.
@@ -85,7 +83,7 @@ impl Run {
             behind: Vec::new(),
             program: program.into(),
             arguments: Vec::new(),
-            environment: environment::inherited(),
+            environment: inherited(),
             directory: None,
             stdout: Stdout::Captured,
         }
@@ -247,6 +245,31 @@ fn open_log(path: &Path) -> io::Result<File> {
 /// `stop` is requested. In every case nothing that it started is left.
 pub fn run_to_end(run: &Run, limit: Duration, stop: &Stop) -> Result<Output, Error> {
     run.start()?.finish(limit, stop)
+}
+
+/// The variables that are let through.
+const INHERITED: [&str; 9] = [
+    // Where compilers, make and shells find each other.
+    "PATH",
+    // ccache, where gcc is one, has its folder there; dpkg-source looks for its settings.
+    "HOME",
+    // Compilers and apt write there; the default may be too small.
+    "TMPDIR",
+    // apt's proxies, where its own settings have none (apt-transport-http(1)).
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+];
+
+/// Those that are set here, and `LC_ALL=C`: what children say is parsed and quoted.
+fn inherited() -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = vec![("LC_ALL".into(), "C".into())];
+    let set = |name| env::var_os(name).map(|value| (OsString::from(name), value));
+    environment.extend(INHERITED.into_iter().filter_map(set));
+    environment
 }
 
 #[cfg(test)]

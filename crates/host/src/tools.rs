@@ -2,14 +2,13 @@
 //!
 //! Only looks for them on a search path; never runs or installs anything.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fmt;
-use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::{env, fmt, fs};
 
 use pagetoll_bill::Arch;
 
@@ -356,7 +355,7 @@ pub enum Images {
 impl Images {
     /// Of kernels and hypervisors of which any, or none, is Debian's.
     #[must_use]
-    pub const fn of(any_is_debians: bool) -> Self {
+    pub const fn new(any_is_debians: bool) -> Self {
         match any_is_debians {
             true => Self::Debian,
             false => Self::Files,
@@ -457,6 +456,40 @@ fn missing_tools(tools: Vec<MissingTool>, installer: Installer) -> Error {
     }
 }
 
+/// A value for each processor, once it was asked for.
+#[derive(Debug, Default)]
+pub struct PerArch<T> {
+    x86_64: OnceLock<T>,
+    arm64: OnceLock<T>,
+}
+
+impl<T> PerArch<T> {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            x86_64: OnceLock::new(),
+            arm64: OnceLock::new(),
+        }
+    }
+
+    /// The value, found out now where it was not before.
+    ///
+    /// # Errors
+    /// Those of finding out, which is tried again then.
+    pub fn get_or_try<E>(&self, arch: Arch, find: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        let known = match arch {
+            Arch::X86_64 => &self.x86_64,
+            Arch::Arm64 => &self.arm64,
+        };
+        if let Some(value) = known.get() {
+            return Ok(value);
+        }
+        let found = find()?;
+        Ok(known.get_or_init(|| found))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pagetoll_backend::{Class, Classified};
@@ -525,5 +558,14 @@ mod tests {
         let lab = tools.chain(libraries.map(|library| (library.file, library.package)));
         let build = [("cargo", "-"), ("cc", "gcc")].into_iter();
         assert_eq!(listed, build.chain(lab).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_value_is_found_out_once_for_each_and_failures_are_tried_again() {
+        let known = PerArch::new();
+        assert_eq!(known.get_or_try(Arch::X86_64, || Err("no")), Err("no"));
+        assert_eq!(known.get_or_try(Arch::X86_64, || Ok::<_, &str>(1)), Ok(&1));
+        assert_eq!(known.get_or_try(Arch::X86_64, || Err("no")), Ok(&1));
+        assert_eq!(known.get_or_try(Arch::Arm64, || Ok::<_, &str>(2)), Ok(&2));
     }
 }

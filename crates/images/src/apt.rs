@@ -10,6 +10,7 @@ pub mod resolve;
 mod root;
 pub mod source;
 mod sources;
+mod suites;
 pub mod version;
 
 use std::fs;
@@ -17,32 +18,15 @@ use std::path::Path;
 
 use index::Listed;
 use pagetoll_backend::Stop;
-use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Arch, Package};
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
 use resolve::Index;
 use root::{Holds, PrivateRoot};
+use suites::{no_mirror, suite_named};
 
-/// Whether what was recorded earlier may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Freshness {
-    /// Use what was recorded; ask the mirror only where nothing was.
-    #[default]
-    Cached,
-    /// Ask the mirror what it offers today.
-    Refresh,
-}
-
-impl From<Wanted> for Freshness {
-    fn from(refresh: Wanted) -> Self {
-        match refresh {
-            Wanted::Yes => Self::Refresh,
-            Wanted::No => Self::Cached,
-        }
-    }
-}
+pub use suites::{Freshness, suites};
 
 /// One suite of Debian: what it offers, and the means to fetch it.
 #[derive(Debug)]
@@ -224,93 +208,9 @@ fn record(cache: &Cache, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, E
     Ok(index)
 }
 
-/// What Debian calls a processor.
-const fn debian(arch: Arch) -> &'static str {
-    match arch {
-        Arch::X86_64 => "amd64",
-        Arch::Arm64 => "arm64",
-    }
-}
-
-/// The suite of this name; `None` is the one that this system runs.
-fn suite_named(
-    name: Option<&str>,
-    cache: &Cache,
-    freshness: Freshness,
-    stop: &Stop,
-) -> Result<String, Error> {
-    match name {
-        Some(name) => Ok(checked_name(name)?.to_owned()),
-        None => system_suite(cache, freshness, stop),
-    }
-}
-
-/// The suites that this system's apt knows, without their updates, which are part of them.
-///
-/// # Errors
-/// [`Error::Environment`] without apt or a Debian mirror; [`Error::Stopped`].
-pub fn suites(stop: &Stop) -> Result<Vec<String>, Error> {
-    let suites = sources::suites(&root::system_targets(stop)?);
-    match suites.is_empty() {
-        true => Err(no_mirror()),
-        false => Ok(suites),
-    }
-}
-
-fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
-    let name = "suites/system";
-    let recorded = cache
-        .recorded(name)?
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
-        return Ok(suite);
-    }
-    let targets = root::system_targets(stop)?;
-    let suite = sources::system_suite(&targets)
-        .ok_or_else(no_mirror)?
-        .to_owned();
-    cache.record(name, suite.as_bytes())?;
-    Ok(suite)
-}
-
-fn no_mirror() -> Error {
-    Error::Environment {
-        what: "this system's apt is not set up to use a mirror of Debian".into(),
-        remedy: "add one to apt's sources, or give files by --kernel, --headers and --xen".into(),
-    }
-}
-
-/// Suites become folder names and apt settings, so that only plain names are let through.
-fn checked_name(suite: &str) -> Result<&str, Error> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.+".contains(c);
-    if suite.starts_with(|c: char| c.is_ascii_lowercase()) && suite.chars().all(plain) {
-        return Ok(suite);
-    }
-    Err(Error::BadInput {
-        what: "suite",
-        value: format!("{suite:?}"),
-        problem: "is not a name of a Debian suite".into(),
-        expected: "lower-case letters, digits and dashes, such as trixie-backports".into(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use pagetoll_backend::{Class, Classified};
-
     use super::*;
-
-    #[test]
-    fn suite_names_cannot_leave_the_cache() {
-        assert!(checked_name("trixie-backports").is_ok());
-        for bad in ["", "../x", "Trixie", "a b", "-x", "x\"y"] {
-            assert_eq!(
-                checked_name(bad).unwrap_err().class(),
-                Class::BadInput,
-                "{bad}"
-            );
-        }
-    }
 
     #[test]
     fn a_recorded_suite_needs_neither_apt_nor_network() {

@@ -4,30 +4,29 @@
 
 mod arm64;
 mod bzimage;
-pub mod dom0;
 pub mod headers;
 pub mod modules;
 mod vmlinux;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use crate::apt::resolve::KernelPackages;
-use crate::apt::{Archive, Freshness};
-use crate::deb;
+use bzimage::BootImage;
+use headers::Headers;
+use modules::{ModuleTree, Part, config_option, read_module};
 use pagetoll_backend::{Stop, input, join};
 use pagetoll_bill::names::closest;
 use pagetoll_bill::{Arch, Available, Package, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of;
-
-use bzimage::BootImage;
-use headers::Headers;
 use vmlinux::XenSupport;
+
+use crate::apt::resolve::KernelPackages;
+use crate::apt::{Archive, Freshness};
+use crate::deb;
 
 /// What an acceptable file is, as errors put it.
 const fn expected(arch: Arch) -> &'static str {
@@ -208,6 +207,55 @@ impl KernelImage {
             "a kernel built with CONFIG_XEN_PV",
         ))
     }
+
+    /// The uncompressed kernel: decompressing it inside would cost every boot some seconds.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] for a damaged image; those of the cache.
+    pub fn vmlinux(&self, cache: &Cache, stop: &Stop) -> Result<PathBuf, Error> {
+        let image = self.image.as_path();
+        let bytes = read_kernel(image, Arch::X86_64)?;
+        if vmlinux::is_x86_64_elf(&bytes) {
+            return Ok(image.to_path_buf());
+        }
+        let refuse =
+            |problem: String| Error::bad_file("--kernel", image, problem, "an undamaged bzImage");
+        let name = format!("vmlinux/{}.elf", sha256_of(&bytes));
+        let elf = cache.entry(&name, stop, |place| {
+            let elf = BootImage::parse(&bytes).and_then(|image| image.unpack(&bytes));
+            fs::write(place, elf.map_err(refuse)?).map_err(Error::io("write", place))
+        })?;
+        elf.file("")
+    }
+
+    /// Finds a module of Xen's drivers, such as `xen-privcmd`, among the kernel's modules, or in the build folder that its
+    /// headers are.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a module that is there cannot be read.
+    pub fn xen_driver(&self, name: &str) -> Result<Part, Error> {
+        let tree = self.modules.as_ref().map(ModuleTree::open).transpose()?;
+        if let Some(module) = tree.as_ref().and_then(|tree| tree.read(name)) {
+            return module.map(Part::Module);
+        }
+        let build_dir = self.headers.as_ref().ok();
+        let build_dir = build_dir.map(|headers| &headers.build_dir);
+        if let Some(build_dir) = build_dir {
+            let built = build_dir.file(format!("drivers/xen/{name}.ko"))?;
+            if built.is_file() {
+                return read_module(&built).map(Part::Module);
+            }
+        }
+        let option = config_option(name);
+        if tree.is_some_and(|tree| tree.is_built_in(name)) || is_configured(build_dir, &option)? {
+            return Ok(Part::BuiltIn);
+        }
+        Ok(Part::Missing(format!(
+            "no {name}.ko was found for Linux {}, and nothing says that it is built in: build it with {option}, and give \
+             modules of your own kernel by --modules DIR (make modules_install INSTALL_MOD_PATH=DIR)",
+            self.release
+        )))
+    }
 }
 
 /// Fetches or reads a kernel for machines with a processor, and checks it.
@@ -296,6 +344,12 @@ fn from_archive(
     })
 }
 
+fn is_configured(build_dir: Option<&Entry>, option: &str) -> Result<bool, Error> {
+    let config = build_dir.map_or(Ok(None), |root| root.text(".config"))?;
+    let setting = format!("{option}=y");
+    Ok(config.is_some_and(|config| config.lines().any(|line| line == setting)))
+}
+
 /// Packages are consistent among themselves; if they were not, modules would not load.
 fn matching(headers: Headers, release: &str) -> Available<Headers> {
     if headers.release == release {
@@ -369,7 +423,7 @@ fn own_headers(
     let Some(folder) = folder else {
         return Ok(Err("no headers were given (--headers)".into()));
     };
-    let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
+    let headers = headers::from_build_dir(Entry::from_user(folder), cache, stop)?;
     if let Ok(headers) = &headers {
         check_match(headers, image, release)?;
     }
@@ -382,7 +436,7 @@ fn own_modules(image: &Path, release: &str, folder: Option<&Path>) -> Result<Opt
     }
     // `lib` beside the `boot` that an installed image is in.
     let root = image.parent().and_then(Path::parent);
-    let root = Entry::of_user(root.unwrap_or(Path::new("/")));
+    let root = Entry::from_user(root.unwrap_or(Path::new("/")));
     Ok(modules::below(&root, release))
 }
 

@@ -13,15 +13,14 @@ use std::str::FromStr;
 use object::Endianness;
 use object::elf::{EM_386, FileHeader32};
 use object::read::elf::{FileHeader, ProgramHeader};
-
-use crate::apt::{Archive, Freshness};
-use crate::deb;
-use crate::unpack;
 use pagetoll_backend::{Stop, input};
 use pagetoll_bill::{Arch, Package};
 use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::sha256_of;
+
+use crate::apt::{Archive, Freshness};
+use crate::{deb, unpack};
 
 /// What an acceptable file is, as errors put it.
 const EXPECTED: &str =

@@ -1,7 +1,7 @@
 //! The lab as a backend.
 
 use pagetoll_backend::{Backend, Billed, Context, Error, Prepared, Stacks, Stopped};
-use pagetoll_bill::{Arch, Backend as Kind, Draft, OnKernel, Route, Spec, Support};
+use pagetoll_bill::{Arch, Backend as Kind, Draft, KernelDraft, Route, Spec, Support};
 use pagetoll_host::Surroundings;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::tools::{self, Images};
@@ -121,7 +121,7 @@ fn on_kernels(
             let kernel = several.then(|| kernel.name.clone());
             (kernel.into_iter().chain(frames).collect(), count)
         }));
-        drafts.push(OnKernel {
+        drafts.push(KernelDraft {
             kernel: kernel.name.clone(),
             draft: billed.draft,
         });

@@ -2,13 +2,14 @@
 //!
 //! Reports what a check found, without a verdict: that takes its negative control, which the caller knows.
 
-use crate::error::LabError;
-use crate::guest::{Guest, GuestRun, Platform, Work};
-use crate::vm::cores::Cores;
 use pagetoll_host::Surroundings;
 use pagetoll_protocol::report::{CheckRun, Report};
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
+
+use crate::error::LabError;
+use crate::guest::{Guest, GuestRun, Platform, Work};
+use crate::vm::cores::Cores;
 
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
@@ -34,7 +35,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn of_init(&self) -> step::Step {
+    fn init_step(&self) -> step::Step {
         let (name, pages) = (self.name.clone(), self.pages);
         match self.purpose {
             Purpose::Prove => step::Step::Check { name, pages },
@@ -64,7 +65,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn of(check: &CheckRun) -> Self {
+    pub(crate) fn new(check: &CheckRun) -> Self {
         Self {
             name: check.name.clone(),
             tried: check.tried,
@@ -98,7 +99,7 @@ pub fn run(
     cores: &Cores,
     surroundings: &Surroundings<'_>,
 ) -> Result<Findings, LabError> {
-    let steps = request.steps.iter().map(Step::of_init);
+    let steps = request.steps.iter().map(Step::init_step);
     let work = Work {
         steps: steps.chain([step::Step::KernelLog]).collect(),
         memory_mib: PAGES_MIB,
@@ -132,7 +133,7 @@ pub(crate) fn understand(request: &Request, guest_run: &GuestRun) -> Result<Find
                 found.xen.clone_from(&hello.xen);
                 found.linux.clone_from(&hello.release);
             }
-            Report::Check(check) => found.checks.push(Finding::of(check)),
+            Report::Check(check) => found.checks.push(Finding::new(check)),
             Report::KernelLog(log) => {
                 found.warnings = log.warnings;
                 found.first_warning.clone_from(&log.first);

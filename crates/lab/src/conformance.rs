@@ -4,10 +4,16 @@ mod encode;
 
 use std::time::Duration;
 
-use pagetoll_backend::Error as BackendError;
+use pagetoll_backend::{Error as BackendError, Phase};
 use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
 use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::{KernelImage, KernelSource};
+use pagetoll_protocol::report::{CaseRun, Hello, Report};
+use pagetoll_protocol::step::Step;
+use pagetoll_pv::session::XenOptions;
 
 use crate::dom0::materials::{self, Materials};
 use crate::error::LabError;
@@ -17,15 +23,6 @@ use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::options::{Boot, BootOptions};
-use pagetoll_backend::Phase;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::{KernelImage, KernelSource};
-use pagetoll_protocol::report::{CaseRun, Hello, Report};
-use pagetoll_protocol::step::Step;
-use pagetoll_pv::session::XenOptions;
 
 const NAME: &str = "conformance";
 const MODULE: &str = "modules/xen-probe.ko";
@@ -62,7 +59,7 @@ impl Request {
 
 /// What a real system answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran<A> {
+pub struct Answers<A> {
     /// Xen's version; empty where there was none.
     pub xen: String,
     /// The kernel's release.
@@ -80,7 +77,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Answered>, BackendError> {
+) -> Result<Answers<Answered>, BackendError> {
     let xen = request.xen.source(request.refresh, surroundings)?;
     materials::check_tools(&request.kernel, &xen)?;
     capacity::require_memory(machine().memory_mib(), NAME)?;
@@ -91,7 +88,7 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let guest_run = boot(request, &materials, &files, *surroundings, phase.as_mut())?;
     let release = |hello: &Hello| hello.release.clone();
-    let ran = Ran::of(cases, &guest_run.reports, release, |report, next| {
+    let ran = Answers::new(cases, &guest_run.reports, release, |report, next| {
         let Report::Case(run) = report else {
             return None;
         };
@@ -163,9 +160,9 @@ pub(crate) fn malformed(problem: String) -> LabError {
     }
 }
 
-impl<A> Ran<A> {
+impl<A> Answers<A> {
     /// What `reports` say of the cases, each of which `answer` reads for the case that is next.
-    pub(crate) fn of<C: Scripted>(
+    pub(crate) fn new<C: Scripted>(
         cases: &[C],
         reports: &[Report],
         linux: fn(&Hello) -> String,

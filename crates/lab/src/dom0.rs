@@ -6,10 +6,12 @@ pub(crate) mod materials;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use boots::{Boots, machine};
+use materials::Materials;
 use pagetoll_backend::{Billed, Stop};
 use pagetoll_bill::{Arch, Draft, Inputs, Order, Row, Unavailable};
 use pagetoll_host::{Error, Surroundings, capacity};
-use pagetoll_images::kernel::dom0::Part;
+use pagetoll_images::kernel::modules::Part;
 use pagetoll_images::xen::XenImage;
 use pagetoll_pv::findings::Findings;
 use pagetoll_pv::plan::{Abilities, Trace};
@@ -23,8 +25,6 @@ use crate::request::KernelRequest;
 use crate::vm;
 use crate::vm::cores::Cores;
 use crate::vm::counter::{Counter, Detail};
-use boots::{Boots, machine};
-use materials::Materials;
 
 /// Bills a route on one kernel.
 ///
@@ -136,7 +136,7 @@ fn notes(
     if let Part::Missing(reason) = &materials.privcmd {
         notes.push(format!("crossings were not counted: {reason}"));
     } else {
-        let traced = request.common.order.pages.min(Trace::OF_LAB.pages).get();
+        let traced = request.common.order.pages.min(Trace::LAB.pages).get();
         let items = request.common.route.item().many;
         notes.push(format!(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"

@@ -123,7 +123,7 @@ impl Guest {
 
     fn machine(&self, firmware: Firmware, xen: XenOptions, work: &Work) -> Machine {
         Machine {
-            mode: Mode::of(self.cpus),
+            mode: Mode::new(self.cpus),
             firmware,
             pages_mib: work.memory_mib,
             xen,

@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    fn of(names: &[&str]) -> LabSpec {
+    fn spec(names: &[&str]) -> LabSpec {
         LabSpec {
             kernels: names.iter().map(|&name| name.to_owned()).collect(),
             ..LabSpec::default()
@@ -313,44 +313,44 @@ mod tests {
 
     #[test]
     fn kernels_keep_their_order_and_fixes_are_built() {
-        let kernels = all(&of(&["fix:none", "debian"]), Some(&OneFix)).unwrap();
+        let kernels = all(&spec(&["fix:none", "debian"]), Some(&OneFix)).unwrap();
         assert!(matches!(kernels[0].origin, Origin::Built(..)));
         assert!(matches!(kernels[1].origin, Origin::Images(_)));
         assert_eq!(
             [kernels[0].folder(), kernels[1].folder()],
             ["fix_none", "debian"]
         );
-        assert_eq!(all(&of(&[]), None).unwrap()[0].name, "debian");
+        assert_eq!(all(&spec(&[]), None).unwrap()[0].name, "debian");
     }
 
     #[test]
     fn what_cannot_be_combined_is_refused_with_the_kernels_name() {
-        let twice = refusal(all(&of(&["debian", "debian"]), None));
+        let twice = refusal(all(&spec(&["debian", "debian"]), None));
         assert!(
             twice.starts_with("--kernel debian: was named before"),
             "{twice}"
         );
         let with_headers = LabSpec {
             headers: Some("h".into()),
-            ..of(&["fix:none"])
+            ..spec(&["fix:none"])
         };
         let headers = refusal(all(&with_headers, Some(&OneFix)));
         assert!(headers.starts_with("--headers h: "), "{headers}");
-        let fix = refusal(sources(&of(&["fix:none"])));
+        let fix = refusal(sources(&spec(&["fix:none"])));
         assert!(
             fix.starts_with("--kernel fix:none: is built for a dom0"),
             "{fix}"
         );
-        let two = refusal(one(&of(&["debian", "debian:trixie"])));
+        let two = refusal(one(&spec(&["debian", "debian:trixie"])));
         assert_eq!(
             two,
             "--kernel debian, debian:trixie: expected one kernel here"
         );
         assert_eq!(
-            refusal(all(&of(&["fix:x"]), Some(&OneFix))),
+            refusal(all(&spec(&["fix:x"]), Some(&OneFix))),
             "fix:x: unknown"
         );
-        assert!(refusal(all(&of(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
+        assert!(refusal(all(&spec(&["fix:none"]), None)).starts_with("--kernel fix:none: "));
     }
 
     #[test]

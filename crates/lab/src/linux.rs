@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use pagetoll_backend::{Phase, Stop};
 use pagetoll_bill::Arch;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::tools::{self, Images};
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::modules::{Module, ModuleTree};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
+use pagetoll_protocol::build;
+use pagetoll_protocol::step::Step;
 
 use crate::error::LabError;
 use crate::vm::boot;
@@ -19,8 +20,6 @@ use crate::vm::files::GuestFiles;
 use crate::vm::guest_run::GuestRun;
 use crate::vm::machine::Machine;
 use crate::vm::options::{Boot, BootOptions};
-use pagetoll_protocol::build;
-use pagetoll_protocol::step::Step;
 
 /// A program that init runs by an order of its own.
 pub(crate) struct Probe {
@@ -85,7 +84,7 @@ impl Kernel {
         let Surroundings { cache, stop, .. } = surroundings;
         let image = kernel::obtain(source, arch, cache, freshness, stop)?;
         let modules = match &image.modules {
-            Some(root) => modules.of(&image, root)?,
+            Some(root) => modules.find(&image, root)?,
             None => Vec::new(),
         };
         Ok(Self { image, modules })
@@ -93,7 +92,7 @@ impl Kernel {
 }
 
 impl Modules {
-    fn of(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
+    fn find(&self, image: &KernelImage, root: &Entry) -> Result<Vec<Module>, Error> {
         let tree = ModuleTree::open(root)?;
         let Some(missing) = self.needed.iter().find(|name| !tree.provides(name)) else {
             return tree.with_dependencies(self.wanted);
@@ -118,7 +117,7 @@ impl Modules {
 /// [`Error::MissingTools`] with every one that is missing.
 pub(crate) fn check_tools(arch: Arch, kernels: &[KernelSource]) -> Result<(), Error> {
     let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    tools::check_lab(arch, Images::of(kernels.iter().any(of_debian)))
+    tools::check_lab(arch, Images::new(kernels.iter().any(of_debian)))
 }
 
 /// One boot of a machine with a probe.

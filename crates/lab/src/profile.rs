@@ -70,14 +70,14 @@ pub(crate) struct Names {
 
 /// What a probe in a guest without Xen executed.
 #[derive(Clone, Debug)]
-pub(crate) struct OfProbe {
+pub(crate) struct ProbeProfile {
     /// The number of its first step.
     first: usize,
     executed: BTreeMap<u16, Executed>,
     names: Names,
 }
 
-impl OfProbe {
+impl ProbeProfile {
     /// Init's last step: the names are published in the end, as another boot may lie elsewhere.
     pub(crate) fn publish(counter: Option<&Counter>) -> Step {
         let file = if counter.is_some() { KALLSYMS } else { NOTHING };
@@ -88,7 +88,7 @@ impl OfProbe {
     ///
     /// # Errors
     /// Counts that are not there; a program that cannot be read.
-    pub(crate) fn of(boot: &NativeBoot<'_>, run: &GuestRun) -> Result<Option<Self>, LabError> {
+    pub(crate) fn new(boot: &NativeBoot<'_>, run: &GuestRun) -> Result<Option<Self>, LabError> {
         let mut blobs = run.reports.iter().filter_map(Report::blob);
         let Some(kallsyms) = blobs.find(|blob| blob.name == KALLSYMS) else {
             return Ok(None);
@@ -152,7 +152,7 @@ fn stacks<'a>(rows: &[Row], sample_of: impl Fn(&Row) -> Option<Sample<'a>>) -> S
 }
 
 impl Profiling {
-    pub(crate) const fn of(lab: &LabSpec) -> Self {
+    pub(crate) const fn new(lab: &LabSpec) -> Self {
         match (lab.profile, &lab.flamegraph) {
             (_, Some(_)) => Self::Stacks,
             (Wanted::Yes, None) => Self::Functions,

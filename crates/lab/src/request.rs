@@ -77,13 +77,13 @@ impl Request {
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::new(lab, builder)?,
             refresh: lab.refresh,
-            profiling: Profiling::of(lab),
+            profiling: Profiling::new(lab),
         })
     }
 
     /// What its machines have for guests of their own.
     pub(crate) fn host(&self) -> Host {
-        Host::of(self.arch, self.kvm_mode)
+        Host::new(self.arch, self.kvm_mode)
     }
 
     /// The request on one of its kernels.

@@ -376,7 +376,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
         let headers = Ok(Headers {
-            build_dir: Entry::of_user(folder.path()),
+            build_dir: Entry::from_user(folder.path()),
             release: "6.1".into(),
             make_arguments: Vec::new(),
             packages: Vec::new(),

@@ -371,7 +371,7 @@ mod tests {
         steps.iter().map(verb).collect()
     }
 
-    fn of_init_and_pv32() -> Vec<Step> {
+    fn init_and_pv32_steps() -> Vec<Step> {
         let method = Method::from(Unmap::SetPte);
         vec![
             Step::Pages(Pages(1)),
@@ -383,7 +383,7 @@ mod tests {
         ]
     }
 
-    fn of_init_alone() -> Vec<Step> {
+    fn init_steps() -> Vec<Step> {
         let (name, pages) = ("swap".to_owned(), 1);
         vec![
             Step::Module("m.ko".to_owned()),
@@ -427,9 +427,9 @@ mod tests {
 
     #[test]
     fn init_and_the_32_bit_guest_know_these_verbs_and_no_others() {
-        let both = of_init_and_pv32();
+        let both = init_and_pv32_steps();
         assert_eq!(known_to(&["pv32-probe/main.c"]), verbs(&both));
-        let all = [both, of_init_alone()].concat();
+        let all = [both, init_steps()].concat();
         assert_eq!(known_to(&["init/init.c", "steps/line.c"]), verbs(&all));
     }
 
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn arguments_follow_in_the_order_that_the_guest_reads() {
-        let race = of_init_alone().remove(2);
+        let race = init_steps().remove(2);
         assert_eq!(
             order(&[race, Step::Settle]),
             "race set-pte 1 2 3\nsettle 60\n"

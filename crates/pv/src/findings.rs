@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use pagetoll_bill::Unavailable;
-use pagetoll_xentrace::Crossings;
-
-use crate::session::{Kind, XenOptions};
 use pagetoll_protocol::report::{
     Clear, Contended, Foreign, ForeignReleased, ForeignUnavailable, Hello, Lock, Race, Repeat,
     Report, User, scaled,
 };
+use pagetoll_xentrace::Crossings;
+
+use crate::session::{Kind, XenOptions};
 
 /// Reports of one session.
 #[derive(Clone, Debug, Default)]

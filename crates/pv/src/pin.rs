@@ -3,11 +3,11 @@
 use pagetoll_bill::route::Pin as Mechanism;
 use pagetoll_bill::row::{Folio, Layout};
 use pagetoll_bill::{Check, Figures, Operation, Row, RowKey, Toll, Unavailable};
+use pagetoll_protocol::report::{Pin, PinUnavailable};
+use pagetoll_protocol::step::{Interface, PinStep};
 use pagetoll_units::Pages;
 
 use crate::rows::per;
-use pagetoll_protocol::report::{Pin, PinUnavailable};
-use pagetoll_protocol::step::{Interface, PinStep};
 
 /// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
 pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
@@ -105,7 +105,7 @@ const WARM_UPS: usize = 2;
 
 /// What one run of the probe found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct Reports {
     /// What was mapped.
     pub pins: Vec<Pin>,
     /// What could not be.
@@ -121,7 +121,7 @@ pub struct Cell {
     pub shape: Folio,
 }
 
-impl Found {
+impl Reports {
     /// The number of the step whose count is the cost of a row, as the probe numbers what it maps and unmaps, from 0 on.
     #[must_use]
     pub fn step_of(&self, cell: Cell, operation: Operation) -> Option<usize> {
@@ -135,12 +135,12 @@ impl Found {
 }
 
 impl Cell {
-    fn pin(self, found: &Found) -> Option<&Pin> {
+    fn pin(self, found: &Reports) -> Option<&Pin> {
         let mut pins = found.pins.iter();
         pins.find(|pin| pin.shape == self.shape && pin.interface == self.interface)
     }
 
-    fn why_not(self, runs: &[&Found]) -> String {
+    fn why_not(self, runs: &[&Reports]) -> String {
         let mut reports = runs.iter().flat_map(|run| &run.unavailable);
         let report = reports.find(|one| one.shape == self.shape && one.interface == self.interface);
         report.map_or_else(
@@ -157,7 +157,7 @@ pub fn row(
     key: RowKey,
     cell: Cell,
     ordered: Pages,
-    runs: &[&Found],
+    runs: &[&Reports],
     tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
 ) -> Row {
     let pages = pages(cell.shape, ordered);
@@ -281,14 +281,14 @@ mod tests {
         row_of_found(
             key,
             pin.shape,
-            &Found {
+            &Reports {
                 pins: vec![pin.clone()],
-                ..Found::default()
+                ..Reports::default()
             },
         )
     }
 
-    fn row_of_found(key: RowKey, shape: Folio, found: &Found) -> Row {
+    fn row_of_found(key: RowKey, shape: Folio, found: &Reports) -> Row {
         let interface = Interface::Type1;
         row(key, Cell { interface, shape }, Pages(512), &[found], |_| {
             None
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn what_the_guest_had_no_pages_for_says_why_and_has_no_figure() {
         let why = "too few free hugepages of 1 GiB";
-        let found = Found {
+        let found = Reports {
             pins: vec![pin()],
             unavailable: vec![PinUnavailable {
                 interface: Interface::Type1,

@@ -1,9 +1,8 @@
 //! The steps of every guest, whatever the route: orders for `guests/init`.
 
 use pagetoll_bill::Order;
-use pagetoll_units::Pages;
-
 use pagetoll_protocol::step::Step;
+use pagetoll_units::Pages;
 
 /// How much of a step Xen's trace takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,23 +16,23 @@ pub struct Trace {
 
 impl Trace {
     /// In a guest of the lab.
-    pub const OF_LAB: Self = Self {
+    pub const LAB: Self = Self {
         pages: Pages(4096),
         buffer_pages: 1024,
     };
     /// On a host, where Xen keeps the buffers until it is booted again: one of the largest batches.
-    pub const OF_HOST: Self = Self {
+    pub const HOST: Self = Self {
         pages: Pages(512),
         buffer_pages: 128,
     };
 
     /// The order's pages, or as many of them as are traced.
-    pub(crate) fn pages_of(self, order: &Order) -> Step {
+    pub(crate) fn step_of_pages(self, order: &Order) -> Step {
         Step::Pages(order.pages.min(self.pages))
     }
 
     /// Steps with the trace.
-    pub(crate) fn of(self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    pub(crate) fn around(self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
         let begin = Step::TraceBegin {
             buffer_pages: self.buffer_pages,
         };
@@ -109,7 +108,7 @@ impl Abilities {
     pub const ALL: Self = Self {
         probe: true,
         privcmd: Privcmd::Module,
-        trace: Some(Trace::OF_LAB),
+        trace: Some(Trace::LAB),
         other: Other::Made,
         cpus: 1,
     };
@@ -133,8 +132,8 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     }
     all.extend(measured(abilities, steps));
     if let Some(trace) = abilities.trace {
-        all.push(trace.pages_of(order));
-        all.extend(trace.of(measured(abilities, steps)));
+        all.push(trace.step_of_pages(order));
+        all.extend(trace.around(measured(abilities, steps)));
     }
     all
 }

@@ -8,10 +8,10 @@ use pagetoll_bill::route::{Fault, Unmap};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Figures, Mechanism, Order, Toll, crossing};
 use pagetoll_images::xen::pv32::NO_PV32;
+use pagetoll_protocol::step::Step;
 
 use crate::findings::Findings;
 use crate::plan::Trace;
-use pagetoll_protocol::step::Step;
 
 const LOWER: &str = "lower-half";
 const UPPER: &str = "upper-half";
@@ -39,14 +39,14 @@ pub fn refusal(last_words: &str) -> Option<&'static str> {
 pub(crate) fn counting(order: &Order, baselines: &[Step], mechanisms: &[Step]) -> Vec<Step> {
     let mut all = vec![Step::Pages(order.pages)];
     all.extend(baselines.iter().chain(mechanisms).cloned());
-    all.push(Trace::OF_LAB.pages_of(order));
-    all.extend(Trace::OF_LAB.of(mechanisms.iter().cloned()));
+    all.push(Trace::LAB.step_of_pages(order));
+    all.extend(Trace::LAB.around(mechanisms.iter().cloned()));
     all
 }
 
 impl Findings {
     /// The 32-bit guest's findings as if they were all there are.
-    pub(crate) fn of_pv32(&self) -> Self {
+    pub(crate) fn pv32_alone(&self) -> Self {
         Self {
             dom0: self.pv32.clone(),
             no_probe: self.no_pv32.clone(),

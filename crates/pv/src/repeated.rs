@@ -7,6 +7,8 @@ use pagetoll_bill::{
     Check, Crossings, Figures, Measured, Mechanism, Method, Operation, Order, RouteMechanism, Row,
     RowKey, System, Toll, Unavailable, crossing, itemise_calls,
 };
+use pagetoll_protocol::report::Repeat;
+use pagetoll_protocol::step::{Cell, Step};
 use pagetoll_units::Pages;
 
 use crate::findings::{Findings, Reports};
@@ -14,8 +16,6 @@ use crate::plan::{Abilities, Steps};
 use crate::pv32;
 use crate::rows::{Traced, crossings, per, user_rows};
 use crate::session::{self, Session};
-use pagetoll_protocol::report::Repeat;
-use pagetoll_protocol::step::{Cell, Step};
 
 /// An empty loop, and one of hypercalls that do nothing.
 const BASELINES: [Baseline; 2] = [Baseline::Nothing, Baseline::EmptyHypercall];
@@ -104,7 +104,7 @@ impl Repeated {
         let lines = self.lines::<M>(order, System::XenPvDom0).into_iter();
         rows.extend(lines.map(|line| row(line, findings)));
         if order.needs_pv32() {
-            let findings = findings.of_pv32();
+            let findings = findings.pv32_alone();
             let baselines = [&BASELINES, self.pv32_parts].concat();
             rows.extend(baseline_rows(System::XenPv32Dom0, &baselines, &findings));
             let lines = self.lines::<M>(order, System::XenPv32Dom0).into_iter();

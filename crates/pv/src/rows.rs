@@ -1,8 +1,7 @@
 //! What the rows of all routes have in common. Pure: no guest, no file.
 
-use pagetoll_bill::crossing;
 use pagetoll_bill::{
-    Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable,
+    Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable, crossing,
 };
 
 use crate::findings::{Findings, Reports};

@@ -2,9 +2,9 @@
 
 use pagetoll_bill::route::Flush;
 use pagetoll_bill::{Mechanism, Method, Order, RowKey, System};
+use pagetoll_protocol::step::{Step, divided};
 
 use crate::plan::{self, Abilities, Steps};
-use pagetoll_protocol::step::{Step, divided};
 
 /// What one guest does for a bill.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Kind {
 
 impl XenOptions {
     /// Those under which a mechanism that is Xen's choice is billed.
-    pub(crate) const fn of(mechanism: Flush) -> Self {
+    pub(crate) const fn from_mechanism(mechanism: Flush) -> Self {
         match mechanism {
             Flush::GlobalPages => Self::GlobalPages,
             Flush::NoGlobalPages => Self::NoGlobalPages,
@@ -95,7 +95,7 @@ impl Session {
         let Method::Mechanism(Mechanism::Flush(mechanism)) = method else {
             return true;
         };
-        self.xen == XenOptions::of(mechanism)
+        self.xen == XenOptions::from_mechanism(mechanism)
     }
 
     fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    fn of_run(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
+    fn for_run(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
         match order.runs {
             1 => Self::new(name, kind, steps),
             _ => Self::new(format!("{name}-{run}"), kind, steps),
@@ -121,8 +121,8 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     let native = plan::native(order, steps);
     let of_run = |run| {
         [
-            Session::of_run("dom0", order, run, Kind::Dom0, dom0.clone()),
-            Session::of_run("native", order, run, Kind::Native, native.clone()),
+            Session::for_run("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Session::for_run("native", order, run, Kind::Native, native.clone()),
         ]
     };
     (1..=order.runs).flat_map(of_run).collect()
@@ -133,7 +133,7 @@ pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec
     let of_run = |run| {
         xens.iter().map(move |xen| Session {
             xen: xen.options,
-            ..Session::of_run(xen.name, order, run, Kind::Dom0, steps.to_vec())
+            ..Session::for_run(xen.name, order, run, Kind::Dom0, steps.to_vec())
         })
     };
     (1..=order.runs).flat_map(of_run).collect()
@@ -141,19 +141,19 @@ pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec
 
 /// The counting sessions of a 32-bit dom0, one for each run.
 pub(crate) fn pv32(order: &Order, steps: &[Step]) -> Vec<Session> {
-    of_each_run("pv32", order, Kind::Pv32, steps)
+    each_run("pv32", order, Kind::Pv32, steps)
 }
 
 /// The counting sessions with the memory of another domain, one for each run; none where there is nothing to do.
 pub(crate) fn foreign(order: &Order, steps: &[Step]) -> Vec<Session> {
     match steps {
         [] => Vec::new(),
-        _ => of_each_run("foreign", order, Kind::Foreign, steps),
+        _ => each_run("foreign", order, Kind::Foreign, steps),
     }
 }
 
-fn of_each_run(name: &str, order: &Order, kind: Kind, steps: &[Step]) -> Vec<Session> {
-    let of_run = |run| Session::of_run(name, order, run, kind, steps.to_vec());
+fn each_run(name: &str, order: &Order, kind: Kind, steps: &[Step]) -> Vec<Session> {
+    let of_run = |run| Session::for_run(name, order, run, kind, steps.to_vec());
     (1..=order.runs).map(of_run).collect()
 }
 

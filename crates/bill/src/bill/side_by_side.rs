@@ -9,7 +9,7 @@ use crate::bill::Draft;
 
 /// A draft, and the kernel that it was billed on.
 #[derive(Clone, Debug)]
-pub struct OnKernel {
+pub struct KernelDraft {
     /// As it was ordered.
     pub kernel: String,
     /// What was billed on it.
@@ -28,11 +28,11 @@ impl Draft {
 
     /// One bill of several; `None` of none. The first is what the others are compared with.
     #[must_use]
-    pub fn side_by_side(drafts: Vec<OnKernel>) -> Option<Self> {
+    pub fn side_by_side(drafts: Vec<KernelDraft>) -> Option<Self> {
         let stack = stack(&drafts);
         let mut drafts = drafts.into_iter();
         let mut all = drafts.next()?.named();
-        for draft in drafts.map(OnKernel::named) {
+        for draft in drafts.map(KernelDraft::named) {
             all.rows.extend(draft.rows);
             all.notes.extend(draft.notes);
             extend(&mut all.inputs.images, draft.inputs.images);
@@ -47,7 +47,7 @@ impl Draft {
     }
 }
 
-impl OnKernel {
+impl KernelDraft {
     /// The draft, in which rows, notes and the kernel's image have the kernel's name.
     fn named(self) -> Draft {
         let Self { kernel, draft } = self;
@@ -65,9 +65,9 @@ impl OnKernel {
 }
 
 /// Versions that all agree on once, others for each kernel.
-fn stack(drafts: &[OnKernel]) -> BTreeMap<String, String> {
+fn stack(drafts: &[KernelDraft]) -> BTreeMap<String, String> {
     let mut stack = BTreeMap::new();
-    for OnKernel { kernel, draft } in drafts {
+    for KernelDraft { kernel, draft } in drafts {
         for (component, version) in &draft.stack {
             let mut all = drafts.iter();
             let common = all.all(|other| other.draft.stack.get(component) == Some(version));
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn rows_say_their_kernel_and_what_differs_is_named() {
-        let of = |kernel: &str, linux| OnKernel {
+        let of = |kernel: &str, linux| KernelDraft {
             kernel: kernel.to_owned(),
             draft: on(linux),
         };

@@ -74,7 +74,7 @@ impl Fixture {
                 progress: &Quiet,
             },
             source: Source {
-                tree: Entry::of_user(self.folder.path().join("source")),
+                tree: Entry::from_user(self.folder.path().join("source")),
                 files: None,
                 content: "content".into(),
                 version: "6.1.1".into(),

@@ -1,11 +1,63 @@
 //! Every write to the cache's file system, in steps that tests make fail one after the other.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::private;
+use crate::digest::sha256_of;
 use crate::error::Error;
+
+/// The text as it is written: its SHA-256, a line end, the text.
+pub(super) fn seal(text: &[u8]) -> Vec<u8> {
+    let mut sealed = sha256_of(text).into_bytes();
+    sealed.push(b'\n');
+    sealed.extend_from_slice(text);
+    sealed
+}
+
+fn unseal(sealed: &[u8]) -> Option<&[u8]> {
+    let end = sealed.iter().position(|&byte| byte == b'\n')?;
+    let (digest, text) = (&sealed[..end], &sealed[end + 1..]);
+    (digest == sha256_of(text).as_bytes()).then_some(text)
+}
+
+/// Reads a file of an open folder; `None` where it is not there, torn, altered, or could have been changed by others.
+pub(super) fn read_sealed(
+    folder: &OwnedFd,
+    name: &Path,
+    path: &Path,
+) -> Result<Option<(File, Vec<u8>)>, Error> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = || {
+        opened(path)?;
+        Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?)
+    };
+    let mut file = match open() {
+        Ok(file) => File::from(file),
+        Err(error) if is_absence(&error) => return Ok(None),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("read", path)(errno.into()))?;
+    if !private::is_private_file(&stat) {
+        return Ok(None);
+    }
+    let mut sealed = Vec::new();
+    file.read_to_end(&mut sealed)
+        .map_err(Error::io("read", path))?;
+    Ok(unseal(&sealed).map(|text| (file, text.to_vec())))
+}
+
+/// A symbolic link is nothing that the cache has made.
+fn is_absence(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOENT | Errno::LOOP))
+}
 
 #[cfg(test)]
 pub(super) use super::faults::at;

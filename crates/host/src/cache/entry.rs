@@ -1,17 +1,16 @@
 //! The way to files that something is made from or started with: each is checked before it is handed out.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs::File;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
+use std::{fmt, io};
 
 use rustix::fs::FlockOperation;
 
 use super::manifest::{self, Difference, Manifest};
-use super::{MANIFESTS, disk, flat, folder_of, private, record_of, sealed};
+use super::{MANIFESTS, disk, flat, folder_of, private, record_of};
 use crate::error::Error;
 
 /// A file or folder: an entry of the cache, or the user's own.
@@ -46,7 +45,7 @@ struct Checked {
 impl Entry {
     /// A file or folder of the user's, which has no record to compare it with.
     #[must_use]
-    pub fn of_user(path: impl Into<PathBuf>) -> Self {
+    pub fn from_user(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
             kept: None,
@@ -70,7 +69,8 @@ impl Entry {
             return Ok(None);
         };
         let record = record_of(root, name);
-        let Some((in_use, text)) = sealed::read(&records, flat(name).as_ref(), &record)? else {
+        let Some((in_use, text)) = disk::read_sealed(&records, flat(name).as_ref(), &record)?
+        else {
             return Ok(None);
         };
         let Ok(manifest) = serde_json::from_slice(&text) else {

@@ -72,7 +72,7 @@ pub fn list(root: &Path) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for kind in kinds() {
         for name in names(root, kind)? {
-            items.push(Item::of(root, kind, name)?);
+            items.push(Item::new(root, kind, name)?);
         }
     }
     Ok(items)
@@ -106,7 +106,7 @@ fn children(root: &Path, folder: &str) -> Result<Vec<String>, Error> {
 }
 
 impl Item {
-    fn of(root: &Path, kind: &str, name: String) -> Result<Self, Error> {
+    fn new(root: &Path, kind: &str, name: String) -> Result<Self, Error> {
         let path = root.join(&name);
         let record = fs::symlink_metadata(record_of(root, &name));
         let own = fs::symlink_metadata(&path).map_err(Error::io("read", &path))?;
@@ -219,7 +219,7 @@ impl Cache {
         let Ok(file) = fs::File::open(record_of(&self.root, name)) else {
             return Ok(Some(vec![making]));
         };
-        let using = Lock::of(file, FlockOperation::NonBlockingLockExclusive)?;
+        let using = Lock::attempt_on(file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(using.map(|using| vec![making, using]))
     }
 

@@ -48,11 +48,11 @@ impl Lock {
         let file = disk::locked(&folder.join(name))
             .and_then(|()| Ok(open(folder, name, OFlags::CREATE | OFlags::RDWR)?));
         let file = file.map_err(Error::io("lock", folder.join(name)))?;
-        Self::of(file, FlockOperation::NonBlockingLockExclusive)
+        Self::attempt_on(file, FlockOperation::NonBlockingLockExclusive)
     }
 
     /// A lock on an open file; `None` while another process holds one that excludes it.
-    pub(super) fn of(file: File, operation: FlockOperation) -> Result<Option<Self>, Error> {
+    pub(super) fn attempt_on(file: File, operation: FlockOperation) -> Result<Option<Self>, Error> {
         match rustix::fs::flock(&file, operation) {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),

@@ -45,12 +45,12 @@ pub(super) struct Difference {
 
 impl Manifest {
     /// Of a file or folder as it is now.
-    pub(super) fn of(root: &Path) -> Result<Self, Error> {
+    pub(super) fn read(root: &Path) -> Result<Self, Error> {
         let mut items = BTreeMap::new();
         let mut pending = vec![PathBuf::new()];
         while let Some(below) = pending.pop() {
             let path = place_of(root, &below);
-            let item = Item::of(&path).map_err(Error::io("read", &path))?;
+            let item = Item::read(&path).map_err(Error::io("read", &path))?;
             if item == Item::Folder {
                 for child in fs::read_dir(&path).map_err(Error::io("read", &path))? {
                     let child = child.map_err(Error::io("read", &path))?;
@@ -72,7 +72,7 @@ impl Manifest {
 
     /// The first difference of an entry as it is now, `None` where there is none.
     pub(super) fn difference(&self, root: &Path) -> Result<Option<Difference>, Error> {
-        let now = match Self::of(root) {
+        let now = match Self::read(root) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Self::default()
             }
@@ -95,7 +95,7 @@ impl Manifest {
         below: &Path,
     ) -> Result<Option<Difference>, Error> {
         let path = place_of(root, below);
-        let now = match Item::of_plain(root, below) {
+        let now = match Item::read_plain(root, below) {
             Ok(item) => Some(item),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) if is_no_plain_file(&error) => Some(Item::Folder),
@@ -143,7 +143,7 @@ fn how(recorded: Option<&Item>, now: Option<&Item>) -> &'static str {
 }
 
 impl Item {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn read(path: &Path) -> io::Result<Self> {
         let kind = fs::symlink_metadata(path)?.file_type();
         if kind.is_dir() {
             return Ok(Self::Folder);
@@ -155,20 +155,20 @@ impl Item {
         }
         disk::opened(path)?;
         let file = rustix::fs::openat(CWD, path, READ, Mode::empty())?;
-        Self::of_file(File::from(file))
+        Self::read_file(File::from(file))
     }
 
     /// Of a plain file, none of whose folders below `root` is a symbolic link.
-    fn of_plain(root: &Path, below: &Path) -> io::Result<Self> {
+    fn read_plain(root: &Path, below: &Path) -> io::Result<Self> {
         disk::opened(&place_of(root, below))?;
         let mut opened = rustix::fs::openat(CWD, root, READ, Mode::empty())?;
         for component in below.components() {
             opened = rustix::fs::openat(&opened, component.as_os_str(), READ, Mode::empty())?;
         }
-        Self::of_file(File::from(opened))
+        Self::read_file(File::from(opened))
     }
 
-    fn of_file(file: File) -> io::Result<Self> {
+    fn read_file(file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(Errno::ISDIR.into());

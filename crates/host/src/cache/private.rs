@@ -4,11 +4,10 @@
 //! following a symbolic link, and belongs to the effective user and to no other writer. That others may read it is the
 //! user's choice; folders above the root are the business of [`way`](super::way).
 
-use std::env;
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path};
+use std::{env, fs};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -94,7 +93,7 @@ fn not_a_folder(path: &Path, errno: Errno) -> Error {
 fn require_private(folder: &OwnedFd, path: &Path) -> Result<(), Error> {
     let stat = rustix::fs::fstat(folder).map_err(|errno| Error::io("open", path)(errno.into()))?;
     let problem = problem(&stat, rustix::process::geteuid().as_raw());
-    problem.map_or(Ok(()), |problem| Err(problem.of_folder(path, &stat)))
+    problem.map_or(Ok(()), |problem| Err(problem.folder_error(path, &stat)))
 }
 
 /// Why a file or folder could have been changed by others.
@@ -116,7 +115,7 @@ fn problem(stat: &Stat, user: u32) -> Option<Problem> {
 }
 
 impl Problem {
-    fn of_folder(self, path: &Path, stat: &Stat) -> Error {
+    fn folder_error(self, path: &Path, stat: &Stat) -> Error {
         let (folder, owner) = (path.display(), stat.st_uid);
         let (what, remedy) = match self {
             Self::Shared => (

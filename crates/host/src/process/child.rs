@@ -1,19 +1,22 @@
 //! A running child, and its end.
 
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_backend::Stop;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 
 use super::contain::Reach;
 use super::stat::{self, Activity};
-use super::stream::{self, Kept, Reader};
 use super::{Output, Run, STDOUT_LIMIT, Stdout};
 use crate::error::{Error, Outcome, ProcessError};
-use pagetoll_backend::Stop;
 
 /// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
 pub(super) const STDERR_KEPT: usize = 16 * 1024;
@@ -69,7 +72,7 @@ impl Child {
     /// How much its group has run so far, and whether any of it wants to run.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        Activity::of(self.group)
+        Activity::read(self.group)
     }
 
     /// Its stdout, once, when it was started [`Run::piped`].
@@ -81,7 +84,7 @@ impl Child {
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         match (&self.log, &self.stderr) {
-            (Some(log), _) => stream::end_of_file(log, STDERR_KEPT),
+            (Some(log), _) => end_of_file(log, STDERR_KEPT),
             (None, Some(stderr)) => String::from_utf8_lossy(&stderr.kept()).into_owned(),
             (None, None) => String::new(),
         }
@@ -153,7 +156,7 @@ impl Child {
     /// The error that says how this child ended, with its last words.
     #[must_use]
     pub fn failure(&self, status: ExitStatus) -> Error {
-        self.error(Outcome::of(status))
+        self.error(Outcome::from(status))
     }
 
     fn error(&self, outcome: Outcome) -> Error {
@@ -239,5 +242,121 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Which part of a stream is kept when it is longer than the memory given to it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Its beginning; the rest is read and dropped, so that the child does not block.
+    First(usize),
+    /// Its end.
+    Last(usize),
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    bytes: VecDeque<u8>,
+    overflowed: bool,
+    ended: bool,
+}
+
+impl Contents {
+    fn add(&mut self, chunk: &[u8], kept: Kept) {
+        self.bytes.extend(chunk);
+        let (Kept::First(limit) | Kept::Last(limit)) = kept;
+        let excess = self.bytes.len().saturating_sub(limit);
+        self.overflowed |= excess > 0;
+        match kept {
+            Kept::First(limit) => self.bytes.truncate(limit),
+            Kept::Last(_) => drop(self.bytes.drain(..excess)),
+        }
+    }
+}
+
+/// A stream that is being read.
+#[derive(Debug)]
+struct Reader {
+    shared: Arc<(Mutex<Contents>, Condvar)>,
+}
+
+impl Reader {
+    /// Starts to read; the thread ends with the stream.
+    fn start(stream: impl Read + Send + 'static, kept: Kept) -> Self {
+        let shared = Arc::new((Mutex::new(Contents::default()), Condvar::new()));
+        let theirs = Arc::clone(&shared);
+        thread::spawn(move || {
+            read_all(stream, kept, &theirs.0);
+            lock(&theirs.0).ended = true;
+            theirs.1.notify_all();
+        });
+        Self { shared }
+    }
+
+    /// Waits for the end of the stream. A process that escaped its group can hold it open for ever: hence a limit.
+    fn await_end(&self, limit: Duration) {
+        let contents = lock(&self.shared.0);
+        let waited = self
+            .shared
+            .1
+            .wait_timeout_while(contents, limit, |contents| !contents.ended);
+        drop(waited);
+    }
+
+    /// What is kept so far.
+    fn kept(&self) -> Vec<u8> {
+        lock(&self.shared.0).bytes.iter().copied().collect()
+    }
+
+    /// Whether there was more than is kept.
+    fn overflowed(&self) -> bool {
+        lock(&self.shared.0).overflowed
+    }
+}
+
+fn read_all(mut stream: impl Read, kept: Kept, contents: &Mutex<Contents>) {
+    let mut chunk = [0; 8192];
+    // An unreadable pipe has nothing more to say: same as its end.
+    while let Ok(count @ 1..) = stream.read(&mut chunk) {
+        lock(contents).add(&chunk[..count], kept);
+    }
+}
+
+/// A reader that panicked left bytes that are still good to quote.
+fn lock(contents: &Mutex<Contents>) -> MutexGuard<'_, Contents> {
+    contents.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last bytes of a file as text; what cannot be read is left out, since it would only be quoted.
+fn end_of_file(path: &Path, limit: usize) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_beginning_or_the_end() {
+        for (kept, expected) in [(Kept::First(4), &b"abcd"[..]), (Kept::Last(4), b"efgh")] {
+            let reader = Reader::start(&b"abcdefgh"[..], kept);
+            reader.await_end(Duration::from_secs(5));
+            assert_eq!(reader.kept(), expected);
+            assert!(reader.overflowed());
+        }
+    }
+
+    #[test]
+    fn a_missing_log_has_no_end() {
+        assert_eq!(end_of_file(Path::new("no/such/log"), 10), "");
     }
 }

@@ -1,9 +1,8 @@
 //! What /proc says of processes: proc_pid_stat(5).
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::Pid;
 
@@ -21,7 +20,7 @@ pub struct Activity {
 
 impl Activity {
     /// Reads the activity of a group whose leader was not reaped yet.
-    pub(super) fn of(group: Pid) -> Self {
+    pub(super) fn read(group: Pid) -> Self {
         let mut activity = Self {
             cpu: Duration::ZERO,
             asleep: true,
@@ -140,9 +139,9 @@ mod tests {
             pagetoll_test_support::skip!("{why}");
         }
         let group = rustix::process::getpgrp();
-        let before = Activity::of(group);
+        let before = Activity::read(group);
         let mut number = 1_u64;
-        while Activity::of(group).cpu < before.cpu + Duration::from_millis(20) {
+        while Activity::read(group).cpu < before.cpu + Duration::from_millis(20) {
             number = std::hint::black_box(number.wrapping_mul(3));
         }
         assert!(!before.asleep);

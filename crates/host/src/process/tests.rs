@@ -1,9 +1,8 @@
 //! Every test that kills checks that nothing is left, wherever it went.
 
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::thread;
 use std::time::Instant;
+use std::{fs, thread};
 
 use pagetoll_backend::{Class, Classified};
 

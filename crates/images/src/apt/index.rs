@@ -2,10 +2,10 @@
 //!
 //! Format: deb822(5). Pure text in, plain data out; apt has verified the text before.
 
+use pagetoll_bill::{Arch, Package};
 use serde::{Deserialize, Serialize};
 
 use crate::apt::version;
-use pagetoll_bill::Package;
 
 /// Names that are kept, by their beginning.
 const PREFIXES: [&str; 10] = [
@@ -31,6 +31,14 @@ const NAMES: [&str; 6] = [
 ];
 /// Names that are left out again: nothing can boot them.
 const SUFFIXES_LEFT_OUT: [&str; 3] = ["-dbg", "-unsigned", "-template"];
+
+/// Debian's name of a processor.
+pub(super) const fn debian_name(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "amd64",
+        Arch::Arm64 => "arm64",
+    }
+}
 
 /// One version of one package that a suite offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

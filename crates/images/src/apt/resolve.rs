@@ -3,12 +3,11 @@
 //! No kernel's name is written here: everything follows the `Depends` of the packages that
 //! Debian keeps pointing at its current kernel.
 
+use pagetoll_bill::{Arch, Available, Unavailable};
 use serde::{Deserialize, Serialize};
 
-use crate::apt::debian;
-use crate::apt::index::{Dependency, Listed, dependencies};
+use crate::apt::index::{Dependency, Listed, debian_name, dependencies};
 use crate::apt::version;
-use pagetoll_bill::{Arch, Available, Unavailable};
 
 /// What a kernel's package begins with; without a version it is the one that Debian installs for ordinary machines.
 const KERNEL: &str = "linux-image-";
@@ -125,7 +124,7 @@ impl Index {
     /// # Errors
     /// A sentence that says what the suite offers instead.
     pub fn kernel(&self, prefix: Option<&str>) -> Result<KernelPackages, String> {
-        let current = format!("{KERNEL}{}", debian(self.arch));
+        let current = format!("{KERNEL}{}", debian_name(self.arch));
         let head = match prefix {
             None => self
                 .newest(&current)
@@ -211,7 +210,9 @@ impl Index {
     /// metapackages, which have no version in their name or, as `linux-image-6.12-amd64`, half of one.
     fn release_of<'l>(&self, listed: &'l Listed) -> Option<&'l str> {
         let release = listed.package.name.strip_prefix(KERNEL)?;
-        let version = release.strip_suffix(debian(self.arch))?.strip_suffix('-')?;
+        let version = release
+            .strip_suffix(debian_name(self.arch))?
+            .strip_suffix('-')?;
         let other_flavour = ["-cloud", "-rt", "-16k"]
             .iter()
             .any(|flavour| version.ends_with(flavour));

@@ -7,10 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::apt::debian;
-use crate::apt::index::{self, Listed};
-use crate::apt::resolve::Index;
-use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
 use pagetoll_host::Error;
@@ -18,6 +14,10 @@ use pagetoll_host::cache::{Cache, require_room};
 use pagetoll_host::error::ProcessError;
 use pagetoll_host::process::{Output, Run, run_to_end};
 use pagetoll_host::tools::{Installer, SearchPath, Tool};
+
+use crate::apt::index::{self, Listed, debian_name};
+use crate::apt::resolve::Index;
+use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;
@@ -215,7 +215,7 @@ impl<'a> PrivateRoot<'a> {
     /// whatever the system lets pass.
     fn settings(&self) -> String {
         let folder = self.folder.display();
-        let arch = debian(self.arch());
+        let arch = debian_name(self.arch());
         let sandbox = match Installer::current() {
             // apt's own user could not reach the lists and packages: folders of a cache, and mostly those above them,
             // such as /root, are its user's alone.

@@ -6,14 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pagetoll_bill::Package;
-
-use super::root::{self, Holds, PrivateRoot};
-use super::{Freshness, no_mirror, sources, suite_named, version};
 use pagetoll_backend::Stop;
+use pagetoll_bill::Package;
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
+
+use super::root::{self, Holds, PrivateRoot};
+use super::suites::{Freshness, no_mirror, suite_named};
+use super::{sources, version};
 
 /// A source package that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use crate::apt::debian;
 use pagetoll_bill::Arch;
 use pagetoll_host::Error;
+
+use crate::apt::index::debian_name;
 
 /// The format given to `apt-get indextargets`; a field that apt does not know stays as it is written here. apt 2.6 does
 /// not know SIGNED_BY; a key that is part of the sources would be several lines.
@@ -72,7 +73,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(target: &Target) -> Self {
+    fn new(target: &Target) -> Self {
         let target = target.clone();
         Self {
             site: target.site,
@@ -84,7 +85,7 @@ impl Line {
 
     /// For packages, in the one-line format of sources.list(5).
     pub(super) fn render(&self, arch: Arch) -> Result<String, Error> {
-        self.render_as(&format!("deb [arch={} target=Packages", debian(arch)))
+        self.render_as(&format!("deb [arch={} target=Packages", debian_name(arch)))
     }
 
     /// For source packages.
@@ -173,7 +174,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
             targets
                 .iter()
                 .filter(|t| related.contains(&t.release))
-                .map(Line::of),
+                .map(Line::new),
         );
     } else {
         let mirror = targets
@@ -182,7 +183,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
         lines.push(Line {
             release: suite.to_owned(),
             signed_by: String::new(),
-            ..Line::of(mirror)
+            ..Line::new(mirror)
         });
     }
     lines.dedup();

@@ -12,14 +12,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use crate::apt::Archive;
-use crate::apt::index::Listed;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Available, Package};
-use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
-use pagetoll_host::make;
 use pagetoll_host::process::Run;
+use pagetoll_host::{Error, make};
+
+use crate::apt::Archive;
+use crate::apt::index::Listed;
 
 /// Headers that a trial module has been built with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ mod tests {
         let generated = folder.path().join("include/generated");
         fs::create_dir_all(&generated).unwrap();
         assert!(
-            release(&Entry::of_user(folder.path()))
+            release(&Entry::from_user(folder.path()))
                 .unwrap_err()
                 .to_string()
                 .contains("utsrelease.h: No such file")
@@ -130,7 +130,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            release(&Entry::of_user(folder.path())).unwrap(),
+            release(&Entry::from_user(folder.path())).unwrap(),
             "6.1.0-56-amd64"
         );
     }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_module_build_says_where_and_how() {
         let headers = Headers {
-            build_dir: Entry::of_user("/h"),
+            build_dir: Entry::from_user("/h"),
             release: "6.1".into(),
             make_arguments: vec!["CC=gcc".into()],
             packages: Vec::new(),

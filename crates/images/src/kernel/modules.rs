@@ -4,16 +4,15 @@
 //! them, in each module's section `.modinfo` (include/linux/module.h: `depends=a,b`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use object::{Object, ObjectSection};
 use pagetoll_backend::input::{self, Unreadable};
-
-use crate::unpack;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Entry;
+
+use crate::unpack;
 
 /// Where distributions keep the modules of their kernels.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
@@ -32,6 +31,17 @@ pub struct Module {
     pub bytes: Vec<u8>,
 }
 
+/// How a kernel brings a part that may be a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is in the kernel.
+    BuiltIn,
+    /// It is this module, uncompressed.
+    Module(Vec<u8>),
+    /// Neither is known, and what would provide it.
+    Missing(String),
+}
+
 /// The folder `lib/modules/RELEASE` or `usr/lib/modules/RELEASE` below another, where modules of this release are.
 #[must_use]
 pub fn below(folder: &Entry, release: &str) -> Option<Entry> {
@@ -48,13 +58,13 @@ pub fn below(folder: &Entry, release: &str) -> Option<Entry> {
 /// [`Error::BadInput`] when it has no modules of this release.
 pub fn installed(folder: &Path, release: &str) -> Result<Entry, Error> {
     let itself = fs::canonicalize(folder).unwrap_or_default();
-    let root = itself.ancestors().nth(3).map(Entry::of_user);
+    let root = itself.ancestors().nth(3).map(Entry::from_user);
     let is_itself =
         |found: &Entry| fs::canonicalize(found.path()).is_ok_and(|found| found == itself);
     let given = root
         .and_then(|root| below(&root, release))
         .filter(is_itself);
-    let found = below(&Entry::of_user(folder), release).or(given);
+    let found = below(&Entry::from_user(folder), release).or(given);
     found.ok_or_else(|| {
         Error::bad_file(
             "--modules",
@@ -235,7 +245,7 @@ mod tests {
         let folder = root.path().join("kernel/drivers");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a-b.ko"), b"no ELF").unwrap();
-        let tree = ModuleTree::open(&Entry::of_user(root.path())).unwrap();
+        let tree = ModuleTree::open(&Entry::from_user(root.path())).unwrap();
         let found = tree.with_dependencies(&["a_b", "a-b", "c"]).unwrap();
         assert_eq!(found.len(), 1);
         assert!(tree.provides("a_b") && !tree.provides("c"));
@@ -263,7 +273,7 @@ mod tests {
                 fs::canonicalize(&place).unwrap()
             );
         }
-        let tree = ModuleTree::open(&Entry::of_user(&place)).unwrap();
+        let tree = ModuleTree::open(&Entry::from_user(&place)).unwrap();
         assert!(tree.provides("vfio") && tree.provides("xen-privcmd"));
         assert!(tree.is_built_in("xen_privcmd") && !tree.is_built_in("vfio"));
     }

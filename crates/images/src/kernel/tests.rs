@@ -235,7 +235,7 @@ fn refusals_name_file_problem_and_expectation() {
 #[test]
 fn headers_of_another_release_are_told_with_both() {
     let headers = headers::Headers {
-        build_dir: Entry::of_user("h"),
+        build_dir: Entry::from_user("h"),
         release: "6.1.0-55-amd64".into(),
         make_arguments: Vec::new(),
         packages: Vec::new(),
@@ -274,7 +274,7 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
     };
     assert_eq!(
         obtained(&tree).unwrap().modules,
-        Some(Entry::of_user(place))
+        Some(Entry::from_user(place))
     );
     let error = obtained(bench.folder.path()).unwrap_err();
     assert_eq!(error.class(), Class::BadInput);
@@ -282,4 +282,34 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
         error.to_string().contains("no modules of Linux 6.18.0-own"),
         "{error}"
     );
+}
+
+fn kernel(modules: &Path) -> KernelImage {
+    KernelImage {
+        image: PathBuf::new(),
+        release: "6.1".into(),
+        modules: Some(Entry::from_user(modules)),
+        headers: Err("none".into()),
+        packages: Vec::new(),
+    }
+}
+
+#[test]
+fn a_driver_is_a_module_or_built_in_or_missing() {
+    let root = tempfile::tempdir().unwrap();
+    let find = || kernel(root.path()).xen_driver("xen-privcmd").unwrap();
+    assert!(matches!(
+        find(),
+        Part::Missing(why) if why.contains("xen-privcmd.ko") && why.contains("CONFIG_XEN_PRIVCMD")
+    ));
+    fs::write(
+        root.path().join("modules.builtin"),
+        "kernel/drivers/xen/xen-privcmd.ko\n",
+    )
+    .unwrap();
+    assert_eq!(find(), Part::BuiltIn);
+    let folder = root.path().join("kernel/drivers/xen");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("xen-privcmd.ko"), b"module").unwrap();
+    assert_eq!(find(), Part::Module(b"module".to_vec()));
 }

@@ -5,17 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use pagetoll_bill::{Arch, Package};
-
-use super::{XenImage, from_file};
-use crate::apt::{Freshness, source};
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
 use pagetoll_host::cache::require_room;
-use pagetoll_host::capacity;
 use pagetoll_host::digest::sha256_of;
 use pagetoll_host::make::{self, Build, Failure, compiler};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, NEEDED_FOR_XEN, Tool};
+use pagetoll_host::{Error, Surroundings, capacity};
+
+use super::{XenImage, from_file};
+use crate::apt::{Freshness, source};
 
 /// The source package.
 const SOURCE: &str = "xen";

@@ -5,12 +5,12 @@
 
 use std::fs;
 
+use pagetoll_bill::{Available, Unavailable};
+use pagetoll_host::{Error, Surroundings};
+
 use super::build::{Recipe, build};
 use super::{XenImage, XenSource, contains};
 use crate::apt::Freshness;
-use pagetoll_bill::{Available, Unavailable};
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
 
 /// What a Xen without `CONFIG_PV32` says of a 32-bit PV guest; others have no such text.
 pub const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Available, Order, Row, Unavailable};
 use pagetoll_host::{Error, Surroundings};
-use pagetoll_images::kernel::dom0::Part;
+use pagetoll_images::kernel::modules::Part;
 use pagetoll_protocol::report::Hello;
 use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::findings::{Findings, Reports};

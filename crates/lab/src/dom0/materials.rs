@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use pagetoll_bill::{Arch, Available};
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
 use pagetoll_host::tools::{self, Images};
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::dom0::{self, Part};
+use pagetoll_images::kernel::modules::Part;
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build;
@@ -22,7 +21,7 @@ use crate::vm::counter::Counter;
 pub(crate) fn check_tools(kernel: &KernelSource, xen: &XenSource) -> Result<(), Error> {
     let is_debian =
         matches!(kernel, KernelSource::Debian { .. }) || matches!(xen, XenSource::Debian { .. });
-    tools::check_lab(Arch::X86_64, Images::of(is_debian))
+    tools::check_lab(Arch::X86_64, Images::new(is_debian))
 }
 
 /// Files that dom0s boot.
@@ -61,7 +60,7 @@ impl Materials {
         Abilities {
             probe: self.probe.is_ok(),
             privcmd,
-            trace: calls.then_some(Trace::OF_LAB),
+            trace: calls.then_some(Trace::LAB),
             other: if calls { Other::Made } else { Other::None },
             cpus: 1,
         }
@@ -85,10 +84,10 @@ impl Materials {
         kernel.require_pv(cache)?;
         phase.step("guest programs");
         let materials = Self {
-            vmlinux: dom0::uncompressed(&kernel.image, cache, stop)?,
+            vmlinux: kernel.vmlinux(cache, stop)?,
             init: build::init(Arch::X86_64, cache, stop)?,
             probe: build::xen_probe(&kernel.headers, cache, stop)?,
-            privcmd: dom0::xen_driver(&kernel, "xen-privcmd")?,
+            privcmd: kernel.xen_driver("xen-privcmd")?,
             pv32: None,
             counter: Err("not needed".into()),
             xen,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::{Arch, Draft, Inputs, Limits, Route, Spec};
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
@@ -23,11 +24,9 @@ use crate::linux::check_tools;
 use crate::request::{KernelRequest, Request, pages_mib};
 use crate::vm;
 use crate::vm::machine::{Firmware, Host, Machine, Mode};
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
 
 pub use check::check;
-use guest::{Found, Materials, PROBE};
+use guest::{DemandRun, Materials, PROBE};
 
 /// At most 1 GiB of pages, batches of which each thread has a copy at hand, and more runs than are of use. By default
 /// 16 MiB, of which each page costs tens of thousands of instructions several times.
@@ -136,7 +135,7 @@ pub(crate) fn bill(
 fn draft(
     request: &KernelRequest<'_>,
     materials: &Materials,
-    found: &[Found],
+    found: &[DemandRun],
     qemu: String,
 ) -> Result<Draft, LabError> {
     let Request { order, arch, .. } = request.common;

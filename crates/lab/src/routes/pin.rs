@@ -3,7 +3,7 @@
 //! One kind of boot for each kernel and run: a q35 machine with an emulated IOMMU and a device behind it that
 //! `guests/pin-probe` drives through VFIO. With tracing, one more boot of each kernel, for the parts of the costs only.
 
-mod collect;
+mod boots;
 pub mod conformance;
 mod graph;
 mod materials;
@@ -12,33 +12,29 @@ mod rows;
 
 use std::time::Duration;
 
+use boots::{Boots, KernelRuns};
+use materials::Materials;
 use pagetoll_backend::{Billed, Error as BackendError};
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::spec::{Iommu, Wanted};
 use pagetoll_bill::{
     Arch, Backend, Draft, Inputs, Limits, Mechanism, Method, Order, Route, Row, Spec,
 };
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin::{self, Cell};
 use pagetoll_pv::session::XenOptions;
 use pagetoll_units::Pages;
 
 use crate::draft::{Clock, counted, image, part_of_stack};
 use crate::error::LabError;
-use crate::kernels;
 use crate::linux::{Kernel, check_tools};
 use crate::profile::{Profiling, Sample};
-use crate::vm;
 use crate::vm::machine::{Firmware, Machine, Mode};
 use crate::vm::options::BootOptions;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_protocol::step::Interface;
-
-use collect::{OfKernel, Work};
-use materials::Materials;
+use crate::{kernels, vm};
 
 /// At most pages that are there twice, small and large, in the 2 GiB that a machine has beside its 1 GiB page; more
 /// runs than are of use. By default 256 MiB. No mechanism of the route takes a batch.
@@ -84,7 +80,7 @@ impl Request {
             kernels: kernels::sources(lab)?,
             iommu: iommu(lab.iommu, arch)?,
             trace: lab.trace,
-            profiling: Profiling::of(lab),
+            profiling: Profiling::new(lab),
             freshness: Freshness::from(lab.refresh),
             options: BootOptions::new(lab, TIMEOUT)?.for_runs(order.runs),
             order,
@@ -130,15 +126,15 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     };
     let materials = clock.time("images and builds", obtain)?;
     let counter = request.profiling.counter(request.arch, surroundings)?;
-    let work = Work {
+    let boots = Boots {
         request,
         materials: &materials,
         counter: counter.as_ref().and_then(|counter| counter.as_ref().ok()),
         clock: &clock,
         surroundings: *surroundings,
     };
-    let collect = || collect::collect(work);
-    let found = clock.time("boots", collect)?;
+    let run = || boots::run(boots);
+    let found = clock.time("boots", run)?;
     let qemu = vm::qemu_version(request.arch, surroundings.stop)?;
     let mut draft = draft(request, &materials, &found, qemu)?;
     let sample_of = |row: &Row| sample_of(&found, row);
@@ -151,7 +147,7 @@ pub(crate) fn bill(request: &Request, surroundings: &Surroundings<'_>) -> Result
     Ok(clock.billed(draft, stacks))
 }
 
-fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
+fn sample_of<'a>(found: &'a [KernelRuns], row: &Row) -> Option<Sample<'a>> {
     let Method::Mechanism(Mechanism::Pin(mechanism)) = row.key.method else {
         return None;
     };
@@ -159,7 +155,7 @@ fn sample_of<'a>(found: &'a [OfKernel], row: &Row) -> Option<Sample<'a>> {
         interface: pin::interface(mechanism)?,
         shape: row.key.folio?,
     };
-    let of_row = |of: &&OfKernel| row.key.kernel == Some(of.hello.linux_version());
+    let of_row = |of: &&KernelRuns| row.key.kernel == Some(of.hello.linux_version());
     found.iter().find(of_row)?.sample_of(cell, row)
 }
 
@@ -184,7 +180,7 @@ fn machine(request: &Request) -> Machine {
 fn draft(
     request: &Request,
     materials: &Materials,
-    found: &[OfKernel],
+    found: &[KernelRuns],
     qemu: String,
 ) -> Result<Draft, LabError> {
     let rows: Vec<_> = found
@@ -224,14 +220,14 @@ fn require_a_figure(rows: &[Row]) -> Result<(), Error> {
     }
 }
 
-fn notes(request: &Request, found: &[OfKernel]) -> Vec<String> {
+fn notes(request: &Request, found: &[KernelRuns]) -> Vec<String> {
     let of_boot = "4K, 64K and file follow the physical contiguity of the boot: see the runs";
     let notes = pin::NOTES.into_iter().chain([of_boot]);
     let mut notes: Vec<_> = notes.map(str::to_owned).collect();
     let iommufd = Interface::Iommufd;
     if request.interfaces().contains(&iommufd) {
         let without = found.iter().filter(|of| !of.has(iommufd));
-        let note = |of: &OfKernel| {
+        let note = |of: &KernelRuns| {
             let version = of.hello.linux_version();
             format!("iommufd: Linux {version} was built without it")
         };

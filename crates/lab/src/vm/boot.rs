@@ -11,6 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pagetoll_backend::{Phase, Stop, Stopped, join};
+use pagetoll_bill::Method;
+use pagetoll_host::Error;
+use pagetoll_host::cache::{Cache, Lock};
+use pagetoll_host::error::Outcome;
+use pagetoll_host::process::Child;
+use pagetoll_protocol::report::Report;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -25,13 +32,6 @@ use crate::vm::machine::{self, Mode};
 use crate::vm::options::{Boot, Reuse};
 use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
-use pagetoll_backend::{Phase, Stop, Stopped, join};
-use pagetoll_bill::Method;
-use pagetoll_host::Error;
-use pagetoll_host::cache::{Cache, Lock};
-use pagetoll_host::error::Outcome;
-use pagetoll_host::process::Child;
-use pagetoll_protocol::report::Report;
 
 /// How often the console is looked at.
 const POLL: Duration = Duration::from_millis(10);

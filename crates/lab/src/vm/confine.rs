@@ -9,19 +9,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::error::{Error, Outcome};
-use pagetoll_host::per_arch::PerArch;
 use pagetoll_host::process::{Run, run_to_end};
-use pagetoll_host::tools::Tool;
+use pagetoll_host::tools::{PerArch, Tool};
 
 use crate::vm::machine::SHARED_MIB;
 

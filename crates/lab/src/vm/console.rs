@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use crate::error::LabError;
 use pagetoll_host::Error;
 use pagetoll_protocol::report::{Garbled, object_in};
+
+use crate::error::LabError;
 
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;

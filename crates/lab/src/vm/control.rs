@@ -9,10 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
+use pagetoll_host::Error;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
-
-use pagetoll_host::Error;
 
 /// How long one look at the socket takes at most.
 const POLL: Duration = Duration::from_millis(5);

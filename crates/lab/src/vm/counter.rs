@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use std::str::{FromStr, SplitAsciiWhitespace};
 use std::time::Duration;
 
-use crate::vm::machine::{COUNTER, COUNTS};
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Arch, Available, Unavailable};
+use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
-use pagetoll_host::digest::{sha256_of, sha256_of_file};
+use pagetoll_host::digest::{self, sha256_of, sha256_of_file};
 use pagetoll_host::make::compiler;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::Tool;
-use pagetoll_host::{Error, digest};
 use pagetoll_pv::findings::Flushes;
+
+use crate::vm::machine::{COUNTER, COUNTS};
 
 /// What the plugin is compiled from, by name.
 const SOURCES: [(&str, &str); 9] = [

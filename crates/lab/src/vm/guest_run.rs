@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use pagetoll_host::Error;
+use pagetoll_host::cache::read_if_there;
 use pagetoll_protocol::report::{Blob, Report};
 
 use crate::error::LabError;
 use crate::vm::counter::{self, Executed};
 use crate::vm::folder::{Folder, beginning_of};
-use pagetoll_host::cache::read_if_there;
 
 /// The results of a guest.
 #[derive(Debug)]

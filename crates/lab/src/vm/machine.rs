@@ -78,7 +78,7 @@ pub(crate) enum Host {
 
 impl Host {
     /// That of a processor, whose kernel is at EL2 unless something else is wanted.
-    pub(crate) fn of(arch: Arch, mode: Option<KvmMode>) -> Self {
+    pub(crate) fn new(arch: Arch, mode: Option<KvmMode>) -> Self {
         match arch {
             Arch::X86_64 => Self::Svm,
             Arch::Arm64 => Self::El2(mode.unwrap_or(KvmMode::Vhe)),
@@ -182,7 +182,7 @@ impl Mode {
     pub(crate) const PAIR: Self = Self::Race { cpus: 2 };
 
     /// A single CPU is counted.
-    pub(crate) const fn of(cpus: usize) -> Self {
+    pub(crate) const fn new(cpus: usize) -> Self {
         match cpus {
             0 | 1 => Self::Counting,
             cpus => Self::Race { cpus },
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_racing_machine_has_its_cpus_in_parallel() {
         for cpus in [2, 4] {
-            let command = command(Mode::of(cpus), Firmware::Xen);
+            let command = command(Mode::new(cpus), Firmware::Xen);
             let (smp, dom0) = (format!("-smp {cpus}"), format!("dom0_max_vcpus={cpus}"));
             for part in ["thread=multi", &smp, &dom0] {
                 assert!(command.contains(part), "{part} not in {command}");

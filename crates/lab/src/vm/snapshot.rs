@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
-
 use pagetoll_backend::Stop;
 use pagetoll_host::cache::{self, Cache, Lock, Scratch};
 use pagetoll_host::{Error, digest};

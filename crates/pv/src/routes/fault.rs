@@ -6,13 +6,13 @@
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Operation, Order, Row};
+use pagetoll_protocol::step::Step;
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
 use crate::repeated::Repeated;
 use crate::routes::Billing;
 use crate::session::Session;
-use pagetoll_protocol::step::Step;
 
 /// Sessions and rows of the route `fault`.
 pub const BILLING: Billing = Billing {

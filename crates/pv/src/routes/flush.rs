@@ -7,6 +7,8 @@
 
 use pagetoll_bill::route::{Flush, RouteMechanism};
 use pagetoll_bill::{Check, Figures, Operation, Order, Row, RowKey, System, Toll, Unavailable};
+use pagetoll_protocol::report::{Contended, Lock};
+use pagetoll_protocol::step::{Cell, Step};
 use pagetoll_units::Pages;
 use pagetoll_xentrace::lock_profile::LockProfile;
 
@@ -16,8 +18,6 @@ use crate::repeated::{self, baseline_steps, dom0_baselines};
 use crate::routes::Billing;
 use crate::rows::{Traced, per, traced_user, user_figures};
 use crate::session::{self, OptionsOfXen, Session, XenOptions};
-use pagetoll_protocol::report::{Contended, Lock};
-use pagetoll_protocol::step::{Cell, Step};
 
 /// Sessions and rows of the route `flush`.
 pub const BILLING: Billing = Billing {
@@ -61,7 +61,7 @@ const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 fn options(mechanism: Flush) -> OptionsOfXen {
     OptionsOfXen {
         name: mechanism.properties().name,
-        options: XenOptions::of(mechanism),
+        options: XenOptions::from_mechanism(mechanism),
     }
 }
 
@@ -262,7 +262,7 @@ fn lock_profile(run: &Reports) -> Option<String> {
 
 fn mechanism_of(xen: XenOptions) -> Option<&'static str> {
     let mut all = Flush::ALL.iter();
-    let of = all.find(|&&mechanism| XenOptions::of(mechanism) == xen)?;
+    let of = all.find(|&&mechanism| XenOptions::from_mechanism(mechanism) == xen)?;
     Some(of.properties().name)
 }
 

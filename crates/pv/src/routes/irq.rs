@@ -5,13 +5,13 @@
 
 use pagetoll_bill::route::Irq;
 use pagetoll_bill::{Operation, Order, Row};
+use pagetoll_protocol::step::{Cell, Step};
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
 use crate::repeated::Repeated;
 use crate::routes::Billing;
 use crate::session::Session;
-use pagetoll_protocol::step::{Cell, Step};
 
 /// Sessions and rows of the route `irq`.
 pub const BILLING: Billing = Billing {

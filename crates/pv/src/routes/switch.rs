@@ -4,13 +4,13 @@
 
 use pagetoll_bill::route::Switch;
 use pagetoll_bill::{Operation, Order, Row};
+use pagetoll_protocol::step::{Cell, Step};
 
 use crate::findings::Findings;
 use crate::plan::Abilities;
 use crate::repeated::Repeated;
 use crate::routes::Billing;
 use crate::session::Session;
-use pagetoll_protocol::step::{Cell, Step};
 
 /// Sessions and rows of the route `switch`.
 pub const BILLING: Billing = Billing {

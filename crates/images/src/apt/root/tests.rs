@@ -3,9 +3,10 @@
 use std::env;
 use std::process::Command;
 
+use pagetoll_host::digest::sha256_of;
+
 use super::*;
 use crate::apt::sources::sources_for;
-use pagetoll_host::digest::sha256_of;
 
 /// What lets everything pass.
 const HOSTILE: &str = "APT::Get::AllowUnauthenticated \"true\";\n\

@@ -8,14 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::apt::Archive;
-use crate::apt::index::Listed;
-use crate::deb;
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of;
 use pagetoll_host::process::{Run, run_to_end};
+
+use crate::apt::Archive;
+use crate::apt::index::Listed;
+use crate::deb;
 
 /// Where the libraries of wrapped tools lie within a tree.
 const LIBRARIES: &str = "tool-libraries";

@@ -5,8 +5,6 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::kernel::VERDICTS;
-use crate::kernel::headers::Headers;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Arch, Available, Unavailable};
 use pagetoll_host::Error;
@@ -15,6 +13,9 @@ use pagetoll_host::digest::sha256_of;
 use pagetoll_host::make::compiler as compiler_of_keys;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, SearchPath, Tool};
+
+use crate::kernel::VERDICTS;
+use crate::kernel::headers::Headers;
 
 /// How long the trial may take. Assumed: it takes two seconds on an idle machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);
@@ -197,7 +198,7 @@ mod tests {
     const BUILDS: &str = "touch $(M)/trial.ko";
 
     fn tried(folder: &Path, cache: &Cache) -> Available<()> {
-        let folder = Entry::of_user(folder);
+        let folder = Entry::from_user(folder);
         let found = crate::kernel::headers::from_build_dir(folder, cache, &Stop::new());
         found.unwrap().map(drop)
     }
@@ -307,7 +308,7 @@ mod tests {
         )
         .unwrap();
         let reason = crate::kernel::headers::from_build_dir(
-            Entry::of_user(folder.path()),
+            Entry::from_user(folder.path()),
             &cache,
             &Stop::new(),
         )

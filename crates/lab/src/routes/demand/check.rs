@@ -2,6 +2,9 @@
 //!
 //! Reports what a check found, without a verdict.
 
+use pagetoll_host::{Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_protocol::step::{self, DemandStep, Step};
 use pagetoll_units::Pages;
 
 use super::guest::{Materials, PROBE};
@@ -11,10 +14,6 @@ use crate::error::LabError;
 use crate::linux::{NativeBoot, check_tools};
 use crate::vm::cores::Cores;
 use crate::vm::machine::{Host, Machine, Mode};
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_protocol::step::{self, DemandStep, Step};
 
 /// Boots without Xen, whatever the request says of it, and runs the checks, when as many of the host's CPUs are free as
 /// the guest has. They are short, so that those that are to fail run to their end as well.
@@ -46,8 +45,8 @@ pub fn check(
         kernel: &materials.kernel,
         programs: &materials.programs,
         machine: Machine {
-            mode: Mode::of(guest.cpus),
-            ..machine(largest(request), Host::of(guest.arch, None))
+            mode: Mode::new(guest.cpus),
+            ..machine(largest(request), Host::new(guest.arch, None))
         },
         counter: None,
         probe_order: step::order(&steps),

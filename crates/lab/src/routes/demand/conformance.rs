@@ -6,21 +6,20 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::LabSpec;
 use pagetoll_conformance::kvm::{Answer, Answered, Case, Need, Outcome, Place, Shown, Waiting};
+use pagetoll_host::{Surroundings, capacity};
+use pagetoll_images::apt::Freshness;
+use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 use pagetoll_units::Pages;
 
 use super::guest::Materials;
-use crate::conformance::{Next, Ran, TIMEOUT, malformed};
+use crate::conformance::{Answers, Next, TIMEOUT, malformed};
 use crate::error::LabError;
 use crate::kernels;
 use crate::linux::{NativeBoot, Probe, check_tools};
 use crate::vm::machine::{Host, Machine};
 use crate::vm::options::BootOptions;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_images::apt::Freshness;
-use pagetoll_images::kernel::KernelSource;
-use pagetoll_protocol::build;
-use pagetoll_protocol::report::{Hello, KvmAnswer, KvmCase, KvmCaseSkipped, Report};
 
 const NAME: &str = "conformance";
 /// Its order are the cases themselves.
@@ -51,7 +50,7 @@ impl Request {
         let arch = lab.arch.unwrap_or_default();
         Ok(Self {
             arch,
-            host: Host::of(arch, lab.kvm_mode),
+            host: Host::new(arch, lab.kvm_mode),
             kernel: kernels::one(lab)?,
             freshness: Freshness::from(lab.refresh),
             options: BootOptions::new(lab, TIMEOUT)?.without_counts(),
@@ -71,7 +70,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Outcome>, LabError> {
+) -> Result<Answers<Outcome>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     capacity::require_memory(request.machine().memory_mib(), NAME)?;
     let materials = Materials::obtain(
@@ -96,7 +95,7 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let guest_run = boot.run(*surroundings, phase.as_mut())?;
     let reports = &guest_run.reports;
-    Ran::of(cases, reports, Hello::linux_version, |report, next| {
+    Answers::new(cases, reports, Hello::linux_version, |report, next| {
         if let Report::KvmCaseSkipped(skipped) = report {
             return Some(lacks(next, skipped));
         }

@@ -5,21 +5,20 @@ use std::slice;
 
 use pagetoll_bill::route::Demand as Mechanism;
 use pagetoll_bill::{Arch, Available, Order, Row};
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
+use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
+use pagetoll_protocol::step::{self, DemandStep};
 
 use super::machine_of;
 use crate::draft::Clock;
 use crate::error::LabError;
 use crate::linux::{Kernel, Modules, NativeBoot, Probe, Programs};
-use crate::profile::{OfProbe, Sample};
+use crate::profile::{ProbeProfile, Sample};
 use crate::request::KernelRequest;
 use crate::vm::counter::Counter;
-use pagetoll_protocol::build;
-use pagetoll_protocol::report::{CheckRun, Demand, DemandParts, DemandUnavailable, Hello, Report};
-use pagetoll_protocol::step::{self, DemandStep};
 
 /// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
 const REPEATS: usize = 3;
@@ -91,7 +90,7 @@ impl Materials {
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DemandRun {
     pub(super) hello: Hello,
     /// For each batch of the order, and for single pages.
     pub(super) parts: Vec<DemandParts>,
@@ -99,10 +98,10 @@ pub(super) struct Found {
     pub(super) unavailable: Vec<DemandUnavailable>,
     pub(super) checks: Vec<CheckRun>,
     /// Where the code was counted.
-    pub(super) profiled: Option<OfProbe>,
+    pub(super) profiled: Option<ProbeProfile>,
 }
 
-impl Found {
+impl DemandRun {
     /// What was executed for a row, whose cost is that of the demand with this number.
     pub(super) fn sample_of(&self, demand: usize, row: &Row) -> Option<Sample<'_>> {
         // Before the repeats of each, it is done once more to warm up.
@@ -151,7 +150,7 @@ pub(super) fn run(
     run: u32,
     clock: &Clock,
     surroundings: Surroundings<'_>,
-) -> Result<Found, LabError> {
+) -> Result<DemandRun, LabError> {
     let order = &request.common.order;
     let release = &materials.kernel.image.release;
     let name = match order.runs {
@@ -161,7 +160,7 @@ pub(super) fn run(
     let steps = steps_of_probe(order);
     let counter = materials.counter.as_ref();
     let counter = counter.and_then(|counter| counter.as_ref().ok());
-    let publish = OfProbe::publish(counter);
+    let publish = ProbeProfile::publish(counter);
     let boot = NativeBoot {
         name: &name,
         kernel: &materials.kernel,
@@ -177,20 +176,20 @@ pub(super) fn run(
     let mut phase = surroundings.progress.begin(&name, steps);
     let guest_run = boot.run(surroundings, phase.as_mut())?;
     clock.counted_before(guest_run.counted);
-    let profiled = OfProbe::of(&boot, &guest_run)?;
+    let profiled = ProbeProfile::new(&boot, &guest_run)?;
     let found = understood(guest_run.reports).ok_or_else(|| LabError::Malformed {
         boot: name.clone(),
         problem: "it never said hello, or nothing of the parts".to_owned(),
     })?;
-    Ok(Found { profiled, ..found })
+    Ok(DemandRun { profiled, ..found })
 }
 
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-fn understood(reports: Vec<Report>) -> Option<Found> {
-    let mut found = Found::default();
+fn understood(reports: Vec<Report>) -> Option<DemandRun> {
+    let mut found = DemandRun::default();
     let mut hello = None;
     for report in reports {
         match report {
@@ -203,7 +202,7 @@ fn understood(reports: Vec<Report>) -> Option<Found> {
         }
     }
     let hello = hello.filter(|_| !found.parts.is_empty())?;
-    Some(Found { hello, ..found })
+    Some(DemandRun { hello, ..found })
 }
 
 #[cfg(test)]

@@ -8,17 +8,17 @@ use pagetoll_bill::{
     Check, Crossings, Figures, Mechanism as Anything, Method, Operation, Order, Row, RowKey,
     System, Toll, Unavailable,
 };
-
-use super::guest::{BASELINE, CHECKED, Found};
-use crate::profile::Sample;
 use pagetoll_protocol::report::{Demand, DemandParts};
 use pagetoll_pv::rows::per;
+
+use super::guest::{BASELINE, CHECKED, DemandRun};
+use crate::profile::Sample;
 
 /// What exits on missing pages need: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;
 
 /// One row for each mechanism of the order.
-pub(super) fn rows(order: &Order, found: &[Found]) -> Vec<Row> {
+pub(super) fn rows(order: &Order, found: &[DemandRun]) -> Vec<Row> {
     let row = |line: Line| {
         let figures = figures(line, found);
         let checks = match figures {
@@ -58,7 +58,7 @@ fn key(Line { mechanism, batch }: Line) -> RowKey {
     }
 }
 
-fn figures(line: Line, found: &[Found]) -> Result<Figures, Unavailable> {
+fn figures(line: Line, found: &[DemandRun]) -> Result<Figures, Unavailable> {
     let medians = found.iter().filter_map(|run| median(run, line));
     let medians: Vec<_> = medians.collect();
     let (Some(run), Some(first)) = (found.first(), medians.first()) else {
@@ -90,7 +90,7 @@ fn crossings(demand: &Demand) -> Crossings {
     }
 }
 
-fn why_not(mechanism: Mechanism, found: &[Found]) -> String {
+fn why_not(mechanism: Mechanism, found: &[DemandRun]) -> String {
     let reports = found.iter().flat_map(|found| &found.unavailable);
     let mut reports = reports.filter(|report| report.mechanism == mechanism);
     reports.next().map_or_else(
@@ -111,7 +111,7 @@ fn lacks(capability: u32) -> String {
 }
 
 /// What the first run has executed for a row.
-pub(super) fn sample_of<'a>(found: &'a [Found], row: &Row) -> Option<Sample<'a>> {
+pub(super) fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
     let Method::Mechanism(Anything::Demand(mechanism)) = row.key.method else {
         return None;
     };
@@ -122,14 +122,14 @@ pub(super) fn sample_of<'a>(found: &'a [Found], row: &Row) -> Option<Sample<'a>>
     run.sample_of(index, row)
 }
 
-fn of(found: &Found, line: Line) -> impl Iterator<Item = &Demand> {
+fn demands(found: &DemandRun, line: Line) -> impl Iterator<Item = &Demand> {
     let Line { mechanism, batch } = line;
     let of = move |demand: &&Demand| demand.mechanism == mechanism && demand.batch == batch;
     found.demands.iter().filter(of)
 }
 
-fn median(found: &Found, line: Line) -> Option<&Demand> {
-    let mut repeats: Vec<_> = of(found, line).collect();
+fn median(found: &DemandRun, line: Line) -> Option<&Demand> {
+    let mut repeats: Vec<_> = demands(found, line).collect();
     repeats.sort_by_key(|demand| demand.instructions);
     repeats.get(repeats.len() / 2).copied()
 }
@@ -152,7 +152,7 @@ struct Prices {
 
 impl Prices {
     /// `None` where the guest did not time this batch.
-    fn of(found: &Found, batch: u32) -> Option<Self> {
+    fn new(found: &DemandRun, batch: u32) -> Option<Self> {
         found
             .parts
             .iter()
@@ -172,8 +172,8 @@ impl Prices {
 }
 
 /// All but the last are priced by themselves; the last is the rest, so that they sum to the cost.
-fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
-    let Some(prices) = Prices::of(found, demand.batch) else {
+fn tolls(cost_per_page: f64, demand: &Demand, found: &DemandRun) -> Vec<Toll> {
+    let Some(prices) = Prices::new(found, demand.batch) else {
         return Vec::new();
     };
     let exits = per(demand.exits, demand.pages);
@@ -181,7 +181,7 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
     let rest = match demand.mechanism {
         BASELINE => "stage-2-map",
         Mechanism::ExitPrefault => {
-            tolls.extend(of_exits(demand, &prices));
+            tolls.extend(exit_tolls(demand, &prices));
             tolls.push(prefaults(demand));
             "look-up-in-vain"
         }
@@ -192,10 +192,10 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
         | Mechanism::ExitGmem => {
             tolls.extend(mapping(found, prices.exit));
             if demand.missing > 0 {
-                tolls.extend(of_exits(demand, &prices));
+                tolls.extend(exit_tolls(demand, &prices));
                 "look-up-in-vain"
             } else {
-                tolls.extend(of_userfaultfd(demand, &prices));
+                tolls.extend(userfaultfd_tolls(demand, &prices));
                 "userfaultfd"
             }
         }
@@ -206,14 +206,14 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &Found) -> Vec<Toll> {
 }
 
 /// What the baseline pays beyond its exits: the page that is there is looked up and mapped.
-fn mapping(found: &Found, exit: f64) -> Option<Toll> {
+fn mapping(found: &DemandRun, exit: f64) -> Option<Toll> {
     let baseline = median(found, Line::BASELINE)?;
     let exits = per(baseline.exits, baseline.pages) * exit;
     Some(Toll::once("stage-2-map", cost(baseline) - exits))
 }
 
 /// The copies were counted where they were made.
-fn of_exits(demand: &Demand, prices: &Prices) -> [Toll; 2] {
+fn exit_tolls(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     let entries = per(demand.entries, demand.pages);
     [
         Toll::new("kvm-run", entries, prices.kvm_run),
@@ -235,7 +235,7 @@ fn prefaults(demand: &Demand) -> Toll {
     )
 }
 
-fn of_userfaultfd(demand: &Demand, prices: &Prices) -> [Toll; 2] {
+fn userfaultfd_tolls(demand: &Demand, prices: &Prices) -> [Toll; 2] {
     let switches = per(demand.switches, demand.pages);
     [
         Toll::new("uffdio-copy", per(demand.faults, demand.pages), prices.copy),
@@ -244,9 +244,9 @@ fn of_userfaultfd(demand: &Demand, prices: &Prices) -> [Toll; 2] {
 }
 
 /// Every repeat's: what pages hold, and that faults came the way that the mechanism says.
-fn checks(line: Line, found: &[Found]) -> Vec<Check> {
+fn checks(line: Line, found: &[DemandRun]) -> Vec<Check> {
     let mechanism = line.mechanism;
-    let demands = || found.iter().flat_map(|found| of(found, line));
+    let demands = || found.iter().flat_map(|found| demands(found, line));
     let sum = |of: fn(&Demand) -> u64| demands().map(of).sum::<u64>();
     let pages = sum(|demand| demand.pages);
     let batches = sum(|demand| demand.pages.div_ceil(demand.batch.into()));
@@ -303,8 +303,8 @@ mod tests {
         }
     }
 
-    fn found() -> Found {
-        Found {
+    fn found() -> DemandRun {
+        DemandRun {
             parts: [1, 5]
                 .map(|batch| DemandParts {
                     batch,
@@ -340,7 +340,7 @@ mod tests {
                     ..demand(Mechanism::ExitPrefault, 7000)
                 },
             ],
-            ..Found::default()
+            ..DemandRun::default()
         }
     }
 

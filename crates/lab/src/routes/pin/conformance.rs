@@ -4,22 +4,21 @@ use pagetoll_backend::Error;
 use pagetoll_bill::Arch;
 use pagetoll_bill::spec::{Iommu, LabSpec};
 use pagetoll_conformance::vfio::{Answer, Answered, Call, Case, Shape as MemoryShape};
-
-use super::materials::Materials;
-use super::plan;
-use crate::conformance::{Next, Ran, TIMEOUT};
-use crate::error::LabError;
-use crate::kernels;
-use crate::linux::{NamedText, NativeBoot, check_tools};
-use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
-use crate::vm::options::BootOptions;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
+use pagetoll_host::{Surroundings, capacity};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_protocol::report::{Hello, PinCase, Report};
 use pagetoll_protocol::step;
 use pagetoll_pv::session::XenOptions;
+
+use super::materials::Materials;
+use super::plan;
+use crate::conformance::{Answers, Next, TIMEOUT};
+use crate::error::LabError;
+use crate::kernels;
+use crate::linux::{NamedText, NativeBoot, check_tools};
+use crate::vm::machine::{Firmware, HugePages, Machine, Mode};
+use crate::vm::options::BootOptions;
 
 const NAME: &str = "conformance";
 const CASES: &str = "cases";
@@ -56,7 +55,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Answered>, LabError> {
+) -> Result<Answers<Answered>, LabError> {
     check_tools(request.arch, std::slice::from_ref(&request.kernel))?;
     let machine = machine(cases, request.arch);
     capacity::require_memory(machine.memory_mib(), NAME)?;
@@ -80,7 +79,7 @@ pub fn run(
     let mut phase = surroundings.progress.begin(NAME, steps + 1);
     let guest_run = boot.run(*surroundings, phase.as_mut())?;
     let reports = &guest_run.reports;
-    Ran::of(cases, reports, Hello::linux_version, |report, next| {
+    Answers::new(cases, reports, Hello::linux_version, |report, next| {
         let Report::PinCase(ran) = report else {
             return None;
         };

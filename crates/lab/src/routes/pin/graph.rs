@@ -10,7 +10,7 @@ use pagetoll_bill::Toll;
 use pagetoll_bill::row::Folio;
 use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
-use super::collect::Found;
+use super::boots::PinRun;
 
 /// What `guests/pin-probe/graph.c` writes before each trace.
 const SHAPE: &str = "# shape: ";
@@ -47,13 +47,13 @@ pub(super) struct Share {
 pub(super) struct Shares(BTreeMap<(Folio, Direction), Vec<Share>>);
 
 impl Shares {
-    pub(super) fn of(&self, shape: Folio, direction: Direction) -> Option<&[Share]> {
+    pub(super) fn get(&self, shape: Folio, direction: Direction) -> Option<&[Share]> {
         self.0.get(&(shape, direction)).map(Vec::as_slice)
     }
 }
 
 /// What each function took of each shape that was traced.
-pub(super) fn shares(found: &Found) -> Shares {
+pub(super) fn shares(found: &PinRun) -> Shares {
     let mut all = BTreeMap::new();
     let text = found.graph.as_deref().unwrap_or_default();
     for part in text.split(SHAPE).skip(1) {
@@ -157,7 +157,7 @@ mod tests {
     use pagetoll_protocol::report::PinTraced;
     use pagetoll_protocol::step::Interface;
 
-    fn found() -> Found {
+    fn found() -> PinRun {
         let trace = "# shape: 2M
  0)               |  vfio_iommu_type1_ioctl [vfio_iommu_type1]() {
  0)   4.000 us    |    pin_user_pages_remote();
@@ -167,7 +167,7 @@ mod tests {
  0)   3.000 us    |    iommu_unmap_fast.part.0();
  0)   7.000 us    |  }
 ";
-        Found {
+        PinRun {
             graph: Some(trace.to_owned()),
             traced: vec![PinTraced {
                 interface: Interface::Type1,
@@ -176,14 +176,14 @@ mod tests {
                 map: 0,
                 unmap: 0,
             }],
-            ..Found::default()
+            ..PinRun::default()
         }
     }
 
     #[test]
     fn tolls_sum_to_the_cost_that_was_counted_without_the_trace() {
         let all = shares(&found());
-        let of_map = all.of(Folio::Pages2m, Direction::Map).unwrap();
+        let of_map = all.get(Folio::Pages2m, Direction::Map).unwrap();
         let tolls = tolls(of_map, 900.0);
         assert!((Toll::sum(&tolls) - 900.0).abs() < 1e-9, "{tolls:?}");
         let cost = |name: &str| {
@@ -198,7 +198,7 @@ mod tests {
     fn calls_that_unmap_are_not_those_that_map() {
         let all = shares(&found());
         let names = |direction| -> Vec<_> {
-            let shares = all.of(Folio::Pages2m, direction).unwrap();
+            let shares = all.get(Folio::Pages2m, direction).unwrap();
             shares.iter().map(|share| share.function.as_str()).collect()
         };
         assert_eq!(

@@ -1,13 +1,12 @@
 //! What guests that pin memory are made from: kernels with VFIO, their modules, and the probe.
 
 use pagetoll_bill::Arch;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
+use pagetoll_host::{Error, Surroundings};
 use pagetoll_images::apt::Freshness;
 use pagetoll_images::kernel::KernelSource;
+use pagetoll_protocol::build;
 
 use crate::linux::{Kernel, Modules, Probe, Programs};
-use pagetoll_protocol::build;
 
 const PROBE: Probe = Probe {
     name: "pin-probe",

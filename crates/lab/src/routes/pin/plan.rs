@@ -1,11 +1,11 @@
 //! Orders for `guests/pin-probe` in the lab's machine, and the memory that it sets aside.
 
 use pagetoll_bill::row::Folio;
+use pagetoll_protocol::step::{Interface, PinStep};
+use pagetoll_pv::pin;
 use pagetoll_units::Pages;
 
 use crate::vm::machine::{DMA_DEVICE, HugePages};
-use pagetoll_protocol::step::{Interface, PinStep};
-use pagetoll_pv::pin;
 
 /// Each page leaves about 200 bytes of text for each function.
 const TRACED_PAGES: u64 = 4096;

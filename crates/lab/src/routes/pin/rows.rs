@@ -1,15 +1,15 @@
 //! From what guests report to rows. Pure.
 
 use pagetoll_bill::{Operation, Row, RowKey, System};
-
-use super::Request;
-use super::collect::OfKernel;
-use super::graph::{self, Direction, Shares};
 use pagetoll_protocol::step::Interface;
 use pagetoll_pv::pin::{self, Cell};
 
+use super::Request;
+use super::boots::KernelRuns;
+use super::graph::{self, Direction, Shares};
+
 /// The rows of one kernel.
-pub(super) fn rows(request: &Request, of: &OfKernel) -> Vec<Row> {
+pub(super) fn rows(request: &Request, of: &KernelRuns) -> Vec<Row> {
     let shares = of.traced.as_ref().map(graph::shares).unwrap_or_default();
     let kernel = of.hello.linux_version();
     let mut rows = Vec::new();
@@ -37,13 +37,13 @@ pub(super) fn rows(request: &Request, of: &OfKernel) -> Vec<Row> {
     rows
 }
 
-fn row(key: RowKey, cell: Cell, request: &Request, of: &OfKernel, shares: &Shares) -> Row {
+fn row(key: RowKey, cell: Cell, request: &Request, of: &KernelRuns, shares: &Shares) -> Row {
     let direction = match (key.operation, cell.interface) {
         (Operation::Map, Interface::Type1) => Some(Direction::Map),
         (Operation::Unmap, Interface::Type1) => Some(Direction::Unmap),
         _ => None,
     };
-    let tolls = |cost| Some(graph::tolls(shares.of(cell.shape, direction?)?, cost));
+    let tolls = |cost| Some(graph::tolls(shares.get(cell.shape, direction?)?, cost));
     let runs: Vec<_> = of.runs.iter().map(|run| &run.bill).collect();
     pin::row(key, cell, request.order.pages, &runs, tolls)
 }

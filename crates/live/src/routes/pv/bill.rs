@@ -170,7 +170,7 @@ fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
     let abilities = Abilities {
         probe,
         privcmd: Privcmd::BuiltIn,
-        trace: trace.then_some(Trace::OF_HOST),
+        trace: trace.then_some(Trace::HOST),
         other: request.domain.map_or(Other::None, Other::Existing),
         cpus: host::allowed_cpus().len(),
     };
@@ -233,7 +233,7 @@ fn notes(request: &Request, collected: &Collected, surroundings: &Surroundings) 
 
 fn of_crossings(request: &Request, findings: &Findings) -> String {
     let items = request.route.item().many;
-    let traced = request.order.pages.min(Trace::OF_HOST.pages).get();
+    let traced = request.order.pages.min(Trace::HOST.pages).get();
     match &findings.no_crossings {
         Some(reason) => format!("crossings were not counted: {reason}"),
         None => format!(

@@ -6,20 +6,20 @@ use pagetoll_bill::{
     Baselines, Check, Crossings, Figures, Measured, Method, Operation, Order, Row, RowKey, System,
     Unavailable, itemise,
 };
+use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
 use pagetoll_units::Pages;
 
-use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
+use super::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::findings::{Findings, Reports};
 use crate::pv32;
 use crate::rows::{Traced, crossings, per, user_rows};
-use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
     rows.extend(clear_rows(System::XenPvDom0, order, findings));
     if order.needs_pv32() {
-        let findings = findings.of_pv32();
+        let findings = findings.pv32_alone();
         rows.extend(baseline_rows(
             System::XenPv32Dom0,
             &PV32_BASELINES,

@@ -1,9 +1,8 @@
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Toll, Verdict};
+use pagetoll_protocol::report::{Faults, User};
 
 use super::*;
-use pagetoll_protocol::report::Faults;
-use pagetoll_protocol::report::User;
 
 fn order() -> Order {
     let mechanisms = [Unmap::Emulate, Unmap::MmuUpdate, Unmap::PreserveAd];

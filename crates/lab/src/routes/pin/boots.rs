@@ -2,45 +2,43 @@
 
 use std::{fs, slice};
 
+use pagetoll_backend::Stop;
 use pagetoll_bill::Row;
 use pagetoll_bill::spec::Wanted;
+use pagetoll_host::{Error, Surroundings, capacity};
+use pagetoll_protocol::report::{Hello, PinTraced, Report};
+use pagetoll_protocol::step::{self, Interface, PinStep};
+use pagetoll_pv::pin::{self, Cell};
 
 use super::materials::{Materials, may_have_iommufd};
 use super::{Request, machine, plan};
 use crate::draft::Clock;
 use crate::error::LabError;
 use crate::linux::{Kernel, NativeBoot};
-use crate::profile::{OfProbe, Sample};
+use crate::profile::{ProbeProfile, Sample};
 use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::Counter;
-use pagetoll_backend::Stop;
-use pagetoll_host::Error;
-use pagetoll_host::Surroundings;
-use pagetoll_host::capacity;
-use pagetoll_protocol::report::{Hello, PinTraced, Report};
-use pagetoll_protocol::step::{self, Interface, PinStep};
-use pagetoll_pv::pin::{self, Cell};
 
 /// What a boot brought.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct PinRun {
     pub(super) hello: Option<Hello>,
-    pub(super) bill: pin::Found,
+    pub(super) bill: pin::Reports,
     pub(super) traced: Vec<PinTraced>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
     /// Where the code was counted.
-    pub(super) profiled: Option<OfProbe>,
+    pub(super) profiled: Option<ProbeProfile>,
 }
 
 /// What all boots of a kernel brought: one for each run, and the traced one.
-pub(super) struct OfKernel {
+pub(super) struct KernelRuns {
     pub(super) hello: Hello,
-    pub(super) runs: Vec<Found>,
-    pub(super) traced: Option<Found>,
+    pub(super) runs: Vec<PinRun>,
+    pub(super) traced: Option<PinRun>,
 }
 
-impl OfKernel {
+impl KernelRuns {
     /// Whether memory was mapped through an interface.
     pub(super) fn has(&self, interface: Interface) -> bool {
         let mut pins = self.runs.iter().flat_map(|run| &run.bill.pins);
@@ -58,7 +56,7 @@ impl OfKernel {
 
 /// Everything that boots need.
 #[derive(Clone, Copy)]
-pub(super) struct Work<'a> {
+pub(super) struct Boots<'a> {
     pub(super) request: &'a Request,
     pub(super) materials: &'a Materials,
     /// What counts beside the clock.
@@ -72,9 +70,9 @@ struct Job<'a> {
     /// For progress and logs.
     name: String,
     kernel: &'a Kernel,
-    /// What the probe does.
-    /// By function_graph.
+    /// Whether functions are traced, by function_graph.
     is_traced: bool,
+    /// The steps of the probe.
     steps: Vec<PinStep>,
 }
 
@@ -82,40 +80,41 @@ struct Job<'a> {
 ///
 /// # Errors
 /// Whatever a boot says first.
-pub(super) fn collect(work: Work<'_>) -> Result<Vec<OfKernel>, LabError> {
-    let kernels = work.materials.kernels.iter();
-    let of_kernels: Vec<Vec<Job<'_>>> = kernels.map(|kernel| jobs(work.request, kernel)).collect();
-    let all: Vec<&Job<'_>> = of_kernels.iter().flatten().collect();
+pub(super) fn run(boots: Boots<'_>) -> Result<Vec<KernelRuns>, LabError> {
+    let kernels = boots.materials.kernels.iter();
+    let kernels_jobs: Vec<Vec<Job<'_>>> =
+        kernels.map(|kernel| jobs(boots.request, kernel)).collect();
+    let all: Vec<&Job<'_>> = kernels_jobs.iter().flatten().collect();
     let cores = Cores::new(capacity::cpus());
-    let make = |job: &&Job<'_>, stop: &Stop| one(job, work, &cores, stop);
-    let mut found = side_by_side(&all, work.surroundings.stop, make)?.into_iter();
-    of_kernels
+    let make = |job: &&Job<'_>, stop: &Stop| one(job, boots, &cores, stop);
+    let mut found = side_by_side(&all, boots.surroundings.stop, make)?.into_iter();
+    kernels_jobs
         .iter()
-        .map(|jobs| of_kernel(jobs, &mut found))
+        .map(|jobs| kernel_runs(jobs, &mut found))
         .collect()
 }
 
-fn of_kernel(
+fn kernel_runs(
     jobs: &[Job<'_>],
-    found: &mut impl Iterator<Item = Found>,
-) -> Result<OfKernel, LabError> {
-    let mut of = OfKernel {
+    found: &mut impl Iterator<Item = PinRun>,
+) -> Result<KernelRuns, LabError> {
+    let mut all = KernelRuns {
         hello: Hello::default(),
         runs: Vec::new(),
         traced: None,
     };
     for (job, found) in jobs.iter().zip(found) {
-        of.hello = found.hello.clone().ok_or_else(|| LabError::Malformed {
+        all.hello = found.hello.clone().ok_or_else(|| LabError::Malformed {
             boot: job.name.clone(),
             problem: "it never said hello".to_owned(),
         })?;
         if found.graph.is_some() {
-            of.traced = Some(found);
+            all.traced = Some(found);
         } else {
-            of.runs.push(found);
+            all.runs.push(found);
         }
     }
-    Ok(of)
+    Ok(all)
 }
 
 fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
@@ -153,22 +152,22 @@ fn jobs<'a>(request: &Request, kernel: &'a Kernel) -> Vec<Job<'a>> {
     clippy::wildcard_enum_match_arm,
     reason = "other reports are of other routes"
 )]
-fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Found, LabError> {
+fn one(job: &Job<'_>, boots: Boots<'_>, cores: &Cores, stop: &Stop) -> Result<PinRun, LabError> {
     let _core = cores.take(1, stop)?;
     let steps = u64::try_from(job.steps.len()).unwrap_or(u64::MAX) + 1;
     let surroundings = Surroundings {
         stop,
-        ..work.surroundings
+        ..boots.surroundings
     };
     let mut phase = surroundings.progress.begin(&job.name, steps);
-    let request = work.request;
+    let request = boots.request;
     // Of the traced boot nothing is counted.
-    let counter = work.counter.filter(|_| !job.is_traced);
-    let publish = OfProbe::publish(counter);
+    let counter = boots.counter.filter(|_| !job.is_traced);
+    let publish = ProbeProfile::publish(counter);
     let boot = NativeBoot {
         name: &job.name,
         kernel: job.kernel,
-        programs: &work.materials.programs,
+        programs: &boots.materials.programs,
         machine: machine(request),
         probe_order: step::order(&job.steps),
         counter,
@@ -180,10 +179,10 @@ fn one(job: &Job<'_>, work: Work<'_>, cores: &Cores, stop: &Stop) -> Result<Foun
         options: &request.options,
     };
     let guest_run = boot.run(surroundings, phase.as_mut())?;
-    work.clock.counted_before(guest_run.counted);
-    let mut found = Found {
-        profiled: OfProbe::of(&boot, &guest_run)?,
-        ..Found::default()
+    boots.clock.counted_before(guest_run.counted);
+    let mut found = PinRun {
+        profiled: ProbeProfile::new(&boot, &guest_run)?,
+        ..PinRun::default()
     };
     for report in &guest_run.reports {
         match report {
