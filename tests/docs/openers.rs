@@ -65,7 +65,7 @@ fn openers(text: &str) -> impl Iterator<Item = (usize, &str)> {
         };
         OPENERS
             .iter()
-            .any(|opener| opens(&opener))
+            .any(opens)
             .then_some((number + 1, said))
     })
 }

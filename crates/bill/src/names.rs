@@ -1,5 +1,8 @@
 //! Plain enums whose variants have one name each: in orders, in bills, in JSON and on the command line.
 
+#[cfg(feature = "clap")]
+#[doc(hidden)]
+pub use clap;
 use thiserror::Error;
 
 /// A word that is none of an enum's names.
@@ -76,6 +79,33 @@ macro_rules! name_of {
     }};
 }
 
+/// The names as values of arguments.
+#[cfg(feature = "clap")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! value_enum {
+    ($Enum:ident) => {
+        impl $crate::names::clap::ValueEnum for $Enum {
+            fn value_variants<'a>() -> &'a [Self] {
+                Self::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<$crate::names::clap::builder::PossibleValue> {
+                let value = $crate::names::clap::builder::PossibleValue::new(self.name());
+                Some(value.help(self.meaning()))
+            }
+        }
+    };
+}
+
+/// Nothing: without the feature there are no arguments.
+#[cfg(not(feature = "clap"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! value_enum {
+    ($Enum:ident) => {};
+}
+
 /// Declares a plain enum with a name for each variant, and everything that follows from the names.
 #[macro_export]
 macro_rules! names {
@@ -114,16 +144,7 @@ macro_rules! names {
             }
         }
 
-        #[cfg(feature = "clap")]
-        impl clap::ValueEnum for $Enum {
-            fn value_variants<'a>() -> &'a [Self] {
-                Self::ALL
-            }
-
-            fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-                Some(clap::builder::PossibleValue::new(self.name()).help(self.meaning()))
-            }
-        }
+        $crate::value_enum!($Enum);
 
         impl std::fmt::Display for $Enum {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
