@@ -23,7 +23,7 @@ mod recorder;
 mod scope;
 pub(crate) mod stats_fd;
 
-pub(crate) use growth::{Grown, Growth};
+pub(crate) use growth::{Delta, Growth};
 use kind::Kind;
 pub(crate) use scope::Scope;
 

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read, Seek};
 
 use pagetoll_ftrace::trace_text::{self, TraceTextError};
-use pagetoll_ftrace::{FtraceError, GraphLine};
+use pagetoll_ftrace::{FtraceError, FunctionGraph};
 use pagetoll_xentrace::XentraceError;
 use pagetoll_xentrace::symbols::Symbols;
 use thiserror::Error;
@@ -65,12 +65,12 @@ pub static FORMATS: [Format; 11] = [
     },
     Format {
         name: "function_graph",
-        is: is_function_graph,
+        is: FunctionGraph::is_capture,
         observe: function_graph::observe,
     },
     Format {
         name: "tracepoints as text",
-        is: is_trace_text,
+        is: trace_text::is_capture,
         observe: tracepoints::observe_text,
     },
 ];
@@ -248,17 +248,6 @@ fn recognise(head: &[u8]) -> Result<&'static Format, CaptureError> {
         return Ok(format);
     }
     Err(Lookalike::recognise(head).map_or(CaptureError::Unknown, CaptureError::Lookalike))
-}
-
-fn is_function_graph(head: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(head);
-    text.lines().any(|line| GraphLine::read(line).is_some())
-}
-
-fn is_trace_text(head: &[u8]) -> bool {
-    let mut reader = trace_text::Reader::new(head);
-    let has_event = matches!(reader.next_item(), Ok(Some(_)));
-    has_event || reader.tally().unknown_events() > 0
 }
 
 #[cfg(test)]

@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    fn of(recorder: &Recorder, source: &str) -> Recording {
+    fn recording(recorder: &Recorder, source: &str) -> Recording {
         let [recording] = recorder.recordings(Some(source)).try_into().unwrap();
         recording
     }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn only_events_that_the_host_has_are_recorded() {
         let all = ["kvm:kvm_exit", "kvm:kvm_entry", "kvmmmu:kvm_mmu_set_spte"];
-        let recording = of(&host(&all, true), "kvm");
+        let recording = recording(&host(&all, true), "kvm");
         assert_eq!(
             recording.commands[0],
             "perf record -a -m 16M -o vm.data -e kvm:kvm_exit,kvm:kvm_entry,kvmmmu:kvm_mmu_set_spte -- sleep 10"
@@ -300,7 +300,7 @@ mod tests {
             "kvm:kvm_userspace_exit",
             "kvmmmu:kvm_mmu_set_spte",
         ];
-        let recording = of(&host(&all, false), "kvm");
+        let recording = recording(&host(&all, false), "kvm");
         assert!(
             recording.commands[0].contains("-e kvm:kvm_userspace_exit,kvmmmu:kvm_mmu_set_spte --")
         );
@@ -319,7 +319,7 @@ mod tests {
             assert!(!recording.lacks.is_empty(), "{}", recording.source);
             assert!(recording.commands.len() > 1);
         }
-        let kvm = of(&nothing, "kvm");
+        let kvm = recording(&nothing, "kvm");
         assert_eq!(
             kvm.lacks,
             [
@@ -327,7 +327,7 @@ mod tests {
                 "tracepoints: only root may look"
             ]
         );
-        let none = of(&host(&["kvm:kvm_exit"], true), "iommu");
+        let none = recording(&host(&["kvm:kvm_exit"], true), "iommu");
         assert!(none.lacks[0].contains("none of iommu:map, iommu:unmap"));
     }
 

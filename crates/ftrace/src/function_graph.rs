@@ -83,6 +83,13 @@ struct Stack {
 }
 
 impl FunctionGraph {
+    /// Recognises a trace by its first bytes.
+    #[must_use]
+    pub fn is_capture(head: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(head);
+        text.lines().any(|line| GraphLine::read(line).is_some())
+    }
+
     /// Reads a trace and keeps its calls. Lines that are none of function_graph's are passed over.
     ///
     /// # Errors
@@ -169,12 +176,12 @@ impl Reader {
             return Ok(None);
         }
         Ok(Some(match taken {
-            Taken::Root(call) => Some(call),
-            Taken::WithoutEntry => {
+            Outcome::Root(call) => Some(call),
+            Outcome::WithoutEntry => {
                 self.graph.without_entry += 1;
                 None
             }
-            Taken::Inside => None,
+            Outcome::Inside => None,
         }))
     }
 
@@ -190,14 +197,14 @@ impl Reader {
     }
 }
 
-enum Taken {
+enum Outcome {
     Inside,
     Root(RootCall),
     WithoutEntry,
 }
 
 impl Stack {
-    fn take(&mut self, event: GraphEvent) -> Taken {
+    fn take(&mut self, event: GraphEvent) -> Outcome {
         match event {
             GraphEvent::Entry(function) => {
                 self.memory += in_vector::<Open>() + function.len();
@@ -206,7 +213,7 @@ impl Stack {
                     inner: Nanos(0),
                     calls_made: 0,
                 });
-                Taken::Inside
+                Outcome::Inside
             }
             GraphEvent::Leaf(function, time) => {
                 self.shortest = Some(self.shortest.map_or(time, |shortest| shortest.min(time)));
@@ -224,12 +231,12 @@ impl Stack {
                     self.memory -= in_vector::<Open>() + open.function.len();
                     self.ended(open, time)
                 }
-                None => Taken::WithoutEntry,
+                None => Outcome::WithoutEntry,
             },
         }
     }
 
-    fn ended(&mut self, call: Open, time: Nanos) -> Taken {
+    fn ended(&mut self, call: Open, time: Nanos) -> Outcome {
         let costs = FunctionCosts {
             calls: 1,
             total: time,
@@ -245,10 +252,10 @@ impl Stack {
         if let Some(caller) = self.open.last_mut() {
             caller.inner += time;
             caller.calls_made += 1;
-            return Taken::Inside;
+            return Outcome::Inside;
         }
         let ended = std::mem::take(self);
-        Taken::Root(RootCall {
+        Outcome::Root(RootCall {
             function: call.function,
             total: time,
             shortest: ended.shortest,

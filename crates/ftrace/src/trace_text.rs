@@ -26,3 +26,11 @@ mod reader;
 pub use error::TraceTextError;
 pub use lines::MAX_LINE_BYTES;
 pub use reader::Reader;
+
+/// Recognises a text by its first bytes.
+#[must_use]
+pub fn is_capture(head: &[u8]) -> bool {
+    let mut reader = Reader::new(head);
+    let has_event = matches!(reader.next_item(), Ok(Some(_)));
+    has_event || reader.tally().unknown_events() > 0
+}

@@ -10,7 +10,7 @@ use crate::position::Truncated;
 #[derive(Debug, Default)]
 pub(crate) struct Growth {
     /// By scope and by name.
-    pub(crate) counters: BTreeMap<Scope, BTreeMap<Arc<str>, Grown>>,
+    pub(crate) counters: BTreeMap<Scope, BTreeMap<Arc<str>, Delta>>,
     /// Entries that are no counters, or could not be read when they were recorded.
     pub(crate) passed_over: BTreeSet<String>,
     /// End of the file, if the reader stopped before it.
@@ -19,7 +19,7 @@ pub(crate) struct Growth {
 
 /// Values of a counter, as far as they say what it grew by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Grown {
+pub(crate) enum Delta {
     /// First and last value of a counter that only grows.
     Count {
         /// The only one, where there is no last.
@@ -32,7 +32,7 @@ pub(crate) enum Grown {
     Changes(i64),
 }
 
-impl Grown {
+impl Delta {
     pub(super) const fn new(counter: Counter) -> Self {
         match counter {
             Counter::Count(count, Some(Kind::Gauge)) => Self::Gauge(count),
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn by(counters: &[Counter]) -> Option<u64> {
-        let mut grown = Grown::new(counters[0]);
+        let mut grown = Delta::new(counters[0]);
         counters[1..].iter().for_each(|counter| grown.add(*counter));
         grown.by()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pagetoll_units::budget::{Budget, in_tree, of_tree};
 
 use super::kind::kind_of;
-use super::{Counter, Grown, Growth, Scope};
+use super::{Counter, Delta, Growth, Scope};
 use crate::position::{Position, ReadError, Stop, Truncated, marker};
 
 /// Names that are passed over and kept.
@@ -69,7 +69,7 @@ impl Recorder {
     fn keep(&mut self, scope: &Scope, name: &str, counter: Counter) -> usize {
         let mut memory = 0;
         if !self.growth.counters.contains_key(scope) {
-            memory += 2 * scope.memory() + of_tree::<Arc<str>, Grown>() + REPORTED_SCOPE;
+            memory += 2 * scope.memory() + of_tree::<Arc<str>, Delta>() + REPORTED_SCOPE;
             self.growth.counters.insert(scope.clone(), BTreeMap::new());
         }
         let Some(counters) = self.growth.counters.get_mut(scope) else {
@@ -80,8 +80,8 @@ impl Recorder {
             return memory;
         }
         let (name, of_name) = self.names.intern(name);
-        memory += of_name + in_tree::<Arc<str>, Grown>() + REPORTED + name.len();
-        counters.insert(name, Grown::new(counter));
+        memory += of_name + in_tree::<Arc<str>, Delta>() + REPORTED + name.len();
+        counters.insert(name, Delta::new(counter));
         memory
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::counters::{Form, Grown, Scope};
+use crate::counters::{Delta, Form, Scope};
 use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party};
 
@@ -30,7 +30,7 @@ pub(crate) fn observe(source: &mut Source<'_>, form: &Form) -> Result<Observatio
 }
 
 /// `None` where nothing was counted.
-fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Grown>) -> Option<Party> {
+fn party(scope: &Scope, counters: BTreeMap<Arc<str>, Delta>) -> Option<Party> {
     let mut items = Vec::with_capacity(counters.len());
     for (name, grown) in counters {
         if let Some(count) = grown.by().filter(|count| *count > 0) {

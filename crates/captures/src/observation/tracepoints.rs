@@ -1,10 +1,10 @@
 //! Observations of Linux's tracepoints, from perf.data or as text: who mapped, unmapped and flushed how many pages, for
 //! each page that was mapped for a guest or a device.
 
+mod occurrence;
 mod thread;
-mod what;
 
-pub(crate) use what::USERFAULTFD;
+pub(crate) use occurrence::USERFAULTFD;
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};

@@ -43,7 +43,7 @@ impl<'a> Sample<'a> {
         fields.word(sample::PERIOD, "period")?;
         fields.read_values()?;
         fields.callchain()?;
-        let origin = Origin::of(task, time, cpu);
+        let origin = Origin::new(task, time, cpu);
         Ok(Self {
             origin,
             raw: fields.raw()?,
@@ -52,7 +52,7 @@ impl<'a> Sample<'a> {
 }
 
 impl Origin {
-    fn of(task: Option<u64>, time: Option<u64>, cpu: Option<u64>) -> Self {
+    fn new(task: Option<u64>, time: Option<u64>, cpu: Option<u64>) -> Self {
         Self {
             pid: task.map(low).filter(|&pid| pid != u32::MAX),
             tid: task
@@ -86,7 +86,7 @@ impl Origin {
         let task = word(sample::TID);
         let time = word(sample::TIME);
         let (_id, _stream) = (word(sample::ID), word(sample::STREAM_ID));
-        Self::of(task, time, word(sample::CPU))
+        Self::new(task, time, word(sample::CPU))
     }
 }
 

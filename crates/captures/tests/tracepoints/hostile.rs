@@ -119,7 +119,7 @@ fn compressed(samples: u64, record: usize) -> Vec<u8> {
     let (head, samples) = pipe.bytes().split_at(head);
     let mut data = vec![0; zstd_safe::compress_bound(samples.len())];
     let size = zstd_safe::compress(&mut data[..], samples, 19).unwrap();
-    let mut packed = Pipe::of(head);
+    let mut packed = Pipe::from_bytes(head);
     for part in data[..size].chunks(record) {
         let mut body = (part.len() as u64).to_le_bytes().to_vec();
         body.extend(part);

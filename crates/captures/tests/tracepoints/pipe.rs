@@ -21,7 +21,7 @@ impl Pipe {
     }
 
     /// Goes on with a stream.
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 

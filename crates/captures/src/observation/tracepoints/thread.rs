@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pagetoll_ftrace::tracepoint::{Event, Payload};
 use pagetoll_units::Nanos;
 
-use super::what::What;
+use super::occurrence::Occurrence;
 use crate::observation::{Group, Item, Party, Unit, per, total};
 
 /// Events of a thread counted separately; any others are summed.
@@ -41,23 +41,23 @@ enum Span {
 impl Thread {
     pub(super) fn take(&mut self, event: &Event) {
         self.end(event);
-        let Some(what) = What::of(&event.payload) else {
+        let Some(occurrence) = Occurrence::new(&event.payload) else {
             return;
         };
         let is_mapping =
-            what.group == Group::Mapped && matches!(event.payload, Payload::SetSpte(_));
-        let adjacent = is_mapping && self.is_adjacent(event, what.pages);
-        if is_mapping || what.group == Group::Pinned {
+            occurrence.group == Group::Mapped && matches!(event.payload, Payload::SetSpte(_));
+        let adjacent = is_mapping && self.is_adjacent(event, occurrence.pages);
+        if is_mapping || occurrence.group == Group::Pinned {
             let first = self.mapping.map_or(event.time, |(first, _)| first);
             self.mapping = Some((first, event.time));
         }
         if let Some(span) = begins(&event.payload) {
-            self.open[span as usize] = Some((what.name.clone(), event.time));
+            self.open[span as usize] = Some((occurrence.name.clone(), event.time));
         }
-        let sum = self.sum(what.group, what.name);
+        let sum = self.sum(occurrence.group, occurrence.name);
         sum.count += 1;
         sum.adjacent += u64::from(adjacent);
-        if let Some(pages) = what.pages {
+        if let Some(pages) = occurrence.pages {
             sum.pages = Some(sum.pages.unwrap_or(0).saturating_add(pages));
         }
     }

@@ -15,79 +15,89 @@ pub(crate) const USERFAULTFD: [(u32, &str); 5] = [
 ];
 
 /// An event of a party.
-pub(super) struct What {
+pub(super) struct Occurrence {
     pub(super) group: Group,
     pub(super) name: String,
     /// Pages of 4 KiB, where it is about any.
     pub(super) pages: Option<u64>,
 }
 
-fn what(group: Group, name: impl Into<String>, pages: Option<u64>) -> Option<What> {
-    Some(What {
+fn occurrence(group: Group, name: impl Into<String>, pages: Option<u64>) -> Option<Occurrence> {
+    Some(Occurrence {
         group,
         name: name.into(),
         pages,
     })
 }
 
-impl What {
+impl Occurrence {
     /// `None` for what only begins or ends something else.
-    pub(super) fn of(payload: &Payload) -> Option<Self> {
+    pub(super) fn new(payload: &Payload) -> Option<Self> {
         match payload {
-            Payload::KvmExit(exit) => what(Group::Exits, &*exit.reason, None),
+            Payload::KvmExit(exit) => occurrence(Group::Exits, &*exit.reason, None),
             Payload::KvmPageFault(_) | Payload::KvmGuestFault(_) => {
-                what(Group::Faults, "the guest's", None)
+                occurrence(Group::Faults, "the guest's", None)
             }
-            Payload::KvmUserspaceExit(exit) => what(Group::ToUserSpace, &*exit.reason, None),
-            Payload::SetSpte(set) => what(Group::Mapped, size(set.level), pages_of(set.level)),
-            Payload::FastPageFault(_) => what(Group::Mapped, "fixed without the lock", Some(1)),
+            Payload::KvmUserspaceExit(exit) => occurrence(Group::ToUserSpace, &*exit.reason, None),
+            Payload::SetSpte(set) => {
+                occurrence(Group::Mapped, size(set.level), pages_of(set.level))
+            }
+            Payload::FastPageFault(_) => {
+                occurrence(Group::Mapped, "fixed without the lock", Some(1))
+            }
             Payload::SplitHugePage(split) => {
                 let name = format!("{} split", size(split.level));
-                what(Group::Mapped, name, pages_of(split.level))
+                occurrence(Group::Mapped, name, pages_of(split.level))
             }
             Payload::SpteChanged(changed) => {
                 let name = format!("{} changed", size(changed.level));
-                what(Group::Mapped, name, pages_of(changed.level))
+                occurrence(Group::Mapped, name, pages_of(changed.level))
             }
             Payload::KvmUnmapHvaRange { start, end } => {
                 let pages = end.0.saturating_sub(start.0) / PAGE_SIZE.0;
-                what(Group::Unmapped, ranges(pages), Some(pages))
+                occurrence(Group::Unmapped, ranges(pages), Some(pages))
             }
-            Payload::KvmDirtyRingPush { .. } => what(Group::Mapped, "pushed as dirty", Some(1)),
-            Payload::TlbFlush(flush) => what(Group::Flushes, reason(flush.reason), flush.pages),
+            Payload::KvmDirtyRingPush { .. } => {
+                occurrence(Group::Mapped, "pushed as dirty", Some(1))
+            }
+            Payload::TlbFlush(flush) => {
+                occurrence(Group::Flushes, reason(flush.reason), flush.pages)
+            }
             Payload::IommuMap { size, .. } => {
                 let pages = size.0 / PAGE_SIZE.0;
-                what(Group::Pinned, ranges(pages), Some(pages))
+                occurrence(Group::Pinned, ranges(pages), Some(pages))
             }
             Payload::IommuUnmap { unmapped_size, .. } => {
                 let pages = unmapped_size.0 / PAGE_SIZE.0;
-                what(Group::Unpinned, ranges(pages), Some(pages))
+                occurrence(Group::Unpinned, ranges(pages), Some(pages))
             }
-            Payload::PageFaultUser(_) => what(Group::Faults, "of user space", None),
-            Payload::PageFaultKernel(_) => what(Group::Faults, "of the kernel", None),
-            Payload::IoctlEnter { cmd, .. } => what(Group::Calls, ioctl(*cmd), None),
+            Payload::PageFaultUser(_) => occurrence(Group::Faults, "of user space", None),
+            Payload::PageFaultKernel(_) => occurrence(Group::Faults, "of the kernel", None),
+            Payload::IoctlEnter { cmd, .. } => occurrence(Group::Calls, ioctl(*cmd), None),
             Payload::Xen(xen) => of_xen(xen),
             Payload::KvmEntry(_) | Payload::IoctlExit { .. } => None,
         }
     }
 }
 
-fn of_xen(xen: &Xen) -> Option<What> {
+fn of_xen(xen: &Xen) -> Option<Occurrence> {
     match xen {
-        Xen::McFlush(_) => what(Group::Hypercalls, "multicall", None),
-        Xen::McEntry { op, args } if *op == 1 => what(Group::Subcalls, "mmu_update", Some(args[1])),
-        Xen::McEntry { op, .. } => what(Group::Subcalls, format!("hypercall {op}"), None),
+        Xen::McFlush(_) => occurrence(Group::Hypercalls, "multicall", None),
+        Xen::McEntry { op, args } if *op == 1 => {
+            occurrence(Group::Subcalls, "mmu_update", Some(args[1]))
+        }
+        Xen::McEntry { op, .. } => occurrence(Group::Subcalls, format!("hypercall {op}"), None),
         Xen::Mmu(op) => {
             let name = format!("{op:?}");
-            what(
+            occurrence(
                 Group::Tables,
                 name.split('(').next().unwrap_or_default(),
                 None,
             )
         }
-        Xen::FlushTlbOne(_) => what(Group::Flushes, "one page", Some(1)),
-        Xen::FlushTlbMulti { .. } => what(Group::Flushes, "several CPUs", None),
-        Xen::WriteCr3(_) => what(Group::Tables, "cr3", None),
+        Xen::FlushTlbOne(_) => occurrence(Group::Flushes, "one page", Some(1)),
+        Xen::FlushTlbMulti { .. } => occurrence(Group::Flushes, "several CPUs", None),
+        Xen::WriteCr3(_) => occurrence(Group::Tables, "cr3", None),
         _ => None,
     }
 }
