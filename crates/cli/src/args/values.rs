@@ -25,7 +25,7 @@ where
 
 /// One of the formats that results of a kind can be written in.
 pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
-    let values = Format::of(kind).map(|format| PossibleValue::new(format.name()));
+    let values = Format::for_kind(kind).map(|format| PossibleValue::new(format.name()));
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Format>())
 }
 

@@ -3,12 +3,12 @@
 use pagetoll_bill::{Bill, Check, Row, Toll};
 use serde::Serialize;
 
-use crate::bill::in_order;
+use crate::unique::unique;
 
 const TOLL_COLUMNS: [&str; 2] = ["count_per_page", "cost_each"];
 const CHECK_COLUMNS: [&str; 4] = ["tried", "failed", "control_failed", "verdict"];
 
-/// What such a column holds.
+/// The content of such a column.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Cell<'a> {
@@ -24,7 +24,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// What occurs in any row, in the order of its first occurrence.
+/// The names that occur in any row, in the order of its first occurrence.
 pub(super) struct Names<'a> {
     stack: Vec<&'a str>,
     folios: Vec<&'a str>,
@@ -40,10 +40,10 @@ impl<'a> Names<'a> {
         let kinds = kinds.flat_map(|crossings| crossings.by_kind.keys());
         Self {
             stack: bill.stack.keys().map(String::as_str).collect(),
-            folios: in_order(rows().flat_map(|row| row.folios.keys()).map(String::as_str)),
-            crossings: in_order(kinds.map(String::as_str)),
-            tolls: in_order(rows().flat_map(Row::tolls).map(|toll| toll.name.as_str())),
-            checks: in_order(
+            folios: unique(rows().flat_map(|row| row.folios.keys()).map(String::as_str)),
+            crossings: unique(kinds.map(String::as_str)),
+            tolls: unique(rows().flat_map(Row::tolls).map(|toll| toll.name.as_str())),
+            checks: unique(
                 rows()
                     .flat_map(|row| &row.checks)
                     .map(|check| check.name.as_str()),
