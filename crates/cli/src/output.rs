@@ -102,7 +102,8 @@ pub(crate) fn set_aside_unfinished() -> Result<(), Failure> {
 }
 
 fn format_of(file: &Path) -> Result<Format, Failure> {
-    let format = Format::of_path(file).map_err(|unknown| bad(FLAG, file, &unknown.to_string()))?;
+    let format =
+        Format::from_path(file).map_err(|unknown| bad(FLAG, file, &unknown.to_string()))?;
     Ok(format.unwrap_or(Format::Text))
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn bill(file: &[u8]) {
     let Ok(bill) = from_json::<Bill>(file) else {
         return;
     };
-    for format in Format::of(Kind::Bill) {
+    for format in Format::for_kind(Kind::Bill) {
         for width in WIDTHS {
             let _written = render::bill(&bill, format, width);
         }
@@ -34,7 +34,7 @@ pub(crate) fn diff(file: &[u8]) {
     let Ok(diff) = Diff::of(&old, &new, 0.01) else {
         return;
     };
-    for format in Format::of(Kind::Diff) {
+    for format in Format::for_kind(Kind::Diff) {
         for missing in [Missing::Refused, Missing::Allowed] {
             let _written = render::diff(&old, &new, &diff, missing, format, Width::Columns(80));
         }

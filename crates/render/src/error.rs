@@ -2,15 +2,16 @@
 
 use thiserror::Error;
 
+use crate::flamegraph::FlameGraphError;
 use crate::format::{Format, Kind};
 
-/// Why nothing could be written.
+/// A result that could not be written.
 #[derive(Debug, Error)]
 pub enum RenderError {
     /// The format has no form for it.
     #[error("{kind} cannot be written as {format}; expected one of {}", names(*.kind))]
     NotWritten {
-        /// What was to be written.
+        /// The kind of the result.
         kind: Kind,
         /// The format that was asked for.
         format: Format,
@@ -24,16 +25,22 @@ pub enum RenderError {
     /// A page that cannot be filled.
     #[error("cannot write HTML: {0}")]
     Html(#[from] minijinja::Error),
-    /// Nothing of it is drawn.
-    #[error("nothing of it is a picture; expected a bill with tolls, or curves")]
+    /// A bill of which nothing is drawn: no row of a mechanism has tolls.
+    #[error(
+        "no row has tolls or a curve, so there is nothing to draw as svg; expected --format html for its tables, or a curve: \
+         pagetoll report --over AXIS --format svg"
+    )]
     NoPicture,
     /// A plot that cannot be drawn.
     #[error("cannot draw: {0}")]
     Plot(String),
+    /// A flame graph that cannot be drawn.
+    #[error(transparent)]
+    FlameGraph(#[from] FlameGraphError),
 }
 
 fn names(kind: Kind) -> String {
-    Format::of(kind)
+    Format::for_kind(kind)
         .map(Format::name)
         .collect::<Vec<_>>()
         .join(", ")

@@ -1,11 +1,17 @@
-//! Who called what: stacks of functions with the instructions that each executed, folded or drawn.
+//! Flame graphs: stacks of functions with the instructions that each executed, folded or drawn.
 
-use inferno::flamegraph::color::{MultiPalette, Palette};
+mod changes;
+mod inline;
+
+use inferno::flamegraph::color::{MultiPalette, Palette, PaletteMap};
 use inferno::flamegraph::{self, Options, TextTruncateDirection};
 use pagetoll_bill::profile::Stacks;
 use thiserror::Error;
 
+use self::changes::{Changes, WHITE};
 use crate::harmless;
+
+pub(crate) use inline::{inline, part_colour};
 
 /// Stacks that cannot be drawn.
 #[derive(Debug, Error)]
@@ -38,7 +44,7 @@ pub fn flame_graph(stacks: &Stacks, title: &str) -> Result<String, FlameGraphErr
     draw(folded(stacks).lines(), options(title, subtitle))
 }
 
-/// What a kernel has executed.
+/// Stacks that a kernel has executed, each below a frame with the name of its row.
 #[derive(Clone, Copy, Debug)]
 pub struct OfKernel<'a> {
     /// The kernel.
@@ -47,18 +53,9 @@ pub struct OfKernel<'a> {
     pub stacks: &'a Stacks,
 }
 
-impl OfKernel<'_> {
-    fn count(self, frames: &Vec<String>) -> u64 {
-        self.stacks.get(frames).copied().unwrap_or(0)
-    }
-
-    fn total(self) -> u64 {
-        self.stacks.values().sum()
-    }
-}
-
-/// Two kernels' stacks as one SVG: widths are those of the dearer one, as what only the other does has no place, colours
-/// say what the second executes more and less often.
+/// Two kernels' stacks as one SVG, as wide as those of the kernel that executes more. Colours compare functions, not
+/// stacks: compilers inline one function here and another there, and a function whose callers were inlined is the same
+/// function. One that a row has on one kernel alone counts as its caller, into which the other kernel inlined it.
 ///
 /// # Errors
 /// No stack has executed anything.
@@ -67,32 +64,38 @@ pub fn difference(
     second: OfKernel<'_>,
     title: &str,
 ) -> Result<String, FlameGraphError> {
-    let shrinks = first.total() > second.total();
-    let (narrow, wide) = if shrinks {
-        (second, first)
+    let total = |kernel: OfKernel<'_>| kernel.stacks.values().sum::<u64>();
+    let wide = if total(first) > total(second) {
+        first
     } else {
-        (first, second)
+        second
     };
-    let only_narrow = narrow.stacks.keys();
-    let only_narrow = only_narrow.filter(|frames| !wide.stacks.contains_key(*frames));
-    let line = |frames: &Vec<String>| {
-        let (narrow, wide) = (narrow.count(frames), wide.count(frames));
-        format!("{} {narrow} {wide}", joined(frames))
-    };
-    let all = wide.stacks.keys().chain(only_narrow);
-    let mut lines: Vec<_> = all.map(line).collect();
+    let changes = Changes::new(first.stacks, second.stacks);
+    let mut colours = PaletteMap::default();
+    colours.insert("", WHITE);
+    let mut lines = Vec::new();
+    for (frames, count) in wide.stacks {
+        let labels: Vec<_> = (1..=frames.len())
+            .map(|depth| {
+                let change = changes.innermost_change(&frames[..depth]);
+                let label = change.label(&frames[depth - 1]);
+                colours.insert(&label, change.colour());
+                label
+            })
+            .collect();
+        lines.push(format!("{} {count}", labels.join(";")));
+    }
     lines.sort();
     let subtitle = format!(
-        "as wide as on {}; red where {} executes more than {}, blue where less",
+        "as wide as on {}; red: functions that execute more on {} than on {}, blue: less, white: the same",
         wide.name, second.name, first.name
     );
     let mut options = options(title, &subtitle);
-    // Colours are those of the second column less the first.
-    options.negate_differentials = shrinks;
+    options.palette_map = Some(&mut colours);
     draw(lines.iter().map(String::as_str), options)
 }
 
-fn options(title: &str, subtitle: &str) -> Options<'static> {
+fn options<'a>(title: &str, subtitle: &str) -> Options<'a> {
     let mut options = Options::default();
     options.title = harmless(title);
     options.subtitle = Some(harmless(subtitle));
@@ -165,9 +168,11 @@ mod tests {
         for (first, second) in [(dear, cheap), (cheap, dear)] {
             let svg = difference(first, second, "unmap").unwrap();
             // What only the dearer one executes has a place.
-            assert!(svg.contains("do_syscall:64 (30 instructions"), "{svg}");
+            assert!(svg.contains("(30 instructions"), "{svg}");
             let (first, second) = (first.name, second.name);
-            let said = format!("as wide as on dear; red where {second} executes more than {first}");
+            let said = format!(
+                "as wide as on dear; red: functions that execute more on {second} than on {first}"
+            );
             assert!(svg.contains(&said), "{svg}");
         }
     }

@@ -34,14 +34,14 @@ impl fmt::Display for Kind {
 /// A line of the registry.
 struct Entry {
     name: &'static str,
-    /// Of files, without the dot.
+    /// The end of file names, without the dot.
     extension: &'static str,
     kinds: &'static [Kind],
 }
 
 macro_rules! formats {
     ($(#[doc = $doc:literal] $Variant:ident = $name:literal, $extension:literal, $kinds:expr;)+) => {
-        /// How a result is written.
+        /// A form in which results are written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Format {
             $(#[doc = $doc] $Variant,)+
@@ -90,14 +90,14 @@ impl Format {
         self.entry().extension
     }
 
-    /// Whether results of that kind can be written in it.
+    /// True where results of that kind can be written in it.
     #[must_use]
     pub fn writes(self, kind: Kind) -> bool {
         self.entry().kinds.contains(&kind)
     }
 
     /// The formats of a kind of result.
-    pub fn of(kind: Kind) -> impl Iterator<Item = Self> {
+    pub fn for_kind(kind: Kind) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
             .filter(move |format| format.writes(kind))
@@ -107,7 +107,7 @@ impl Format {
     ///
     /// # Errors
     /// The extension is that of no format.
-    pub fn of_path(path: &Path) -> Result<Option<Self>, UnknownExtension> {
+    pub fn from_path(path: &Path) -> Result<Option<Self>, UnknownExtension> {
         let Some(extension) = path.extension() else {
             return Ok(None);
         };
@@ -165,15 +165,17 @@ mod tests {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
             let path = Path::new("bill").with_extension(format.extension());
-            assert_eq!(Format::of_path(&path), Ok(Some(format)));
+            assert_eq!(Format::from_path(&path), Ok(Some(format)));
         }
         assert!("png".parse::<Format>().is_err());
     }
 
     #[test]
     fn an_unknown_extension_is_refused_and_none_is_none() {
-        assert_eq!(Format::of_path(Path::new("/tmp/new.d/bill")), Ok(None));
-        let error = Format::of_path(Path::new("a.png")).unwrap_err().to_string();
+        assert_eq!(Format::from_path(Path::new("/tmp/new.d/bill")), Ok(None));
+        let error = Format::from_path(Path::new("a.png"))
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "unknown extension '.png': expected one of .txt, .json, .csv, .md, .html, .svg, or --format"
@@ -182,7 +184,7 @@ mod tests {
 
     #[test]
     fn only_bills_have_rows_of_scalars() {
-        let names = |kind| Format::of(kind).map(Format::name).collect::<Vec<_>>();
+        let names = |kind| Format::for_kind(kind).map(Format::name).collect::<Vec<_>>();
         assert_eq!(
             names(Kind::Bill),
             ["text", "json", "csv", "md", "html", "svg"]

@@ -1,23 +1,24 @@
 //! A document as one self-contained page: no request, no file beside it; all content is there without scripts, which only sort
 //! tables. The page's own policy forbids everything else, so that the browser proves it.
 
-mod calls;
-
 use minijinja::{AutoEscape, Environment, context};
+use pagetoll_bill::profile;
 use serde::Serialize;
 
-use crate::document::{Bars, Body, Document, Fact, Section};
+use crate::document::{Bars, Body, Calls, Document, Fact, Length, Section};
 use crate::error::RenderError;
-use crate::harmless;
 use crate::picture::bars::{self, Drawn};
 use crate::picture::palette;
 use crate::picture::plot::{self, Drawing};
-use crate::table::{Align, Table};
+use crate::table::{Align, Column, Table};
+use crate::{flamegraph, harmless};
 
+/// Letters up to which a cell is one line.
+const LINE: usize = 40;
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
-/// Of [`SCRIPT`], which alone may run: a test compares it.
+/// The hash of [`SCRIPT`], which alone may run: a test compares it.
 const SCRIPT_HASH: &str = include_str!("html/page.js.sha256");
 
 /// The document as HTML.
@@ -34,6 +35,7 @@ pub fn document(document: &Document) -> Result<String, RenderError> {
         style => minijinja::Value::from_safe_string(STYLE.to_owned() + &palette::style() + "\n"),
         script => minijinja::Value::from_safe_string(SCRIPT.to_owned()),
         script_hash => SCRIPT_HASH.trim(),
+        colours => palette::COLOURS.len(),
         parts => parts.map(part).collect::<Result<Vec<_>, _>>()?,
     })?;
     Ok(page + "\n")
@@ -48,7 +50,7 @@ struct Part {
     lines: Vec<String>,
     bars: Option<Chart>,
     plot: Option<Drawing>,
-    calls: Option<calls::Boxes>,
+    calls: Option<Flames>,
     table: Option<Grid>,
     folded: bool,
 }
@@ -70,12 +72,31 @@ struct Grid {
 struct Head {
     title: String,
     number: bool,
+    /// Cells may be broken into lines.
+    wraps: bool,
+}
+
+/// A flame graph.
+#[derive(Serialize)]
+struct Flames {
+    svg: String,
+    parts: Vec<Legend>,
+}
+
+#[derive(Serialize)]
+struct Legend {
+    name: &'static str,
+    colour: usize,
 }
 
 #[derive(Serialize)]
 struct Chart {
     unit: String,
     parts: Vec<String>,
+    /// There is a line in the middle.
+    signed: bool,
+    /// There is an error bar.
+    errors: bool,
     rows: Vec<Drawn>,
 }
 
@@ -111,8 +132,8 @@ fn part(section: &Section) -> Result<Part, RenderError> {
             plot: Some(plot::draw(plot)?),
             ..part
         },
-        Body::Calls(frames) => Part {
-            calls: Some(calls::boxes(frames)),
+        Body::Calls(calls) => Part {
+            calls: Some(flames(calls)?),
             ..part
         },
     })
@@ -130,22 +151,45 @@ fn named(Fact { name, value }: &Fact) -> Named {
 }
 
 fn grid(table: &Table) -> Grid {
-    let head = |column: &crate::table::Column| Head {
+    let is_long = |index: usize| {
+        let mut cells = table.rows.iter().map(|row| row[index].chars().count());
+        cells.any(|letters| letters > LINE)
+    };
+    let head = |(index, column): (usize, &Column)| Head {
         title: harmless(&column.title),
         number: column.align == Align::Right,
+        wraps: column.wraps && is_long(index),
     };
     Grid {
-        columns: table.columns.iter().map(head).collect(),
+        columns: table.columns.iter().enumerate().map(head).collect(),
         rows: table.rows.iter().map(|row| safe(row)).collect(),
         footnotes: safe(&table.footnotes),
     }
 }
 
+fn flames(calls: &Calls) -> Result<Flames, RenderError> {
+    let is_there = |part: &&profile::Part| calls.functions.iter().any(|call| call.part == **part);
+    let parts = profile::Part::ALL
+        .iter()
+        .filter(is_there)
+        .map(|part| Legend {
+            name: part.name(),
+            colour: flamegraph::part_colour(*part),
+        });
+    Ok(Flames {
+        svg: flamegraph::inline(calls)?,
+        parts: parts.collect(),
+    })
+}
+
 fn chart(bars: &Bars) -> Chart {
+    let rows = bars::drawn(bars);
     Chart {
         unit: harmless(&bars.unit),
         parts: safe(&bars.parts),
-        rows: bars::drawn(bars),
+        signed: bars.length == Length::Signed,
+        errors: rows.iter().any(|bar| bar.error.is_some()),
+        rows,
     }
 }
 
@@ -153,7 +197,6 @@ fn chart(bars: &Bars) -> Chart {
 mod tests {
     use super::*;
     use crate::document::Bar;
-    use crate::table::Column;
 
     const HOSTILE: &str = "<script>alert(1)</script>\"'&{{ title }}\u{202e}\n";
 
@@ -171,9 +214,12 @@ mod tests {
         let bars = Bars {
             unit: text(),
             parts: vec![text()],
+            length: Length::Amount,
             rows: vec![Bar {
                 label: text(),
+                sum: text(),
                 amounts: vec![1.0],
+                deviation: None,
             }],
         };
         let page = page(vec![

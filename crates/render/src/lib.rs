@@ -19,12 +19,15 @@ mod harmless;
 pub mod html;
 pub mod markdown;
 mod picture;
+mod setting;
 mod subject;
+mod subset;
 mod svg;
 pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod unique;
 
 use pagetoll_bill::Bill;
 use pagetoll_compare::curves::Curves;

@@ -6,10 +6,10 @@ use crate::format::{Format, Kind};
 use crate::text::{self, Width};
 use crate::{harmless, html, markdown, svg};
 
-/// How many of the rows a document shows.
+/// The amount that a document shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// What fits a terminal: tolls at a middle and the largest batch, no digests, no QEMU command lines.
+    /// The part that fits a terminal: tolls at the smallest, a middle and the largest batch, no digests, no QEMU command lines.
     Short,
     /// All sections and columns.
     Full,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::document::{Body, Document, Section};
 use crate::error::RenderError;
 use crate::harmless;
-use crate::picture::bars::{self, Piece};
+use crate::picture::bars::{self, ErrorBar, Piece};
 use crate::picture::palette::{self, COLOURS};
 use crate::picture::plot;
 
@@ -17,8 +17,9 @@ const MARGIN: u32 = 12;
 const TITLE: u32 = 34;
 const LEGEND: u32 = 20;
 const BAR: u32 = 24;
-/// Of a letter, about; of a legend's box and what is free around it.
+/// The width of a glyph, about.
 const LETTER: u32 = 7;
+/// The width of a swatch and its padding.
 const BOX: u32 = 40;
 
 /// The document's bars and plots.
@@ -79,6 +80,7 @@ struct Bar {
     label: String,
     sum: String,
     pieces: Vec<Piece>,
+    error: Option<ErrorBar>,
 }
 
 impl Part {
@@ -110,6 +112,7 @@ fn part(section: &Section, y: u32) -> Result<Option<Part>, RenderError> {
                     label: row.label,
                     sum: row.sum,
                     pieces: row.pieces,
+                    error: row.error,
                 });
                 part.height += BAR;
             }

@@ -5,7 +5,7 @@ use pagetoll_render::{Format, Kind};
 
 /// A format for results of a kind.
 pub(super) fn format(kind: Kind) -> impl TypedValueParser<Value = Format> {
-    let values = Format::of(kind).map(|format| PossibleValue::new(format.name()));
+    let values = Format::for_kind(kind).map(|format| PossibleValue::new(format.name()));
     PossibleValuesParser::new(values).try_map(|text| text.parse::<Format>())
 }
 

@@ -1,4 +1,4 @@
-//! What exactly was run, and how to run it again.
+//! Provenance: what exactly was run, and how to run it again.
 
 use pagetoll_bill::{Bill, Inputs};
 
@@ -6,7 +6,7 @@ use crate::document::{Fact, Section};
 use crate::subject::Detail;
 use crate::table::{Column, Table};
 
-/// When, by what, with what, and the command to repeat it.
+/// The time, the program, its inputs, and the command to repeat it.
 pub(super) fn sections(bill: &Bill, detail: Detail) -> Vec<Section> {
     let made = &bill.provenance;
     let mut facts = Vec::new();

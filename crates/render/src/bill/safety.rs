@@ -1,4 +1,4 @@
-//! Whether a mechanism loses something when two vCPUs use a page at once, in few words.
+//! Safety in few words: bits that a mechanism loses when two vCPUs use a page at once.
 
 use pagetoll_bill::{Check, Row, Verdict};
 

@@ -1,17 +1,17 @@
-//! What fails a gate, and what `--allow-missing` accepts.
+//! Findings: what fails a gate, and what `--allow-missing` accepts.
 
 use pagetoll_compare::diff::{Diff, Finding, Missing};
 
 use crate::document::Section;
 use crate::table::{Column, Table};
 
-/// What fails the gate.
+/// The findings that fail the gate.
 pub(super) fn refused(diff: &Diff, missing: Missing) -> Section {
     let findings = diff.failures(missing);
     Section::table("What fails a gate", table(findings))
 }
 
-/// What would fail it if nothing were allowed to be missing.
+/// The findings that would fail it if nothing were allowed to be missing.
 pub(super) fn accepted(diff: &Diff, missing: Missing) -> Section {
     let of_missing = diff
         .findings

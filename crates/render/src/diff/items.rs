@@ -9,7 +9,7 @@ use crate::table::{Column, Table};
 
 /// Items that are shown of a row: those that changed most.
 const MOST: usize = 5;
-/// Of counts that are shown with four decimals.
+/// The least difference of counts that are shown with four decimals.
 const LEAST_CROSSINGS: f64 = 5e-5;
 
 /// The tolls of rows that regressed or improved. Where a row has one toll, that is its cost again; there the kinds of
@@ -38,7 +38,7 @@ pub(super) fn tolls(diff: &Diff) -> Table {
 }
 
 /// The functions of rows that regressed or improved.
-pub(super) fn functions(diff: &Diff) -> Table {
+pub(crate) fn functions(diff: &Diff) -> Table {
     let mut table = items();
     for change in diff.changes.iter().filter(has_moved_cost) {
         let differs = |one: &&PerPage| figure::cost(one.difference()) != figure::cost(0.0);
@@ -70,24 +70,32 @@ fn sums(change: &Change) -> Vec<PerPage> {
     };
     match change.key.system {
         System::XenPvDom0 | System::XenPvDomU | System::XenPv32Dom0 | System::Native => {
-            let traps = |side: fn(&PerPage) -> Option<f64>| -> f64 {
-                let kinds = change.crossings.iter().filter(|kind| is_trap(&kind.name));
-                kinds.filter_map(side).sum()
-            };
-            let (old, new) = (traps(|kind| kind.old), traps(|kind| kind.new));
-            let item = |name: &str, old, new| PerPage {
-                name: name.to_owned(),
-                old,
-                new,
-            };
-            // As in a bill: Xen's continuations are in no sum, though each entered a hypercall once more.
-            let calls = |all: Option<f64>, traps| all.map(|all| all - traps);
-            vec![
-                item("traps", Some(old), Some(new)),
-                item("hypercalls", calls(all.old, old), calls(all.new, new)),
-            ]
+            let traps = traps(change);
+            let hypercalls = hypercalls(all, &traps);
+            vec![traps, hypercalls]
         }
         System::KvmGuest => vec![all.clone()],
+    }
+}
+
+fn traps(change: &Change) -> PerPage {
+    let traps = || change.crossings.iter().filter(|kind| is_trap(&kind.name));
+    let sum = |side: fn(&PerPage) -> Option<f64>| Some(traps().filter_map(side).sum());
+    PerPage {
+        name: "traps".to_owned(),
+        old: sum(|kind| kind.old),
+        new: sum(|kind| kind.new),
+    }
+}
+
+/// Crossings that are no traps, as a bill has them. The sum of the kinds is more: a hypercall that Xen preempted is among
+/// them once for each time that it was entered.
+fn hypercalls(all: &PerPage, traps: &PerPage) -> PerPage {
+    let less = |all: Option<f64>, traps: Option<f64>| Some(all? - traps?);
+    PerPage {
+        name: "hypercalls".to_owned(),
+        old: less(all.old, traps.old),
+        new: less(all.new, traps.new),
     }
 }
 

@@ -24,7 +24,7 @@ const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
 /// Names on an axis before they touch.
 const MOST_NAMES: usize = 9;
-/// How often the least value may be in the largest without a logarithmic scale.
+/// The ratio of the largest value to the least up to which the scale is linear.
 const LINEAR_UP_TO: f64 = 20.0;
 
 /// A plot, as the template wants it.
@@ -32,11 +32,11 @@ const LINEAR_UP_TO: f64 = 20.0;
 pub(crate) struct Drawing {
     svg: String,
     lines: Vec<String>,
-    /// Whether figures of others are in it.
+    /// Figures of others are in it.
     published: bool,
-    /// Whether a spot is marked as a step.
+    /// A spot is marked as a step.
     steps: bool,
-    /// Whether a line has a band.
+    /// A line has a band.
     bands: bool,
     /// For those who do not see it.
     described: String,
@@ -53,7 +53,7 @@ impl Drawing {
 /// Values that no axis can hold.
 pub(crate) fn draw(plot: &Plot) -> Result<Drawing, RenderError> {
     let mut svg = String::new();
-    let values = Values::of(plot);
+    let values = Values::new(plot);
     if !values.are_finite() {
         return Err(RenderError::Plot(
             "a value is not a finite number".to_owned(),
@@ -91,11 +91,13 @@ struct Values {
 }
 
 impl Values {
-    fn of(plot: &Plot) -> Self {
+    fn new(plot: &Plot) -> Self {
         let spots = plot.lines.iter().flat_map(|line| &line.spots);
         let values = spots.flat_map(|spot| {
             let (low, high) = spot.band.unwrap_or((spot.value, spot.value));
-            [Some(spot.value), Some(low), Some(high), spot.published]
+            // A deviation that is more than a positive value has no place on a logarithmic axis: its band ends at the frame.
+            let low = Some(low).filter(|low| *low > 0.0 || spot.value <= 0.0);
+            [Some(spot.value), low, Some(high), spot.published]
                 .into_iter()
                 .flatten()
         });
@@ -116,7 +118,7 @@ impl Values {
     }
 
     fn scale(&self) -> Scale {
-        Scale::of(self.least, self.most, LINEAR_UP_TO)
+        Scale::for_range(self.least, self.most, LINEAR_UP_TO)
     }
 
     /// From 0, unless all values are in the upper half: then what differs is shown.
@@ -160,7 +162,7 @@ fn drawn(plot: &Plot, values: &Values, svg: &mut String) -> Result<(), Error> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut frame = frame(&area, plot, values)?;
     for (line, colour) in plot.lines.iter().zip(COLOURS.iter().cycle()) {
-        trace(&mut frame, line, *colour)?;
+        trace(&mut frame, line, values.range().start, *colour)?;
     }
     area.present()
 }
@@ -175,7 +177,7 @@ fn frame<'a, 'b>(area: &'a Area<'b>, plot: &Plot, values: &Values) -> Result<Fra
     let y = Axis {
         range: values.range(),
         scale: values.scale(),
-        marks: ticks::of(&values.range(), values.scale()),
+        marks: ticks::on(&values.range(), values.scale()),
     };
     let mut frame = ChartBuilder::on(area)
         .margin(8)
@@ -200,7 +202,7 @@ fn frame<'a, 'b>(area: &'a Area<'b>, plot: &Plot, values: &Values) -> Result<Fra
     Ok(frame)
 }
 
-/// As many marks as have room for their names: the last one, and others at equal distances before it.
+/// The marks that have room for their names: the last one, and others at equal distances before it.
 fn shown(marks: &[Mark]) -> Vec<Mark> {
     let stride = marks.len().div_ceil(MOST_NAMES).max(1);
     let mut shown: Vec<_> = marks.iter().rev().step_by(stride).cloned().collect();
@@ -209,13 +211,18 @@ fn shown(marks: &[Mark]) -> Vec<Mark> {
 }
 
 /// The band, the line, a dot for each value, a ring around those that stepped, a cross for what others published.
-fn trace(frame: &mut Frame<'_, '_>, line: &Line, colour: RGBColor) -> Result<(), Error> {
+fn trace(
+    frame: &mut Frame<'_, '_>,
+    line: &Line,
+    floor: f64,
+    colour: RGBColor,
+) -> Result<(), Error> {
     let bands = || {
         line.spots
             .iter()
             .filter_map(|spot| Some((spot.at, spot.band?)))
     };
-    let below = bands().map(|(at, (low, _))| (at, low));
+    let below = bands().map(|(at, (low, _))| (at, low.max(floor)));
     let above = bands().map(|(at, (_, high))| (at, high));
     let outline: Vec<_> = below.chain(above.rev()).collect();
     if outline.len() > 2 {

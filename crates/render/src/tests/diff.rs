@@ -73,7 +73,7 @@ fn regressed() -> Bill {
     bill
 }
 
-/// The same costs, but bits are lost, and the hypervisor is entered for every page.
+/// A bill of the base's costs in which bits are lost, and the hypervisor is entered for every page.
 fn unsafe_now() -> Bill {
     let mut bill = base();
     let lost = row(&mut bill, Unmap::PreserveAd, 512);
@@ -156,6 +156,86 @@ fn a_row_with_one_toll_names_the_kind_of_crossing() {
     let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
     assert!(text.contains("crossing mmu_update"), "{text}");
     assert!(!text.contains("ioctl"), "{text}");
+}
+
+#[test]
+fn a_row_has_as_many_hypercalls_as_in_its_bill() {
+    let mut old = base();
+    let row = old.rows.iter_mut().find(|row| {
+        row.key.operation == Operation::MunmapWritten && row.key.system == System::XenPvDom0
+    });
+    let figures = row.unwrap().figures_mut().unwrap();
+    // A hypercall of 512 pages, which Xen entered twice.
+    let crossings = figures.crossings.as_mut().unwrap();
+    crossings.per_page = 1.0 + 1.0 / 512.0;
+    let kinds = [
+        ("ptwr", 1.0),
+        ("mmu_update", 2.0 / 512.0),
+        ("continuation", 1.0 / 512.0),
+    ];
+    crossings.by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
+    let mut new = old.clone();
+    for row in &mut new.rows {
+        if let Some(crossings) = row
+            .figures_mut()
+            .and_then(|figures| figures.crossings.as_mut())
+        {
+            crossings.per_page += 1.0;
+        }
+    }
+    let report = crate::bill(&old, Format::Text, Width::Unlimited).unwrap();
+    let line = |text: &str, has: &str| {
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.contains("munmap-written") && line.contains(has));
+        line.unwrap_or_default().to_owned()
+    };
+    assert!(
+        line(&report, "%").ends_with("1.0000            0.0020"),
+        "{report}"
+    );
+    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let text = crate::diff(
+        &old,
+        &new,
+        &diff,
+        Missing::Refused,
+        Format::Text,
+        Width::Unlimited,
+    );
+    let hypercalls = line(&text.unwrap(), "hypercalls");
+    assert!(
+        hypercalls.contains("  0.0020   1.0020      +1.0000"),
+        "{hypercalls}"
+    );
+}
+
+#[test]
+fn less_is_drawn_to_the_left_and_signed() {
+    let mut new = regressed();
+    add(figures(&mut new, Unmap::Lazy, 32), "per-entry", -100.0);
+    let page = written(&new, Missing::Refused, Format::Html, Width::Unlimited);
+    let bar = |label: &str| {
+        let start = page
+            .find(&format!("<div class=\"bar\"><span class=\"label\">{label}"))
+            .unwrap();
+        page[start..].split("</div>").next().unwrap().to_owned()
+    };
+    let (less, more) = (
+        bar("clear lazy, batch 32"),
+        bar("clear preserve-ad, batch 32"),
+    );
+    assert!(
+        less.contains("<span class=\"sum\">-13.7 %</span>"),
+        "{less}"
+    );
+    assert!(
+        less.contains("M500 0v22") && !less.contains("x=\"500.00\""),
+        "{less}"
+    );
+    assert!(
+        more.contains("x=\"500.00\"") && more.contains(">+19."),
+        "{more}"
+    );
 }
 
 #[test]

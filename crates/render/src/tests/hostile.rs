@@ -29,7 +29,7 @@ fn forms(
         Err(RenderError::NoPicture) => None,
         written => Some((format, written.unwrap())),
     };
-    Format::of(kind).filter_map(written)
+    Format::for_kind(kind).filter_map(written)
 }
 
 fn of_bill(bill: &Bill) -> impl Iterator<Item = (Format, String)> {
@@ -64,7 +64,7 @@ fn of_several(old: &Bill, new: &Bill) -> Vec<(Format, String)> {
         .collect()
 }
 
-/// Whether a line has a word for what is no number, with or without a prefix of the SI.
+/// True of a line with a word for what is no number, with or without a prefix of the SI.
 fn has_no_number(line: &str) -> bool {
     let words = line.split(|c: char| !c.is_ascii_alphanumeric());
     let mut digits = words.map(|word| word.trim_end_matches(['x', 'k', 'M', 'G']));

@@ -1,4 +1,4 @@
-//! Where a page's cost goes, of rows with many tolls: cache lines, locks, queues, and the largest by name.
+//! Shares of rows with many tolls: cache lines, locks, queues, and the largest by name.
 
 use pagetoll_bill::{Row, Toll};
 
@@ -31,7 +31,7 @@ struct Contention {
 }
 
 impl Contention {
-    /// Of the vCPU, and of the reader that serves it.
+    /// Tolls of the vCPU, and of the reader that serves it.
     fn includes(&self, toll: &Toll) -> bool {
         let name = toll.name.strip_prefix("reader ").unwrap_or(&toll.name);
         name.starts_with(self.prefix)

@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use crate::document::Scale;
 
-/// From where to where, how distances are to be read, and where something is written.
+/// The range of an axis, the meaning of its distances, and the places where something is written.
 #[derive(Clone)]
 pub(super) struct Axis {
     pub(super) range: Range<f64>,
@@ -15,7 +15,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Of a logarithmic axis, the exponent.
+    /// The value, or its exponent on a logarithmic axis.
     fn placed(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => value,

@@ -8,7 +8,7 @@ use crate::document::Scale;
 const MOST: f64 = 5.0;
 
 /// The ticks of an axis, upwards. The range is not empty and, on a logarithmic axis, above 0.
-pub(super) fn of(range: &Range<f64>, scale: Scale) -> Vec<f64> {
+pub(super) fn on(range: &Range<f64>, scale: Scale) -> Vec<f64> {
     match scale {
         Scale::Linear => linear(range),
         Scale::Logarithmic => logarithmic(range),
