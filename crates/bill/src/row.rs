@@ -8,6 +8,7 @@ mod itemise;
 mod key;
 mod memory;
 pub mod profile;
+mod selection;
 mod spread;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
 pub use memory::{Layout, PublishedRate};
 pub use profile::{Part, Profile};
+pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
 
 /// Why a row has no figures.

@@ -61,6 +61,7 @@ impl Backend for Lab {
         Ok(match routes::of(spec.route) {
             Way::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
+                dom0::bill::check_rows(billing, &request)?;
                 boots(move |surroundings| {
                     on_kernels(&request, surroundings, |bench, surroundings| {
                         dom0::bill::bill(billing, bench, surroundings)

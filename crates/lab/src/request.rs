@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pagetoll_backend::Error;
+use pagetoll_bill::row::RowSelection;
 use pagetoll_bill::spec::{KvmMode, Wanted};
 use pagetoll_bill::{Arch, Backend, Order, Route, Spec, Terms};
 use pagetoll_guest::pv::session::XenOptions;
@@ -38,6 +39,8 @@ pub(crate) struct Request {
     /// Of arm64.
     kvm_mode: Option<KvmMode>,
     pub(crate) order: Order,
+    /// Rows to bill, of those of the order.
+    pub(crate) rows: RowSelection,
     pub(crate) kernels: Vec<Kernel>,
     /// Of no use to routes without Xen.
     xen: Hypervisor,
@@ -76,6 +79,7 @@ impl Request {
             kvm_mode: lab.kvm_mode,
             conduct: Conduct::of(lab, timeout(order.pages))?.of_runs(order.runs),
             order,
+            rows: RowSelection::new(&spec.rows),
             kernels: kernels::all(lab, builder)?,
             xen: Hypervisor::of(lab, builder)?,
             refresh: lab.refresh,

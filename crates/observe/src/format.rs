@@ -123,6 +123,12 @@ fn is_trace_text(head: &[u8]) -> bool {
     has_event || reader.tally().unknown_events() > 0
 }
 
+/// Name of the format of a capture that begins like this.
+#[must_use]
+pub fn recognise(head: &[u8]) -> Option<&'static str> {
+    Format::of(head).map(Format::name)
+}
+
 /// Reads a capture of any format to its end, or to where it is cut off; errors and the result call it `file`.
 ///
 /// # Errors

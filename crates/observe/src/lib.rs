@@ -18,6 +18,6 @@ mod xentrace;
 
 pub use comparison::{Change, Comparison, NoWork, Side};
 pub use dump::{DumpError, dump};
-pub use format::{ReadError, observe, observe_stream};
+pub use format::{ReadError, observe, observe_stream, recognise};
 pub use observation::{Capture, Group, Item, Observation, Party, Place, Unit, Volume, total};
 pub use recording::{Recorder, Recording};

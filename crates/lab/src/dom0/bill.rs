@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pagetoll_backend::{Billed, Stop};
-use pagetoll_bill::{Arch, Draft, Inputs, Order, Row};
+use pagetoll_backend::{Billed, Error as BackendError, Stop};
+use pagetoll_bill::{Arch, Draft, Inputs, Row};
 use pagetoll_guest::pv::findings::Findings;
 use pagetoll_guest::pv::plan::{Abilities, Trace};
 use pagetoll_guest::routes::Billing;
@@ -18,8 +18,9 @@ use crate::dom0::collect::{Collect, Collected, Job};
 use crate::dom0::materials::Materials;
 use crate::error::LabError;
 use crate::profile::{self, Profiling};
-use crate::request::Bench;
+use crate::request::{Bench, Request};
 use crate::vm::counter::{Counter, Detail};
+use crate::vm::machine::Firmware;
 
 /// Bills a route on one kernel.
 ///
@@ -34,7 +35,7 @@ pub(crate) fn bill(
     let order = &bench.request.order;
     let clock = Clock::default();
     let materials = obtain(billing, bench, &clock, surroundings)?;
-    let mut jobs = jobs(billing, order, materials.abilities());
+    let mut jobs = jobs(billing, bench.request, materials.abilities());
     if bench.request.profiling != Profiling::No {
         jobs.extend(Job::of_symbols(&jobs));
     }
@@ -46,27 +47,50 @@ pub(crate) fn bill(
     };
     let harvest = collect.all(&jobs)?;
     let mut rows = (billing.rows)(order, &harvest.findings);
+    rows.retain(|row| bench.request.rows.includes(&row.key));
     let sample_of = |row: &Row| profile::of_sessions(&harvest.profiled, row);
     let stacks = bench.request.profiling.attach(&mut rows, sample_of);
     let draft = Draft {
         stack: stack(&harvest, &jobs, surroundings.stop)?,
         rows,
-        notes: notes(bench, &materials, &harvest.findings, billing),
+        notes: notes(bench, &materials, &harvest.findings, &jobs, billing),
         inputs: inputs(&materials, &jobs)?,
         ..counted(bench.request.route, order)
     };
     Ok(clock.billed(draft, stacks))
 }
 
-fn jobs(billing: &Billing, order: &Order, abilities: Abilities) -> Vec<Job> {
-    let sessions = (billing.sessions)(order, abilities).into_iter();
+/// Checks the names of the rows to bill.
+///
+/// # Errors
+/// [`Class::BadInput`](pagetoll_backend::Class::BadInput): one that no row has.
+pub(crate) fn check_rows(billing: &Billing, request: &Request) -> Result<(), BackendError> {
+    let rows = (billing.rows)(&request.order, &Findings::default());
+    let keys = rows.iter().map(|row| &row.key);
+    let checked = request.rows.check(keys);
+    checked.map_err(|error| BackendError::bad_input(error.to_string()))
+}
+
+/// The sessions that serve a row to bill.
+fn jobs(billing: &Billing, request: &Request, abilities: Abilities) -> Vec<Job> {
+    let order = &request.order;
+    let mut rows = (billing.rows)(order, &Findings::default());
+    rows.retain(|row| request.rows.includes(&row.key));
+    let mut sessions = (billing.sessions)(order, abilities);
+    sessions.retain(|session| rows.iter().any(|row| session.serves(&row.key)));
+    let sessions = sessions.into_iter();
     sessions.map(|session| Job::new(session, order)).collect()
+}
+
+fn boots_xen(jobs: &[Job]) -> bool {
+    let mut all = jobs.iter();
+    all.any(|job| job.machine.firmware == Firmware::Xen)
 }
 
 fn check_host(bench: &Bench<'_>, billing: &Billing) -> Result<(), LabError> {
     bench.sources().check_tools()?;
     // On a host with two CPUs two counting guests run side by side, or one race: the first two are the largest.
-    let jobs = jobs(billing, &bench.request.order, Abilities::ALL);
+    let jobs = jobs(billing, bench.request, Abilities::ALL);
     let largest = jobs.iter().take(2).map(|job| job.machine.memory_mib());
     Ok(host::require_memory(largest.sum(), "--pages")?)
 }
@@ -108,7 +132,7 @@ fn stack(
     // dom0 and the kernel without Xen have the same.
     let ram = jobs.first().map(|job| job.machine.ram());
     let parts = [
-        ("xen", Some(hello.xen.clone())),
+        ("xen", boots_xen(jobs).then(|| hello.xen.clone())),
         ("xen-pv32", of_pv32.map(|hello| hello.xen.clone())),
         ("linux", Some(hello.linux_version())),
         ("linux-release", Some(hello.release.clone())),
@@ -125,18 +149,21 @@ fn notes(
     bench: &Bench<'_>,
     materials: &Materials,
     findings: &Findings,
+    jobs: &[Job],
     billing: &Billing,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Part::Missing(reason) = &materials.privcmd {
-        notes.push(format!("crossings were not counted: {reason}"));
-    } else {
-        let request = bench.request;
-        let traced = request.order.pages.min(Trace::OF_LAB.pages).get();
-        let items = request.route.item().many;
-        notes.push(format!(
-            "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
-        ));
+    match &materials.privcmd {
+        _ if !boots_xen(jobs) => {}
+        Part::Missing(reason) => notes.push(format!("crossings were not counted: {reason}")),
+        Part::BuiltIn | Part::Module(_) => {
+            let request = bench.request;
+            let traced = request.order.pages.min(Trace::OF_LAB.pages).get();
+            let items = request.route.item().many;
+            notes.push(format!(
+                "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"
+            ));
+        }
     }
     if let Some((detail, reason)) = detail(billing, bench).zip(materials.counter.as_ref().err()) {
         let what = match detail {
@@ -179,16 +206,23 @@ fn origin(xen: &XenImage) -> String {
 
 fn inputs(materials: &Materials, jobs: &[Job]) -> Result<Inputs, LabError> {
     let headers = materials.kernel.headers.as_ref().ok();
-    let packages = [&materials.xen.packages, &materials.kernel.packages]
+    let is_booted = boots_xen(jobs);
+    let xen = is_booted.then_some(&materials.xen);
+    let packages = xen
+        .map(|xen| &xen.packages)
         .into_iter()
+        .chain([&materials.kernel.packages])
         .chain(headers.map(|headers| &headers.packages))
         .chain(built_xen(materials).map(|xen| &xen.packages));
     let pv32 = materials.pv32.as_ref().map(|pv32| &pv32.kernel);
     let files = [
-        ("xen", Some(&materials.xen.elf)),
+        ("xen", xen.map(|xen| &xen.elf)),
         ("linux", Some(&materials.kernel.image)),
         ("init", Some(&materials.init)),
-        ("xen-probe", materials.probe.as_ref().ok()),
+        (
+            "xen-probe",
+            materials.probe.as_ref().ok().filter(|_| is_booted),
+        ),
         ("pv32-probe", pv32),
         ("xen-pv32", built_xen(materials).map(|xen| &xen.elf)),
         (

@@ -331,7 +331,7 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
         no_probe: materials.probe.as_ref().err().cloned(),
         ..Findings::default()
     };
-    let (mut hello, mut hello_of_pv32) = (None, None);
+    let (mut hello, mut hello_of_pv32, mut hello_of_native) = (None, None, None);
     let mut executed: Vec<(&Job, _)> = Vec::new();
     let mut profiled = Vec::new();
     for (job, made) in jobs.iter().zip(made) {
@@ -362,14 +362,15 @@ fn gather(jobs: &[Job], made: Vec<Made>, materials: &Materials) -> Result<Collec
         let first = match job.session.kind {
             Kind::Dom0 => Some(&mut hello),
             Kind::Pv32 => Some(&mut hello_of_pv32),
-            Kind::Foreign | Kind::Native | Kind::Race => None,
+            Kind::Native => Some(&mut hello_of_native),
+            Kind::Foreign | Kind::Race => None,
         };
         if let Some(first) = first {
             first.get_or_insert_with(|| ran.hello.clone());
         }
         findings.add(job.session.kind, ran);
     }
-    let hello = hello.ok_or(Error::Stopped)?;
+    let hello = hello.or(hello_of_native).ok_or(Error::Stopped)?;
     Ok(Collected {
         hello,
         hello_of_pv32,
