@@ -279,9 +279,9 @@ options! {
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
         pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand),
-        /// Boot this kernel: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux; repeat to compare
+        /// Boot these kernels, side by side: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux
         /// [default: debian]
-        #[arg(value_name = "SRC")]
+        #[arg(value_name = "SRC,..", value_delimiter = ',')]
         pub kernels: Vec<String> = "kernel" on (Lab, _),
         /// Build the probe for a --kernel file in its build folder DIR
         #[arg(value_name = "DIR")]
