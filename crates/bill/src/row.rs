@@ -8,6 +8,7 @@ mod itemise;
 mod key;
 mod memory;
 pub mod profile;
+mod selection;
 mod spread;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use itemise::{Baselines, Measured, itemise, itemise_calls};
 pub use key::{Baseline, Folio, Method, Operation, RowKey};
 pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
+pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
 
 /// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.

@@ -29,7 +29,7 @@ const VANISH: Duration = Duration::from_secs(10);
 const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 130), (Signal::TERM, 143)];
 
 /// Commands by what they are at. Files are of [`Place`], and `_` is a blank within a word.
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 40] = [
     // Inside one simulated machine.
     "bill unmap --on sim --pages 268435456",
     "bill fault --on sim --pages 268435456",
@@ -73,7 +73,8 @@ const COMMANDS: [&str; 39] = [
     "cache",
     "calibrate old.json",
     "fix list",
-    "generate generated",
+    "completions bash",
+    "man --folder generated",
     "bisect run-one kept.json --row clear_set-pte -- --on sim --pages 268435456",
 ];
 

@@ -62,6 +62,7 @@ impl Backend for Lab {
         Ok(match Harness::new(spec.route) {
             Harness::Dom0(billing) => {
                 let request = Request::on_dom0(spec, self.builder)?;
+                dom0::check_rows(billing, &request)?;
                 boots(move |surroundings| {
                     on_kernels(&request, surroundings, |request, surroundings| {
                         dom0::bill(billing, request, surroundings)

@@ -279,9 +279,9 @@ options! {
         /// Run the host kernel of --arch arm64 in this mode [default: vhe]
         #[arg(value_name = "MODE")]
         pub kvm_mode: Option<KvmMode> = "kvm-mode" on (Lab, Demand),
-        /// Boot this kernel: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux; repeat to compare
+        /// Boot these kernels, side by side: debian[:SUITE[/VERSION]], fix:NAME, fix:none, or a bzImage or vmlinux
         /// [default: debian]
-        #[arg(value_name = "SRC")]
+        #[arg(value_name = "SRC,..", value_delimiter = ',')]
         pub kernels: Vec<String> = "kernel" on (Lab, _),
         /// Build the probe for a --kernel file in its build folder DIR
         #[arg(value_name = "DIR")]
@@ -356,6 +356,9 @@ options! {
         /// Bill only these mechanisms, of those in `pagetoll routes`
         #[arg(value_name = "M,..", value_delimiter = ',')]
         pub mechanisms: Vec<String> = "mechanism" on _,
+        /// Bill only rows with these words in their names, as 'munmap-zero, native'; repeatable
+        #[arg(value_name = "ROW")]
+        pub rows: Vec<String> = "row" on (Lab, route) if route.is_xen_pv(),
         /// Bill N pages or operations per row (demand: N per vCPU)
         #[arg(value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number(text).map(Pages))]
         pub pages: Option<Pages> = "pages" on _,
@@ -406,6 +409,7 @@ impl Spec {
         Self {
             route,
             mechanisms: Vec::new(),
+            rows: Vec::new(),
             pages: None,
             batches: None,
             runs: None,

@@ -11,6 +11,8 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   pagetoll diff old.json new.json
       List regressions above half a percent, and the tolls responsible
+  pagetoll diff two-kernels.json --row munmap-zero --row munmap-written
+      Compare the two kernels of one bill, at munmap alone
   pagetoll diff --tolerance 2 --format md base.json this.json > comment.md
       Comment on a pull request; exit code 1 gates the job
 
@@ -27,8 +29,11 @@ that cannot be compared: of different routes, units, backends, --pages or guest 
 pub(crate) struct DiffArgs {
     /// Bill to compare with, in JSON; - for stdin
     pub(crate) old: PathBuf,
-    /// Bill to compare, of the same route
-    pub(crate) new: PathBuf,
+    /// Bill to compare, of the same route [default: the second of the two kernels in OLD]
+    pub(crate) new: Option<PathBuf>,
+    /// Compare only rows with these words in their names, as 'munmap-zero, native'; repeatable
+    #[arg(long, value_name = "ROW")]
+    pub(crate) row: Vec<String>,
     /// Tolerate this difference of exact counts, in percent
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = values::percent, allow_negative_numbers = true)]
     pub(crate) tolerance: f64,

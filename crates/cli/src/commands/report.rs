@@ -1,5 +1,6 @@
-//! `pagetoll report`: prints a saved bill as its run would have, or several as curves.
+//! `pagetoll report`: a saved bill as its run would have printed it, or several as curves.
 
+mod mistaken;
 mod saved;
 
 use anyhow::Result;
@@ -13,7 +14,7 @@ use crate::output::Destination;
 
 pub(super) use saved::read;
 
-/// Percent by which exact counts may differ and be equal, where that is not said; as that of `diff`.
+/// Default of --tolerance in percent, as that of `diff`.
 const TOLERANCE: f64 = 0.5;
 
 /// Prints a saved bill, or curves of several.

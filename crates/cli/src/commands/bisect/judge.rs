@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::CommandFactory;
 use pagetoll_backend::Context;
 use pagetoll_bill::Bill;
-use pagetoll_bill::row::RowKey;
+use pagetoll_bill::row::{RowKey, RowSelection};
 use pagetoll_compare::diff::{self, Diff};
 use pagetoll_sweep::bisect::Verdict;
 
@@ -128,31 +128,22 @@ impl Judge {
     }
 }
 
-/// The only row with these words in its name, which are separated by commas.
-fn row(asked: &str, bill: &Bill) -> Result<RowKey, Failure> {
-    let keys: Vec<_> = bill
-        .rows
-        .iter()
-        .filter(|row| row.cost().is_some())
-        .map(|row| row.key.on_any_kernel())
-        .collect();
-    let has_all = |key: &&RowKey| {
-        let name = key.to_string();
-        let parts: Vec<_> = name.split(", ").collect();
-        asked.split(',').all(|part| parts.contains(&part.trim()))
-    };
-    let mut found: Vec<_> = keys.iter().filter(has_all).collect();
-    found.dedup();
-    match found.as_slice() {
-        [key] => Ok((*key).clone()),
+/// The only row that a filter selects.
+fn row(filter: &str, bill: &Bill) -> Result<RowKey, Failure> {
+    let rows = bill.rows.iter().filter(|row| row.cost().is_some());
+    let mut keys: Vec<_> = rows.map(|row| row.key.on_any_kernel()).collect();
+    let selection = RowSelection::new([filter]);
+    selection
+        .check(keys.iter())
+        .map_err(|error| Failure::BadInput(error.to_string()))?;
+    keys.retain(|key| selection.includes(key));
+    keys.dedup();
+    match keys.as_slice() {
+        [key] => Ok(key.clone()),
         several => {
-            let (what, names) = match several {
-                [] => ("no such row", keys.iter().collect()),
-                _ => ("several rows", found),
-            };
-            let names: Vec<_> = names.iter().map(|key| format!("'{key}'")).collect();
+            let names: Vec<_> = several.iter().map(|key| format!("'{key}'")).collect();
             Err(Failure::BadInput(format!(
-                "--row {asked}: {what}; expected one of {}",
+                "--row {filter}: several rows; expected one of {}",
                 names.join(", ")
             )))
         }

@@ -1,6 +1,7 @@
 //! Saved bills: files, standard input, and folders.
 
 use std::fmt::Display;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
@@ -10,11 +11,14 @@ use pagetoll_sweep::store::MOST_OF_BILL;
 use serde::Deserialize;
 
 use super::super::{name_of, open};
+use super::mistaken;
 use crate::failure::{self, Failure};
 
 const EXTENSION: &str = "json";
+/// Bytes by which a file is recognised.
+const HEAD: u64 = 64 << 10;
 
-/// The bills of these files and folders. A file has to be a bill; in a folder, what is none is named on stderr and left out.
+/// The bills of these files and folders. Files in a folder that are no bills are named on stderr and left out.
 pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     let mut bills = Vec::new();
     for path in paths {
@@ -76,10 +80,16 @@ fn refused(path: &Path, problem: impl Display) -> Failure {
     Failure::BadInput(format!("{}: {problem}", name_of(path)))
 }
 
-/// Reads a saved bill; `-` is standard input.
+/// Reads a saved bill; `-` is standard input. Of a file that is no bill, only the head is read.
 pub(in crate::commands) fn read(path: &Path) -> Result<Bill, Failure> {
-    let bytes = input::read_all(open(path)?, MOST_OF_BILL);
-    bill(path, &bytes.map_err(|error| refused(path, error))?)
+    let refuse = |error| refused(path, error);
+    let mut source = open(path)?;
+    let head = input::read_all((&mut source).take(HEAD), HEAD).map_err(refuse)?;
+    if let Some(problem) = mistaken::problem(path, &head) {
+        return Err(refused(path, problem));
+    }
+    let bytes = input::read_all(head.as_slice().chain(source), MOST_OF_BILL).map_err(refuse)?;
+    bill(path, &bytes)
 }
 
 fn bill(path: &Path, bytes: &[u8]) -> Result<Bill, Failure> {
@@ -93,7 +103,7 @@ struct Head {
     _schema: Schema,
 }
 
-/// Of a bill of another version nothing else should be said than that.
+/// Parses a bill; the version of another form is its only error.
 fn parse(bytes: &[u8]) -> serde_json::Result<Bill> {
     let of_head = |error| serde_json::from_slice::<Head>(bytes).err().unwrap_or(error);
     from_json(bytes).map_err(of_head)

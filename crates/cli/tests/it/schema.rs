@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-const SAMPLE: &str = include_str!("../../render/tests/data/sample-bill.json");
+const SAMPLE: &str = include_str!("../../../render/tests/data/sample-bill.json");
 
 fn schema() -> Value {
     pagetoll_bill::schema()

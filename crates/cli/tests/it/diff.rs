@@ -34,6 +34,20 @@ fn against(change: impl FnOnce(&mut Value)) -> (i32, String) {
     (output.status.code().unwrap(), said)
 }
 
+/// The bill, which has two kernels, compared with these arguments: exit code, and all that was said.
+fn alone(arguments: &[&str], change: impl FnOnce(&mut Value)) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bill = counted();
+    change(&mut bill);
+    let file = write(folder.path(), "bill.json", &bill);
+    let mut command = Command::cargo_bin("pagetoll").unwrap();
+    let output = command.arg("diff").arg(file).args(arguments).output();
+    let output = output.unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.code().unwrap(), said)
+}
+
 fn refused(change: impl FnOnce(&mut Value), parts: &[&str]) {
     let (code, said) = against(change);
     assert_eq!(code, 2, "{said}");
@@ -135,5 +149,45 @@ fn bills_without_a_row_in_common_are_refused() {
 
 #[test]
 fn a_file_that_is_no_bill_is_refused_with_its_place() {
-    refused(|bill| *bill = json!([]), &["new.json", "line 1"]);
+    refused(|bill| *bill = json!([]), &["new.json: a list in JSON"]);
+}
+
+#[test]
+fn the_two_kernels_of_one_bill_are_compared() {
+    let (code, said) = alone(&["--format", "json"], |_| ());
+    assert_eq!(code, 0, "{said}");
+    let diff: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(diff["changes"].as_array().unwrap().len(), 12, "{said}");
+    let improved = diff["changes"].as_array().unwrap().iter();
+    assert!(
+        improved
+            .clone()
+            .any(|change| change["verdict"] == "improved")
+    );
+    let three = |bill: &mut Value| bill["rows"][0]["kernel"] = json!("7.2");
+    let (code, said) = alone(&[], three);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("rows of 3 kernels; expected two"), "{said}");
+}
+
+#[test]
+fn rows_that_were_named_are_compared_alone() {
+    let (code, said) = alone(
+        &["--row", "map,2M", "--row", "1G", "--format", "json"],
+        |_| (),
+    );
+    assert_eq!(code, 0, "{said}");
+    let diff: Value = serde_json::from_str(&said).unwrap();
+    let rows: Vec<_> = diff["changes"].as_array().unwrap().iter().collect();
+    assert!(
+        rows.iter()
+            .all(|row| row["folio"] == "1G" || row["folio"] == "2M")
+    );
+    assert!(rows.iter().any(|row| row["operation"] == "unmap"));
+    let (code, said) = alone(&["--row", "munmap"], |_| ());
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("--row munmap: no such row; expected words of one of 'map kernel, 4K"),
+        "{said}"
+    );
 }

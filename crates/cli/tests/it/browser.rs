@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
-#[path = "browser/driver.rs"]
 mod driver;
 
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// A bill of `pin` on Linux 6.17 and 6.18.
-const PIN: &str = include_str!("../../../costs/lab-vfio.bills/2M.json");
+const PIN: &str = include_str!("../../../../costs/lab-vfio.bills/2M.json");
 /// The kernels of the suite are 6.1.0 to 6.1.19.
 const KERNELS: usize = 20;
 

@@ -273,13 +273,11 @@ fn an_inconclusive_check_is_a_note_and_no_failure() {
 fn a_file_that_is_no_bill_is_refused_with_its_place() {
     let sample = fs::read_to_string(data("sample-bill.json")).unwrap();
     let cases = [
-        (String::new(), "line 1, column 0"),
         ("{".to_owned(), "line 1, column 1"),
         (
             "{\n \"schema\": \"pagetoll.bill/2\"}".to_owned(),
             "line 2, column 28: unknown variant `pagetoll.bill/2`",
         ),
-        ("[]".to_owned(), "line 1, column"),
         ("{}".to_owned(), "missing field `schema`"),
         (
             sample.replace("\"unmap\"", "\"map\""),
@@ -297,11 +295,26 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
         let words = ["standard input: line ", "pagetoll.bill/1", expected];
         assert_refused(&output, &[expected], 2, &words);
     }
-    let output = pagetoll(&["report", "-"])
-        .write_stdin([0xff, 0xfe])
-        .output()
-        .unwrap();
-    assert_refused(&output, &["binary"], 2, &["line 1"]);
+    let page = fs::read(data("sample-bill.html")).unwrap();
+    for (input, expected) in [
+        (Vec::new(), "empty; expected a bill of schema"),
+        (vec![0xff, 0xfe], "not JSON; expected a bill of schema"),
+        (b"[]".to_vec(), "a list in JSON; expected"),
+        (page, "an HTML page; expected"),
+    ] {
+        let output = pagetoll(&["report", "-"])
+            .write_stdin(input)
+            .output()
+            .unwrap();
+        let words = ["standard input: ", expected];
+        assert_refused(&output, &[expected], 2, &words);
+    }
+    let large = tempfile::NamedTempFile::new().unwrap();
+    fs::copy(capture("xentrace-unmap.bin"), large.path()).unwrap();
+    large.as_file().set_len(1 << 30).unwrap();
+    let file = large.path().to_str().unwrap();
+    let remedy = format!("a capture (xentrace), not a bill; use pagetoll read {file}");
+    refused(&["report", file], 2, &[&remedy]);
     refused(
         &["report", "no-such.json"],
         2,

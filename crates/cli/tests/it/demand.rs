@@ -52,7 +52,7 @@ fn a_small_bill_has_a_row_for_every_mechanism_and_its_form_is_documented() {
     let output = pagetoll(&order).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../../../docs/bill-schema.json");
+    let schema = include_str!("../../../../docs/bill-schema.json");
     let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
     let errors: Vec<_> = schema
         .iter_errors(&bill)

@@ -73,7 +73,11 @@ fn what_is_of_the_other_program_is_refused() {
         let words = [option[0], "not supported", "of Xen, which is built"];
         refused(&["build", xen, option[0], option[1]], 2, &words);
     }
-    refused(&["check", xen, "--xen", "xen.gz"], 2, &["--xen: not supported"]);
+    refused(
+        &["check", xen, "--xen", "xen.gz"],
+        2,
+        &["--xen: not supported"],
+    );
     refused(&["check", xen, "--bisect"], 2, &["--bisect: not supported"]);
     let unknown = ["check", xen, "--check", "swap,foreign"];
     refused(&unknown, 2, &["has no check 'swap'", "accounting"]);

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const SAMPLE: &str = include_str!("../../render/tests/data/sample-bill.json");
+const SAMPLE: &str = include_str!("../../../render/tests/data/sample-bill.json");
 
 fn report(folder: &Path, arguments: &[&str]) -> Output {
     let mut report = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));

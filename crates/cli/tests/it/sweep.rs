@@ -473,7 +473,7 @@ fn a_job_is_one_line_whatever_its_plan_says() {
     let costs = "./costs\n\u{1b}[2J.toml";
     let plan = format!("[axes]\nroute = ['irq']\n[options]\non = 'sim'\ncosts = {costs:?}\n");
     let folder = folder_with(&plan.replace("\\u{1b}", "\\u001b"));
-    let table = include_str!("../../../costs/lab-xen-4.17.toml");
+    let table = include_str!("../../../../costs/lab-xen-4.17.toml");
     fs::write(folder.path().join(costs), table).unwrap();
     let listed = swept(folder.path(), &["--store", "s", "--dry-run"]);
     assert_eq!(listed.lines().count(), 1, "{listed:?}");
