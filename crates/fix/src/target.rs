@@ -1,20 +1,20 @@
-//! What kbuild and Debian call a processor, and what kernels of the lab are configured with for it.
+//! Names of a processor in kbuild and Debian, and its kernel configuration for the lab.
 
 use pagetoll_bill::Arch;
 
-/// All that differs between kernels for two processors.
+/// Parameters of a kernel build that depend on the processor.
 pub(crate) struct Target {
-    /// As kbuild's `ARCH`.
+    /// kbuild's `ARCH`.
     pub(crate) kbuild: &'static str,
-    /// Its target for the boot image,
+    /// kbuild's target for the boot image.
     pub(crate) image: &'static str,
-    /// which it makes below this folder.
+    /// Folder of the boot image, relative to the output.
     pub(crate) boot: &'static str,
     /// Debian's configuration for ordinary machines, without `.xz`.
     pub(crate) debian: &'static str,
-    /// What is set beside `fixes/kernel.config`.
+    /// Settings beside `fixes/kernel.config`.
     pub(crate) config: &'static str,
-    /// and beside `fixes/vfio.config`.
+    /// Settings beside `fixes/vfio.config`.
     pub(crate) vfio: &'static str,
 }
 
@@ -37,7 +37,7 @@ const ARM64: Target = Target {
 };
 
 impl Target {
-    pub(crate) const fn of(arch: Arch) -> &'static Self {
+    pub(crate) const fn for_arch(arch: Arch) -> &'static Self {
         match arch {
             Arch::X86_64 => &X86_64,
             Arch::Arm64 => &ARM64,

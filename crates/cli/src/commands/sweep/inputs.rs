@@ -125,8 +125,8 @@ impl<'a> Inputs<'a> {
     /// The source and the patches of what a fix is built from.
     fn built(&mut self, option: Opt, name: &str, arch: Arch) -> Result<Vec<Input>> {
         let spec = match option {
-            Opt::Xen => FixSpec::of_xen(name),
-            _ => FixSpec::of_linux(name, arch),
+            Opt::Xen => FixSpec::xen(name),
+            _ => FixSpec::linux(name, arch),
         };
         let spec = spec.map_err(pagetoll_backend::Error::from)?;
         let patches = spec
