@@ -7,7 +7,7 @@ use std::time::Duration;
 use pagetoll_backend::Error as BackendError;
 use pagetoll_bill::Unavailable;
 use pagetoll_bill::spec::{LabSpec, Wanted};
-use pagetoll_conformance::{Answer, Answered, Case, Frames, Scripted};
+use pagetoll_conformance::{Answer, Case, CaseAnswers, Frames, Scripted};
 
 use crate::dom0::materials::{Materials, Sources};
 use crate::error::LabError;
@@ -80,7 +80,7 @@ pub fn run(
     request: &Request,
     cases: &[Case],
     surroundings: &Surroundings<'_>,
-) -> Result<Ran<Answered>, BackendError> {
+) -> Result<Ran<CaseAnswers>, BackendError> {
     let xen = request.xen.source(request.refresh, surroundings)?;
     let sources = Sources {
         kernel: &request.kernel,
@@ -231,14 +231,14 @@ impl<'a, C: Scripted> Next<'a, C> {
     }
 }
 
-fn answered(next: Next<'_, Case>, run: &CaseRun) -> Result<Answered, LabError> {
+fn answered(next: Next<'_, Case>, run: &CaseRun) -> Result<CaseAnswers, LabError> {
     let case = next.answered_by(run.index, run.answers.len())?;
     if run.unclean != 0 {
         let problem = format!("after case {}, {} pages were lost", case.name, run.unclean);
         return Err(malformed(problem));
     }
     let answer = |&(code, done, value): &(i64, u32, u64)| Answer { code, done, value };
-    Ok(Answered {
+    Ok(CaseAnswers {
         frames: Frames(encode::frames(case, &run.frames)),
         answers: run.answers.iter().map(answer).collect(),
     })

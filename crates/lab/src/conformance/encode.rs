@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use pagetoll_conformance::{
-    At, Case, Ext, ExtArgument, Flush, Native, Operation, Place, Symbol, Update, Value,
+    Case, Ext, ExtArgument, Flush, Native, Operation, Place, Symbol, Target, Update, Value,
 };
 
 /// `XEN_PROBE_PAGES`: the numbers of the fixed frames follow, in the order of [`Symbol::FIXED`].
@@ -196,10 +196,10 @@ const fn flags(flush: Flush) -> (u32, u64, u64) {
     }
 }
 
-fn va(at: At, value: Value) -> Request {
+fn va(at: Target, value: Value) -> Request {
     let (bits, frame) = match at {
-        At::Page(symbol) => (0, Some(symbol)),
-        At::Address(address) => (address, None),
+        Target::Page(symbol) => (0, Some(symbol)),
+        Target::Address(address) => (address, None),
     };
     Request {
         bits: [bits, value.bits],
