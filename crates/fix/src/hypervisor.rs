@@ -87,7 +87,7 @@ fn patch(tree: &Path, package: &Package, spec: &Spec, patches: &[Patch]) -> Resu
             "has patches for Xen {series}, not for {name}"
         )));
     }
-    let entry = Entry::of_user(tree);
+    let entry = Entry::from_user(tree);
     let changes = tree::patched(&entry, &name, &Changes::new(), patches)
         .map_err(|error| misfit(error.to_string()))?;
     tree::write(tree, &changes).map(drop)

@@ -151,7 +151,7 @@ pub(crate) fn from_user(
     stop: &Stop,
 ) -> Result<Source, FixError> {
     let tree = fs::canonicalize(folder).map_err(|error| unusable(folder, error.to_string()))?;
-    let version = version(&Entry::of_user(&tree))?;
+    let version = version(&Entry::from_user(&tree))?;
     let linux = &spec.series.version;
     if spec.fix.is_some() && series_of(&version) != *linux {
         let problem = format!("is Linux {version}, but {spec} has patches for Linux {linux}");
@@ -172,7 +172,7 @@ pub(crate) fn from_user(
         content: digest_of(&tree, &files, stop)?,
         files: Some(files),
         version,
-        tree: Entry::of_user(tree),
+        tree: Entry::from_user(tree),
         config: String::new(),
         packages: Vec::new(),
     })
@@ -195,7 +195,7 @@ pub(crate) fn from_commit(
         content: format!("git tree {}", commit.tree),
         files: None,
         version: version_in(&makefile).ok_or_else(no_linux)?,
-        tree: Entry::of_user(checkout.tree()),
+        tree: Entry::from_user(checkout.tree()),
         config: String::new(),
         packages: Vec::new(),
     })

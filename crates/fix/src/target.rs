@@ -18,23 +18,23 @@ pub(crate) struct Target {
     pub(crate) vfio: &'static str,
 }
 
-const X86_64: Target = Target {
-    kbuild: "x86_64",
-    image: "bzImage",
-    boot: "arch/x86/boot",
-    debian: "config.amd64_none_amd64",
-    config: include_str!("../../../fixes/kernel.x86-64.config"),
-    vfio: include_str!("../../../fixes/vfio.x86-64.config"),
-};
+/// Target by the names of the processor: `$kbuild` is kbuild's `ARCH`, `$folder` is below `arch/`, `$debian` is Debian's,
+/// and `$name` is that of the files in `fixes/`.
+macro_rules! target {
+    ($kbuild:literal, $image:literal, $folder:literal, $debian:literal, $name:literal) => {
+        Target {
+            kbuild: $kbuild,
+            image: $image,
+            boot: concat!("arch/", $folder, "/boot"),
+            debian: concat!("config.", $debian, "_none_", $debian),
+            config: include_str!(concat!("../../../fixes/kernel.", $name, ".config")),
+            vfio: include_str!(concat!("../../../fixes/vfio.", $name, ".config")),
+        }
+    };
+}
 
-const ARM64: Target = Target {
-    kbuild: "arm64",
-    image: "Image",
-    boot: "arch/arm64/boot",
-    debian: "config.arm64_none_arm64",
-    config: include_str!("../../../fixes/kernel.arm64.config"),
-    vfio: include_str!("../../../fixes/vfio.arm64.config"),
-};
+const X86_64: Target = target!("x86_64", "bzImage", "x86", "amd64", "x86-64");
+const ARM64: Target = target!("arm64", "Image", "arm64", "arm64", "arm64");
 
 impl Target {
     pub(crate) const fn for_arch(arch: Arch) -> &'static Self {

@@ -144,7 +144,7 @@ mod tests {
         fs::write(folder.join("mm/a.c"), "old\n").unwrap();
         fs::write(folder.join("mm/same.c"), "same\n").unwrap();
         Source {
-            tree: Entry::of_user(folder),
+            tree: Entry::from_user(folder),
             files: None,
             content: String::new(),
             version: "6.1.1".into(),

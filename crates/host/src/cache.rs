@@ -37,9 +37,9 @@ use root::{LAYOUT, Maker};
 
 const TMP: &str = "tmp";
 const LOCKS: &str = "locks";
-/// What entries hold, one file for each entry.
+/// Folder of the entries' manifests, one file for each.
 const MANIFESTS: &str = "manifests";
-/// What builds and guests say.
+/// Folder of the output of builds and guests.
 const LOGS: &str = "logs";
 /// Held while leftovers are swept and a run's folder is made.
 const SWEEP_LOCK: &str = "sweep";
@@ -195,7 +195,7 @@ impl Cache {
         let (place, record) = (self.path(name), record_of(&self.root, name));
         private::create(&self.root, folder_of(name))?;
         let (manifest, old) = (self.scratch(), self.scratch());
-        let holds = Manifest::of(made)?;
+        let holds = Manifest::new(made)?;
         disk::write(manifest.path(), &sealed::seal(&json(&holds)?))?;
         match holds.is_folder() {
             // File by file would take longer.
@@ -255,7 +255,7 @@ impl Cache {
         Ok(self.path(name))
     }
 
-    /// Whether a folder is there; one that is belongs to this user alone.
+    /// True if the folder exists. An existing folder belongs to this user alone.
     ///
     /// # Errors
     /// [`Error::Environment`] when others can write to it; [`Error::Io`].
@@ -280,10 +280,10 @@ impl Cache {
     }
 }
 
-/// What was read of an entry; `None`, with a warning, where the entry is not as it was made.
+/// Turns [`Error::Altered`] into `None`, with a warning: the entry is made again.
 ///
 /// # Errors
-/// Every other error.
+/// All other errors of `read`.
 pub fn unaltered<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
     match read {
         Err(error @ Error::Altered { .. }) => {
@@ -299,7 +299,7 @@ fn flat(name: &str) -> String {
     name.replace('/', "%")
 }
 
-/// Where the manifest of an entry is.
+/// Path of an entry's manifest.
 fn record_of(root: &Path, name: &str) -> PathBuf {
     root.join(MANIFESTS).join(flat(name))
 }
@@ -326,7 +326,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where to make it. Nothing exists there yet.
+    /// Path of the file or folder to create. Nothing exists there yet.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! What the lab must know of the host it runs on: memory that is free, CPUs, and the version of QEMU.
+//! Capacity of this host: free memory, CPUs, and the version of QEMU.
 
 use std::fs;
 use std::thread;
@@ -46,7 +46,7 @@ pub fn require_memory(needed_mib: u64, option: &str) -> Result<(), Error> {
     }
 }
 
-/// What QEMU says of its version, with that of its package.
+/// Output of `qemu --version`: QEMU's version and its package's.
 pub fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
     let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())

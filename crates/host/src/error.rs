@@ -13,7 +13,7 @@ use pagetoll_backend::{Class, Classified, Stopped};
 pub(crate) use process::QUOTED_LINES;
 pub use process::{Outcome, ProcessError};
 
-/// What the operating system says, in any locale-free tool output, when a disk is full.
+/// Text of `ENOSPC` in the C locale, as tools print it.
 const ENOSPC_TEXT: &str = "No space left on device";
 
 /// Failure of a program, a file or an input.
@@ -22,20 +22,20 @@ pub enum Error {
     /// Something that the caller gave cannot be used. The caller is to blame.
     #[error("{what} {value}: {problem}; expected {expected}")]
     BadInput {
-        /// What was given, as the user knows it: `--kernel`, `--xen`, `suite`.
+        /// Name of the input, as the user knows it: `--kernel`, `--xen`, `suite`.
         what: &'static str,
         /// The value or path as given.
         value: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
-        /// What would have been accepted.
+        /// Accepted values.
         expected: String,
     },
 
     /// Programs that are not on the search path.
     #[error("not installed: {}; to install: {install}", names(.tools))]
     MissingTools {
-        /// All that are missing, not only the first.
+        /// All missing tools, not only the first.
         tools: Vec<MissingTool>,
         /// One command that installs them all.
         install: String,
@@ -44,39 +44,39 @@ pub enum Error {
     /// The machine lacks something that is not a program.
     #[error("{what}; {remedy}")]
     Environment {
-        /// What is lacking, or what failed because of it.
+        /// Problem of the environment.
         what: String,
-        /// What the user can do about it.
+        /// Remedy for the user.
         remedy: String,
     },
 
     /// A full file system.
     #[error("no space left on device while trying to {operation} {}; free some space there, or point PAGETOLL_CACHE to a larger file system", .path.display())]
     NoSpace {
-        /// What was being done.
+        /// Operation.
         operation: String,
-        /// Where.
+        /// File or folder.
         path: PathBuf,
     },
 
-    /// An entry of the cache that changed after it was made. It has lost its record, so that it is made anew when it is
-    /// wanted again.
-    #[error("{} {how} since {entry} was made in the cache: it is not used, and the next run makes {entry} anew", .file.display())]
+    /// An entry of the cache that changed after it was made. Its manifest was removed, so that the next use makes it
+    /// again.
+    #[error("{} {how} since {entry} was cached: it is not used, and the next run makes {entry} again", .file.display())]
     Altered {
         /// The entry's name.
         entry: String,
         /// The file of it that differs first.
         file: PathBuf,
-        /// How it differs.
+        /// Kind of difference.
         how: &'static str,
     },
 
     /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}: {source}", .path.display())]
     Io {
-        /// What was being done, so that "cannot {operation} PATH" reads well.
+        /// Operation, to read well in "cannot {operation} PATH".
         operation: String,
-        /// On which file.
+        /// File or folder.
         path: PathBuf,
         /// The errno.
         source: io::Error,
@@ -157,7 +157,7 @@ impl Error {
         }
     }
 
-    /// The same error, but a child's failure for want of disk space below `path` becomes [`Error::NoSpace`].
+    /// Turns a child's failure for want of disk space below `path` into [`Error::NoSpace`].
     #[must_use]
     pub fn or_no_space(self, operation: &str, path: &Path) -> Self {
         match &self {

@@ -17,15 +17,15 @@ use crate::per_arch::PerArch;
 use crate::process::{Child, Run, run_to_end};
 use crate::tools::Tool;
 
-/// How long a build may take. Assumed: 5 minutes on two idle CPUs.
+/// Time limit of a build. Assumed: 5 minutes on two idle CPUs.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
-/// How much of a log is held in memory: what a tree's own makefiles print has no limit.
+/// Limit of a log in memory, in bytes: a tree's own makefiles may print any amount.
 const READ_AT_ONCE: u64 = 8 << 20;
-/// How long a compiler may take to print its version.
+/// Time limit of printing a compiler's version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// How often the log is looked at.
+/// Interval of polling the log.
 const POLL: Duration = Duration::from_millis(100);
-/// How many lines of errors are shown.
+/// Number of error lines to show.
 const LINES: usize = 12;
 
 /// A call of make, and its names in progress and errors.
@@ -33,7 +33,7 @@ const LINES: usize = 12;
 pub struct Build<'a> {
     /// `make` with its arguments: see [`command`].
     pub make: &'a Run,
-    /// All that it says is appended here.
+    /// Log, to which all output is appended.
     pub log: &'a Path,
     /// Operation and folder of the error for a full disk: `build a kernel in`.
     pub place: (&'a str, &'a Path),
@@ -46,7 +46,7 @@ pub struct Build<'a> {
 pub struct Failure {
     /// The last errors.
     pub lines: Vec<String>,
-    /// All that the build said.
+    /// Log with all output of the build.
     pub log: PathBuf,
 }
 
@@ -94,7 +94,7 @@ pub fn begin_log(log: &Path) -> Result<(), Error> {
     fs::write(log, "").map_err(Error::io("write", log))
 }
 
-/// Runs a build to its end, and gives its failure where it failed.
+/// Runs a build to its end, and returns its failure, if any.
 ///
 /// # Errors
 /// [`Error::Stopped`]; [`Error::NoSpace`]; [`Error::Environment`] after 4 hours; those of [`Run::start`].
@@ -113,15 +113,11 @@ pub fn run(build: Build<'_>, surroundings: Surroundings<'_>) -> Result<Option<Fa
     if let failure @ Error::NoSpace { .. } = child.failure(status).or_no_space(what, folder) {
         return Err(failure);
     }
+    let end = input::end_of(build.log, READ_AT_ONCE).map(|end| end.bytes);
     Ok(Some(Failure {
-        lines: last_errors(&end_of_log(build.log)),
+        lines: last_errors(&String::from_utf8_lossy(&end.unwrap_or_default())),
         log: build.log.to_path_buf(),
     }))
-}
-
-fn end_of_log(log: &Path) -> String {
-    let end = input::end_of(log, READ_AT_ONCE).map(|end| end.bytes);
-    String::from_utf8_lossy(&end.unwrap_or_default()).into_owned()
 }
 
 fn follow(

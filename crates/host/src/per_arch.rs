@@ -1,4 +1,4 @@
-//! What is found out once for each processor.
+//! Values that are computed once for each processor.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ pub struct PerArch<T> {
 }
 
 impl<T> PerArch<T> {
-    /// None yet.
+    /// Empty cells.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -16,12 +16,11 @@ mod stream;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::error::{Error, Outcome, ProcessError};
@@ -32,10 +31,10 @@ pub use contain::kill_all;
 use pagetoll_backend::Stop;
 pub use stat::Activity;
 
-/// How much captured stdout is accepted. Assumed: an `apt-cache dump` of one suite is below 100 MiB.
+/// Limit of captured stdout, in bytes. Assumed: an `apt-cache dump` of one suite is below 100 MiB.
 const STDOUT_LIMIT: usize = 256 * 1024 * 1024;
 
-/// What a child that ended well left behind.
+/// Output of a child that succeeded.
 #[derive(Debug)]
 pub struct Output {
     /// All of its stdout; empty when it went to a log file.
@@ -45,14 +44,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// Its stdout as text, invalid UTF-8 replaced.
+    /// stdout as text, with invalid UTF-8 replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 }
 
-/// Where a child's stdout goes.
+/// Destination of a child's stdout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stdout {
     /// Kept in memory.
@@ -179,22 +178,22 @@ impl Run {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        self.direct_output(&mut command)?;
-        let inner = command
-            .spawn()
-            .map_err(|error| self.failed(Outcome::NotStarted(error)))?;
-        Ok(Child::new(inner, self, reach))
-    }
-
-    fn direct_output(&self, command: &mut Command) -> Result<(), Error> {
         if let Stdout::Logged(path) = &self.stdout {
-            let log = open_log(path).map_err(Error::io("write", path))?;
+            let log = OpenOptions::new().create(true).append(true).open(path);
+            let log = log.map_err(Error::io("write", path))?;
             let clone = log.try_clone().map_err(Error::io("write", path))?;
             command.stdout(log).stderr(clone);
         } else {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        Ok(())
+        let inner = command.spawn().map_err(|error| {
+            Box::new(ProcessError {
+                command: self.to_string(),
+                outcome: Outcome::NotStarted(error),
+                stderr_tail: String::new(),
+            })
+        })?;
+        Ok(Child::new(inner, self, reach))
     }
 
     fn not_found(&self) -> Error {
@@ -205,15 +204,6 @@ impl Run {
                 Installer::current().command(&[&self.program.to_string_lossy()])
             ),
         }
-    }
-
-    fn failed(&self, outcome: Outcome) -> Error {
-        Box::new(ProcessError {
-            command: self.to_string(),
-            outcome,
-            stderr_tail: String::new(),
-        })
-        .into()
     }
 }
 
@@ -234,10 +224,6 @@ fn shown(word: &OsStr) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-fn open_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// Runs a program until it ends.

@@ -127,14 +127,14 @@ impl Tool {
         }
     }
 
-    /// What the names of the compiler, the linker and their like begin with: `CROSS_COMPILE` of kbuild.
+    /// Prefix of the compiler, the linker and their like: `CROSS_COMPILE` of kbuild.
     #[must_use]
     pub fn prefix(arch: Arch) -> &'static str {
         let compiler = Self::compiler(arch).program();
         compiler.strip_suffix("gcc").unwrap_or_default()
     }
 
-    /// Its linker.
+    /// Linker for a processor.
     #[must_use]
     pub const fn linker(arch: Arch) -> Self {
         match arch {
@@ -144,7 +144,7 @@ impl Tool {
     }
 }
 
-/// What every order of the lab needs, on machines with this processor. Modules are built for x86-64 only.
+/// Tools for every bill on the lab, on machines with this processor. Modules are built for x86-64 only.
 #[must_use]
 pub const fn needed(arch: Arch) -> &'static [Tool] {
     match arch {
@@ -153,10 +153,10 @@ pub const fn needed(arch: Arch) -> &'static [Tool] {
     }
 }
 
-/// What kernels and hypervisors of Debian need besides.
+/// Further tools for Debian's kernels and hypervisors.
 pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
 
-/// What building a kernel needs (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
+/// Tools for building a kernel (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
 pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
     Tool::Make,
     Tool::Gcc,
@@ -171,7 +171,7 @@ pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
     Tool::DpkgDeb,
 ];
 
-/// What building a Xen needs (its README, as far as the hypervisor alone goes).
+/// Tools for building a Xen (its README, as far as the hypervisor alone goes).
 pub const NEEDED_FOR_XEN: [Tool; 8] = [
     Tool::Make,
     Tool::Gcc,
@@ -186,15 +186,15 @@ pub const NEEDED_FOR_XEN: [Tool; 8] = [
 /// A file that the linker or a build tool must find in the library folders, and the Debian package that brings it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Library {
-    /// Its file name.
+    /// File name.
     pub file: &'static str,
-    /// The Debian package that brings it.
+    /// Debian package of it.
     pub package: &'static str,
-    /// Who links with it.
+    /// Compiler that links with it.
     pub compiler: Tool,
 }
 
-/// Of Debian, for what is compiled for this machine.
+/// A library of Debian for programs of this machine.
 const fn library(file: &'static str, package: &'static str) -> Library {
     Library {
         file,
@@ -221,17 +221,17 @@ pub const fn libraries(arch: Arch) -> &'static [Library] {
     }
 }
 
-/// What building a kernel links its own tools with.
+/// Libraries of a kernel build's own tools.
 pub const KERNEL_LIBRARIES: [Library; 2] = [
     library("libelf.so", "libelf-dev"),
     library("libcrypto.so", "libssl-dev"),
 ];
 
 impl Library {
-    /// Where its compiler on `path` finds it; `None` also when there is no compiler to ask.
+    /// Path by its compiler on `path`; `None` also when there is no compiler.
     ///
     /// # Errors
-    /// [`Error::Io`] when the compiler cannot be asked: that says nothing of the library.
+    /// [`Error::Io`] when the compiler cannot be run: the library may exist.
     pub fn find(self, path: &SearchPath) -> Result<Option<PathBuf>, Error> {
         let Some(gcc) = path.find(OsStr::new(self.compiler.program())) else {
             return Ok(None);
@@ -268,7 +268,7 @@ impl Library {
     }
 }
 
-/// Where programs are looked for, in order.
+/// Folders of programs, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath(Vec<PathBuf>);
 
@@ -308,7 +308,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Who would install: decides whether the advice starts with `sudo`.
+/// User of the installation command: decides whether it starts with `sudo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installer {
     /// The superuser.
@@ -344,7 +344,7 @@ impl fmt::Display for Installer {
     }
 }
 
-/// Where kernels and hypervisors come from.
+/// Origin of kernels and hypervisors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Images {
     /// At least one is Debian's.
@@ -354,9 +354,9 @@ pub enum Images {
 }
 
 impl Images {
-    /// Of kernels and hypervisors of which any, or none, is Debian's.
+    /// [`Images::Debian`] if any kernel or hypervisor is Debian's.
     #[must_use]
-    pub const fn of(any_is_debians: bool) -> Self {
+    pub const fn new(any_is_debians: bool) -> Self {
         match any_is_debians {
             true => Self::Debian,
             false => Self::Files,
@@ -431,7 +431,7 @@ pub fn check_on(needed: &[Tool], path: &SearchPath, installer: Installer) -> Res
     }
 }
 
-/// Which of the needed tools are not on the search path, each once, in the order asked.
+/// Tools that are not on the search path, each once, in the order asked.
 #[must_use]
 pub fn missing_on(needed: &[Tool], path: &SearchPath) -> Vec<MissingTool> {
     let mut missing = Vec::new();

@@ -27,7 +27,7 @@ const FOLDER: &str = "PAGETOLL_POWER_CUT_FOLDER";
 /// Entries and plain files that a writer makes at the most: they fit the image.
 const ENTRIES: u32 = 60;
 
-/// What entry number `n` holds: up to 200 KiB that follow from the number.
+/// Content of entry number `n`: up to 200 KiB that follow from the number.
 fn content(n: u32) -> Vec<u8> {
     let size = 1 + n * 7919 % (200 << 10);
     (0..size)
@@ -46,12 +46,12 @@ fn no_entry_is_lost_or_half_made_when_the_power_fails() {
     }
     let mut random = fastrand::Rng::with_seed(number("SEED", 1));
     let (cuts, mut unsynced) = (number("POWER_CUTS", FEW), 0);
-    let mut seen = Seen::default();
+    let mut seen = Entries::default();
     for _ in 0..cuts {
         let delay = Duration::from_millis(random.u64(20..2500));
         let disk = Disk::new();
         let reported = disk.cut_after(delay);
-        let after = Mount::of(&disk.copy, &disk.folder.path().join("after"));
+        let after = Mount::new(&disk.copy, &disk.folder.path().join("after"));
         seen.add(check(&after.path, &reported));
         unsynced += cut_short(&after.path.join("plain"));
     }
@@ -62,36 +62,36 @@ fn no_entry_is_lost_or_half_made_when_the_power_fails() {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Entries {
     /// Entries that were reported as made before the cut; all of them have to be there.
     reported: usize,
     /// Entries that were there afterwards.
     kept: usize,
 }
 
-impl Seen {
+impl Entries {
     fn add(&mut self, other: Self) {
         self.reported += other.reported;
         self.kept += other.kept;
     }
 }
 
-/// Uses every entry as a run would: it is whole, whether it was kept or is made anew, and none that was reported is made anew.
-fn check(root: &Path, reported: &[u32]) -> Seen {
+/// Uses every entry as a run would: it is whole, kept or made again, and none that was reported is made again.
+fn check(root: &Path, reported: &[u32]) -> Entries {
     let stop = Stop::new();
     let cache = Cache::open_at(&root.join("cache"), &stop).unwrap();
     let mut kept = 0;
     for n in 0..ENTRIES {
-        let mut made_anew = false;
+        let mut made_again = false;
         let entry = cache
             .entry(&format!("kind/{n}"), &stop, |path| {
-                made_anew = true;
+                made_again = true;
                 make(path, n)
             })
             .unwrap();
-        kept += usize::from(!made_anew);
+        kept += usize::from(!made_again);
         assert!(
-            !(made_anew && reported.contains(&n)),
+            !(made_again && reported.contains(&n)),
             "entry {n} was reported as made, and is lost"
         );
         assert!(
@@ -99,7 +99,7 @@ fn check(root: &Path, reported: &[u32]) -> Seen {
             "entry {n} is half made"
         );
     }
-    Seen {
+    Entries {
         reported: reported.len(),
         kept,
     }
@@ -152,7 +152,7 @@ fn run(program: &str, arguments: &[&Path]) -> bool {
 fn mounts() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let (image, place) = (folder.path().join("image"), folder.path().join("mounted"));
-    made_file_system(&image) && Mount::try_of(&image, &place).is_some()
+    made_file_system(&image) && Mount::try_new(&image, &place).is_some()
 }
 
 fn made_file_system(image: &Path) -> bool {
@@ -167,7 +167,7 @@ struct Mount {
 }
 
 impl Mount {
-    fn try_of(image: &Path, path: &Path) -> Option<Self> {
+    fn try_new(image: &Path, path: &Path) -> Option<Self> {
         fs::create_dir(path).unwrap();
         // A journal that is committed every second: what is on the disk changes often.
         let mounted = run(
@@ -179,8 +179,8 @@ impl Mount {
         })
     }
 
-    fn of(image: &Path, path: &Path) -> Self {
-        Self::try_of(image, path).expect("an image that was mounted before")
+    fn new(image: &Path, path: &Path) -> Self {
+        Self::try_new(image, path).expect("an image that was mounted before")
     }
 }
 
@@ -212,7 +212,7 @@ impl Disk {
 
     /// Lets a writer work for some time, and copies what is on the disk then. The entries that were reported before.
     fn cut_after(&self, delay: Duration) -> Vec<u32> {
-        let mount = Mount::of(&self.image, &self.folder.path().join("before"));
+        let mount = Mount::new(&self.image, &self.folder.path().join("before"));
         let writer = Writer::start(&mount.path);
         std::thread::sleep(delay);
         writer.signal(Signal::STOP);

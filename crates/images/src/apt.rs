@@ -15,7 +15,7 @@ pub mod version;
 use std::fs;
 use std::path::Path;
 
-use index::Listed;
+use index::ListedPackage;
 use pagetoll_backend::Stop;
 use pagetoll_bill::spec::Wanted;
 use pagetoll_bill::{Arch, Package};
@@ -23,9 +23,9 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of_file;
 use resolve::Index;
-use root::{Holds, PrivateRoot};
+use root::{Contents, PrivateRoot};
 
-/// Whether what was recorded earlier may be used.
+/// Reuse of recorded look-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
     /// Use what was recorded; ask the mirror only where nothing was.
@@ -67,7 +67,7 @@ impl<'a> Archive<'a> {
         stop: &Stop,
     ) -> Result<Self, Error> {
         let suite = suite_named(suite, cache, freshness, stop)?;
-        let root = PrivateRoot::new(cache, &suite, Holds::Packages(arch));
+        let root = PrivateRoot::new(cache, &suite, Contents::Packages(arch));
         let _lock = cache.lock(root.name(), stop)?;
         let recorded = match freshness {
             Freshness::Cached => recorded(cache, &suite, arch)?,
@@ -97,7 +97,7 @@ impl<'a> Archive<'a> {
         self.index.arch
     }
 
-    /// What the suite offers.
+    /// Packages of the suite.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
@@ -108,7 +108,7 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// [`Error::Environment`] when apt cannot fetch one or its digest is not the listed one;
     /// [`Error::NoSpace`]; [`Error::Stopped`].
-    pub fn fetch(&self, packages: &[Listed], stop: &Stop) -> Result<Vec<Entry>, Error> {
+    pub fn fetch(&self, packages: &[ListedPackage], stop: &Stop) -> Result<Vec<Entry>, Error> {
         if !self.missing(packages)?.is_empty() {
             let _lock = self.cache.lock(self.root.name(), stop)?;
             self.adopt(&self.missing(packages)?)?;
@@ -125,13 +125,13 @@ impl<'a> Archive<'a> {
     ///
     /// # Errors
     /// As [`Archive::fetch`].
-    pub fn fetch_one(&self, listed: &Listed, stop: &Stop) -> Result<Entry, Error> {
+    pub fn fetch_one(&self, listed: &ListedPackage, stop: &Stop) -> Result<Entry, Error> {
         let mut kept = self.fetch(std::slice::from_ref(listed), stop)?;
         kept.pop()
             .ok_or_else(|| self.not_as_listed(&listed.package))
     }
 
-    fn missing<'p>(&self, packages: &'p [Listed]) -> Result<Vec<&'p Listed>, Error> {
+    fn missing<'p>(&self, packages: &'p [ListedPackage]) -> Result<Vec<&'p ListedPackage>, Error> {
         let mut missing = Vec::new();
         for listed in packages {
             if self.cache.known(&name_of(&listed.package))?.is_none() {
@@ -142,7 +142,7 @@ impl<'a> Archive<'a> {
     }
 
     /// Keeps the packages that an older pagetoll fetched: their digests are their names.
-    fn adopt(&self, packages: &[&Listed]) -> Result<(), Error> {
+    fn adopt(&self, packages: &[&ListedPackage]) -> Result<(), Error> {
         for listed in packages {
             let place = self.cache.path(&name_of(&listed.package));
             if fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_file()) {
@@ -154,7 +154,7 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    fn download(&self, packages: &[&Listed], stop: &Stop) -> Result<(), Error> {
+    fn download(&self, packages: &[&ListedPackage], stop: &Stop) -> Result<(), Error> {
         if packages.is_empty() {
             return Ok(());
         }
@@ -172,9 +172,9 @@ impl<'a> Archive<'a> {
     }
 
     /// Makes an entry of a file that has the digest of a package; others are not believed.
-    fn keep(&self, file: &Path, packages: &[&Listed]) -> Result<(), Error> {
+    fn keep(&self, file: &Path, packages: &[&ListedPackage]) -> Result<(), Error> {
         let digest = sha256_of_file(file)?;
-        let is_listed = |listed: &&&Listed| listed.package.sha256 == digest;
+        let is_listed = |listed: &&&ListedPackage| listed.package.sha256 == digest;
         match packages.iter().find(is_listed) {
             Some(listed) => self
                 .cache
@@ -200,7 +200,7 @@ fn name_of(package: &Package) -> String {
     format!("packages/{}.deb", package.sha256)
 }
 
-/// The name of what a suite offers, as recorded.
+/// Name of the record of a suite.
 fn name_of_record(suite: &str, arch: Arch) -> String {
     match arch {
         Arch::X86_64 => format!("suites/{suite}.json"),
@@ -210,9 +210,9 @@ fn name_of_record(suite: &str, arch: Arch) -> String {
 
 fn recorded(cache: &Cache, suite: &str, arch: Arch) -> Result<Option<Index>, Error> {
     let bytes = cache.recorded(&name_of_record(suite, arch))?;
-    // A record that cannot be read, or holds less, was written by another version: made anew.
+    // A record that cannot be read, or holds less, was written by another version, and is replaced.
     let index: Option<Index> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    Ok(index.filter(|index| index.kept == resolve::KEPT))
+    Ok(index.filter(|index| index.kept == resolve::SELECTION))
 }
 
 fn record(cache: &Cache, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, Error> {
@@ -224,7 +224,7 @@ fn record(cache: &Cache, root: &PrivateRoot<'_>, stop: &Stop) -> Result<Index, E
     Ok(index)
 }
 
-/// What Debian calls a processor.
+/// Debian's name of a processor.
 const fn debian(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "amd64",
@@ -239,10 +239,22 @@ fn suite_named(
     freshness: Freshness,
     stop: &Stop,
 ) -> Result<String, Error> {
-    match name {
-        Some(name) => Ok(checked_name(name)?.to_owned()),
-        None => system_suite(cache, freshness, stop),
+    const SYSTEM: &str = "suites/system";
+    if let Some(name) = name {
+        return Ok(checked_name(name)?.to_owned());
     }
+    let recorded = cache
+        .recorded(SYSTEM)?
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
+        return Ok(suite);
+    }
+    let targets = root::system_targets(stop)?;
+    let suite = sources::system_suite(&targets)
+        .ok_or_else(no_mirror)?
+        .to_owned();
+    cache.record(SYSTEM, suite.as_bytes())?;
+    Ok(suite)
 }
 
 /// The suites that this system's apt knows, without their updates, which are part of them.
@@ -255,22 +267,6 @@ pub fn suites(stop: &Stop) -> Result<Vec<String>, Error> {
         true => Err(no_mirror()),
         false => Ok(suites),
     }
-}
-
-fn system_suite(cache: &Cache, freshness: Freshness, stop: &Stop) -> Result<String, Error> {
-    let name = "suites/system";
-    let recorded = cache
-        .recorded(name)?
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    if let (Some(suite), Freshness::Cached) = (recorded, freshness) {
-        return Ok(suite);
-    }
-    let targets = root::system_targets(stop)?;
-    let suite = sources::system_suite(&targets)
-        .ok_or_else(no_mirror)?
-        .to_owned();
-    cache.record(name, suite.as_bytes())?;
-    Ok(suite)
 }
 
 fn no_mirror() -> Error {

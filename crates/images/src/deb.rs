@@ -12,7 +12,7 @@ use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, Tool};
 
-/// How long unpacking one package may take. Assumed: 160 MB of modules on a slow disk.
+/// Time limit of unpacking one package. Assumed: 160 MB of modules on a slow disk.
 const UNPACK_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// The folder with a package's files, unpacked unless it has been before.
@@ -85,7 +85,7 @@ mod tests {
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
         let deb = folder.path().join("bad.deb");
         fs::write(&deb, "not a package").unwrap();
-        let deb = Entry::of_user(deb);
+        let deb = Entry::from_user(deb);
         let error = unpacked(&cache, &deb, "00", &Stop::new()).unwrap_err();
         assert!(error.to_string().contains("bad.deb"), "{error}");
         assert!(!cache.path("unpacked/00").exists());
@@ -113,7 +113,7 @@ mod tests {
             "{}",
             String::from_utf8_lossy(&built.stderr)
         );
-        Entry::of_user(deb)
+        Entry::from_user(deb)
     }
 
     #[test]

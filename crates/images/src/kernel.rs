@@ -29,7 +29,7 @@ use bzimage::BootImage;
 use headers::Headers;
 use vmlinux::XenSupport;
 
-/// What an acceptable file is, as errors put it.
+/// Expectation of error messages.
 const fn expected(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "an x86-64 Linux kernel, bzImage or vmlinux",
@@ -37,19 +37,19 @@ const fn expected(arch: Arch) -> &'static str {
     }
 }
 
-/// What checks found, kept below this name of the cache until a refresh is asked for.
+/// Cache folder of check results, which are kept until a refresh.
 pub const VERDICTS: &str = "verdicts";
-/// A larger file is no kernel. Assumed: a vmlinux with all debug information is below 1 GiB.
+/// Size limit of a kernel, in bytes. Assumed: a vmlinux with all debug information is below 1 GiB.
 const IMAGE_LIMIT: u64 = 1 << 30;
 /// A check that takes longer is remembered.
 const WORTH_REMEMBERING: Duration = Duration::from_millis(200);
 
-/// Where a kernel comes from.
+/// Origin of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// A suite of Debian.
     Debian {
-        /// Its name; `None` is the suite that this system runs.
+        /// Name of the suite; `None` is the one that this system runs.
         suite: Option<String>,
         /// The beginning of a version, such as `6.18`; `None` is the suite's current kernel.
         version_prefix: Option<String>,
@@ -114,10 +114,10 @@ impl FromStr for KernelSource {
 }
 
 impl KernelSource {
-    /// The same source with the user's own headers.
+    /// Adds the user's own headers.
     ///
     /// # Errors
-    /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
+    /// [`Error::BadInput`] for a kernel of Debian, which has its own.
     pub fn with_headers(mut self, folder: PathBuf) -> Result<Self, Error> {
         match &mut self {
             Self::Files { headers, .. } => *headers = Some(folder),
@@ -126,10 +126,10 @@ impl KernelSource {
         Ok(self)
     }
 
-    /// The same source with the user's own tree of modules.
+    /// Adds the user's own tree of modules.
     ///
     /// # Errors
-    /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
+    /// [`Error::BadInput`] for a kernel of Debian, which has its own.
     pub fn with_modules(mut self, folder: PathBuf) -> Result<Self, Error> {
         match &mut self {
             Self::Files { modules, .. } => *modules = Some(folder),
@@ -171,13 +171,13 @@ fn bad_source(text: &str, problem: &str) -> Error {
 pub struct KernelImage {
     /// The boot image, or an uncompressed ELF file.
     pub image: PathBuf,
-    /// Its release, as `uname -r` prints it.
+    /// Release, as `uname -r` prints it.
     pub release: String,
     /// The folder `lib/modules/RELEASE`, where there is one; modules in it may be compressed.
     pub modules: Option<Entry>,
     /// Headers to build modules with, or why none can be built.
     pub headers: Available<Headers>,
-    /// Where image and modules came from; empty for files that were given.
+    /// Packages of image and modules; empty for files that were given.
     pub packages: Vec<Package>,
 }
 
@@ -273,11 +273,19 @@ fn from_archive(
             remedy: "give another suite, or a file".into(),
         })??;
     let release = release_of(&image, archive.arch())?;
+    // Packages are consistent among themselves; if they were not, modules would not load.
+    let matching = |headers: Headers| match headers.release == release {
+        true => Ok(headers),
+        false => Err(Unavailable(format!(
+            "the suite's headers are for {}, its kernel is {release}",
+            headers.release
+        ))),
+    };
     Ok(KernelImage {
+        headers: headers?.and_then(matching),
         modules: folders
             .iter()
             .find_map(|folder| modules::below(folder, &release)),
-        headers: headers?.and_then(|headers| matching(headers, &release)),
         packages: packages
             .image
             .into_iter()
@@ -286,18 +294,6 @@ fn from_archive(
         image,
         release,
     })
-}
-
-/// Packages are consistent among themselves; if they were not, modules would not load.
-fn matching(headers: Headers, release: &str) -> Available<Headers> {
-    if headers.release == release {
-        Ok(headers)
-    } else {
-        Err(Unavailable(format!(
-            "the suite's headers are for {}, its kernel is {release}",
-            headers.release
-        )))
-    }
 }
 
 /// The folders of the image's packages, and the headers: side by side, because each of them is decompressed by one thread.
@@ -312,22 +308,14 @@ fn unpacked(
             Ok(listed) => headers::from_packages(archive, cache, listed, stop),
             Err(reason) => Ok(Err(reason.clone())),
         });
-        let folders = unpacked_image(archive, packages, cache, stop);
+        let folders = archive.fetch(&packages.image, stop).and_then(|debs| {
+            let pairs = debs.iter().zip(&packages.image);
+            pairs
+                .map(|(deb, listed)| deb::unpacked(cache, deb, &listed.package.sha256, stop))
+                .collect()
+        });
         (folders, join(headers))
     })
-}
-
-fn unpacked_image(
-    archive: &Archive<'_>,
-    packages: &KernelPackages,
-    cache: &Cache,
-    stop: &Stop,
-) -> Result<Vec<Entry>, Error> {
-    let debs = archive.fetch(&packages.image, stop)?;
-    let pairs = debs.iter().zip(&packages.image);
-    pairs
-        .map(|(deb, listed)| deb::unpacked(cache, deb, &listed.package.sha256, stop))
-        .collect()
 }
 
 /// `boot/vmlinuz-*` until 7.1, `usr/lib/modules/*/vmlinuz` from 7.2 on.
@@ -361,7 +349,7 @@ fn own_headers(
     let Some(folder) = folder else {
         return Ok(Err("no headers were given (--headers)".into()));
     };
-    let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
+    let headers = headers::from_build_dir(Entry::from_user(folder), cache, stop)?;
     if let Ok(headers) = &headers {
         check_match(headers, image, release)?;
     }
@@ -374,7 +362,7 @@ fn own_modules(image: &Path, release: &str, folder: Option<&Path>) -> Result<Opt
     }
     // `lib` beside the `boot` that an installed image is in.
     let root = image.parent().and_then(Path::parent);
-    let root = Entry::of_user(root.unwrap_or(Path::new("/")));
+    let root = Entry::from_user(root.unwrap_or(Path::new("/")));
     Ok(modules::below(&root, release))
 }
 
@@ -420,7 +408,7 @@ fn release_in(bytes: &[u8]) -> Result<String, String> {
 /// Checks that these bytes are a whole kernel which can be decompressed; an error says what is wrong with them.
 ///
 /// # Errors
-/// The bytes are no kernel, or a damaged one.
+/// Bytes that are not a kernel, or a damaged one.
 pub fn inspect(bytes: &[u8]) -> Result<String, String> {
     let release = release_in(bytes)?;
     support_in(bytes)?;
@@ -432,7 +420,7 @@ pub(super) fn read_kernel(image: &Path, arch: Arch) -> Result<Vec<u8>, Error> {
         .map_err(|error| Error::bad_file("--kernel", image, error.to_string(), expected(arch)))
 }
 
-/// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.
+/// Support of Xen by the kernel in a file. Unpacking takes long, so the answer is kept.
 fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
     let bytes = read_kernel(image, Arch::X86_64)?;
     let name = format!("{VERDICTS}/xen-{}.json", sha256_of(&bytes));

@@ -23,7 +23,7 @@ use pagetoll_host::Error;
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::sha256_of;
 
-/// What an acceptable file is, as errors put it.
+/// Expectation of error messages.
 const EXPECTED: &str =
     "a Xen hypervisor for x86 such as Debian's /boot/xen-*-amd64.gz, gzipped or not";
 /// A multiboot header begins with this word,
@@ -35,7 +35,7 @@ const BANNER: &[u8] = b"Xen version %d.%d";
 /// A file that has more bytes, or unpacks to more, is not believed. Assumed: Xen is below 10 MiB.
 const UNPACKED_LIMIT: u64 = 256 << 20;
 
-/// Where a Xen comes from.
+/// Origin of a Xen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum XenSource {
     /// The newest one of a suite; `None` is the suite that this system runs.
@@ -43,7 +43,7 @@ pub enum XenSource {
         /// The suite's name.
         suite: Option<String>,
     },
-    /// This file.
+    /// A file.
     File(PathBuf),
     /// One that pagetoll has built.
     Built(Box<XenImage>),
@@ -77,9 +77,9 @@ pub struct XenImage {
     pub elf: PathBuf,
     /// The file that has its symbols, where there is one.
     pub symbols: Option<PathBuf>,
-    /// Its version, such as `4.17.7+13-g2445b30a44-0+deb12u1`, where it can be read.
+    /// Version, such as `4.17.7+13-g2445b30a44-0+deb12u1`, where it can be read.
     pub version: Option<String>,
-    /// Where it came from; empty for a file that was given.
+    /// Packages; empty for a file that was given.
     pub packages: Vec<Package>,
 }
 
@@ -116,22 +116,17 @@ fn from_debian(
     })?;
     let deb = archive.fetch_one(listed, stop)?;
     let folder = deb::unpacked(cache, &deb, &listed.package.sha256, stop)?;
-    let gzipped = folder.file(gzipped_in(&folder.path().join("boot"))?)?;
+    let boot = folder.path().join("boot");
+    let entries = fs::read_dir(&boot).map_err(Error::io("read", &boot))?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let gzipped = paths
+        .find(|path| path.extension() == Some("gz".as_ref()))
+        .ok_or_else(|| Error::bad_file("--xen", &boot, "holds no xen-*.gz", EXPECTED))?;
+    let gzipped = folder.file(gzipped)?;
     Ok(XenImage {
         packages: vec![listed.package.clone()],
         ..from_file(&gzipped, cache, stop)?
     })
-}
-
-fn gzipped_in(boot: &Path) -> Result<PathBuf, Error> {
-    let entries = fs::read_dir(boot).map_err(Error::io("read", boot))?;
-    let mut images = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension() == Some("gz".as_ref()));
-    images
-        .next()
-        .ok_or_else(|| Error::bad_file("--xen", boot, "holds no xen-*.gz", EXPECTED))
 }
 
 /// Checks a file and puts its ELF file into the cache.
@@ -150,7 +145,7 @@ fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error>
     })
 }
 
-/// What a build of Xen leaves beside `xen.gz`, and Debian beside `xen-VERSION-amd64.gz`.
+/// Finds the symbols that a build of Xen leaves beside `xen.gz`, and Debian beside `xen-VERSION-amd64.gz`.
 fn symbols_beside(path: &Path) -> Option<PathBuf> {
     let beside = [path.with_extension("efi"), path.with_file_name("xen-syms")];
     beside.into_iter().find(|file| file.is_file())
@@ -159,19 +154,15 @@ fn symbols_beside(path: &Path) -> Option<PathBuf> {
 /// The ELF file of a whole Xen, gzipped or not; an error says what is wrong with the bytes.
 ///
 /// # Errors
-/// The bytes are no Xen, or a damaged one.
+/// Bytes that are not a Xen, or a damaged one.
 pub fn inspect(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    let elf = gunzipped(bytes)?;
+    let elf = match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => unpack::gzip(&bytes, UNPACKED_LIMIT)
+            .map_err(|error| format!("is a damaged or truncated gzip file: {error}"))?,
+        false => bytes,
+    };
     check(&elf)?;
     Ok(elf)
-}
-
-fn gunzipped(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes);
-    }
-    unpack::gzip(&bytes, UNPACKED_LIMIT)
-        .map_err(|error| format!("is a damaged or truncated gzip file: {error}"))
 }
 
 /// Xen is a 32-bit ELF file for x86, whatever it runs as later, with a multiboot header and its banner.

@@ -117,7 +117,7 @@ impl Modules {
 /// [`Error::MissingTools`] with every one that is missing.
 pub(crate) fn check_tools(arch: Arch, kernels: &[KernelSource]) -> Result<(), Error> {
     let of_debian = |source: &KernelSource| matches!(source, KernelSource::Debian { .. });
-    tools::check_lab(arch, Images::of(kernels.iter().any(of_debian)))
+    tools::check_lab(arch, Images::new(kernels.iter().any(of_debian)))
 }
 
 /// One boot of a machine with a probe.

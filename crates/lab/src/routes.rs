@@ -18,7 +18,7 @@ pub(crate) enum Harness {
 
 /// How `route` is billed.
 pub(crate) fn of(route: Route) -> Harness {
-    match (routes::of(route), route) {
+    match (routes::billing(route), route) {
         (Some(billing), _) => Harness::Dom0(billing),
         (None, Route::Demand) => Harness::Demand,
         (None, _) => Harness::Pin,

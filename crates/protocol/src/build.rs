@@ -18,7 +18,7 @@ use pagetoll_host::tools::Tool;
 use pagetoll_images::kernel::VERDICTS;
 use pagetoll_images::kernel::headers::Headers;
 
-/// How long a compiler may take. Assumed: a module takes 5 s on an idle machine.
+/// Time limit of a compiler. Assumed: a module takes 5 s on an idle machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Arguments of `strip`: what in a module depends on the folder it was built in, and nothing else uses.
@@ -88,9 +88,9 @@ const PV32_PROBE: Program = Program {
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],
     arguments: PV32_KERNEL,
 };
-/// What crates/live builds beside.
+/// Programs that crates/live builds besides.
 #[cfg(test)]
-const OF_LIVE: [&str; 2] = ["session", "lib/linux/host"];
+const LIVE_PROGRAMS: [&str; 2] = ["session", "lib/linux/host"];
 /// The folders of the module; of `lib` it takes headers only.
 const XEN_PROBE: &[&str] = &["lib", "xen-probe"];
 
@@ -316,7 +316,7 @@ mod tests {
             .flat_map(|program| program.folders)
             .collect();
         folders.extend(XEN_PROBE);
-        folders.extend(&OF_LIVE);
+        folders.extend(&LIVE_PROGRAMS);
         for (name, _) in SOURCES {
             let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
             assert!(folders.contains(&&folder), "{name} is of no program");
@@ -376,7 +376,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
         let headers = Ok(Headers {
-            build_dir: Entry::of_user(folder.path()),
+            build_dir: Entry::from_user(folder.path()),
             release: "6.1".into(),
             make_arguments: Vec::new(),
             packages: Vec::new(),

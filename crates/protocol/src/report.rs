@@ -1,4 +1,4 @@
-//! What a guest reports: the typed form of the result lines that `guests/init` writes.
+//! Reports of a guest: the typed form of the result lines that `guests/init` writes.
 
 #![expect(
     missing_docs,
@@ -25,7 +25,7 @@ pub enum Report {
     /// The guest is up.
     Hello(Hello),
     /// The kernel's work after boot is done, or would not end.
-    Settled(Settled),
+    Settled(SettleResult),
     /// A `clear` step.
     Clear(Clear),
     /// A `race` step.
@@ -35,10 +35,10 @@ pub enum Report {
     /// A `user` or `call` step.
     User(User),
     /// A `foreign` step.
-    Foreign(Foreign),
+    Foreign(ForeignRun),
     /// A `foreign-release` step.
-    ForeignReleased(ForeignReleased),
-    /// This Xen made no other domain.
+    ForeignReleased(ForeignRelease),
+    /// Xen refused another domain.
     ForeignUnavailable(ForeignUnavailable),
     /// A `trace-state` step.
     Trace(TraceState),
@@ -46,10 +46,10 @@ pub enum Report {
     Parameter(Parameter),
     /// A `lock-profile` step.
     Lock(Lock),
-    /// The same on a Xen that was built without such profiles.
+    /// Answer to the step by a Xen that was built without such profiles.
     LockUnavailable,
     /// A `contend` step.
-    Contended(Contended),
+    Contended(ContentionRun),
     /// A case of a `conformance` step.
     Case(CaseRun),
     /// A `check` step.
@@ -58,7 +58,7 @@ pub enum Report {
     KernelLog(KernelLog),
     /// A `bill` step of demand-probe.
     Demand(Demand),
-    /// Its `parts` step.
+    /// Answer to a `parts` step.
     DemandParts(DemandParts),
     /// A mechanism that this kernel does not have.
     DemandUnavailable(DemandUnavailable),
@@ -69,14 +69,14 @@ pub enum Report {
     /// A `bill` step of pin-probe.
     Pin(Pin),
     /// A `trace` step of pin-probe.
-    PinTraced(PinTraced),
+    PinTraced(PinTrace),
     /// Memory of a shape that this guest cannot make.
     PinUnavailable(PinUnavailable),
     /// A case of pin-probe's `conformance` step.
     PinCase(PinCase),
     /// A `try` step.
-    Tried(Tried),
-    Changed(Changed),
+    Tried(TryResult),
+    Changed(SettingChange),
     /// Bulk data lies in the shared memory.
     Blob(Blob),
     /// A step failed and the guest gave up.
@@ -85,23 +85,23 @@ pub enum Report {
     Done,
 }
 
-/// What a result's line begins with; its checksum and its object follow.
+/// Prefix of a result's line; its checksum and its object follow.
 const MARKER: &str = "@pagetoll ";
 
-/// A line with the marker but not the right checksum: other output cut into it, or it is not ours.
+/// The line has the marker but not the right checksum: other output cut into it, or it is not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Garbled;
+pub struct GarbledLine;
 
 /// The object of a result's line; `None` of all other lines.
 #[must_use]
-pub fn object_in(line: &str) -> Option<Result<&str, Garbled>> {
+pub fn object_in(line: &str) -> Option<Result<&str, GarbledLine>> {
     let (_, rest) = line.split_once(MARKER)?;
     let object = || {
         let (checksum, object) = rest.split_once(' ')?;
         let expected = u32::from_str_radix(checksum, 16).ok()?;
         (crc32fast::hash(object.as_bytes()) == expected).then_some(object)
     };
-    Some(object().ok_or(Garbled))
+    Some(object().ok_or(GarbledLine))
 }
 
 impl Blob {
@@ -122,7 +122,7 @@ impl Blob {
 }
 
 impl Report {
-    /// What this says of bulk data.
+    /// The announcement of bulk data, if this is one.
     #[must_use]
     pub fn blob(&self) -> Option<&Blob> {
         match self {
@@ -132,7 +132,7 @@ impl Report {
     }
 }
 
-/// Who is up.
+/// Kernel and Xen of a guest that is up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Hello {
     /// `uname -v`, which names Debian's version of the kernel.
@@ -155,16 +155,16 @@ impl Hello {
     }
 }
 
-/// How the waiting for a quiet guest ended.
+/// Result of waiting for a quiet guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Settled {
-    /// Whether the guest became quiet.
+pub struct SettleResult {
+    /// True if the guest became quiet.
     pub quiet: bool,
-    /// Guest time that it took.
+    /// Guest time of the wait.
     pub milliseconds: u64,
 }
 
-/// What was wrong with entries: see `struct xen_probe_faults`.
+/// Faulty entries: see `struct xen_probe_faults`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Faults {
     pub lost_accessed: u64,
@@ -209,12 +209,12 @@ pub struct Repeat {
     pub operation: Operation,
     /// The probe's word for how it was done: [`Cell::mechanism`].
     pub mechanism: String,
-    /// How often.
+    /// Number of operations.
     pub count: u64,
     /// The id of its marks in the trace, or -1.
     pub mark: i64,
     pub instructions: u64,
-    /// How often each check failed, by its name.
+    /// Failures of each check, by its name.
     pub failed: BTreeMap<String, u64>,
 }
 
@@ -236,7 +236,7 @@ pub struct User {
 
 /// Another domain's pages were mapped or unmapped.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Foreign {
+pub struct ForeignRun {
     pub operation: Operation,
     pub batch: u32,
     pub pages: u64,
@@ -244,34 +244,34 @@ pub struct Foreign {
     pub instructions: u64,
     /// Pages that were read through their mappings to see whether they hold what was written there at first.
     pub checked: u64,
-    /// Those that held something else.
+    /// Pages among them with other content.
     pub wrong: u64,
 }
 
-/// The other domain was ended, and a domain of which a page was mapped.
+/// The other domain was destroyed, and a control domain of which a page was still mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct ForeignReleased {
-    /// Its pages, which were read before, when none was mapped any more.
+pub struct ForeignRelease {
+    /// Pages of the domain, read before, when none was mapped any more.
     pub checked: u64,
-    /// Those that held something else than what was written there at first.
+    /// Pages among them whose content was not the original one.
     pub wrong: u64,
-    /// 1 where Xen still had it: something of it was still mapped.
+    /// 1 if Xen still had the domain: something of it was still mapped.
     pub left: u64,
-    /// The same of the domain that has to be left.
+    /// 1 if Xen still had the control domain, as it must.
     pub control_left: u64,
 }
 
-/// Why there was no other domain.
+/// Error that prevented another domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ForeignUnavailable {
-    /// What Xen said to `XEN_DOMCTL_createdomain`.
+    /// errno of `XEN_DOMCTL_createdomain`.
     pub errno: i32,
 }
 
-/// What Xen's trace is at.
+/// State of Xen's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct TraceState {
-    /// Its choice of events.
+    /// Mask of events.
     pub mask: u32,
     /// 1 where it is running.
     pub busy: u32,
@@ -307,7 +307,7 @@ struct LockTime {
 
 /// CPUs flushed each other's TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Contended {
+pub struct ContentionRun {
     pub cpus: u32,
     /// Flushes of all CPUs together.
     pub count: u64,
@@ -318,11 +318,11 @@ pub struct Contended {
 /// A conformance case was carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CaseRun {
-    /// Its number in the order.
+    /// Number in the order.
     pub index: usize,
-    /// Pages that could not be had back.
+    /// Pages that could not be taken back.
     pub unclean: u32,
-    /// Where the frames lay: see `enum xen_probe_frame`.
+    /// Machine frame numbers: see `enum xen_probe_frame`.
     pub frames: Vec<u64>,
     /// Return value, done counter and value found, for each step.
     pub answers: Vec<(i64, u32, u64)>,
@@ -370,7 +370,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The same with costs in a unit of which a tick of the counter is so much.
+    /// Scales costs by the length of a tick of the counter.
     #[must_use]
     pub fn in_units(mut self, tick: f64) -> Self {
         let costs = self.map.iter_mut().chain(&mut self.unmap);
@@ -395,7 +395,7 @@ pub fn scaled(count: u64, tick: f64) -> u64 {
 
 /// Memory was mapped and unmapped under function_graph.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct PinTraced {
+pub struct PinTrace {
     pub interface: Interface,
     pub shape: Folio,
     pub pages: u64,
@@ -403,7 +403,7 @@ pub struct PinTraced {
     pub unmap: u64,
 }
 
-/// Why there is no such memory.
+/// Error that prevented such memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct PinUnavailable {
     pub interface: Interface,
@@ -428,7 +428,7 @@ pub struct Demand {
     pub batch: u32,
     pub pages: u64,
     pub instructions: u64,
-    /// Of the vCPU, for whatever reason.
+    /// Exits of the vCPU, of all reasons.
     pub exits: u64,
     /// Calls of KVM_RUN.
     pub entries: u64,
@@ -458,7 +458,7 @@ impl Demand {
     }
 }
 
-/// What parts of paging cost by themselves, in instructions for `count` of each.
+/// Costs of the parts of paging by themselves, in instructions for `count` of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct DemandParts {
     /// Pages that were copied at once.
@@ -472,7 +472,7 @@ pub struct DemandParts {
     pub copy: u64,
     /// Two writes and two reads of eventfds.
     pub calls: u64,
-    /// The same between two threads that sleep and wake each other.
+    /// Wake-ups between two threads that sleep and wake each other.
     pub wakes: u64,
 }
 
@@ -485,7 +485,7 @@ pub struct KvmCase {
     pub answers: Vec<(KvmAnswer, usize, usize)>,
 }
 
-/// What came of a step: see `enum answer_kind` of kvm-cases.
+/// Result of a step: see `enum answer_kind` of kvm-cases.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvmAnswer {
@@ -513,7 +513,7 @@ pub enum KvmAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct KvmCaseSkipped {
     pub index: usize,
-    /// As scripts call it.
+    /// Name of the need in scripts.
     pub need: String,
 }
 
@@ -522,25 +522,25 @@ pub struct KvmCaseSkipped {
 pub struct DemandUnavailable {
     #[serde(deserialize_with = "mechanism")]
     pub mechanism: route::Demand,
-    /// Its number.
+    /// Number of the capability.
     pub capability: u32,
 }
 
 /// A command came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Tried {
-    /// Its exit code; 128 and more is a signal.
+pub struct TryResult {
+    /// Exit code; 128 and more is a signal.
     pub code: i32,
 }
 
 /// A setting of the machine that is not as it was noted before.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Changed {
-    /// Its path and value: as noted, or as it is.
+pub struct SettingChange {
+    /// Path and value: the noted one, or the present one.
     pub setting: String,
 }
 
-/// What lies in the shared memory.
+/// Content of the shared memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Blob {
     pub name: String,
@@ -549,7 +549,7 @@ pub struct Blob {
     pub crc32: String,
 }
 
-/// Why the guest gave up.
+/// Error with which a guest gave up.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Failure {
     pub what: String,

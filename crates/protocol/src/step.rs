@@ -21,7 +21,7 @@ use serde::Deserialize;
 /// time costs no time of the host.
 const SETTLE_SECONDS: u32 = 60;
 
-/// What the probe repeats: an operation, and the probe's word for how it is done.
+/// An operation that the probe repeats, and its mechanism in the probe's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub operation: Operation,
@@ -100,7 +100,7 @@ pub enum Step {
     Parameter(&'static str),
     /// Sets it.
     SetParameter { name: String, value: u8 },
-    /// Begins the profiles of Xen's locks anew.
+    /// Resets the profiles of Xen's locks.
     LockReset,
     /// Reports the profile of a global lock.
     LockProfile(&'static str),
@@ -191,7 +191,7 @@ impl Display for Step {
 }
 
 impl Step {
-    /// Whether a row's cost is what this counts.
+    /// True if this step counts the cost of a row.
     #[must_use]
     pub fn bills(&self, row: &RowKey) -> bool {
         match self {
@@ -214,7 +214,7 @@ impl Step {
         }
     }
 
-    /// Whether it makes a guest ready, whatever the guest has to do then.
+    /// True for steps that prepare a guest for any order.
     const fn prepares(&self) -> bool {
         matches!(self, Self::Settle | Self::Module(_) | Self::Unplug { .. })
     }
@@ -238,7 +238,7 @@ pub fn remove_traced(steps: &mut Vec<Step>) {
     }
 }
 
-/// How `guests/pin-probe` maps memory.
+/// Interface by which `guests/pin-probe` maps memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {
@@ -371,7 +371,7 @@ mod tests {
         steps.iter().map(verb).collect()
     }
 
-    fn of_init_and_pv32() -> Vec<Step> {
+    fn init_and_pv32_steps() -> Vec<Step> {
         let method = Method::from(Unmap::SetPte);
         vec![
             Step::Pages(Pages(1)),
@@ -383,7 +383,7 @@ mod tests {
         ]
     }
 
-    fn of_init_alone() -> Vec<Step> {
+    fn init_steps() -> Vec<Step> {
         let (name, pages) = ("swap".to_owned(), 1);
         vec![
             Step::Module("m.ko".to_owned()),
@@ -427,9 +427,9 @@ mod tests {
 
     #[test]
     fn init_and_the_32_bit_guest_know_these_verbs_and_no_others() {
-        let both = of_init_and_pv32();
+        let both = init_and_pv32_steps();
         assert_eq!(known_to(&["pv32-probe/main.c"]), verbs(&both));
-        let all = [both, of_init_alone()].concat();
+        let all = [both, init_steps()].concat();
         assert_eq!(known_to(&["init/init.c", "steps/line.c"]), verbs(&all));
     }
 
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn arguments_follow_in_the_order_that_the_guest_reads() {
-        let race = of_init_alone().remove(2);
+        let race = init_steps().remove(2);
         assert_eq!(
             order(&[race, Step::Settle]),
             "race set-pte 1 2 3\nsettle 60\n"

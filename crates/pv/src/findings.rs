@@ -1,4 +1,4 @@
-//! What the sessions of an order reported, gathered. Plain data.
+//! Findings of an order's sessions. Plain data.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use pagetoll_xentrace::Crossings;
 
 use crate::session::{Kind, XenOptions};
 use pagetoll_protocol::report::{
-    Clear, Contended, Foreign, ForeignReleased, ForeignUnavailable, Hello, Lock, Race, Repeat,
-    Report, User, scaled,
+    Clear, ContentionRun, ForeignRelease, ForeignRun, ForeignUnavailable, Hello, Lock, Race,
+    Repeat, Report, User, scaled,
 };
 
-/// What one counting session found.
+/// Counts of one session.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Options of its Xen.
     pub xen: XenOptions,
     /// Entries that the probe cleared, a mechanism and batch each; first untraced, then traced.
     pub clears: Vec<Clear>,
-    /// What else the probe repeated, in the same order.
+    /// Other operations that the probe repeated, in the same order.
     pub repeats: Vec<Repeat>,
-    /// What user space did, in the same order.
+    /// Operations of user space, in the same order.
     pub users: Vec<User>,
-    /// What was mapped and unmapped of another domain.
-    pub foreign: Vec<Foreign>,
+    /// Mappings and unmappings of another domain's memory.
+    pub foreign: Vec<ForeignRun>,
     /// Flushes of all CPUs at once.
-    pub contended: Option<Contended>,
-    /// What Xen's lock was held and waited for meanwhile; nothing where it does not say.
+    pub contended: Option<ContentionRun>,
+    /// Profile of Xen's lock during these flushes, if Xen reports one.
     pub lock: Option<Lock>,
-    /// What Xen had left of that domain in the end.
-    pub released: Option<ForeignReleased>,
-    /// Why there was no other domain.
+    /// Pages of the other domain that Xen still has at the end.
+    pub released: Option<ForeignRelease>,
+    /// Error that prevented another domain.
     pub no_foreign: Option<ForeignUnavailable>,
-    /// What Xen counted between the marks of each traced step.
+    /// Crossings that Xen counted between the marks of each traced step.
     pub crossings: BTreeMap<u16, Crossings>,
-    /// What QEMU counted between the marks of each step; nothing where it did not.
+    /// Flushes that QEMU counted between the marks of each step, where it did.
     pub flushes: BTreeMap<u16, Flushes>,
 }
 
@@ -45,46 +45,46 @@ pub struct Flushes {
     pub cr3: u64,
     /// Writes of CR4.
     pub cr4: u64,
-    /// Of one address.
+    /// `invlpg`: flushes of one address.
     pub invlpg: u64,
-    /// Of an address, or of all of a context.
+    /// `invpcid`: flushes of an address, or of a whole context.
     pub invpcid: u64,
 }
 
-/// What all sessions found, one entry a run.
+/// Findings of all sessions, one entry a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Of a 64-bit PV guest.
+    /// Counts of a 64-bit PV guest.
     pub dom0: Vec<Counted>,
-    /// Of such a guest with the memory of another domain.
+    /// Counts of a 64-bit PV guest with the memory of another domain.
     pub foreign: Vec<Counted>,
-    /// Of the same kernel without Xen.
+    /// Counts of the same kernel without Xen.
     pub native: Vec<Counted>,
-    /// Of two vCPUs at the same entries.
+    /// Races of two vCPUs at the same entries.
     pub races: Vec<Race>,
-    /// Why the probe did nothing.
+    /// Reason for the absence of the probe.
     pub no_probe: Option<Unavailable>,
-    /// Why crossings were not counted.
+    /// Reason for the absence of crossings.
     pub no_crossings: Option<Unavailable>,
-    /// What a 32-bit dom0 found.
+    /// Counts of a 32-bit dom0.
     pub pv32: Vec<Counted>,
-    /// Why there was none.
+    /// Reason for the absence of a 32-bit dom0.
     pub no_pv32: Option<Unavailable>,
 }
 
-/// What one session reported, but for bulk data.
+/// Reports of one session, without bulk data.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// The guest that it ran in.
+    /// The guest of the session.
     pub hello: Hello,
-    /// What it counted.
+    /// Counts.
     pub counted: Counted,
-    /// What raced in it.
+    /// Races.
     pub races: Vec<Race>,
 }
 
 impl Ran {
-    /// Understands the reports of a session; `None` where the guest never said what it is.
+    /// Reads the reports of a session; `None` if the guest never reported what it is.
     #[must_use]
     pub fn of(reports: &[Report]) -> Option<Self> {
         let mut counted = Counted::default();
@@ -112,7 +112,7 @@ impl Ran {
         })
     }
 
-    /// The same with costs in a unit of which a tick of the counter is so much.
+    /// Scales costs by the length of a tick of the counter.
     #[must_use]
     pub fn in_units(mut self, tick: f64) -> Self {
         let counted = &mut self.counted;
@@ -133,7 +133,7 @@ impl Ran {
 }
 
 impl Findings {
-    /// Adds what a session of this kind reported.
+    /// Adds the report of a session of this kind.
     pub fn add(&mut self, kind: Kind, ran: Ran) {
         match kind {
             Kind::Dom0 => self.dom0.push(ran.counted),

@@ -9,17 +9,17 @@ use crate::rows::per;
 use pagetoll_protocol::report::{Pin, PinUnavailable};
 use pagetoll_protocol::step::{Interface, PinStep};
 
-/// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
+/// Operations on the memory; the first mapping pays once for the IOMMU's page tables.
 pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
 
-/// What a reader should know of every bill by this probe.
+/// Notes on every bill by this probe.
 pub const NOTES: [&str; 2] = [
     "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures",
     "map and unmap: the median of three, after two to warm up; first-map: the first",
 ];
 
-/// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
-/// less is all that differs.
+/// Number of times that each shape is mapped and unmapped, after twice to warm up. The median is billed: runs differ by
+/// one timer interrupt only.
 const REPEATS: u32 = 3;
 /// Pages of 1 GiB of the shape that has them.
 const GIGABYTE: u64 = 1 << 18;
@@ -31,7 +31,7 @@ const SINGLE_PAGES: u64 = 512;
 const FIRST_PAGES: u64 = 32;
 const PAIRED_PAGES: u64 = 2 * FIRST_PAGES;
 
-/// How the probe maps by a mechanism. The others are loops and models, not kernels.
+/// Interface of a mechanism; `None` for loops and models, which are not kernels.
 #[must_use]
 pub const fn interface(mechanism: Mechanism) -> Option<Interface> {
     match mechanism {
@@ -51,7 +51,7 @@ pub fn shapes(ordered: &[Folio]) -> Vec<Folio> {
     Folio::ALL.iter().copied().filter(wanted).collect()
 }
 
-/// Whether a shape is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
+/// True for shapes that are billed only on request: `pagetoll calibrate` needs them to separate the costs of steps.
 const fn is_for_calibration(shape: Folio) -> bool {
     matches!(
         shape,
@@ -64,7 +64,7 @@ const fn is_for_calibration(shape: Folio) -> bool {
     )
 }
 
-/// How many pages of a shape are billed when so many are ordered: `guests/pin-probe/bill.c`.
+/// Pages of a shape that are billed when so many are ordered: `guests/pin-probe/bill.c`.
 #[must_use]
 pub fn pages(shape: Folio, ordered: Pages) -> Pages {
     let ordered = ordered.get();
@@ -89,7 +89,7 @@ pub fn pages(shape: Folio, ordered: Pages) -> Pages {
 /// Every shape, by every interface.
 #[must_use]
 pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<PinStep> {
-    let of = |&interface| {
+    let steps = |&interface| {
         shapes.iter().map(move |&shape| PinStep::Bill {
             interface,
             shape,
@@ -97,22 +97,22 @@ pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<
             repeats: REPEATS,
         })
     };
-    interfaces.iter().flat_map(of).collect()
+    interfaces.iter().flat_map(steps).collect()
 }
 
 /// Times that the probe maps and unmaps before it repeats that: `guests/pin-probe/bill.c`.
 const WARM_UPS: usize = 2;
 
-/// What one run of the probe found.
+/// Findings of one run of the probe.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// What was mapped.
+pub struct PinFindings {
+    /// Mappings.
     pub pins: Vec<Pin>,
-    /// What could not be.
+    /// Shapes that could not be mapped.
     pub unavailable: Vec<PinUnavailable>,
 }
 
-/// Through which interface, and memory of which shape.
+/// An interface and a shape of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
     /// The interface.
@@ -121,7 +121,7 @@ pub struct Cell {
     pub shape: Folio,
 }
 
-impl Found {
+impl PinFindings {
     /// The number of the step whose count is the cost of a row, as the probe numbers what it maps and unmaps, from 0 on.
     #[must_use]
     pub fn step_of(&self, cell: Cell, operation: Operation) -> Option<usize> {
@@ -135,18 +135,9 @@ impl Found {
 }
 
 impl Cell {
-    fn pin(self, found: &Found) -> Option<&Pin> {
+    fn pin(self, found: &PinFindings) -> Option<&Pin> {
         let mut pins = found.pins.iter();
         pins.find(|pin| pin.shape == self.shape && pin.interface == self.interface)
-    }
-
-    fn why_not(self, runs: &[&Found]) -> String {
-        let mut reports = runs.iter().flat_map(|run| &run.unavailable);
-        let report = reports.find(|one| one.shape == self.shape && one.interface == self.interface);
-        report.map_or_else(
-            || "the kernel was built without iommufd".to_owned(),
-            |report| report.reason.clone(),
-        )
     }
 }
 
@@ -157,33 +148,29 @@ pub fn row(
     key: RowKey,
     cell: Cell,
     ordered: Pages,
-    runs: &[&Found],
+    runs: &[&PinFindings],
     tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
 ) -> Row {
     let pages = pages(cell.shape, ordered);
     let pins: Vec<_> = runs.iter().filter_map(|found| cell.pin(found)).collect();
-    match pins.first() {
-        Some(first) => mapped(key, pages, &pins, first, tolls),
-        None => Row::unavailable(key, pages, cell.why_not(runs)),
-    }
-}
-
-fn mapped(
-    key: RowKey,
-    pages: Pages,
-    pins: &[&Pin],
-    first: &Pin,
-    tolls: impl FnOnce(f64) -> Option<Vec<Toll>>,
-) -> Row {
-    let layout = Layout {
-        runs: first.runs,
-        folios: first.folios,
-        largest_folio: first.largest,
+    let Some(first) = pins.first() else {
+        let mut reports = runs.iter().flat_map(|run| &run.unavailable);
+        let is_here =
+            |one: &&PinUnavailable| one.shape == cell.shape && one.interface == cell.interface;
+        let reason = match reports.find(is_here) {
+            Some(report) => report.reason.clone(),
+            None => "the kernel was built without iommufd".to_owned(),
+        };
+        return Row::unavailable(key, pages, reason);
     };
-    let figures = figures(pins, first, key.operation, tolls);
+    let figures = figures(&pins, first, key.operation, tolls);
     Row {
-        layout: Some(layout),
-        checks: checks(pins),
+        layout: Some(Layout {
+            runs: first.runs,
+            folios: first.folios,
+            largest_folio: first.largest,
+        }),
+        checks: checks(&pins),
         ..Row::new(key, pages, figures)
     }
 }
@@ -197,7 +184,10 @@ fn figures(
     let costs = pins.iter().map(|pin| cost(pin, operation));
     let figures = Figures::of_runs(costs.collect())?;
     let total = figures.cost_per_page;
-    let tolls = tolls(total).unwrap_or_else(|| vec![ioctl_toll(first, total)]);
+    let tolls = tolls(total).unwrap_or_else(|| {
+        let calls = per(first.ioctls, first.pages);
+        vec![Toll::new("ioctl", calls, total / calls)]
+    });
     Ok(Figures { tolls, ..figures })
 }
 
@@ -206,10 +196,10 @@ fn cost(pin: &Pin, operation: Operation) -> f64 {
     per(median(pin, operation).cost, pin.pages)
 }
 
-/// One of the times that something was repeated.
+/// One repetition of an operation.
 #[derive(Clone, Copy, Default)]
 struct Repeat {
-    /// As the probe numbers them, from 0 on.
+    /// Number of the step, from 0 on.
     index: usize,
     cost: u64,
 }
@@ -231,14 +221,9 @@ fn median(pin: &Pin, operation: Operation) -> Repeat {
     repeats.get(repeats.len() / 2).copied().unwrap_or_default()
 }
 
-fn ioctl_toll(pin: &Pin, cost_per_page: f64) -> Toll {
-    let count_per_page = per(pin.ioctls, pin.pages);
-    Toll::new("ioctl", count_per_page, cost_per_page / count_per_page)
-}
-
-/// Every run's: pages locked while mapped and none after, and what the device finds, where it can be asked.
+/// Checks of all runs: pages are locked while mapped and none after, and a device reads their content, if there is one.
 fn checks(pins: &[&Pin]) -> Vec<Check> {
-    let sum = |of: fn(&Pin) -> u64| pins.iter().map(|pin| of(pin)).sum();
+    let sum = |part: fn(&Pin) -> u64| pins.iter().map(|pin| part(pin)).sum();
     let (pages, tried) = (sum(|pin| pin.pages), sum(|pin| pin.tried));
     let reads = Check::against_known("device-reads", tried, sum(|pin| pin.misplaced));
     let accounted = [
@@ -279,14 +264,14 @@ mod tests {
         row_of_found(
             key,
             pin.shape,
-            &Found {
+            &PinFindings {
                 pins: vec![pin.clone()],
-                ..Found::default()
+                ..PinFindings::default()
             },
         )
     }
 
-    fn row_of_found(key: RowKey, shape: Folio, found: &Found) -> Row {
+    fn row_of_found(key: RowKey, shape: Folio, found: &PinFindings) -> Row {
         let interface = Interface::Type1;
         row(key, Cell { interface, shape }, Pages(512), &[found], |_| {
             None
@@ -296,7 +281,7 @@ mod tests {
     #[test]
     fn what_the_guest_had_no_pages_for_says_why_and_has_no_figure() {
         let why = "too few free hugepages of 1 GiB";
-        let found = Found {
+        let found = PinFindings {
             pins: vec![pin()],
             unavailable: vec![PinUnavailable {
                 interface: Interface::Type1,

@@ -5,7 +5,7 @@ use pagetoll_units::Pages;
 
 use pagetoll_protocol::step::Step;
 
-/// How much of a step Xen's trace takes.
+/// Limits of Xen's trace of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Pages of a traced step, at most. Crossings per page do not depend on their number, but in what a batch that is not
@@ -17,23 +17,23 @@ pub struct Trace {
 
 impl Trace {
     /// In a guest of the lab.
-    pub const OF_LAB: Self = Self {
+    pub const LAB: Self = Self {
         pages: Pages(4096),
         buffer_pages: 1024,
     };
     /// On a host, where Xen keeps the buffers until it is booted again: one of the largest batches.
-    pub const OF_HOST: Self = Self {
+    pub const HOST: Self = Self {
         pages: Pages(512),
         buffer_pages: 128,
     };
 
     /// The order's pages, or as many of them as are traced.
-    pub(crate) fn pages_of(self, order: &Order) -> Step {
+    pub(crate) fn pages(self, order: &Order) -> Step {
         Step::Pages(order.pages.min(self.pages))
     }
 
     /// Steps with the trace.
-    pub(crate) fn of(self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    pub(crate) fn wrap(self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
         let begin = Step::TraceBegin {
             buffer_pages: self.buffer_pages,
         };
@@ -42,12 +42,12 @@ impl Trace {
     }
 }
 
-/// Where a guest of the lab finds its module.
+/// Path of the probe's module in a guest of the lab.
 pub const PROBE_MODULE: &str = "modules/xen-probe.ko";
-/// As [`PROBE_MODULE`].
+/// Path of the module for hypercalls in a guest of the lab.
 pub const PRIVCMD_MODULE: &str = "modules/xen-privcmd.ko";
 
-/// What a dom0 can do.
+/// Capabilities of a dom0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// There is a probe for its kernel.
@@ -56,16 +56,16 @@ pub struct Abilities {
     pub privcmd: Privcmd,
     /// Xen's trace can be had by them.
     pub trace: Option<Trace>,
-    /// Whose memory it maps.
-    pub other: Other,
+    /// Domain whose memory it maps.
+    pub other: OtherDomain,
     /// CPUs whose TLBs it flushes at once.
     pub cpus: usize,
 }
 
-/// How user space gets at hypercalls.
+/// Access of user space to hypercalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privcmd {
-    /// It is in the kernel.
+    /// Built into the kernel.
     BuiltIn,
     /// By loading a module.
     Module,
@@ -75,25 +75,25 @@ pub enum Privcmd {
 
 /// Another domain, whose memory is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Other {
-    /// None.
+pub enum OtherDomain {
+    /// No other domain.
     None,
-    /// One that is made for it.
+    /// A domain that is created for it.
     Made,
     /// The one with this number.
     Existing(u16),
 }
 
-/// What is done for a route in each guest.
+/// Steps of a route in each guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// The first use of memory after boot costs more than all that follow, and is not billed.
     pub warm_up: Option<Step>,
-    /// What other figures are compared with, by the probe. Not traced.
+    /// Baselines by the probe, not traced.
     pub baselines: Vec<Step>,
-    /// The mechanisms, by the probe.
+    /// Mechanisms by the probe.
     pub mechanisms: Vec<Step>,
-    /// What user space does.
+    /// Operations of user space.
     pub observed: Vec<Step>,
 }
 
@@ -105,17 +105,17 @@ impl Privcmd {
 }
 
 impl Abilities {
-    /// Of a dom0 that can do everything.
+    /// Capabilities of a dom0 of the lab with everything.
     pub const ALL: Self = Self {
         probe: true,
         privcmd: Privcmd::Module,
-        trace: Some(Trace::OF_LAB),
-        other: Other::Made,
+        trace: Some(Trace::LAB),
+        other: OtherDomain::Made,
         cpus: 1,
     };
 }
 
-/// What makes a dom0 ready, the same for all that count: they are one guest until they get their orders.
+/// Steps that prepare a dom0, the same for all that count: they are one guest until they get their orders.
 pub(crate) fn preparation(abilities: Abilities) -> Vec<Step> {
     let probe = Step::Module(PROBE_MODULE.to_owned());
     let modules = abilities.probe.then_some(probe);
@@ -133,8 +133,8 @@ pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Ve
     }
     all.extend(measured(abilities, steps));
     if let Some(trace) = abilities.trace {
-        all.push(trace.pages_of(order));
-        all.extend(trace.of(measured(abilities, steps)));
+        all.push(trace.pages(order));
+        all.extend(trace.wrap(measured(abilities, steps)));
     }
     all
 }

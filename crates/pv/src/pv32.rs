@@ -1,4 +1,4 @@
-//! What a 32-bit PAE dom0 does of a route, beside the 64-bit one.
+//! The 32-bit PAE dom0 of a route, beside the 64-bit one.
 //!
 //! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it runs the
 //! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
@@ -16,7 +16,7 @@ use pagetoll_protocol::step::Step;
 const LOWER: &str = "lower-half";
 const UPPER: &str = "upper-half";
 
-/// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
+/// Messages of Xen that refuse a 32-bit PV guest, and their meaning. Any other end of the boot is a failed guest.
 const REFUSALS: [(&str, &str); 2] = [
     (
         NO_PV32,
@@ -29,24 +29,24 @@ const REFUSALS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Why this Xen starts no 32-bit guest, when that is what its last words say.
+/// Reason why this Xen refuses a 32-bit guest, if its last words give one.
 pub fn refusal(last_words: &str) -> Option<&'static str> {
-    let said = |(words, _): &&(&str, &str)| last_words.contains(words);
-    REFUSALS.iter().find(said).map(|(_, reason)| *reason)
+    let is_quoted = |(words, _): &&(&str, &str)| last_words.contains(words);
+    REFUSALS.iter().find(is_quoted).map(|(_, reason)| *reason)
 }
 
 /// Counts without the trace, which costs, then with it.
 pub(crate) fn counting(order: &Order, baselines: &[Step], mechanisms: &[Step]) -> Vec<Step> {
     let mut all = vec![Step::Pages(order.pages)];
     all.extend(baselines.iter().chain(mechanisms).cloned());
-    all.push(Trace::OF_LAB.pages_of(order));
-    all.extend(Trace::OF_LAB.of(mechanisms.iter().cloned()));
+    all.push(Trace::LAB.pages(order));
+    all.extend(Trace::LAB.wrap(mechanisms.iter().cloned()));
     all
 }
 
 impl Findings {
-    /// The 32-bit guest's findings as if they were all there are.
-    pub(crate) fn of_pv32(&self) -> Self {
+    /// Copy in which the 32-bit guest's findings take the place of the dom0's.
+    pub(crate) fn pv32_as_dom0(&self) -> Self {
         Self {
             dom0: self.pv32.clone(),
             no_probe: self.no_pv32.clone(),

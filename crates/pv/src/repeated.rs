@@ -12,7 +12,7 @@ use pagetoll_units::Pages;
 use crate::findings::{Counted, Findings};
 use crate::plan::{Abilities, Steps};
 use crate::pv32;
-use crate::rows::{Traced, crossings, per, user_rows};
+use crate::rows::{TracedStep, crossings, per, user_rows};
 use crate::session::{self, Session};
 use pagetoll_protocol::report::Repeat;
 use pagetoll_protocol::step::{Cell, Step};
@@ -20,21 +20,21 @@ use pagetoll_protocol::step::{Cell, Step};
 /// An empty loop, and one of hypercalls that do nothing.
 const BASELINES: [Baseline; 2] = [Baseline::Nothing, Baseline::EmptyHypercall];
 
-/// A route by what is done.
-pub(crate) struct Repeated {
-    /// What the probe does by each mechanism.
+/// A route as a table of operations.
+pub(crate) struct RepeatedRoute {
+    /// Operations that the probe repeats by each mechanism.
     pub(crate) operations: &'static [Operation],
-    /// What user space does.
+    /// Operations of user space.
     pub(crate) observed: &'static [Operation],
-    /// What a 32-bit guest does that the others have no part of.
+    /// Further baselines of a 32-bit guest: parts of its mechanisms.
     pub(crate) pv32_parts: &'static [Baseline],
-    /// What is left of a cost when the hypercalls' entries are taken away.
+    /// Name of the toll that is left without the hypercalls' entries.
     pub(crate) work: &'static str,
-    /// The step that does an operation by a mechanism.
+    /// Step of an operation by a mechanism.
     pub(crate) step: fn(Operation, Mechanism) -> Step,
-    /// The step of user space for what is observed.
+    /// Step of an operation of user space.
     pub(crate) user_step: fn(Operation) -> Step,
-    /// Precedes all steps of user space.
+    /// Step before all steps of user space.
     pub(crate) warm_up: Option<Step>,
 }
 
@@ -46,35 +46,29 @@ struct Line {
     system: System,
 }
 
-impl Repeated {
+impl RepeatedRoute {
     /// The sessions.
     pub(crate) fn sessions<M: RouteMechanism>(
         &self,
         order: &Order,
         abilities: Abilities,
     ) -> Vec<Session> {
-        let mut all = session::counting(order, abilities, &self.steps::<M>(order));
-        if order.needs_pv32() {
-            all.extend(session::pv32(order, &self.pv32_steps::<M>(order)));
-        }
-        all
-    }
-
-    fn pv32_steps<M: RouteMechanism>(&self, order: &Order) -> Vec<Step> {
-        let parts = BASELINES.iter().chain(self.pv32_parts);
-        let baselines: Vec<_> = parts.copied().map(baseline_step).collect();
-        let mechanisms = self.mechanism_steps::<M>(order, System::XenPv32Dom0);
-        pv32::counting(order, &baselines, &mechanisms)
-    }
-
-    fn steps<M: RouteMechanism>(&self, order: &Order) -> Steps {
         let observed = self.observed.iter();
-        Steps {
+        let steps = Steps {
             warm_up: self.warm_up.clone(),
             baselines: baseline_steps(),
             mechanisms: self.mechanism_steps::<M>(order, System::XenPvDom0),
             observed: observed.copied().map(self.user_step).collect(),
+        };
+        let mut all = session::counting(order, abilities, &steps);
+        if order.needs_pv32() {
+            let parts = BASELINES.iter().chain(self.pv32_parts);
+            let baselines: Vec<_> = parts.copied().map(baseline_step).collect();
+            let mechanisms = self.mechanism_steps::<M>(order, System::XenPv32Dom0);
+            let steps = pv32::counting(order, &baselines, &mechanisms);
+            all.extend(session::pv32(order, &steps));
         }
+        all
     }
 
     fn mechanism_steps<M: RouteMechanism>(&self, order: &Order, system: System) -> Vec<Step> {
@@ -86,7 +80,7 @@ impl Repeated {
 
     fn lines<M: RouteMechanism>(&self, order: &Order, system: System) -> Vec<Line> {
         let mechanisms = order.on_system::<M>(system);
-        let of_operation = |&operation| {
+        let lines = |&operation| {
             let all = mechanisms.iter().copied();
             all.map(move |mechanism| Line {
                 operation,
@@ -94,17 +88,17 @@ impl Repeated {
                 system,
             })
         };
-        self.operations.iter().flat_map(of_operation).collect()
+        self.operations.iter().flat_map(lines).collect()
     }
 
-    /// What the sessions found, as rows.
+    /// Rows of the sessions' findings.
     pub(crate) fn rows<M: RouteMechanism>(&self, order: &Order, findings: &Findings) -> Vec<Row> {
         let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
         let row = |line, findings: &_| self.row(line, order, findings);
         let lines = self.lines::<M>(order, System::XenPvDom0).into_iter();
         rows.extend(lines.map(|line| row(line, findings)));
         if order.needs_pv32() {
-            let findings = findings.of_pv32();
+            let findings = findings.pv32_as_dom0();
             let baselines = [&BASELINES, self.pv32_parts].concat();
             rows.extend(baseline_rows(System::XenPv32Dom0, &baselines, &findings));
             let lines = self.lines::<M>(order, System::XenPv32Dom0).into_iter();
@@ -209,17 +203,17 @@ fn untraced(cell: Cell, findings: &Findings) -> impl Iterator<Item = &Repeat> {
 }
 
 /// The traced repetition.
-pub(crate) fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+pub(crate) fn traced(run: &Counted, cell: Cell) -> Option<TracedStep> {
     let mut repeats = run.repeats.iter();
     let repeat = repeats.find(|repeat| repeat.mark >= 0 && repeat.is_of(cell))?;
-    Traced::new(repeat.mark, repeat.count)
+    TracedStep::new(repeat.mark, repeat.count)
 }
 
 fn cost_of(repeat: &Repeat) -> f64 {
     per(repeat.instructions, repeat.count)
 }
 
-/// What the probe compared with what it knew to be right.
+/// Results of the probe's own checks.
 pub(crate) fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for repeat in untraced(cell, findings) {
@@ -238,8 +232,9 @@ pub(crate) fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
 
 /// Entering Xen, as often as it was entered by a hypercall, and the rest, which goes by `work`.
 pub(crate) fn tolls(figures: &Figures, work: &str, findings: &Findings) -> Vec<Toll> {
-    let of = |baseline| cost(baseline, findings);
-    let (Some(nothing), Some(call)) = (of(Baseline::Nothing), of(Baseline::EmptyHypercall)) else {
+    let cost = |baseline| cost(baseline, findings);
+    let (Some(nothing), Some(call)) = (cost(Baseline::Nothing), cost(Baseline::EmptyHypercall))
+    else {
         return Vec::new();
     };
     let measured = Measured {

@@ -1,4 +1,4 @@
-//! How each route of a Xen PV guest is billed: its sessions, and the rows that follow from them.
+//! Billing of the routes of a Xen PV guest: sessions, and the rows that follow from their findings.
 
 mod fault;
 mod flush;
@@ -28,21 +28,21 @@ pub const LIMITS: Limits = Limits {
 pub struct Billing {
     /// The sessions; those on the largest machines first.
     pub sessions: fn(&Order, Abilities) -> Vec<Session>,
-    /// What they found, as rows, in the order in which they are read.
+    /// Rows of the findings, in the order in which they are read.
     pub rows: fn(&Order, &Findings) -> Vec<Row>,
-    /// What a reader should know of every bill of this route.
+    /// Notes on every bill of this route.
     pub notes: &'static [&'static str],
-    /// The same of those of the lab.
+    /// Notes on bills of the lab.
     pub lab_notes: &'static [&'static str],
-    /// The same of those of a host, by what was found.
+    /// Notes on bills of a host, by its findings.
     pub host_notes: fn(&Findings) -> Vec<String>,
-    /// Whether the instructions that flush TLBs are counted, where they can be.
+    /// Counting of the instructions that flush TLBs, where it is possible.
     pub counts_flushes: bool,
 }
 
-/// How `route` is billed; `None` of routes that take no Xen.
+/// Billing of `route`; `None` for routes without Xen.
 #[must_use]
-pub const fn of(route: Route) -> Option<&'static Billing> {
+pub const fn billing(route: Route) -> Option<&'static Billing> {
     match route {
         Route::Unmap => Some(&unmap::BILLING),
         Route::Fault => Some(&fault::BILLING),

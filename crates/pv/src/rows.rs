@@ -1,4 +1,4 @@
-//! What the rows of all routes have in common. Pure: no guest, no file.
+//! Parts that the rows of all routes share. Pure: no guest, no file.
 
 use pagetoll_bill::crossing;
 use pagetoll_bill::{
@@ -18,14 +18,14 @@ pub fn per(count: u64, pages: u64) -> f64 {
 
 /// A step that ran between two marks.
 #[derive(Clone, Copy)]
-pub struct Traced {
+pub struct TracedStep {
     /// The id of its marks.
     pub id: u16,
-    /// How often it did what it does.
+    /// Operations of the step.
     pub count: u64,
 }
 
-impl Traced {
+impl TracedStep {
     /// `None` for the mark of a step that was not traced.
     pub fn new(mark: i64, count: u64) -> Option<Self> {
         let id = u16::try_from(mark).ok()?;
@@ -36,10 +36,10 @@ impl Traced {
 /// The crossings of the first run that has them, as Xen counted them.
 pub fn crossings(
     runs: &[Counted],
-    traced: impl Fn(&Counted) -> Option<Traced>,
+    traced: impl Fn(&Counted) -> Option<TracedStep>,
 ) -> Option<Crossings> {
     runs.iter().find_map(|run| {
-        let Traced { id, count } = traced(run)?;
+        let TracedStep { id, count } = traced(run)?;
         Some(crossings_of(run.crossings.get(&id)?, count))
     })
 }
@@ -73,7 +73,7 @@ fn crossings_of(counted: &pagetoll_xentrace::Crossings, count: u64) -> Crossings
     }
 }
 
-/// What user space sees of one operation: without Xen, and in a dom0, with what Xen adds.
+/// Rows of an operation of user space: without Xen, and in a dom0, with the share of Xen.
 pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
     let row = |system, figures| {
         let key = RowKey::new(operation, Method::Kernel, system);
@@ -81,7 +81,14 @@ pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [R
     };
     let native = user_figures(operation, &findings.native);
     let dom0 = user_figures(operation, &findings.dom0).map(|dom0| Figures {
-        tolls: share_of_xen(native.as_ref().ok(), &dom0),
+        // The cost without Xen, and the part that Xen adds.
+        tolls: match &native {
+            Ok(native) => vec![
+                Toll::once("native", native.cost_per_page),
+                Toll::once("xen", dom0.cost_per_page - native.cost_per_page),
+            ],
+            Err(_) => Vec::new(),
+        },
         ..dom0
     });
     [row(System::Native, native), row(System::XenPvDom0, dom0)]
@@ -102,21 +109,9 @@ pub fn user_figures(operation: Operation, runs: &[Counted]) -> Result<Figures, U
     })
 }
 
-/// What user space did while it was traced.
-pub fn traced_user(run: &Counted, operation: Operation) -> Option<Traced> {
+/// The traced step of an operation of user space.
+pub fn traced_user(run: &Counted, operation: Operation) -> Option<TracedStep> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
-    Traced::new(user.mark, user.pages)
-}
-
-/// What the operation costs without Xen, and what Xen adds.
-fn share_of_xen(native: Option<&Figures>, dom0: &Figures) -> Vec<Toll> {
-    let split = |native: &Figures| {
-        let added = dom0.cost_per_page - native.cost_per_page;
-        vec![
-            Toll::once("native", native.cost_per_page),
-            Toll::once("xen", added),
-        ]
-    };
-    native.map(split).unwrap_or_default()
+    TracedStep::new(user.mark, user.pages)
 }

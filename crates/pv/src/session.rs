@@ -6,20 +6,20 @@ use pagetoll_bill::{Mechanism, Method, Order, RowKey, System};
 use crate::plan::{self, Abilities, Steps};
 use pagetoll_protocol::step::{Step, divided};
 
-/// What one guest does for a bill.
+/// Steps of one guest for a bill.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its name among those of the order.
+    /// Name among those of the order.
     pub name: String,
-    /// In which kind of guest.
+    /// Kind of guest.
     pub kind: Kind,
-    /// Under which options of Xen.
+    /// Options of its Xen.
     pub xen: XenOptions,
-    /// What it does.
+    /// Steps.
     pub steps: Vec<Step>,
 }
 
-/// What a session is for.
+/// Purpose of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Counts under Xen.
@@ -37,7 +37,7 @@ pub enum Kind {
 /// Options of Xen that a mechanism takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XenOptions {
-    /// Nothing.
+    /// Xen's defaults.
     #[default]
     Default,
     /// Page tables are not isolated, guests' pages may be global.
@@ -48,14 +48,14 @@ pub enum XenOptions {
 
 /// A mechanism that is Xen's choice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OptionsOfXen {
+pub(crate) struct XenChoice {
     /// The mechanism's name.
     pub(crate) name: &'static str,
     pub(crate) options: XenOptions,
 }
 
 impl Kind {
-    /// Whose rows it counts.
+    /// System whose rows it counts.
     const fn system(self) -> Option<System> {
         match self {
             Self::Dom0 | Self::Foreign => Some(System::XenPvDom0),
@@ -67,8 +67,8 @@ impl Kind {
 }
 
 impl XenOptions {
-    /// Those under which a mechanism that is Xen's choice is billed.
-    pub(crate) const fn of(mechanism: Flush) -> Self {
+    /// Options under which a mechanism is billed.
+    pub(crate) const fn for_mechanism(mechanism: Flush) -> Self {
         match mechanism {
             Flush::GlobalPages => Self::GlobalPages,
             Flush::NoGlobalPages => Self::NoGlobalPages,
@@ -81,7 +81,13 @@ impl Session {
     /// are also done under a trace, and to warm up.
     #[must_use]
     pub fn step_of(&self, row: &RowKey) -> Option<u16> {
-        if self.kind.system() != Some(row.system) || !self.has_xen_of(row.method) {
+        let has_options = match row.method {
+            Method::Mechanism(Mechanism::Flush(mechanism)) => {
+                self.xen == XenOptions::for_mechanism(mechanism)
+            }
+            _ => true,
+        };
+        if self.kind.system() != Some(row.system) || !has_options {
             return None;
         }
         let (_, ordered) = divided(&self.steps);
@@ -89,13 +95,6 @@ impl Session {
         let traced = ordered.iter().position(is_trace).unwrap_or(ordered.len());
         let step = ordered[..traced].iter().rposition(|step| step.bills(row))?;
         u16::try_from(step + 1).ok()
-    }
-
-    fn has_xen_of(&self, method: Method) -> bool {
-        match method {
-            Method::Mechanism(Mechanism::Flush(mechanism)) => self.xen == XenOptions::of(mechanism),
-            _ => true,
-        }
     }
 
     fn new(name: impl Into<String>, kind: Kind, steps: Vec<Step>) -> Self {
@@ -107,7 +106,7 @@ impl Session {
         }
     }
 
-    fn of_run(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
+    fn for_run(name: &str, order: &Order, run: u32, kind: Kind, steps: Vec<Step>) -> Self {
         match order.runs {
             1 => Self::new(name, kind, steps),
             _ => Self::new(format!("{name}-{run}"), kind, steps),
@@ -119,45 +118,45 @@ impl Session {
 pub(crate) fn counting(order: &Order, abilities: Abilities, steps: &Steps) -> Vec<Session> {
     let dom0 = plan::counting(order, abilities, steps);
     let native = plan::native(order, steps);
-    let of_run = |run| {
+    let sessions = |run| {
         [
-            Session::of_run("dom0", order, run, Kind::Dom0, dom0.clone()),
-            Session::of_run("native", order, run, Kind::Native, native.clone()),
+            Session::for_run("dom0", order, run, Kind::Dom0, dom0.clone()),
+            Session::for_run("native", order, run, Kind::Native, native.clone()),
         ]
     };
-    (1..=order.runs).flat_map(of_run).collect()
+    (1..=order.runs).flat_map(sessions).collect()
 }
 
 /// The counting sessions of an order whose mechanisms are options of Xen: for each run and mechanism a dom0.
-pub(crate) fn under(xens: &[OptionsOfXen], order: &Order, steps: &[Step]) -> Vec<Session> {
-    let of_run = |run| {
+pub(crate) fn under(xens: &[XenChoice], order: &Order, steps: &[Step]) -> Vec<Session> {
+    let sessions = |run| {
         xens.iter().map(move |xen| Session {
             xen: xen.options,
-            ..Session::of_run(xen.name, order, run, Kind::Dom0, steps.to_vec())
+            ..Session::for_run(xen.name, order, run, Kind::Dom0, steps.to_vec())
         })
     };
-    (1..=order.runs).flat_map(of_run).collect()
+    (1..=order.runs).flat_map(sessions).collect()
 }
 
 /// The counting sessions of a 32-bit dom0, one for each run.
 pub(crate) fn pv32(order: &Order, steps: &[Step]) -> Vec<Session> {
-    of_each_run("pv32", order, Kind::Pv32, steps)
+    one_each_run("pv32", order, Kind::Pv32, steps)
 }
 
 /// The counting sessions with the memory of another domain, one for each run; none where there is nothing to do.
 pub(crate) fn foreign(order: &Order, steps: &[Step]) -> Vec<Session> {
     match steps {
         [] => Vec::new(),
-        _ => of_each_run("foreign", order, Kind::Foreign, steps),
+        _ => one_each_run("foreign", order, Kind::Foreign, steps),
     }
 }
 
-fn of_each_run(name: &str, order: &Order, kind: Kind, steps: &[Step]) -> Vec<Session> {
-    let of_run = |run| Session::of_run(name, order, run, kind, steps.to_vec());
-    (1..=order.runs).map(of_run).collect()
+fn one_each_run(name: &str, order: &Order, kind: Kind, steps: &[Step]) -> Vec<Session> {
+    let sessions = |run| Session::for_run(name, order, run, kind, steps.to_vec());
+    (1..=order.runs).map(sessions).collect()
 }
 
-/// A session on two vCPUs that race. One, whatever the runs of the order.
+/// A session on two vCPUs that race: a single one, also for several runs.
 pub(crate) fn race(steps: Vec<Step>) -> Session {
     Session::new("race", Kind::Race, steps)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
 use pagetoll_cost::{CostError, CostTable};
@@ -37,7 +37,7 @@ pub enum CostsError {
         /// The option's value.
         asked: String,
         /// Why not.
-        source: Unreadable,
+        source: ReadError,
     },
     /// The file is no cost table.
     #[error("--costs: {0}")]

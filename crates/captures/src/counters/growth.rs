@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pagetoll_units::budget::{in_tree, of_tree};
+use pagetoll_units::budget::{first_tree_node, in_tree};
 
 use super::recorder::{Keep, Names, Rest};
 use super::{Counter, Kind, Scope, Time, Value};
@@ -106,7 +106,7 @@ impl Keep for Growing {
     fn add(&mut self, scope: &Scope, name: &str, counter: Counter) -> usize {
         let mut memory = 0;
         if !self.counters.contains_key(scope) {
-            memory += 2 * scope.memory() + of_tree::<Arc<str>, Grown>() + REPORTED_SCOPE;
+            memory += 2 * scope.memory() + first_tree_node::<Arc<str>, Grown>() + REPORTED_SCOPE;
             self.counters.insert(scope.clone(), BTreeMap::new());
         }
         let Some(of) = self.counters.get_mut(scope) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 
 use super::meaning::kind_of;
 use super::{Counter, Counters, Kind, Sample, Scope, Time};
@@ -71,7 +71,7 @@ impl Keep for Samples {
         }
         let of = [(name, counter)].into();
         sample.counters.insert(scope.clone(), of);
-        memory + of_name + 2 * (scope.memory() + of_tree::<Arc<str>, Counter>())
+        memory + of_name + 2 * (scope.memory() + first_tree_node::<Arc<str>, Counter>())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use pagetoll_host::cache::inventory::{self, Cleaning};
+use pagetoll_host::cache::inventory::{self, CleanFilter};
 use pagetoll_render::{Format, Kind};
 
 use super::{ListArgs, values};
@@ -59,8 +59,8 @@ pub(crate) struct CleanArgs {
 }
 
 impl CleanArgs {
-    pub(crate) fn cleaning(&self) -> Cleaning {
-        Cleaning {
+    pub(crate) fn cleaning(&self) -> CleanFilter {
+        CleanFilter {
             unused_for: self.older_than,
             kind: self.kind.clone(),
         }

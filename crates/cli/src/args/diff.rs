@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pagetoll_compare::diff::Missing;
+use pagetoll_compare::diff::MissingRows;
 
 use super::{ListOutputArgs, values};
 
@@ -41,11 +41,11 @@ pub(crate) struct DiffArgs {
 
 impl DiffArgs {
     /// Whether rows and figures may be missing in the new bill.
-    pub(crate) const fn missing(&self) -> Missing {
+    pub(crate) const fn missing(&self) -> MissingRows {
         if self.allow_missing {
-            Missing::Allowed
+            MissingRows::Allowed
         } else {
-            Missing::Refused
+            MissingRows::Refused
         }
     }
 }

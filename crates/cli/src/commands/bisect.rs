@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use pagetoll_backend::Context;
 use pagetoll_bill::{Arch, Available, Bill, Unavailable};
-use pagetoll_compare::diff::Missing;
+use pagetoll_compare::diff::MissingRows;
 use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
 use pagetoll_render::Format;
@@ -284,7 +284,7 @@ fn settings(route: &str, judging: &Judging, own: &[&str]) -> Result<Settings, Fa
             "{problem}; expected options of `pagetoll bill` after --"
         ))
     };
-    let settings = Settings::of_words(route, &judging.options)
+    let settings = Settings::from_words(route, &judging.options)
         .map_err(|word| refused(format!("{word}: belongs to no option")))?;
     let allowed = jobs::option_names();
     let is_refused = |name: &str| {
@@ -345,7 +345,7 @@ fn print(
         Some(Answer::First(_)) | None => names[first_bad].clone(),
     };
     let width = terminal::width();
-    let compared = render::diff(good, bad, &diff, Missing::Allowed, order.format, width)?;
+    let compared = render::diff(good, bad, &diff, MissingRows::Allowed, order.format, width)?;
     if order.format != Format::Text {
         failure::note(&format!("first {changed}: {first_bad}"));
         return Ok(output::print(&compared)?);

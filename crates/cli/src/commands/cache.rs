@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use pagetoll_host::cache::inventory::{self, Cleaned, Item, Verified};
+use pagetoll_host::cache::inventory::{self, CleanResult, Item, Verification};
 use pagetoll_host::cache::{self, Location};
 use pagetoll_render::Format;
 use pagetoll_render::document::{Document, Section};
@@ -114,11 +114,11 @@ struct Compared {
 }
 
 impl Compared {
-    fn of(name: String, verified: Verified) -> Self {
+    fn of(name: String, verified: Verification) -> Self {
         let (state, file, how) = match verified {
-            Verified::Same => ("same", None, None),
-            Verified::Unrecorded => ("unrecorded", None, None),
-            Verified::Differs(file, how) => ("differs", Some(file), Some(how)),
+            Verification::Same => ("same", None, None),
+            Verification::Unrecorded => ("unrecorded", None, None),
+            Verification::Differs(file, how) => ("differs", Some(file), Some(how)),
         };
         Self {
             name,
@@ -191,7 +191,7 @@ struct Freed {
 }
 
 fn clean(args: &CleanArgs, verbosity: Verbosity) -> Result<Outcome> {
-    let Cleaned { removed, in_use } = in_lab(verbosity, |surroundings| {
+    let CleanResult { removed, in_use } = in_lab(verbosity, |surroundings| {
         let (cache, cleaning) = (surroundings.cache, args.cleaning());
         match args.dry_run {
             true => cache.cleanable(&cleaning),

@@ -74,7 +74,7 @@ impl Fixture {
                 progress: &Quiet,
             },
             source: Source {
-                tree: Entry::of_user(self.folder.path().join("source")),
+                tree: Entry::from_user(self.folder.path().join("source")),
                 files: None,
                 content: "content".into(),
                 version: "6.1.1".into(),
@@ -272,7 +272,7 @@ fn what_an_interrupted_build_left_is_never_used() {
     let half = plan.work().join("objects/arch/x86/boot/bzImage");
     assert!(half.exists() && !plan.work().join(CHANGED).exists());
 
-    // The next build begins anew, though the place is the same.
+    // The next build starts over, in the same folder.
     let stop = Stop::new();
     let mut again = fixture.plan("slow");
     again.surroundings.stop = &stop;

@@ -10,7 +10,7 @@ use crate::error::Error;
 #[cfg(test)]
 pub(super) use super::faults::at;
 
-/// Where tests inject faults; nothing otherwise.
+/// Hook for tests, which inject faults here; does nothing in a program.
 #[cfg(not(test))]
 fn at(_step: &str, _path: &Path) -> io::Result<()> {
     Ok(())

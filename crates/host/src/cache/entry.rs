@@ -21,24 +21,24 @@ use crate::error::Error;
 #[derive(Clone)]
 pub struct Entry {
     path: PathBuf,
-    kept: Option<Arc<Kept>>,
+    record: Option<Arc<Record>>,
 }
 
 /// An entry that this process has opened. No other process cleans it away while this exists.
-struct Kept {
+struct Record {
     name: String,
     /// The entry, of which [`Entry::path`] may be a part.
     place: PathBuf,
     manifest: Manifest,
-    record: PathBuf,
-    checked: Mutex<Checked>,
-    /// Its manifest, locked, shared, while it is used.
+    manifest_path: PathBuf,
+    checked: Mutex<Comparison>,
+    /// The open manifest, with a shared lock on it.
     in_use: File,
 }
 
-/// What has been compared.
+/// Parts of an entry that were compared with its manifest.
 #[derive(Default)]
-struct Checked {
+struct Comparison {
     whole: bool,
     files: BTreeSet<PathBuf>,
 }
@@ -46,21 +46,27 @@ struct Checked {
 impl Entry {
     /// A file or folder of the user's, which has no record to compare it with.
     #[must_use]
-    pub fn of_user(path: impl Into<PathBuf>) -> Self {
+    pub fn from_user(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            kept: None,
+            record: None,
         }
     }
 
     /// The entry of this name in the cache at `root`, to be used; `None` where there is none that was finished.
     pub(super) fn open(root: &Path, name: &str) -> Result<Option<Self>, Error> {
         let entry = Self::open_unused(root, name)?;
-        let lock = |entry: &Self| entry.kept.as_ref().is_some_and(|kept| kept.lock_shared());
+        // Without the lock the entry is being cleaned away.
+        let lock = |entry: &Self| {
+            entry
+                .record
+                .as_ref()
+                .is_some_and(|record| record.lock_shared())
+        };
         Ok(entry.filter(lock))
     }
 
-    /// The same to be looked at: its time of use stays.
+    /// Opens an entry to inspect it, without a change of its time of use.
     pub(super) fn open_unused(root: &Path, name: &str) -> Result<Option<Self>, Error> {
         let place = root.join(name);
         let folder = private::open(root, folder_of(name))?;
@@ -69,8 +75,9 @@ impl Entry {
         else {
             return Ok(None);
         };
-        let record = record_of(root, name);
-        let Some((in_use, text)) = sealed::read(&records, flat(name).as_ref(), &record)? else {
+        let manifest_path = record_of(root, name);
+        let Some((in_use, text)) = sealed::read(&records, flat(name).as_ref(), &manifest_path)?
+        else {
             return Ok(None);
         };
         let Ok(manifest) = serde_json::from_slice(&text) else {
@@ -78,24 +85,24 @@ impl Entry {
         };
         Ok(Some(Self {
             path: place.clone(),
-            kept: Some(Arc::new(Kept {
+            record: Some(Arc::new(Record {
                 name: name.to_owned(),
                 place,
                 manifest,
-                record,
+                manifest_path,
                 checked: Mutex::default(),
                 in_use,
             })),
         }))
     }
 
-    /// Where it is. For messages, and to look for names; [`Entry::file`] and [`Entry::whole`] are the ways to its content.
+    /// Path for messages and for looking up names. [`Entry::file`] and [`Entry::whole`] are the ways to the content.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether this is a folder.
+    /// True for a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.path.is_dir()
@@ -106,30 +113,30 @@ impl Entry {
     pub fn below(&self, folder: impl AsRef<Path>) -> Self {
         Self {
             path: manifest::place_of(&self.path, folder.as_ref()),
-            kept: self.kept.clone(),
+            record: self.record.clone(),
         }
     }
 
-    /// A plain file of it, by its path below it or by its whole path, unchanged since the entry was made. That there is no
-    /// such file, and never was one, is left to the reader to find out.
+    /// A plain file of it, by its path below it or by its whole path, unchanged since the entry was made. A file
+    /// that does not exist and never did is not an error here.
     ///
     /// # Errors
     /// [`Error::Altered`] when it is not as it was made, and the entry is not used again; [`Error::Io`].
     pub fn file(&self, below: impl AsRef<Path>) -> Result<PathBuf, Error> {
         let path = manifest::place_of(&self.path, below.as_ref());
-        let Some(kept) = &self.kept else {
+        let Some(record) = &self.record else {
             return Ok(path);
         };
-        let below = path.strip_prefix(&kept.place).ok();
+        let below = path.strip_prefix(&record.place).ok();
         let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
         let Some(below) = below.filter(|below| below.components().all(is_name)) else {
             return Err(Error::io("read", &path)(io::Error::other(
-                "is not of this entry",
+                "is not part of this entry",
             )));
         };
-        let mut checked = kept.checked();
+        let mut checked = record.checked();
         if !checked.whole && !checked.files.contains(below) {
-            kept.refuse(kept.manifest.difference_of(&kept.place, below)?)?;
+            record.refuse(record.manifest.difference_of(&record.place, below)?)?;
             checked.files.insert(below.to_path_buf());
         }
         Ok(path)
@@ -152,37 +159,37 @@ impl Entry {
     /// # Errors
     /// As [`Entry::file`].
     pub fn whole(&self) -> Result<&Path, Error> {
-        if let Some(kept) = &self.kept {
-            let mut checked = kept.checked();
+        if let Some(record) = &self.record {
+            let mut checked = record.checked();
             if !checked.whole {
-                kept.refuse(kept.manifest.difference(&kept.place)?)?;
+                record.refuse(record.manifest.difference(&record.place)?)?;
                 checked.whole = true;
             }
         }
         Ok(&self.path)
     }
 
-    /// How it differs from what was recorded.
+    /// First difference between the entry and its manifest.
     pub(super) fn difference(&self) -> Result<Option<Difference>, Error> {
-        let kept = self.kept.as_ref();
-        kept.map_or(Ok(None), |kept| kept.manifest.difference(&kept.place))
+        let record = self.record.as_ref();
+        record.map_or(Ok(None), |record| record.manifest.difference(&record.place))
     }
 
-    /// Where a file of it is, by its path below it.
+    /// Path of a file of the entry, by its path below it.
     pub(super) fn place_of(&self, below: &Path) -> PathBuf {
         manifest::place_of(&self.path, below)
     }
 
-    /// This process has just made and read all of it.
+    /// Marks the entry as compared: this process has just made and read all of it.
     pub(super) fn just_made(self) -> Self {
-        if let Some(kept) = &self.kept {
-            kept.checked().whole = true;
+        if let Some(record) = &self.record {
+            record.checked().whole = true;
         }
         self
     }
 }
 
-impl Kept {
+impl Record {
     /// Takes the lock that keeps the entry from being cleaned away, unless that happens now, and notes the use.
     fn lock_shared(&self) -> bool {
         let locked = rustix::fs::flock(&self.in_use, FlockOperation::NonBlockingLockShared);
@@ -192,16 +199,16 @@ impl Kept {
         locked.is_ok() && linked
     }
 
-    fn checked(&self) -> MutexGuard<'_, Checked> {
+    fn checked(&self) -> MutexGuard<'_, Comparison> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An entry that differs loses its record, and with it its place among the entries: it is made anew.
+    /// Removes the manifest of an entry that differs: it no longer counts as an entry, and is made again.
     fn refuse(&self, difference: Option<Difference>) -> Result<(), Error> {
         let Some(difference) = difference else {
             return Ok(());
         };
-        disk::remove(&self.record);
+        disk::remove(&self.manifest_path);
         Err(Error::Altered {
             entry: self.name.clone(),
             file: manifest::place_of(&self.place, &difference.file),

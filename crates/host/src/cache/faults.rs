@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// What happens at a step.
+/// Fault of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The system call fails, once.
@@ -15,7 +15,7 @@ pub(super) enum Fault {
     Killed,
 }
 
-/// Which step, from 0, and what happens at it.
+/// Number of a step, from 0, and its fault.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) step: usize,

@@ -1,4 +1,4 @@
-//! What is in a cache: listed, compared with its manifests, and removed where nothing uses it.
+//! Inventory of a cache: lists items, compares them with their manifests, and removes those that are not in use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,47 +10,47 @@ use super::manifest::Difference;
 use super::{Cache, Entry, LAYOUT, LOCKS, Lock, MANIFESTS, TMP, disk, flat, private, record_of};
 use crate::error::Error;
 
-/// What bears a name of its own in a cache: an entry, a record, a log, apt's lists.
+/// A named item of a cache: an entry, a record, a log, apt's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The folder that things of its kind are in, such as `xen`.
     pub kind: String,
-    /// Its path below the root.
+    /// Path relative to the root.
     pub name: String,
     /// Bytes of all its files.
     pub bytes: u64,
-    /// When it was used last; where it has no manifest, when it was written.
+    /// Time of the last use, by the manifest; without one, time of writing.
     pub used: SystemTime,
-    /// Whether a manifest says what it holds; it is made anew without one, where it is an entry.
+    /// True if the item has a manifest. An entry without one is made again.
     pub recorded: bool,
 }
 
-/// What a cleaning is for: all conditions hold of what is removed.
+/// Conditions on the items that a cleaning removes, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaning {
+pub struct CleanFilter {
     /// Not used for this long.
     pub unused_for: Duration,
-    /// Of this kind; `None` is of any.
+    /// Folder of the items; `None` is any.
     pub kind: Option<String>,
 }
 
-/// What a cleaning removes or has removed, and what it passes over because a process uses it.
+/// Items that a cleaning removes or has removed, and those that it leaves because a process uses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// No longer there.
+pub struct CleanResult {
+    /// Removed items.
     pub removed: Vec<Item>,
-    /// Still there.
+    /// Items that are in use.
     pub in_use: Vec<Item>,
 }
 
-/// How an entry compares with its manifest.
+/// Result of comparing an entry with its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verified {
-    /// As it was made.
+pub enum Verification {
+    /// No difference.
     Same,
-    /// Not as it was made: the file, and how it differs.
+    /// A file that differs, and how.
     Differs(PathBuf, &'static str),
-    /// It has no manifest.
+    /// Without a manifest.
     Unrecorded,
 }
 
@@ -72,7 +72,7 @@ pub fn list(root: &Path) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for kind in kinds() {
         for name in names(root, kind)? {
-            items.push(Item::of(root, kind, name)?);
+            items.push(Item::new(root, kind, name)?);
         }
     }
     Ok(items)
@@ -106,7 +106,7 @@ fn children(root: &Path, folder: &str) -> Result<Vec<String>, Error> {
 }
 
 impl Item {
-    fn of(root: &Path, kind: &str, name: String) -> Result<Self, Error> {
+    fn new(root: &Path, kind: &str, name: String) -> Result<Self, Error> {
         let path = root.join(&name);
         let record = fs::symlink_metadata(record_of(root, &name));
         let own = fs::symlink_metadata(&path).map_err(Error::io("read", &path))?;
@@ -118,12 +118,6 @@ impl Item {
             recorded: record.is_ok(),
             name,
         })
-    }
-
-    fn is_meant_by(&self, cleaning: &Cleaning) -> bool {
-        let unused_for = self.used.elapsed().unwrap_or_default();
-        let of_kind = cleaning.kind.as_ref().is_none_or(|kind| *kind == self.kind);
-        of_kind && unused_for >= cleaning.unused_for
     }
 }
 
@@ -143,34 +137,34 @@ fn size(path: &Path) -> std::io::Result<u64> {
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read.
-pub fn verify(root: &Path, item: &Item) -> Result<Verified, Error> {
+pub fn verify(root: &Path, item: &Item) -> Result<Verification, Error> {
     let Some(entry) = Entry::open_unused(root, &item.name)? else {
         return Ok(match item.recorded {
-            true => Verified::Differs(record_of(root, &item.name), "is damaged"),
-            false => Verified::Unrecorded,
+            true => Verification::Differs(record_of(root, &item.name), "is damaged"),
+            false => Verification::Unrecorded,
         });
     };
     Ok(match entry.difference()? {
-        None => Verified::Same,
-        Some(Difference { file, how }) => Verified::Differs(entry.place_of(&file), how),
+        None => Verification::Same,
+        Some(Difference { file, how }) => Verification::Differs(entry.place_of(&file), how),
     })
 }
 
 impl Cache {
-    /// What a cleaning would remove, and what it would pass over.
+    /// Items that a cleaning would remove, and those that it would leave.
     ///
     /// # Errors
     /// Those of [`list`].
-    pub fn cleanable(&self, cleaning: &Cleaning) -> Result<Cleaned, Error> {
-        self.sort_out(cleaning, |_| ())
+    pub fn cleanable(&self, filter: &CleanFilter) -> Result<CleanResult, Error> {
+        self.sort_out(filter, |_| ())
     }
 
-    /// Removes what is meant and not used by any process. An entry loses its manifest first.
+    /// Removes the items that match the filter and that no process uses. An entry loses its manifest first.
     ///
     /// # Errors
     /// Those of [`list`].
-    pub fn clean(&self, cleaning: &Cleaning) -> Result<Cleaned, Error> {
-        self.sort_out(cleaning, |item| self.remove(&item.name))
+    pub fn clean(&self, filter: &CleanFilter) -> Result<CleanResult, Error> {
+        self.sort_out(filter, |item| self.remove(&item.name))
     }
 
     /// Removes entries of a kind, those that were used longest ago first, until what is left takes at most so many bytes.
@@ -195,19 +189,23 @@ impl Cache {
         Ok(())
     }
 
-    fn sort_out(&self, cleaning: &Cleaning, act: impl Fn(&Item)) -> Result<Cleaned, Error> {
-        let mut cleaned = Cleaned::default();
-        let meant = list(&self.root)?.into_iter();
-        for item in meant.filter(|item| item.is_meant_by(cleaning)) {
+    fn sort_out(&self, filter: &CleanFilter, act: impl Fn(&Item)) -> Result<CleanResult, Error> {
+        let mut result = CleanResult::default();
+        for item in list(&self.root)? {
+            let unused_for = item.used.elapsed().unwrap_or_default();
+            let is_other = filter.kind.as_ref().is_some_and(|kind| *kind != item.kind);
+            if is_other || unused_for < filter.unused_for {
+                continue;
+            }
             match self.lock_unused(&item.name)? {
                 Some(_locks) => {
                     act(&item);
-                    cleaned.removed.push(item);
+                    result.removed.push(item);
                 }
-                None => cleaned.in_use.push(item),
+                None => result.in_use.push(item),
             }
         }
-        Ok(cleaned)
+        Ok(result)
     }
 
     /// The locks of making an entry and of using it; `None` while a process holds one of them.
@@ -219,7 +217,7 @@ impl Cache {
         let Ok(file) = fs::File::open(record_of(&self.root, name)) else {
             return Ok(Some(vec![making]));
         };
-        let using = Lock::of(file, FlockOperation::NonBlockingLockExclusive)?;
+        let using = Lock::from_file(file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(using.map(|using| vec![making, using]))
     }
 

@@ -43,16 +43,16 @@ impl Lock {
         }
     }
 
-    /// The same without waiting: `None` while another process holds it.
+    /// Takes the lock without waiting: `None` while another process holds it.
     pub(super) fn attempt(folder: &Path, name: &str) -> Result<Option<Self>, Error> {
         let file = disk::locked(&folder.join(name))
             .and_then(|()| Ok(open(folder, name, OFlags::CREATE | OFlags::RDWR)?));
         let file = file.map_err(Error::io("lock", folder.join(name)))?;
-        Self::of(file, FlockOperation::NonBlockingLockExclusive)
+        Self::from_file(file, FlockOperation::NonBlockingLockExclusive)
     }
 
     /// A lock on an open file; `None` while another process holds one that excludes it.
-    pub(super) fn of(file: File, operation: FlockOperation) -> Result<Option<Self>, Error> {
+    pub(super) fn from_file(file: File, operation: FlockOperation) -> Result<Option<Self>, Error> {
         match rustix::fs::flock(&file, operation) {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
@@ -60,7 +60,7 @@ impl Lock {
         }
     }
 
-    /// Whether `folder/name` is a file that no process holds locked.
+    /// True if `folder/name` is a file that no process has locked.
     pub(super) fn is_released(folder: &Path, name: &str) -> bool {
         open(folder, name, OFlags::RDONLY).is_ok_and(|file| {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()

@@ -1,4 +1,4 @@
-//! What an entry holds: kind, size and digest of each of its files, recorded when it was made.
+//! Manifest of an entry: kind, size and digest of each of its files, recorded when it was made.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,22 +35,22 @@ enum Item {
     },
 }
 
-/// How a file differs from what was recorded of it.
+/// Difference between a file and its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// Below the entry; empty where that is a file.
+    /// Path below the entry; empty where the entry is a file.
     pub(super) file: PathBuf,
     pub(super) how: &'static str,
 }
 
 impl Manifest {
-    /// Of a file or folder as it is now.
-    pub(super) fn of(root: &Path) -> Result<Self, Error> {
+    /// Records a file or folder.
+    pub(super) fn new(root: &Path) -> Result<Self, Error> {
         let mut items = BTreeMap::new();
         let mut pending = vec![PathBuf::new()];
         while let Some(below) = pending.pop() {
             let path = place_of(root, &below);
-            let item = Item::of(&path).map_err(Error::io("read", &path))?;
+            let item = Item::new(&path).map_err(Error::io("read", &path))?;
             if item == Item::Folder {
                 for child in fs::read_dir(&path).map_err(Error::io("read", &path))? {
                     let child = child.map_err(Error::io("read", &path))?;
@@ -72,7 +72,7 @@ impl Manifest {
 
     /// The first difference of an entry as it is now, `None` where there is none.
     pub(super) fn difference(&self, root: &Path) -> Result<Option<Difference>, Error> {
-        let now = match Self::of(root) {
+        let now = match Self::new(root) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Self::default()
             }
@@ -88,18 +88,21 @@ impl Manifest {
         }))
     }
 
-    /// The same of one file of it. One that neither is there nor was ever recorded does not differ.
+    /// Difference of one file. A file that is neither there nor recorded does not differ.
     pub(super) fn difference_of(
         &self,
         root: &Path,
         below: &Path,
     ) -> Result<Option<Difference>, Error> {
         let path = place_of(root, below);
-        let now = match Item::of_plain(root, below) {
+        let now = match Item::new_plain(root, below) {
             Ok(item) => Some(item),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) if is_no_plain_file(&error) => Some(Item::Folder),
-            Err(error) => return Err(Error::io("read", path)(error)),
+            Err(error) => match Errno::from_io_error(&error) {
+                // ELOOP and ENOTDIR: a symbolic link on the way.
+                Some(Errno::LOOP | Errno::NOTDIR | Errno::ISDIR) => Some(Item::Folder),
+                _ => return Err(Error::io("read", path)(error)),
+            },
         };
         let recorded = below.to_str().and_then(|name| self.0.get(name));
         let differs = recorded != now.as_ref();
@@ -110,18 +113,12 @@ impl Manifest {
     }
 }
 
-/// Without the slash that an empty path leaves at the end.
+/// `entry/below`, without the slash that an empty path leaves at the end.
 pub(super) fn place_of(entry: &Path, below: &Path) -> PathBuf {
     match below.as_os_str().is_empty() {
         true => entry.to_path_buf(),
         false => entry.join(below),
     }
-}
-
-/// ELOOP and ENOTDIR are what symbolic links on the way give.
-fn is_no_plain_file(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::LOOP | Errno::NOTDIR | Errno::ISDIR))
 }
 
 fn how(recorded: Option<&Item>, now: Option<&Item>) -> &'static str {
@@ -143,7 +140,7 @@ fn how(recorded: Option<&Item>, now: Option<&Item>) -> &'static str {
 }
 
 impl Item {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn new(path: &Path) -> io::Result<Self> {
         let kind = fs::symlink_metadata(path)?.file_type();
         if kind.is_dir() {
             return Ok(Self::Folder);
@@ -155,20 +152,20 @@ impl Item {
         }
         disk::opened(path)?;
         let file = rustix::fs::openat(CWD, path, READ, Mode::empty())?;
-        Self::of_file(File::from(file))
+        Self::from_file(File::from(file))
     }
 
-    /// Of a plain file, none of whose folders below `root` is a symbolic link.
-    fn of_plain(root: &Path, below: &Path) -> io::Result<Self> {
+    /// Records a plain file; no folder between it and `root` may be a symbolic link.
+    fn new_plain(root: &Path, below: &Path) -> io::Result<Self> {
         disk::opened(&place_of(root, below))?;
         let mut opened = rustix::fs::openat(CWD, root, READ, Mode::empty())?;
         for component in below.components() {
             opened = rustix::fs::openat(&opened, component.as_os_str(), READ, Mode::empty())?;
         }
-        Self::of_file(File::from(opened))
+        Self::from_file(File::from(opened))
     }
 
-    fn of_file(file: File) -> io::Result<Self> {
+    fn from_file(file: File) -> io::Result<Self> {
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(Errno::ISDIR.into());

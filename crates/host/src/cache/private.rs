@@ -1,8 +1,8 @@
 //! Folders that this user alone can change.
 //!
-//! What is in the cache is loaded, compiled and run. So every folder of it is opened component by component, without
-//! following a symbolic link, and belongs to the effective user and to no other writer. That others may read it is the
-//! user's choice; folders above the root are the business of [`way`](super::way).
+//! Files in the cache are loaded, compiled and run. So every folder of it is opened component by component, without
+//! following a symbolic link, and belongs to the effective user and to no other writer. Others may read it if the user
+//! wishes; folders above the root are the business of [`way`](super::way).
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
-/// Of folders: all rights for the user, none for others.
+/// Mode of folders: all rights for the user, none for others.
 const PRIVATE: Mode = Mode::RWXU;
 pub(super) const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 const FOLDER: OFlags = OFlags::DIRECTORY
@@ -93,16 +93,38 @@ fn not_a_folder(path: &Path, errno: Errno) -> Error {
 
 fn require_private(folder: &OwnedFd, path: &Path) -> Result<(), Error> {
     let stat = rustix::fs::fstat(folder).map_err(|errno| Error::io("open", path)(errno.into()))?;
-    let problem = problem(&stat, rustix::process::geteuid().as_raw());
-    problem.map_or(Ok(()), |problem| Err(problem.of_folder(path, &stat)))
+    let user = rustix::process::geteuid().as_raw();
+    let (folder, owner) = (path.display(), stat.st_uid);
+    let (what, remedy) = match problem(&stat, user) {
+        None => return Ok(()),
+        Some(Problem::Shared) => (
+            format!("the cache folder {folder} can be written by others, whose files would be run"),
+            format!(
+                "chmod -R go-w {folder}, if none of them has, or set PAGETOLL_CACHE to another folder"
+            ),
+        ),
+        Some(Problem::Foreign) if is_sudo_by(owner) => (
+            format!(
+                "the cache folder {folder} belongs to the user (uid {owner}) who called sudo, not to root"
+            ),
+            "run without sudo, or set PAGETOLL_CACHE to a folder of root's".into(),
+        ),
+        Some(Problem::Foreign) => (
+            format!(
+                "the cache folder {folder} belongs to uid {owner}, not to the user who runs this (uid {user})"
+            ),
+            "set PAGETOLL_CACHE to a folder of your own".into(),
+        ),
+    };
+    Err(Error::Environment { what, remedy })
 }
 
-/// Why a file or folder could have been changed by others.
+/// Reason why others could have changed a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Problem {
-    /// It belongs to another user.
+    /// Owned by another user.
     Foreign,
-    /// Its group, or everyone, can write to it.
+    /// Writable by its group or by everyone.
     Shared,
 }
 
@@ -115,43 +137,13 @@ fn problem(stat: &Stat, user: u32) -> Option<Problem> {
     }
 }
 
-impl Problem {
-    fn of_folder(self, path: &Path, stat: &Stat) -> Error {
-        let (folder, owner) = (path.display(), stat.st_uid);
-        let (what, remedy) = match self {
-            Self::Shared => (
-                format!(
-                    "the cache folder {folder} can be written by others, whose files would be run"
-                ),
-                format!(
-                    "chmod -R go-w {folder}, if none of them has, or set PAGETOLL_CACHE to another folder"
-                ),
-            ),
-            Self::Foreign if is_sudo_by(owner) => (
-                format!(
-                    "the cache folder {folder} belongs to the user (uid {owner}) who called sudo, not to root"
-                ),
-                "run without sudo, or set PAGETOLL_CACHE to a folder of root's".into(),
-            ),
-            Self::Foreign => (
-                format!(
-                    "the cache folder {folder} belongs to uid {owner}, not to the user who runs this (uid {})",
-                    rustix::process::geteuid().as_raw()
-                ),
-                "set PAGETOLL_CACHE to a folder of your own".into(),
-            ),
-        };
-        Error::Environment { what, remedy }
-    }
-}
-
-/// As sudo(8) leaves it in the environment.
+/// True if sudo(8) was called by this user, by the environment that it leaves.
 pub(super) fn is_sudo_by(user: u32) -> bool {
     let caller = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     rustix::process::geteuid().is_root() && caller == Some(user)
 }
 
-/// Whether an open file is a plain one that this user alone can change.
+/// True for an open plain file that this user alone can change.
 pub(super) fn is_private_file(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && problem(stat, rustix::process::geteuid().as_raw()).is_none()

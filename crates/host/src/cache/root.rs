@@ -1,4 +1,4 @@
-//! Where the cache is, and whether pagetoll made that folder.
+//! Location of the cache, and whether pagetoll made that folder.
 //!
 //! A folder that pagetoll made holds a `CACHEDIR.TAG` (bford.info/cachedir) with a line of its own; backup programs
 //! leave such folders out. Any other folder can be used as a cache too, but nothing is ever swept from it.
@@ -44,7 +44,7 @@ pub(super) const LAYOUT: [&str; 19] = [
     "xen",
 ];
 
-/// Who made the folder that is used as the cache.
+/// Creator of the cache's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     /// pagetoll: leftovers in it are ours to remove.
@@ -53,7 +53,7 @@ pub(super) enum Maker {
     Other,
 }
 
-/// Where the cache is or would be created.
+/// Present or future location of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The folder of the cache, which may not exist yet.
@@ -102,7 +102,7 @@ pub(super) fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> Resul
         })
         .or_else(|| set("HOME").map(|home| home.join(".cache/pagetoll")))
         .ok_or_else(|| Error::Environment {
-            what: "there is no folder for the cache: HOME is not set".into(),
+            what: "no folder for the cache: HOME is not set".into(),
             remedy: format!("set {CACHE_VARIABLE} to a writable folder"),
         })
 }
@@ -148,10 +148,9 @@ fn is_empty_or_untagged_cache(root: &Path) -> Result<bool, Error> {
         .filter(|entry| entry.file_name() != TAG)
         .collect();
     let swept_before = || root.join(LOCKS).join(SWEEP_LOCK).is_file();
+    let is_in_layout = |entry: &DirEntry| {
+        let known = LAYOUT.iter().any(|name| entry.file_name() == *name);
+        known && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
     Ok(beside_tag.is_empty() || beside_tag.iter().all(is_in_layout) && swept_before())
-}
-
-fn is_in_layout(entry: &DirEntry) -> bool {
-    let known = LAYOUT.iter().any(|name| entry.file_name() == *name);
-    known && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }

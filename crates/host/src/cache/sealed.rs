@@ -20,12 +20,6 @@ pub(super) fn seal(text: &[u8]) -> Vec<u8> {
     sealed
 }
 
-fn unseal(sealed: &[u8]) -> Option<&[u8]> {
-    let end = sealed.iter().position(|&byte| byte == b'\n')?;
-    let (digest, text) = (&sealed[..end], &sealed[end + 1..]);
-    (digest == sha256_of(text).as_bytes()).then_some(text)
-}
-
 /// Reads a file of an open folder; `None` where it is not there, torn, altered, or could have been changed by others.
 pub(super) fn read(
     folder: &OwnedFd,
@@ -39,8 +33,11 @@ pub(super) fn read(
     };
     let mut file = match open() {
         Ok(file) => File::from(file),
-        Err(error) if is_absence(&error) => return Ok(None),
-        Err(error) => return Err(Error::io("read", path)(error)),
+        Err(error) => match Errno::from_io_error(&error) {
+            // The cache creates no symbolic links.
+            Some(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            _ => return Err(Error::io("read", path)(error)),
+        },
     };
     let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("read", path)(errno.into()))?;
     if !private::is_private_file(&stat) {
@@ -49,11 +46,9 @@ pub(super) fn read(
     let mut sealed = Vec::new();
     file.read_to_end(&mut sealed)
         .map_err(Error::io("read", path))?;
-    Ok(unseal(&sealed).map(|text| (file, text.to_vec())))
-}
-
-/// A symbolic link is nothing that the cache has made.
-fn is_absence(error: &std::io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::NOENT | Errno::LOOP))
+    let Some(end) = sealed.iter().position(|&byte| byte == b'\n') else {
+        return Ok(None);
+    };
+    let (digest, text) = (&sealed[..end], &sealed[end + 1..]);
+    Ok((digest == sha256_of(text).as_bytes()).then(|| (file, text.to_vec())))
 }

@@ -1,4 +1,4 @@
-//! How a child process failed.
+//! Failure of a child process.
 
 use std::fmt;
 use std::io;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// How many lines of stderr an error quotes.
+/// Number of lines of stderr that an error quotes.
 pub(crate) const QUOTED_LINES: usize = 12;
 
-/// How a child ended, where that was not success.
+/// Outcome of a child that failed.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It could not be started.
+    /// Not started.
     NotStarted(io::Error),
-    /// It exited with this code.
+    /// Exited with this code.
     Exited(i32),
-    /// This signal ended it.
+    /// Ended by this signal.
     Signalled(i32),
-    /// It was killed because it ran longer than this.
+    /// Killed because it ran longer than this.
     TimedOut(Duration),
-    /// It was not believed: it wrote more than this many bytes to stdout.
+    /// Rejected: it wrote more than this many bytes to stdout.
     TooMuchOutput(usize),
 }
 
 impl Outcome {
-    pub(crate) fn of(status: ExitStatus) -> Self {
+    pub(crate) fn new(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exited(code),
             (None, signal) => Self::Signalled(signal.unwrap_or_default()),
@@ -53,13 +53,13 @@ impl fmt::Display for Outcome {
 pub struct ProcessError {
     /// Program and arguments.
     pub command: String,
-    /// What happened.
+    /// Outcome.
     pub outcome: Outcome,
     /// The end of its stderr, or of its log file.
     pub stderr_tail: String,
 }
 
-/// What programs say of themselves or of those that they run when a signal ended these, or a resource was used up.
+/// Messages of programs that were ended by a signal, or out of a resource, or that ran such programs.
 const PASSING: [&str; 11] = [
     "Killed",
     "Terminated",
@@ -77,19 +77,17 @@ const PASSING: [&str; 11] = [
 const LARGEST_OWN_CODE: i32 = 127;
 
 impl ProcessError {
-    /// Whether the program said no by itself, and would again: a compiler that was killed, or ran out of memory, did not.
+    /// True if the program rejected its input and would do so again. A compiler that was killed, or ran out of memory,
+    /// did not.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let exited = matches!(self.outcome, Outcome::Exited(code) if code <= LARGEST_OWN_CODE);
         let says = |text: &&str| self.stderr_tail.contains(*text);
-        exited && !PASSING.iter().any(says) && !self.make_saw_a_signal()
-    }
-
-    /// `make: *** [x.o] Error 137`.
-    fn make_saw_a_signal(&self) -> bool {
+        // A program that make ran was ended by a signal: `make: *** [x.o] Error 137`.
         let codes = self.stderr_tail.lines().filter(|line| line.contains("***"));
         let mut codes = codes.filter_map(|line| line.rsplit_once(" Error ")?.1.trim().parse().ok());
-        codes.any(|code: i32| code > LARGEST_OWN_CODE)
+        let signalled = codes.any(|code: i32| code > LARGEST_OWN_CODE);
+        exited && !PASSING.iter().any(says) && !signalled
     }
 }
 

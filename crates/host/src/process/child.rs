@@ -10,19 +10,18 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 
 use super::contain::Reach;
 use super::stat::{self, Activity};
-use super::stream::{self, Kept, Reader};
+use super::stream::{self, Reader, StreamPart};
 use super::{Output, Run, STDOUT_LIMIT, Stdout};
 use crate::error::{Error, Outcome, ProcessError};
 use pagetoll_backend::Stop;
 
-/// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
+/// Bytes of a child's stderr to keep, from its end. Assumed: some hundred lines tell the problem.
 pub(super) const STDERR_KEPT: usize = 16 * 1024;
-/// How long a group may take to follow SIGTERM before SIGKILL: a command ends within a second. Assumed: make removes
-/// targets in less.
+/// Time from SIGTERM to SIGKILL: a command ends within a second. Assumed: make removes targets in less.
 const GRACE: Duration = Duration::from_millis(250);
-/// How long killed processes may take to disappear before the wait for them is given up.
+/// Time limit of waiting for killed processes to disappear.
 const VANISH: Duration = Duration::from_millis(500);
-/// The longest sleep between two looks at a child.
+/// The longest sleep between two polls of a child.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A running child; dropping it kills it with all that it started.
@@ -54,11 +53,11 @@ impl Child {
         Self {
             group: Pid::from_child(&inner),
             reach,
-            stdout: captured.map(|stdout| Reader::start(stdout, Kept::First(STDOUT_LIMIT))),
+            stdout: captured.map(|stdout| Reader::start(stdout, StreamPart::First(STDOUT_LIMIT))),
             stderr: inner
                 .stderr
                 .take()
-                .map(|stderr| Reader::start(stderr, Kept::Last(STDERR_KEPT))),
+                .map(|stderr| Reader::start(stderr, StreamPart::Last(STDERR_KEPT))),
             ended: None,
             log,
             command: run.to_string(),
@@ -66,13 +65,13 @@ impl Child {
         }
     }
 
-    /// How much its group has run so far, and whether any of it wants to run.
+    /// CPU time of its group, and whether a process of it is runnable.
     #[must_use]
     pub fn activity(&self) -> Activity {
-        Activity::of(self.group)
+        Activity::new(self.group)
     }
 
-    /// Its stdout, once, when it was started [`Run::piped`].
+    /// Takes stdout, once, of a child that was started [`Run::piped`].
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.inner.stdout.take()
     }
@@ -87,7 +86,7 @@ impl Child {
         }
     }
 
-    /// How it ended, or `None` while it runs. What it left running is killed.
+    /// Exit status, or `None` while it runs. Kills the processes that it leaves running.
     ///
     /// # Errors
     /// [`Error::Io`] when wait(2) fails.
@@ -129,11 +128,20 @@ impl Child {
     /// As [`run_to_end`](super::run_to_end).
     pub fn finish(mut self, limit: Duration, stop: &Stop) -> Result<Output, Error> {
         let status = self.wait(limit, stop)?;
-        if self.wrote_too_much() {
+        if self.stdout.as_ref().is_some_and(Reader::overflowed) {
             return Err(self.error(Outcome::TooMuchOutput(STDOUT_LIMIT)));
         }
         match status.success() {
-            true => Ok(self.output()),
+            true => {
+                let kept = |reader: &Option<Reader>| {
+                    let reader = reader.as_ref();
+                    reader.map(Reader::kept).unwrap_or_default()
+                };
+                Ok(Output {
+                    stdout: kept(&self.stdout),
+                    stderr_tail: String::from_utf8_lossy(&kept(&self.stderr)).into_owned(),
+                })
+            }
             false => Err(self.failure(status)),
         }
     }
@@ -153,7 +161,7 @@ impl Child {
     /// The error that says how this child ended, with its last words.
     #[must_use]
     pub fn failure(&self, status: ExitStatus) -> Error {
-        self.error(Outcome::of(status))
+        self.error(Outcome::new(status))
     }
 
     fn error(&self, outcome: Outcome) -> Error {
@@ -164,20 +172,6 @@ impl Child {
             stderr_tail,
         })
         .into()
-    }
-
-    fn output(&self) -> Output {
-        let stdout = self.stdout.as_ref().map(Reader::kept).unwrap_or_default();
-        let stderr = self.stderr.as_ref().map(Reader::kept).unwrap_or_default();
-        Output {
-            stdout,
-            stderr_tail: String::from_utf8_lossy(&stderr).into_owned(),
-        }
-    }
-
-    /// Whether it wrote more to stdout than is kept.
-    fn wrote_too_much(&self) -> bool {
-        self.stdout.as_ref().is_some_and(Reader::overflowed)
     }
 
     /// Looks without reaping: as long as the leader is a zombie, its group's number is not reused.

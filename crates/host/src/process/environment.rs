@@ -1,4 +1,4 @@
-//! What a child sees of this process's environment: little, so that users get the same build.
+//! Environment of a child: a small part of this process's, so that users get the same build.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ const INHERITED: [&str; 9] = [
     "no_proxy",
 ];
 
-/// Those that are set here, and `LC_ALL=C`: what children say is parsed and quoted.
+/// Inherited variables, and `LC_ALL=C`: output of children is parsed and quoted.
 pub(super) fn inherited() -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = vec![("LC_ALL".into(), "C".into())];
     let set = |name| env::var_os(name).map(|value| (OsString::from(name), value));

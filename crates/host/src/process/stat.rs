@@ -1,4 +1,4 @@
-//! What /proc says of processes: proc_pid_stat(5).
+//! Processes in /proc: proc_pid_stat(5).
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::process::Pid;
 /// USER_HZ, the unit of times in /proc: 100 on every architecture that pagetoll runs on, by the kernel's ABI.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// How much the processes of a group have run, and whether any wants to run.
+/// CPU time of a process group, and whether a process of it is runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// CPU time of all threads, user and system, of ended threads too, but of no ended process. Resolution: 10 ms.
@@ -21,7 +21,7 @@ pub struct Activity {
 
 impl Activity {
     /// Reads the activity of a group whose leader was not reaped yet.
-    pub(super) fn of(group: Pid) -> Self {
+    pub(super) fn new(group: Pid) -> Self {
         let mut activity = Self {
             cpu: Duration::ZERO,
             asleep: true,
@@ -43,7 +43,7 @@ impl Activity {
     }
 }
 
-/// Whether a process of this group exists that is not a zombie.
+/// True if a process of this group exists that is not a zombie.
 ///
 /// `kill(-group, 0)` alone does not say: it also succeeds on zombies, and orphaned ones stay for good where process 1
 /// does not reap, as in many containers.
@@ -140,9 +140,9 @@ mod tests {
             pagetoll_test_support::skip!("{why}");
         }
         let group = rustix::process::getpgrp();
-        let before = Activity::of(group);
+        let before = Activity::new(group);
         let mut number = 1_u64;
-        while Activity::of(group).cpu < before.cpu + Duration::from_millis(20) {
+        while Activity::new(group).cpu < before.cpu + Duration::from_millis(20) {
             number = std::hint::black_box(number.wrapping_mul(3));
         }
         assert!(!before.asleep);

@@ -8,12 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Which part of a stream is kept when it is longer than the memory given to it, in bytes.
+/// Part of a stream to keep where it is longer than its memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// Its beginning; the rest is read and dropped, so that the child does not block.
+pub(super) enum StreamPart {
+    /// The beginning; the rest is read and dropped, so that the child does not block.
     First(usize),
-    /// Its end.
+    /// The end.
     Last(usize),
 }
 
@@ -25,14 +25,14 @@ struct Contents {
 }
 
 impl Contents {
-    fn add(&mut self, chunk: &[u8], kept: Kept) {
+    fn add(&mut self, chunk: &[u8], kept: StreamPart) {
         self.bytes.extend(chunk);
-        let (Kept::First(limit) | Kept::Last(limit)) = kept;
+        let (StreamPart::First(limit) | StreamPart::Last(limit)) = kept;
         let excess = self.bytes.len().saturating_sub(limit);
         self.overflowed |= excess > 0;
         match kept {
-            Kept::First(limit) => self.bytes.truncate(limit),
-            Kept::Last(_) => drop(self.bytes.drain(..excess)),
+            StreamPart::First(limit) => self.bytes.truncate(limit),
+            StreamPart::Last(_) => drop(self.bytes.drain(..excess)),
         }
     }
 }
@@ -45,7 +45,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Starts to read; the thread ends with the stream.
-    pub(super) fn start(stream: impl Read + Send + 'static, kept: Kept) -> Self {
+    pub(super) fn start(stream: impl Read + Send + 'static, kept: StreamPart) -> Self {
         let shared = Arc::new((Mutex::new(Contents::default()), Condvar::new()));
         let theirs = Arc::clone(&shared);
         thread::spawn(move || {
@@ -66,18 +66,18 @@ impl Reader {
         drop(waited);
     }
 
-    /// What is kept so far.
+    /// Bytes kept so far.
     pub(super) fn kept(&self) -> Vec<u8> {
         lock(&self.shared.0).bytes.iter().copied().collect()
     }
 
-    /// Whether there was more than is kept.
+    /// True if bytes were dropped.
     pub(super) fn overflowed(&self) -> bool {
         lock(&self.shared.0).overflowed
     }
 }
 
-fn read_all(mut stream: impl Read, kept: Kept, contents: &Mutex<Contents>) {
+fn read_all(mut stream: impl Read, kept: StreamPart, contents: &Mutex<Contents>) {
     let mut chunk = [0; 8192];
     // An unreadable pipe has nothing more to say: same as its end.
     while let Ok(count @ 1..) = stream.read(&mut chunk) {
@@ -110,7 +110,10 @@ mod tests {
 
     #[test]
     fn keeps_the_beginning_or_the_end() {
-        for (kept, expected) in [(Kept::First(4), &b"abcd"[..]), (Kept::Last(4), b"efgh")] {
+        for (kept, expected) in [
+            (StreamPart::First(4), &b"abcd"[..]),
+            (StreamPart::Last(4), b"efgh"),
+        ] {
             let reader = Reader::start(&b"abcdefgh"[..], kept);
             reader.await_end(Duration::from_secs(5));
             assert_eq!(reader.kept(), expected);

@@ -1,7 +1,9 @@
 //! Every test that kills checks that nothing is left, wherever it went.
 
 use std::fs;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 

@@ -34,32 +34,38 @@ const SUFFIXES_LEFT_OUT: [&str; 3] = ["-dbg", "-unsigned", "-template"];
 
 /// One version of one package that a suite offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
-    /// Its name, version and digest.
+pub struct ListedPackage {
+    /// Name, version and digest.
     #[serde(flatten)]
     pub package: Package,
-    /// Its path below the mirror.
+    /// Path relative to the mirror.
     pub filename: String,
-    /// The size of its file in bytes; 0 where the list does not say.
+    /// File size in bytes; 0 if the list does not give it.
     #[serde(default)]
     pub size: u64,
-    /// Its `Depends` field, as it is written.
+    /// `Depends` field, verbatim.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub depends: String,
 }
 
 /// Reads a `Packages` file and keeps what the lab can use.
 #[must_use]
-pub fn parse(text: &str) -> Vec<Listed> {
+pub fn parse(text: &str) -> Vec<ListedPackage> {
+    let is_wanted = |name: &str| {
+        let kept = NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        kept && !SUFFIXES_LEFT_OUT
+            .iter()
+            .any(|suffix| name.ends_with(suffix))
+    };
     text.split("\n\n")
-        .filter(|stanza| is_wanted(field(stanza, "Package")))
+        .filter(|stanza| field(stanza, "Package").is_some_and(is_wanted))
         .filter_map(parse_stanza)
         .collect()
 }
 
-fn parse_stanza(stanza: &str) -> Option<Listed> {
+fn parse_stanza(stanza: &str) -> Option<ListedPackage> {
     let owned = |name| field(stanza, name).map(str::to_owned);
-    Some(Listed {
+    Some(ListedPackage {
         package: Package {
             name: owned("Package")?,
             version: owned("Version")?,
@@ -81,15 +87,6 @@ fn field<'a>(stanza: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-fn is_wanted(name: Option<&str>) -> bool {
-    name.is_some_and(|name| {
-        let kept = NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-        kept && !SUFFIXES_LEFT_OUT
-            .iter()
-            .any(|suffix| name.ends_with(suffix))
-    })
-}
-
 /// One dependency that has no alternatives, such as `linux-kbuild-6.1 (>= 6.1.192-2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependency<'a> {
@@ -99,7 +96,7 @@ pub struct Dependency<'a> {
 }
 
 impl Dependency<'_> {
-    /// Whether a package of this name and version fulfils it.
+    /// True if a package of this name and version fulfils it.
     #[must_use]
     pub fn allows(&self, package: &Package) -> bool {
         let Some((operator, wanted)) = self.relation else {
@@ -119,7 +116,7 @@ impl Dependency<'_> {
 }
 
 /// The dependencies of a package; those with alternatives, which no kernel package uses for its own parts, are left out.
-pub fn dependencies(listed: &Listed) -> impl Iterator<Item = Dependency<'_>> {
+pub fn dependencies(listed: &ListedPackage) -> impl Iterator<Item = Dependency<'_>> {
     listed
         .depends
         .split(',')

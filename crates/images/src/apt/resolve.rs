@@ -1,4 +1,4 @@
-//! Which packages make up a kernel, its headers, or Xen: pure functions over a recorded index.
+//! Selection of the packages of a kernel, its headers, or Xen: pure functions over a recorded index.
 //!
 //! No kernel's name is written here: everything follows the `Depends` of the packages that
 //! Debian keeps pointing at its current kernel.
@@ -6,58 +6,59 @@
 use serde::{Deserialize, Serialize};
 
 use crate::apt::debian;
-use crate::apt::index::{Dependency, Listed, dependencies};
+use crate::apt::index::{Dependency, ListedPackage, dependencies};
 use crate::apt::version;
 use pagetoll_bill::{Arch, Available, Unavailable};
 
-/// What a kernel's package begins with; without a version it is the one that Debian installs for ordinary machines.
+/// Prefix of kernel packages; without a version, the name is the one that Debian installs for ordinary machines.
 const KERNEL: &str = "linux-image-";
-/// What the parts of a kernel image begin with; it is split in three from 7.2 on.
+/// Prefixes of the parts of a kernel image, which is split in three from 7.2 on.
 const IMAGE_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
-/// What the parts of its headers begin with.
+/// Prefixes of the parts of its headers.
 const HEADER_PARTS: [&str; 2] = ["linux-headers-", "linux-kbuild-"];
-/// What the shared libraries of kbuild's tools begin with.
+/// Prefixes of the shared libraries that kbuild's tools need.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1", "libzstd1", "zlib1g"];
 
 /// The source of a kernel, and Debian's configurations of it.
 const SOURCE: &str = "linux-source-";
 const CONFIG: &str = "linux-config-";
 
-/// What is kept of package lists: a record that holds less was made by an earlier version, and is made anew.
-pub(super) const KEPT: u32 = 2;
+/// Version of the selection of packages to keep: a record with a lower one was made by an earlier version of pagetoll,
+/// and is replaced.
+pub(super) const SELECTION: u32 = 2;
 
-/// What a suite offers, as recorded.
+/// Recorded packages of a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Index {
-    /// Which packages were kept when it was recorded.
+    /// Selection of packages at the time of recording.
     #[serde(default)]
     pub(super) kept: u32,
     /// The processor that its packages are for.
     #[serde(default)]
     pub(super) arch: Arch,
-    /// When it was fetched, in seconds since 1970.
+    /// Time of the fetch, in seconds since 1970.
     pub fetched_at: u64,
     /// The packages of the suite itself.
-    pub own: Vec<Listed>,
+    pub own: Vec<ListedPackage>,
     /// The packages of the suite that it builds upon; they fulfil dependencies only.
-    pub base: Vec<Listed>,
+    pub base: Vec<ListedPackage>,
 }
 
 /// The packages of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelPackages {
     /// The image and its modules: one package or, from 7.2 on, three.
-    pub image: Vec<Listed>,
+    pub image: Vec<ListedPackage>,
     /// Headers and build tools, or why there are none.
-    pub headers: Available<Vec<Listed>>,
+    pub headers: Available<Vec<ListedPackage>>,
 }
 
 /// A kernel that a suite offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel<'a> {
-    /// As `uname -r` prints it, such as `6.1.0-56-amd64`.
+    /// Output of `uname -r`, such as `6.1.0-56-amd64`.
     pub release: &'a str,
-    /// Of its package, such as `6.1.192-1`.
+    /// Package version, such as `6.1.192-1`.
     pub version: &'a str,
 }
 
@@ -65,16 +66,21 @@ pub struct Kernel<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePackages {
     /// `linux-source-6.1`, with Debian's patches.
-    pub source: Listed,
+    pub source: ListedPackage,
     /// `linux-config-6.1` of the same version.
-    pub config: Listed,
+    pub config: ListedPackage,
 }
 
 impl Index {
     /// An index of what two lists hold.
-    pub(super) fn new(arch: Arch, fetched_at: u64, own: Vec<Listed>, base: Vec<Listed>) -> Self {
+    pub(super) fn new(
+        arch: Arch,
+        fetched_at: u64,
+        own: Vec<ListedPackage>,
+        base: Vec<ListedPackage>,
+    ) -> Self {
         Self {
-            kept: KEPT,
+            kept: SELECTION,
             arch,
             fetched_at,
             own,
@@ -116,7 +122,7 @@ impl Index {
 
     /// The newest version of a package of the suite itself.
     #[must_use]
-    pub fn newest(&self, name: &str) -> Option<&Listed> {
+    pub fn newest(&self, name: &str) -> Option<&ListedPackage> {
         newest(self.own.iter().filter(|listed| listed.package.name == name))
     }
 
@@ -130,9 +136,15 @@ impl Index {
             None => self
                 .newest(&current)
                 .ok_or_else(|| format!("the suite has no {current}"))?,
-            Some(prefix) => self
-                .newest_kernel(prefix)
-                .ok_or_else(|| self.offered(prefix))?,
+            Some(prefix) => {
+                let fits = |listed: &&ListedPackage| {
+                    self.release_of(listed).is_some_and(|release| {
+                        begins_version(release, prefix)
+                            || begins_version(&listed.package.version, prefix)
+                    })
+                };
+                newest(self.own.iter().filter(fits)).ok_or_else(|| self.offered(prefix))?
+            }
         };
         let mut image = self.closure(head, &IMAGE_PARTS)?;
         image.retain(|listed| listed.package.name != current);
@@ -162,7 +174,7 @@ impl Index {
 
     /// The newest Xen.
     #[must_use]
-    pub fn xen(&self) -> Option<&Listed> {
+    pub fn xen(&self) -> Option<&ListedPackage> {
         let is_xen = |name: &str| {
             name.strip_prefix("xen-hypervisor-")
                 .is_some_and(|rest| rest.ends_with("-amd64"))
@@ -178,7 +190,7 @@ impl Index {
     ///
     /// # Errors
     /// A sentence that says which is missing.
-    pub fn tool_libraries(&self, headers: &[Listed]) -> Result<Vec<Listed>, String> {
+    pub fn tool_libraries(&self, headers: &[ListedPackage]) -> Result<Vec<ListedPackage>, String> {
         let mut all = Vec::new();
         for tools in headers
             .iter()
@@ -187,14 +199,6 @@ impl Index {
             all.extend(self.closure(tools, &LIBRARIES)?.into_iter().skip(1));
         }
         Ok(all)
-    }
-
-    fn newest_kernel(&self, prefix: &str) -> Option<&Listed> {
-        newest(self.own.iter().filter(|listed| {
-            self.release_of(listed).is_some_and(|release| {
-                begins_version(release, prefix) || begins_version(&listed.package.version, prefix)
-            })
-        }))
     }
 
     fn offered(&self, prefix: &str) -> String {
@@ -209,7 +213,7 @@ impl Index {
 
     /// `6.1.0-56-amd64` of `linux-image-6.1.0-56-amd64`; `None` for other flavours, and for
     /// metapackages, which have no version in their name or, as `linux-image-6.12-amd64`, half of one.
-    fn release_of<'l>(&self, listed: &'l Listed) -> Option<&'l str> {
+    fn release_of<'l>(&self, listed: &'l ListedPackage) -> Option<&'l str> {
         let release = listed.package.name.strip_prefix(KERNEL)?;
         let version = release.strip_suffix(debian(self.arch))?.strip_suffix('-')?;
         let other_flavour = ["-cloud", "-rt", "-16k"]
@@ -220,7 +224,7 @@ impl Index {
         (is_whole && !other_flavour).then_some(release)
     }
 
-    fn headers(&self, release: &str) -> Result<Vec<Listed>, String> {
+    fn headers(&self, release: &str) -> Result<Vec<ListedPackage>, String> {
         if self.arch != Arch::X86_64 {
             return Err("modules are built for x86-64 only".to_owned());
         }
@@ -232,7 +236,7 @@ impl Index {
     }
 
     /// A package and what it depends upon, as far as names begin with one of `parts`.
-    fn closure(&self, head: &Listed, parts: &[&str]) -> Result<Vec<Listed>, String> {
+    fn closure(&self, head: &ListedPackage, parts: &[&str]) -> Result<Vec<ListedPackage>, String> {
         let mut found = vec![head.clone()];
         let mut next = 0;
         while let Some(listed) = found.get(next).cloned() {
@@ -253,8 +257,8 @@ impl Index {
         Ok(found)
     }
 
-    fn fulfil(&self, dependency: &Dependency<'_>) -> Option<&Listed> {
-        let of = |listed: &'_ [Listed]| -> Option<usize> {
+    fn fulfil(&self, dependency: &Dependency<'_>) -> Option<&ListedPackage> {
+        let newest = |listed: &'_ [ListedPackage]| -> Option<usize> {
             let fits = listed
                 .iter()
                 .enumerate()
@@ -262,17 +266,17 @@ impl Index {
             fits.max_by(|(_, a), (_, b)| version::compare(&a.package.version, &b.package.version))
                 .map(|(i, _)| i)
         };
-        of(&self.own)
+        newest(&self.own)
             .map(|i| &self.own[i])
-            .or_else(|| of(&self.base).map(|i| &self.base[i]))
+            .or_else(|| newest(&self.base).map(|i| &self.base[i]))
     }
 }
 
-fn newest<'a>(listed: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
+fn newest<'a>(listed: impl Iterator<Item = &'a ListedPackage>) -> Option<&'a ListedPackage> {
     listed.max_by(|a, b| version::compare(&a.package.version, &b.package.version))
 }
 
-/// Whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
+/// True if `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
 #[must_use]
 pub fn begins_version(version: &str, prefix: &str) -> bool {
     version.strip_prefix(prefix).is_some_and(|rest| {
@@ -286,8 +290,8 @@ mod tests {
     use super::*;
     use pagetoll_bill::Package;
 
-    fn listed(name: &str, version: &str, depends: &str) -> Listed {
-        Listed {
+    fn listed(name: &str, version: &str, depends: &str) -> ListedPackage {
+        ListedPackage {
             package: Package {
                 name: name.into(),
                 version: version.into(),
@@ -325,7 +329,7 @@ mod tests {
         zlib1g 1:1.3
     ";
 
-    fn all_listed(lines: &str) -> Vec<Listed> {
+    fn all_listed(lines: &str) -> Vec<ListedPackage> {
         let of_line = |line: &str| {
             let mut words = line.trim().splitn(3, ' ');
             let mut next = || words.next().unwrap_or_default();
@@ -337,7 +341,7 @@ mod tests {
 
     fn index() -> Index {
         Index {
-            kept: KEPT,
+            kept: SELECTION,
             arch: Arch::X86_64,
             fetched_at: 0,
             own: all_listed(OWN),
@@ -345,7 +349,7 @@ mod tests {
         }
     }
 
-    fn names(listed: &[Listed]) -> Vec<&str> {
+    fn names(listed: &[ListedPackage]) -> Vec<&str> {
         listed
             .iter()
             .map(|listed| listed.package.name.as_str())

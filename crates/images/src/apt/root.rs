@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::apt::debian;
-use crate::apt::index::{self, Listed};
+use crate::apt::index::{self, ListedPackage};
 use crate::apt::resolve::Index;
 use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 use pagetoll_backend::Stop;
@@ -21,16 +21,16 @@ use pagetoll_host::tools::{Installer, SearchPath, Tool};
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;
-/// How long fetching package lists may take. Assumed: 10 MB over a slow line.
+/// Time limit of fetching package lists. Assumed: 10 MB over a slow line.
 const UPDATE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// How long fetching packages may take. Assumed: 200 MB over a slow line.
+/// Time limit of fetching packages. Assumed: 200 MB over a slow line.
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
-/// How long apt may take to print what it knows.
+/// Time limit of apt's queries of its lists.
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
-/// Its settings; the file that says that the lists were fetched by them.
+/// Names of the settings, and of the file whose presence says that lists were fetched with them.
 const SETTINGS: &str = "apt.conf";
 const UPDATED: &str = "updated";
-/// What apt says of a suite that the mirror does not have.
+/// apt's message for a suite that the mirror does not have.
 const NO_SUCH_SUITE: &str = "does not have a Release file";
 
 /// apt's package lists and settings for one suite.
@@ -41,12 +41,12 @@ pub(super) struct PrivateRoot<'a> {
     name: String,
     folder: PathBuf,
     suite: String,
-    holds: Holds,
+    holds: Contents,
 }
 
-/// What a root has lists of.
+/// Content of a root's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum Contents {
     /// Packages for machines with a processor.
     Packages(Arch),
     /// Source packages.
@@ -55,11 +55,11 @@ pub(super) enum Holds {
 
 impl<'a> PrivateRoot<'a> {
     /// The root of a suite.
-    pub(super) fn new(cache: &'a Cache, suite: &str, holds: Holds) -> Self {
+    pub(super) fn new(cache: &'a Cache, suite: &str, holds: Contents) -> Self {
         let kind = match holds {
-            Holds::Packages(Arch::X86_64) => "",
-            Holds::Packages(Arch::Arm64) => "-arm64",
-            Holds::Sources => "-source",
+            Contents::Packages(Arch::X86_64) => "",
+            Contents::Packages(Arch::Arm64) => "-arm64",
+            Contents::Sources => "-source",
         };
         let name = format!("apt/{suite}{kind}");
         Self {
@@ -71,7 +71,7 @@ impl<'a> PrivateRoot<'a> {
         }
     }
 
-    /// Its name in the cache.
+    /// Name in the cache.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -84,12 +84,12 @@ impl<'a> PrivateRoot<'a> {
     /// The processor whose packages it has lists of.
     fn arch(&self) -> Arch {
         match self.holds {
-            Holds::Packages(arch) => arch,
-            Holds::Sources => Arch::default(),
+            Contents::Packages(arch) => arch,
+            Contents::Sources => Arch::default(),
         }
     }
 
-    /// Whether its package lists have been fetched before, by these settings.
+    /// True if package lists have been fetched with these settings.
     ///
     /// # Errors
     /// [`Error::Environment`] when others can write to its folder.
@@ -107,7 +107,9 @@ impl<'a> PrivateRoot<'a> {
         self.fetch_lists(&lines.collect::<Result<String, _>>()?, stop)?;
         let own = self.listed(&sources.own, stop)?;
         let base = self.listed(&sources.base, stop)?;
-        Ok(Index::new(self.arch(), seconds_since_1970(), own, base))
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+        let seconds = now.map_or(0, |elapsed| elapsed.as_secs());
+        Ok(Index::new(self.arch(), seconds, own, base))
     }
 
     /// Fetches the lists of source packages of a suite.
@@ -117,7 +119,12 @@ impl<'a> PrivateRoot<'a> {
     }
 
     fn fetch_lists(&self, lines: &str, stop: &Stop) -> Result<(), Error> {
-        self.write(lines)?;
+        for folder in ["state/lists/partial", "cache/archives/partial", "empty"] {
+            self.cache.folder(&format!("{}/{folder}", self.name))?;
+        }
+        let _absent = fs::remove_file(self.folder.join(UPDATED));
+        self.write_file("sources.list", lines)?;
+        self.write_file(SETTINGS, &self.settings())?;
         require_room(&self.folder, UPDATE_ROOM, "fetch package lists")?;
         let run = self.apt_get().arg("update");
         self.run(run, UPDATE_LIMIT, stop)
@@ -161,7 +168,7 @@ impl<'a> PrivateRoot<'a> {
     /// Fetches packages into an existing folder; apt checks them against its verified lists.
     pub(super) fn download(
         &self,
-        packages: &[&Listed],
+        packages: &[&ListedPackage],
         into: &Path,
         stop: &Stop,
     ) -> Result<(), Error> {
@@ -179,7 +186,7 @@ impl<'a> PrivateRoot<'a> {
             .map(drop)
     }
 
-    fn listed(&self, lines: &[Line], stop: &Stop) -> Result<Vec<Listed>, Error> {
+    fn listed(&self, lines: &[Line], stop: &Stop) -> Result<Vec<ListedPackage>, Error> {
         let run = self.apt_get().args([
             "indextargets",
             "--format",
@@ -195,15 +202,6 @@ impl<'a> PrivateRoot<'a> {
             }
         }
         Ok(listed)
-    }
-
-    fn write(&self, lines: &str) -> Result<(), Error> {
-        for folder in ["state/lists/partial", "cache/archives/partial", "empty"] {
-            self.cache.folder(&format!("{}/{folder}", self.name))?;
-        }
-        let _absent = fs::remove_file(self.folder.join(UPDATED));
-        self.write_file("sources.list", lines)?;
-        self.write_file(SETTINGS, &self.settings())
     }
 
     fn write_file(&self, name: &str, contents: &str) -> Result<(), Error> {
@@ -328,12 +326,6 @@ pub(super) fn system_targets(stop: &Stop) -> Result<Vec<Target>, Error> {
 /// A program of apt, whose settings come from the system and from its arguments alone: an empty APT_CONFIG is none.
 fn apt(program: Tool) -> Run {
     Run::new(program.program()).env("APT_CONFIG", "")
-}
-
-fn seconds_since_1970() -> u64 {
-    std::time::SystemTime::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |elapsed| elapsed.as_secs())
 }
 
 #[cfg(test)]

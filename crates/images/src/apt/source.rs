@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_bill::Package;
 
-use super::root::{self, Holds, PrivateRoot};
+use super::root::{self, Contents, PrivateRoot};
 use super::{Freshness, no_mirror, sources, suite_named, version};
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;
@@ -18,7 +18,7 @@ use pagetoll_host::digest::sha256_of_file;
 /// A source package that is in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePackage {
-    /// Its name and version; its digest is that of the description, which has the digests of all other files.
+    /// Name and version; the digest is that of the description, which has the digests of all other files.
     pub package: Package,
     /// The description (`*.dsc`), beside the files that it names.
     pub description: PathBuf,
@@ -39,7 +39,7 @@ pub fn fetch(
     stop: &Stop,
 ) -> Result<SourcePackage, Error> {
     let suite = suite_named(suite, cache, freshness, stop)?;
-    let root = PrivateRoot::new(cache, &suite, Holds::Sources);
+    let root = PrivateRoot::new(cache, &suite, Contents::Sources);
     let _lock = cache.lock(root.name(), stop)?;
     let record = format!("suites/{suite}.source.{name}.json");
     if let (Freshness::Cached, Some(known)) = (freshness, recorded(cache, &record)?) {

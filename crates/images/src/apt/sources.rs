@@ -1,4 +1,4 @@
-//! Which lines a private sources list gets, derived from the mirrors that the system's apt uses.
+//! Lines of a private sources list, derived from the mirrors that the system's apt uses.
 //!
 //! Knows no mirror of its own. Source of the fields: acquire-additional-files.md of the apt
 //! documentation, checked against apt 2.6.
@@ -13,7 +13,7 @@ use pagetoll_host::Error;
 /// not know SIGNED_BY; a key that is part of the sources would be several lines.
 pub(super) const FORMAT: &str =
     "pagetoll-target|$(SITE)|$(RELEASE)|$(CODENAME)|$(SUITE)|$(COMPONENT)|$(ORIGIN)|$(SIGNED_BY)";
-/// What each target begins with.
+/// Prefix of a target's line.
 const TARGET: &str = "pagetoll-target|";
 
 /// Debian's archive keys, by the `debian-archive-keyring` package.
@@ -72,7 +72,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(target: &Target) -> Self {
+    fn new(target: &Target) -> Self {
         let target = target.clone();
         Self {
             site: target.site,
@@ -115,6 +115,11 @@ impl Line {
         let separators = |c: char| c == ',' || c.is_whitespace();
         let keys: Vec<_> = self.signed_by.split(separators).collect();
         let keys: Vec<_> = keys.into_iter().filter(|key| !key.is_empty()).collect();
+        // Fingerprints by sources.list(5), with `!` for a key without its subkeys.
+        let is_fingerprint = |key: &str| {
+            let digits = key.strip_suffix('!').unwrap_or(key);
+            digits.len() >= 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
         match keys
             .iter()
             .find(|key| !is_fingerprint(key) && !is_keyring(key))
@@ -129,12 +134,6 @@ impl Line {
             }),
         }
     }
-}
-
-/// As sources.list(5) has it, with `!` for a key without its subkeys.
-fn is_fingerprint(key: &str) -> bool {
-    let digits = key.strip_suffix('!').unwrap_or(key);
-    digits.len() >= 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_keyring(key: &str) -> bool {
@@ -173,7 +172,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
             targets
                 .iter()
                 .filter(|t| related.contains(&t.release))
-                .map(Line::of),
+                .map(Line::new),
         );
     } else {
         let mirror = targets
@@ -182,7 +181,7 @@ fn lines_for(suite: &str, targets: &[Target]) -> Option<Vec<Line>> {
         lines.push(Line {
             release: suite.to_owned(),
             signed_by: String::new(),
-            ..Line::of(mirror)
+            ..Line::new(mirror)
         });
     }
     lines.dedup();

@@ -4,13 +4,13 @@
 
 use super::vmlinux;
 
-/// Where the header says what it is, and that.
+/// Offset and value of the header's magic number.
 const MAGIC_AT: usize = 0x38;
 const MAGIC: &[u8] = b"ARM\x64";
-/// Where it says how much memory the image takes, with what is zeroed.
+/// Offset of the size of the image in memory, including bss.
 const SIZE_AT: usize = 0x10;
 
-/// Whether these bytes begin like such an image.
+/// True if these bytes begin with the magic number of an arm64 image.
 pub(super) fn is_image(bytes: &[u8]) -> bool {
     bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC)
 }
@@ -18,7 +18,7 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
 /// The release of a whole image; an error says why this is none.
 pub(super) fn release(bytes: &[u8]) -> Result<String, String> {
     if !is_image(bytes) {
-        return Err("is no arm64 kernel (there is no ARM\\x64 at 0x38)".into());
+        return Err("is not an arm64 kernel (no ARM\\x64 at 0x38)".into());
     }
     let size = bytes.get(SIZE_AT..SIZE_AT + 8).unwrap_or_default();
     let size = size.try_into().map_or(0, u64::from_le_bytes);

@@ -6,15 +6,15 @@ use std::ops::Range;
 
 use crate::unpack;
 
-/// Where the boot sector counts the setup sectors.
+/// Offset of the number of setup sectors in the boot sector.
 const SETUP_SECTS: usize = 0x1f1;
 /// The size of the protected-mode code, in 16-byte paragraphs.
 const SYSSIZE: usize = 0x1f4;
-/// Where `HdrS` stands.
+/// Range of `HdrS`.
 const MAGIC: Range<usize> = 0x202..0x206;
 /// The version of the boot protocol.
 const PROTOCOL: usize = 0x206;
-/// Where the version text stands, less 0x200.
+/// Offset of the pointer to the version text, which is relative to 0x200.
 const KERNEL_VERSION: usize = 0x20e;
 /// Since protocol 2.12; bit 0: the kernel has a 64-bit entry point.
 const XLOADFLAGS: usize = 0x236;
@@ -29,7 +29,7 @@ const OLDEST_PROTOCOL: u16 = 0x020c;
 /// A kernel that unpacks to more is not believed. Assumed: distribution kernels are below 100 MiB.
 const UNPACKED_LIMIT: u64 = 512 << 20;
 
-/// What the header of a boot image says. Holding one proves that the file is complete.
+/// Header of a boot image. Holding one proves that the file is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BootImage {
     /// The kernel's release, as `uname -r` prints it.
@@ -52,8 +52,14 @@ impl BootImage {
         if u16_at(bytes, XLOADFLAGS)? & 1 == 0 {
             return Err("is a 32-bit kernel".into());
         }
-        let setup = setup_size(bytes);
-        check_size(bytes, setup)?;
+        // Zero means four, for boot loaders of old.
+        let sectors = bytes.get(SETUP_SECTS).copied();
+        let sectors = sectors.filter(|&sectors| sectors != 0).unwrap_or(4);
+        let setup = (usize::from(sectors) + 1) * 512;
+        let expected = setup + size_at(bytes, SYSSIZE)? * 16;
+        if bytes.len() < expected {
+            return Err(format!("is truncated: {} of {expected} bytes", bytes.len()));
+        }
         Ok(Self {
             release: release(bytes, setup)?,
             payload: payload(bytes, setup)?,
@@ -64,24 +70,6 @@ impl BootImage {
     pub(crate) fn unpack(&self, bytes: &[u8]) -> Result<Vec<u8>, String> {
         decompress(bytes.get(self.payload.clone()).unwrap_or_default())
     }
-}
-
-fn setup_size(bytes: &[u8]) -> usize {
-    // Zero means four, for boot loaders of old.
-    let sectors = bytes
-        .get(SETUP_SECTS)
-        .copied()
-        .filter(|&sectors| sectors != 0)
-        .unwrap_or(4);
-    (usize::from(sectors) + 1) * 512
-}
-
-fn check_size(bytes: &[u8], setup: usize) -> Result<(), String> {
-    let expected = setup + size_at(bytes, SYSSIZE)? * 16;
-    if bytes.len() < expected {
-        return Err(format!("is truncated: {} of {expected} bytes", bytes.len()));
-    }
-    Ok(())
 }
 
 fn release(bytes: &[u8], setup: usize) -> Result<String, String> {

@@ -1,5 +1,5 @@
-//! What a kernel needs beside itself to be a dom0 here: the form that Xen starts fastest, and the module that gives
-//! user space hypercalls.
+//! Parts that a kernel needs to be a dom0: the image format that Xen starts fastest, and the module that gives user
+//! space hypercalls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::bzimage::BootImage;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
-use pagetoll_host::cache::{Cache, Entry};
+use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::sha256_of;
 
 use crate::kernel::modules::{ModuleTree, config_option, read_module};
@@ -34,14 +34,14 @@ pub fn uncompressed(image: &Path, cache: &Cache, stop: &Stop) -> Result<PathBuf,
     elf.file("")
 }
 
-/// How a kernel brings a part that may be a module.
+/// Presence of a part that may be a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It is in the kernel.
+    /// Built into the kernel.
     BuiltIn,
-    /// It is this module, uncompressed.
+    /// Content of the module, uncompressed.
     Module(Vec<u8>),
-    /// Neither is known, and what would provide it.
+    /// Absent, with the name of the option that would provide it.
     Missing(String),
 }
 
@@ -64,7 +64,10 @@ pub fn xen_driver(kernel: &KernelImage, name: &str) -> Result<Part, Error> {
         }
     }
     let option = config_option(name);
-    if tree.is_some_and(|tree| tree.is_built_in(name)) || is_configured(build_dir, &option)? {
+    let config = build_dir.map_or(Ok(None), |root| root.text(".config"))?;
+    let setting = format!("{option}=y");
+    let is_configured = config.is_some_and(|config| config.lines().any(|line| line == setting));
+    if is_configured || tree.is_some_and(|tree| tree.is_built_in(name)) {
         return Ok(Part::BuiltIn);
     }
     Ok(Part::Missing(format!(
@@ -74,21 +77,17 @@ pub fn xen_driver(kernel: &KernelImage, name: &str) -> Result<Part, Error> {
     )))
 }
 
-fn is_configured(build_dir: Option<&Entry>, option: &str) -> Result<bool, Error> {
-    let config = build_dir.map_or(Ok(None), |root| root.text(".config"))?;
-    let setting = format!("{option}=y");
-    Ok(config.is_some_and(|config| config.lines().any(|line| line == setting)))
-}
-
 #[cfg(test)]
 mod tests {
+    use pagetoll_host::cache::Entry;
+
     use super::*;
 
     fn kernel(modules: &Path) -> KernelImage {
         KernelImage {
             image: PathBuf::new(),
             release: "6.1".into(),
-            modules: Some(Entry::of_user(modules)),
+            modules: Some(Entry::from_user(modules)),
             headers: Err("none".into()),
             packages: Vec::new(),
         }

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::apt::Archive;
-use crate::apt::index::Listed;
+use crate::apt::index::ListedPackage;
 use pagetoll_backend::Stop;
 use pagetoll_bill::{Available, Package};
 use pagetoll_host::Error;
@@ -30,7 +30,7 @@ pub struct Headers {
     pub release: String,
     /// Arguments that `make` needs on this machine.
     pub make_arguments: Vec<String>,
-    /// Where they came from; empty for a folder that was given.
+    /// Packages; empty for a folder that was given.
     pub packages: Vec<Package>,
 }
 
@@ -57,7 +57,7 @@ impl Headers {
 pub fn from_packages(
     archive: &Archive<'_>,
     cache: &Cache,
-    listed: &[Listed],
+    listed: &[ListedPackage],
     stop: &Stop,
 ) -> Result<Available<Headers>, Error> {
     let tree = tree::assembled(archive, cache, listed, stop)?;
@@ -119,7 +119,7 @@ mod tests {
         let generated = folder.path().join("include/generated");
         fs::create_dir_all(&generated).unwrap();
         assert!(
-            release(&Entry::of_user(folder.path()))
+            release(&Entry::from_user(folder.path()))
                 .unwrap_err()
                 .to_string()
                 .contains("utsrelease.h: No such file")
@@ -130,7 +130,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            release(&Entry::of_user(folder.path())).unwrap(),
+            release(&Entry::from_user(folder.path())).unwrap(),
             "6.1.0-56-amd64"
         );
     }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_module_build_says_where_and_how() {
         let headers = Headers {
-            build_dir: Entry::of_user("/h"),
+            build_dir: Entry::from_user("/h"),
             release: "6.1".into(),
             make_arguments: vec!["CC=gcc".into()],
             packages: Vec::new(),

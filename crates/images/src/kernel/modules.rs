@@ -9,13 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection};
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 
 use crate::unpack;
 use pagetoll_host::Error;
 use pagetoll_host::cache::Entry;
 
-/// Where distributions keep the modules of their kernels.
+/// Module folders of distributions, relative to the root.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
 /// Below `lib/modules/RELEASE`: the modules, and the list of those that are built in (scripts/Makefile.modinst).
 const TREE: &str = "kernel";
@@ -42,19 +42,19 @@ pub fn below(folder: &Entry, release: &str) -> Option<Entry> {
     places.find(|place| has(place, TREE) || has(place, BUILT_IN))
 }
 
-/// The same of a folder that the user gives: where `make modules_install` put its tree, or `lib/modules/RELEASE` itself.
+/// Modules in a folder that the user gives: the target of `make modules_install`, or `lib/modules/RELEASE` itself.
 ///
 /// # Errors
 /// [`Error::BadInput`] when it has no modules of this release.
 pub fn installed(folder: &Path, release: &str) -> Result<Entry, Error> {
     let itself = fs::canonicalize(folder).unwrap_or_default();
-    let root = itself.ancestors().nth(3).map(Entry::of_user);
+    let root = itself.ancestors().nth(3).map(Entry::from_user);
     let is_itself =
         |found: &Entry| fs::canonicalize(found.path()).is_ok_and(|found| found == itself);
     let given = root
         .and_then(|root| below(&root, release))
         .filter(is_itself);
-    let found = below(&Entry::of_user(folder), release).or(given);
+    let found = below(&Entry::from_user(folder), release).or(given);
     found.ok_or_else(|| {
         Error::bad_file(
             "--modules",
@@ -103,19 +103,9 @@ impl ModuleTree {
     pub fn open(root: &Entry) -> Result<Self, Error> {
         let built_in = root.text(BUILT_IN)?.unwrap_or_default();
         let names = built_in.lines().map(Path::new).filter_map(module_name);
-        Ok(Self {
-            files: Self::list(root.path().join(TREE))?,
-            built_in: names.collect(),
-            root: root.clone(),
-        })
-    }
-
-    fn list(root: PathBuf) -> Result<BTreeMap<String, PathBuf>, Error> {
         let mut files = BTreeMap::new();
-        let mut folders: Vec<_> = Some(root)
-            .filter(|root| root.is_dir())
-            .into_iter()
-            .collect();
+        let mut folders = vec![root.path().join(TREE)];
+        folders.retain(|tree| tree.is_dir());
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).map_err(Error::io("read", &folder))? {
                 let path = entry.map_err(Error::io("read", &folder))?.path();
@@ -126,22 +116,26 @@ impl ModuleTree {
                 }
             }
         }
-        Ok(files)
+        Ok(Self {
+            files,
+            built_in: names.collect(),
+            root: root.clone(),
+        })
     }
 
-    /// Whether the kernel has it, as a module or built in.
+    /// True if the kernel has it, as a module or built in.
     #[must_use]
     pub fn provides(&self, name: &str) -> bool {
         self.files.contains_key(&name.replace('-', "_")) || self.is_built_in(name)
     }
 
-    /// Whether `modules.builtin` lists it.
+    /// True if `modules.builtin` lists it.
     #[must_use]
     pub fn is_built_in(&self, name: &str) -> bool {
         self.built_in.contains(&name.replace('-', "_"))
     }
 
-    /// Its bytes, uncompressed; `None` where it is no module of these.
+    /// Content of a module, uncompressed; `None` for an unknown name.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Result<Vec<u8>, Error>> {
         let path = self.files.get(&name.replace('-', "_"))?;
@@ -182,7 +176,7 @@ impl ModuleTree {
 /// # Errors
 /// [`Error::Io`] when the file cannot be read or unpacked.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
-    let refuse = |error: Unreadable| Error::io("read", path)(io::Error::other(error));
+    let refuse = |error: ReadError| Error::io("read", path)(io::Error::other(error));
     let bytes = input::read(path, MODULE_LIMIT).map_err(refuse)?;
     let unpacked = match path.extension().and_then(|ending| ending.to_str()) {
         Some("xz") => unpack::xz(&bytes, MODULE_LIMIT),
@@ -235,7 +229,7 @@ mod tests {
         let folder = root.path().join("kernel/drivers");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("a-b.ko"), b"no ELF").unwrap();
-        let tree = ModuleTree::open(&Entry::of_user(root.path())).unwrap();
+        let tree = ModuleTree::open(&Entry::from_user(root.path())).unwrap();
         let found = tree.with_dependencies(&["a_b", "a-b", "c"]).unwrap();
         assert_eq!(found.len(), 1);
         assert!(tree.provides("a_b") && !tree.provides("c"));
@@ -263,7 +257,7 @@ mod tests {
                 fs::canonicalize(&place).unwrap()
             );
         }
-        let tree = ModuleTree::open(&Entry::of_user(&place)).unwrap();
+        let tree = ModuleTree::open(&Entry::from_user(&place)).unwrap();
         assert!(tree.provides("vfio") && tree.provides("xen-privcmd"));
         assert!(tree.is_built_in("xen_privcmd") && !tree.is_built_in("vfio"));
     }

@@ -228,7 +228,7 @@ fn refusals_name_file_problem_and_expectation() {
 #[test]
 fn headers_of_another_release_are_told_with_both() {
     let headers = headers::Headers {
-        build_dir: Entry::of_user("h"),
+        build_dir: Entry::from_user("h"),
         release: "6.1.0-55-amd64".into(),
         make_arguments: Vec::new(),
         packages: Vec::new(),
@@ -267,7 +267,7 @@ fn modules_of_ones_own_are_those_of_the_kernels_release() {
     };
     assert_eq!(
         obtained(&tree).unwrap().modules,
-        Some(Entry::of_user(place))
+        Some(Entry::from_user(place))
     );
     let error = obtained(bench.folder.path()).unwrap_err();
     assert_eq!(error.class(), Class::BadInput);

@@ -21,7 +21,7 @@ use pagetoll_host::tools::{self, NEEDED_FOR_XEN, Tool};
 const SOURCE: &str = "xen";
 /// Debian's configuration is that of a release, without debugging.
 const CONFIG: &str = "# CONFIG_DEBUG is not set\n";
-/// What Xen would otherwise take from this machine and this moment.
+/// Variables that Xen otherwise takes from the machine and the time.
 const REPRODUCIBLE: [&str; 5] = [
     "XEN_BUILD_DATE=1970-01-01",
     "XEN_BUILD_TIME=00:00:00",
@@ -29,23 +29,23 @@ const REPRODUCIBLE: [&str; 5] = [
     "XEN_WHOAMI=pagetoll",
     "XEN_DOMAIN=invalid",
 ];
-/// Of a build: the hypervisor, and its symbols.
-const KEPT: [&str; 2] = ["xen.gz", "xen-syms"];
-/// What source and objects take: 180 MiB, 4.17.
+/// Files of a build that are kept: the hypervisor and its symbols.
+const PRODUCTS: [&str; 2] = ["xen.gz", "xen-syms"];
+/// Disk space of source and objects: 180 MiB, 4.17.
 const BUILD_ROOM: u64 = 400 << 20;
-/// Lines that the build says, for the progress bar.
+/// Expected lines of output, for the progress bar.
 const BUILD_LINES: u64 = 660;
-/// How long unpacking may take. Assumed: 2 s on an idle machine.
+/// Time limit of unpacking. Assumed: 2 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// What differs from Debian's Xen.
+/// Differences to Debian's Xen.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe<'a> {
-    /// Ends the version, after a `+`; part of the names of log and phase.
+    /// Suffix of the version, after a `+`; part of the names of log and phase.
     pub name: &'a str,
     /// Lines of a `.config`.
     pub config: &'a str,
-    /// All that the change of the sources depends on.
+    /// Text that the change of the sources follows from.
     pub changes: &'a str,
 }
 
@@ -82,13 +82,13 @@ pub fn build(
             surroundings,
         )?;
         fs::create_dir(place).map_err(Error::io("create", place))?;
-        for name in KEPT {
+        for name in PRODUCTS {
             let file = scratch.path().join("xen").join(name);
             fs::copy(&file, place.join(name)).map_err(Error::io("copy", file))?;
         }
         Ok(())
     })?;
-    let image = from_file(&built.file(KEPT[0])?, cache, stop)?;
+    let image = from_file(&built.file(PRODUCTS[0])?, cache, stop)?;
     Ok(XenImage {
         packages: vec![source.package],
         ..image

@@ -12,7 +12,7 @@ use pagetoll_bill::{Available, Unavailable};
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 
-/// What a Xen without `CONFIG_PV32` says of a 32-bit PV guest; others have no such text.
+/// Message of a Xen without `CONFIG_PV32` for a 32-bit PV guest; others do not contain this text.
 pub const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";
 /// Debian's Xen with that option.
 const PV32: Recipe<'_> = Recipe {
@@ -55,7 +55,7 @@ mod tests {
     use pagetoll_backend::Stop;
     use pagetoll_host::cache::Cache;
 
-    /// What there is for a 32-bit guest where Xen is `elf`.
+    /// Result for a 32-bit guest where Xen is `elf`.
     fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Available<XenImage>) {
         let folder = tempfile::tempdir().unwrap();
         let (cache, stop) = (

@@ -132,7 +132,7 @@ fn notes(
         notes.push(format!("crossings were not counted: {reason}"));
     } else {
         let request = bench.request;
-        let traced = request.order.pages.min(Trace::OF_LAB.pages).get();
+        let traced = request.order.pages.min(Trace::LAB.pages).get();
         let items = request.route.item().many;
         notes.push(format!(
             "crossings: Xen's own trace of {traced} {items} per row; costs were counted without the trace"

@@ -11,7 +11,7 @@ use pagetoll_images::kernel::dom0::{self, Part};
 use pagetoll_images::kernel::{self, KernelImage, KernelSource};
 use pagetoll_images::xen::{self, XenImage, XenSource};
 use pagetoll_protocol::build as guest;
-use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
+use pagetoll_pv::plan::{Abilities, OtherDomain, Privcmd, Trace};
 
 use crate::vm::counter::Counter;
 
@@ -59,8 +59,12 @@ impl Materials {
         Abilities {
             probe: self.probe.is_ok(),
             privcmd,
-            trace: calls.then_some(Trace::OF_LAB),
-            other: if calls { Other::Made } else { Other::None },
+            trace: calls.then_some(Trace::LAB),
+            other: if calls {
+                OtherDomain::Made
+            } else {
+                OtherDomain::None
+            },
             cpus: 1,
         }
     }
@@ -88,7 +92,7 @@ impl Sources<'_> {
     pub(crate) fn check_tools(self) -> Result<(), Error> {
         let of_debian = matches!(self.kernel, KernelSource::Debian { .. })
             || matches!(self.xen, XenSource::Debian { .. });
-        tools::check_lab(Arch::X86_64, Images::of(of_debian))
+        tools::check_lab(Arch::X86_64, Images::new(of_debian))
     }
 
     /// Fetches, checks and builds.

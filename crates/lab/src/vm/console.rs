@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::error::LabError;
 use pagetoll_host::Error;
-use pagetoll_protocol::report::{Garbled, object_in};
+use pagetoll_protocol::report::{GarbledLine, object_in};
 
 /// A longer line is not a report, and is cut.
 const LINE_LIMIT: usize = 64 * 1024;
@@ -111,7 +111,7 @@ impl Console {
 fn event(line: &str) -> Option<Event> {
     match object_in(line) {
         Some(Ok(object)) => return Some(Event::Result(object.to_owned())),
-        Some(Err(Garbled)) => {
+        Some(Err(GarbledLine)) => {
             let words = format!("a garbled result line: {}", shortened(line));
             return Some(Event::Trouble(words));
         }

@@ -16,7 +16,7 @@ use pagetoll_bill::{
 use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Report;
 use pagetoll_protocol::step::{self, PinStep};
-use pagetoll_pv::pin::{self, Cell, Found};
+use pagetoll_pv::pin::{self, Cell, PinFindings};
 
 pub(crate) use self::request::Request;
 use crate::LiveError;
@@ -72,7 +72,7 @@ fn collect(
     request: &Request,
     Usable { device, binding }: &Usable,
     context: &Context<'_>,
-) -> Result<Vec<Found>, LiveError> {
+) -> Result<Vec<PinFindings>, LiveError> {
     let cache = Cache::open(context.stop)?;
     let program = Program::install(PIN_PROBE, &cache, context.stop)?;
     let mut guardian = Guardian::start()?;
@@ -103,8 +103,8 @@ fn steps(request: &Request, device: &Device) -> Vec<PinStep> {
 }
 
 /// In nanoseconds.
-fn found_in(ran: Ran) -> Found {
-    let mut found = Found::default();
+fn found_in(ran: Ran) -> PinFindings {
+    let mut found = PinFindings::default();
     for report in ran.reports {
         match report {
             Report::Pin(pin) => found.pins.push(pin.in_units(ran.tick)),
@@ -115,7 +115,7 @@ fn found_in(ran: Ran) -> Found {
     found
 }
 
-fn draft(request: &Request, device: &Device, found: &[Found], load: HostLoad) -> Draft {
+fn draft(request: &Request, device: &Device, found: &[PinFindings], load: HostLoad) -> Draft {
     let mut stack = host::stack();
     stack.extend(device.iommu().map(|iommu| ("iommu".to_owned(), iommu)));
     let notes = pin::NOTES.into_iter().map(str::to_owned);
@@ -135,7 +135,7 @@ fn draft(request: &Request, device: &Device, found: &[Found], load: HostLoad) ->
     }
 }
 
-fn rows(request: &Request, found: &[Found]) -> Vec<Row> {
+fn rows(request: &Request, found: &[PinFindings]) -> Vec<Row> {
     let runs: Vec<_> = found.iter().collect();
     let mut rows = Vec::new();
     for (mechanism, interface) in request.interfaces() {

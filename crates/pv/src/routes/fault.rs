@@ -3,21 +3,17 @@
 //! The probe sets the entries of pages that are there, so what else a fault costs is not in its figures; what user
 //! space sees has all of it.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::route::Fault;
 use pagetoll_bill::row::Baseline;
-use pagetoll_bill::{Operation, Order, Row};
 
-use crate::findings::Findings;
-use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
-use crate::session::Session;
 use pagetoll_protocol::step::Step;
 
-/// How the route is billed.
 pub(crate) const BILLING: Billing = Billing {
-    sessions,
-    rows,
+    sessions: |order, abilities| REPEATED.sessions::<Fault>(order, abilities),
+    rows: |order, findings| REPEATED.rows::<Fault>(order, findings),
     notes: &[
         "a 64-bit guest crosses into Xen once for each entry by both mechanisms, by a trap or by a hypercall: what \
          differs is what a crossing costs; a 32-bit guest's entry is two stores, and so two traps",
@@ -27,7 +23,7 @@ pub(crate) const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[Operation::Set],
     observed: &[Operation::TouchWritten, Operation::TouchZero],
     pv32_parts: &[Baseline::StoreUpperHalf, Baseline::StoreLowerHalf],
@@ -36,11 +32,3 @@ const REPEATED: Repeated = Repeated {
     user_step: Step::User,
     warm_up: Some(Step::User(Operation::TouchWritten)),
 };
-
-fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
-    REPEATED.sessions::<Fault>(order, abilities)
-}
-
-fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows::<Fault>(order, findings)
-}

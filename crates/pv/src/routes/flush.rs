@@ -14,12 +14,11 @@ use crate::findings::{Counted, Findings, Flushes};
 use crate::plan::{self, Abilities, Steps};
 use crate::repeated::{self, baseline_steps, dom0_baselines};
 use crate::routes::Billing;
-use crate::rows::{Traced, per, traced_user, user_figures};
-use crate::session::{self, OptionsOfXen, Session, XenOptions};
-use pagetoll_protocol::report::{Contended, Lock};
+use crate::rows::{TracedStep, per, traced_user, user_figures};
+use crate::session::{self, Session, XenChoice, XenOptions};
+use pagetoll_protocol::report::{ContentionRun, Lock};
 use pagetoll_protocol::step::{Cell, Step};
 
-/// How the route is billed.
 pub(crate) const BILLING: Billing = Billing {
     sessions,
     rows,
@@ -46,9 +45,9 @@ const OPERATIONS: [Operation; 4] = [
     Operation::NewBaseptr,
     ONE_ADDRESS,
 ];
-/// The operation that forgets one address alone.
+/// Operation that flushes one address.
 const ONE_ADDRESS: Operation = Operation::InvlpgLocal;
-/// What the probe's steps are called beside the operation.
+/// Mechanism of the probe's steps.
 const CALL: &str = "mmuext_op";
 /// By user space: a switch between two processes, and a system call, where a PV guest's two page tables are switched.
 const OBSERVED: [Operation; 2] = [Operation::ContextSwitch, Operation::Getppid];
@@ -57,11 +56,11 @@ const FLUSH_LOCK: &str = "flush_lock";
 /// `do_tlb_flush` and `switch_cr3_cr4` clear CR4.PGE and set it again (Xen 4.17, `xen/arch/x86/flushtlb.c`).
 const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 
-/// What makes Xen use a mechanism.
-fn options(mechanism: Flush) -> OptionsOfXen {
-    OptionsOfXen {
+/// Option of Xen for a mechanism.
+fn options(mechanism: Flush) -> XenChoice {
+    XenChoice {
         name: mechanism.properties().name,
-        options: XenOptions::of(mechanism),
+        options: XenOptions::for_mechanism(mechanism),
     }
 }
 
@@ -83,23 +82,19 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     };
     let mut steps = plan::counting(order, abilities, &steps);
     if abilities.cpus > 1 {
-        steps.extend(contention(order));
+        // All CPUs flush each other, under the profile of the lock that they queue for.
+        let count = order.pages.get();
+        steps.extend([
+            Step::LockReset,
+            Step::Contend { count },
+            Step::LockProfile(FLUSH_LOCK),
+        ]);
     }
     let xens: Vec<_> = order.of().into_iter().map(options).collect();
     session::under(&xens, order, &steps)
 }
 
-/// All CPUs flush each other, under the profile of the lock that they queue for.
-fn contention(order: &Order) -> [Step; 3] {
-    let count = order.pages.get();
-    [
-        Step::LockReset,
-        Step::Contend { count },
-        Step::LockProfile(FLUSH_LOCK),
-    ]
-}
-
-/// A mechanism, and what was found under the Xen that uses it.
+/// A mechanism, and the findings under the Xen that uses it.
 struct Column {
     mechanism: Flush,
     findings: Findings,
@@ -131,7 +126,13 @@ impl Column {
             }
         }
         if let Some(flushed) = flushed.filter(|_| operation != ONE_ADDRESS) {
-            checks.push(cr4_check(self.mechanism, flushed));
+            let FlushCount { flushes, count } = flushed;
+            let expected = match self.mechanism {
+                Flush::GlobalPages => CR4_WRITES_OF_A_FLUSH * count,
+                Flush::NoGlobalPages => 0,
+            };
+            let differing = flushes.cr4.abs_diff(expected);
+            checks.push(Check::against_known("cr4-writes", count, differing));
         }
         self.row(operation, order, figures).with_checks(checks)
     }
@@ -157,12 +158,12 @@ impl Column {
         Row::new(key, order.pages, figures)
     }
 
-    /// What flushing costs a vCPU while all others flush too; nothing where there are no others.
+    /// Row of flushes of a vCPU while all others flush too; `None` with one vCPU.
     fn contended_row(&self) -> Option<Row> {
         let runs = || self.findings.dom0.iter();
         let contended: Vec<_> = runs().filter_map(|run| run.contended).collect();
         let first = contended.first()?;
-        let cost = |one: &Contended| per(one.instructions, one.count);
+        let cost = |one: &ContentionRun| per(one.instructions, one.count);
         let figures = Figures::of_runs(contended.iter().map(cost).collect());
         let locks: Vec<_> = runs().filter_map(|run| run.lock.clone()).collect();
         let flushes: u64 = contended.iter().map(|one| one.count).sum();
@@ -177,12 +178,12 @@ impl Column {
         Some(Row::new(key, Pages(first.count), figures))
     }
 
-    /// What QEMU counted in a traced step.
-    fn flushed(&self, traced: impl Fn(&Counted) -> Option<Traced>) -> Option<Flushed> {
+    /// Counts of QEMU in a traced step.
+    fn flushed(&self, traced: impl Fn(&Counted) -> Option<TracedStep>) -> Option<FlushCount> {
         self.findings.dom0.iter().find_map(|run| {
-            let Traced { id, count } = traced(run)?;
+            let TracedStep { id, count } = traced(run)?;
             let flushes = *run.flushes.get(&id)?;
-            Some(Flushed { flushes, count })
+            Some(FlushCount { flushes, count })
         })
     }
 }
@@ -213,12 +214,12 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What a flush pays for the lock, by Xen's profile of it, and the rest; nothing without one.
+/// Tolls of the lock by Xen's profile of it, and the rest; none without a profile.
 fn lock_tolls(figures: &Figures, locks: &[Lock], flushes: u64) -> Vec<Toll> {
     if locks.is_empty() {
         return Vec::new();
     }
-    let sum = |of: fn(&Lock) -> u64| locks.iter().map(of).sum::<u64>();
+    let sum = |part: fn(&Lock) -> u64| locks.iter().map(part).sum::<u64>();
     let hold = per(sum(|lock| lock.lock.time), flushes);
     let wait = per(sum(|lock| lock.block.time), flushes);
     let blocked = per(sum(|lock| lock.block.count), flushes);
@@ -256,27 +257,23 @@ fn lock_profile(run: &Counted) -> Option<String> {
         lock,
         block,
     };
-    let mechanism = mechanism_of(run.xen)?;
-    Some(format!("{mechanism}: {}", profile.in_one_line()))
-}
-
-fn mechanism_of(xen: XenOptions) -> Option<&'static str> {
-    let mut all = Flush::ALL.iter();
-    let of = all.find(|&&mechanism| XenOptions::of(mechanism) == xen)?;
-    Some(of.properties().name)
+    let mut mechanisms = Flush::ALL.iter();
+    let mechanism = mechanisms.find(|&&one| XenOptions::for_mechanism(one) == run.xen)?;
+    let name = mechanism.properties().name;
+    Some(format!("{name}: {}", profile.in_one_line()))
 }
 
 /// The instructions that flushed in so many repetitions.
 #[derive(Clone, Copy)]
-struct Flushed {
+struct FlushCount {
     flushes: Flushes,
     count: u64,
 }
 
 /// Takes the instructions that flush out of the last toll. Each is one instruction.
-fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
+fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: FlushCount) {
     let Some(mut rest) = tolls.pop() else { return };
-    let Flushed { flushes, count } = flushed;
+    let FlushCount { flushes, count } = flushed;
     let parts = [
         ("cr3-write", flushes.cr3),
         ("cr4-write", flushes.cr4),
@@ -289,16 +286,6 @@ fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
         tolls.push(each);
     }
     tolls.push(rest);
-}
-
-/// Whether Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
-fn cr4_check(mechanism: Flush, flushed: Flushed) -> Check {
-    let Flushed { flushes, count } = flushed;
-    let expected = match mechanism {
-        Flush::GlobalPages => CR4_WRITES_OF_A_FLUSH * count,
-        Flush::NoGlobalPages => 0,
-    };
-    Check::against_known("cr4-writes", count, flushes.cr4.abs_diff(expected))
 }
 
 #[cfg(test)]

@@ -3,20 +3,16 @@
 //! The pending event is an IPI of the vCPU to itself with a handler that counts, so the figures of `one-pending` hold
 //! its delivery and the handler too.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::route::Irq;
-use pagetoll_bill::{Operation, Order, Row};
 
-use crate::findings::Findings;
-use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
-use crate::session::Session;
 use pagetoll_protocol::step::{Cell, Step};
 
-/// How the route is billed.
 pub(crate) const BILLING: Billing = Billing {
-    sessions,
-    rows,
+    sessions: |order, abilities| REPEATED.sessions::<Irq>(order, abilities),
+    rows: |order, findings| REPEATED.rows::<Irq>(order, findings),
     notes: &[
         "an item is one enabling and the disabling before the next; what user space sees enables events at least once \
          for each call, and kernels since 3.4 do what if-pending does",
@@ -27,7 +23,7 @@ pub(crate) const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[Operation::NonePending, Operation::OnePending],
     observed: &[Operation::Getppid, Operation::PipeByte],
     pv32_parts: &[],
@@ -36,11 +32,3 @@ const REPEATED: Repeated = Repeated {
     user_step: Step::Call,
     warm_up: None,
 };
-
-fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
-    REPEATED.sessions::<Irq>(order, abilities)
-}
-
-fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows::<Irq>(order, findings)
-}

@@ -2,20 +2,16 @@
 //!
 //! The probe updates real entries of the CPU's GDT; the rest of a context switch is in what user space sees only.
 
+use pagetoll_bill::Operation;
 use pagetoll_bill::route::Switch;
-use pagetoll_bill::{Operation, Order, Row};
 
-use crate::findings::Findings;
-use crate::plan::Abilities;
-use crate::repeated::Repeated;
+use crate::repeated::RepeatedRoute;
 use crate::routes::Billing;
-use crate::session::Session;
 use pagetoll_protocol::step::{Cell, Step};
 
-/// How the route is billed.
 pub(crate) const BILLING: Billing = Billing {
-    sessions,
-    rows,
+    sessions: |order, abilities| REPEATED.sessions::<Switch>(order, abilities),
+    rows: |order, findings| REPEATED.rows::<Switch>(order, findings),
     notes: &[
         "context-switch: two processes pass a byte to and fro through pipes on one CPU; kernels since 3.6 do what \
          if-changed does, and none of the descriptors of these two differ",
@@ -25,7 +21,7 @@ pub(crate) const BILLING: Billing = Billing {
     counts_flushes: false,
 };
 
-const REPEATED: Repeated = Repeated {
+const REPEATED: RepeatedRoute = RepeatedRoute {
     operations: &[
         Operation::NoneChanged,
         Operation::OneChanged,
@@ -38,11 +34,3 @@ const REPEATED: Repeated = Repeated {
     user_step: Step::Call,
     warm_up: None,
 };
-
-fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
-    REPEATED.sessions::<Switch>(order, abilities)
-}
-
-fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
-    REPEATED.rows::<Switch>(order, findings)
-}

@@ -12,7 +12,6 @@ use crate::plan::Abilities;
 use crate::routes::Billing;
 use crate::session::{self, Session};
 
-/// How the route is billed.
 pub(crate) const BILLING: Billing = Billing {
     sessions,
     rows: rows::rows,

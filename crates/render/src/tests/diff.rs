@@ -2,7 +2,7 @@
 
 use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{Bill, Check, Figures, Operation, Row, RowKey, System, Toll, Unavailable};
-use pagetoll_compare::diff::{Diff, Missing};
+use pagetoll_compare::diff::{Diff, MissingRows};
 
 use super::{golden, samples};
 use crate::{Format, RenderError, Width};
@@ -35,14 +35,14 @@ fn add(figures: &mut Figures, toll: &str, cost: f64) {
     figures.cost_per_page = Toll::sum(&figures.tolls);
 }
 
-fn written(new: &Bill, missing: Missing, format: Format, width: Width) -> String {
+fn written(new: &Bill, missing: MissingRows, format: Format, width: Width) -> String {
     let old = base();
-    let diff = Diff::of(&old, new, 0.005).unwrap();
+    let diff = Diff::new(&old, new, 0.005).unwrap();
     crate::diff(&old, new, &diff, missing, format, width).unwrap()
 }
 
 fn text(new: &Bill) -> String {
-    written(new, Missing::Refused, Format::Text, Width::Unlimited)
+    written(new, MissingRows::Refused, Format::Text, Width::Unlimited)
 }
 
 fn improved() -> Bill {
@@ -103,7 +103,7 @@ fn every_verdict_has_a_golden_text() {
 
 #[test]
 fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
-    let written = |format, width| written(&regressed(), Missing::Refused, format, width);
+    let written = |format, width| written(&regressed(), MissingRows::Refused, format, width);
     let text = written(Format::Text, Width::Columns(60));
     assert!(
         text.lines().all(|line| line.chars().count() <= 60),
@@ -115,7 +115,12 @@ fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
 
 #[test]
 fn what_is_missing_is_listed_where_it_is_accepted() {
-    let text = written(&missing(), Missing::Allowed, Format::Text, Width::Unlimited);
+    let text = written(
+        &missing(),
+        MissingRows::Allowed,
+        Format::Text,
+        Width::Unlimited,
+    );
     golden("diff-missing-allowed.txt", &text);
 }
 
@@ -133,8 +138,8 @@ fn single(cost: f64, calls: f64) -> Bill {
 #[test]
 fn a_row_with_one_toll_names_the_kind_of_crossing() {
     let (old, new) = (single(100.0, 1.0), single(300.0, 3.0));
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
-    let missing = Missing::Refused;
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
+    let missing = MissingRows::Refused;
     let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
     assert!(text.contains("crossing mmu_update"), "{text}");
     assert!(!text.contains("ioctl"), "{text}");
@@ -143,15 +148,15 @@ fn a_row_with_one_toll_names_the_kind_of_crossing() {
 #[test]
 fn json_is_the_comparison_and_there_is_no_csv() {
     let new = regressed();
-    let text = written(&new, Missing::Refused, Format::Json, Width::Unlimited);
+    let text = written(&new, MissingRows::Refused, Format::Json, Width::Unlimited);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let diff = Diff::of(&base(), &new, 0.005).unwrap();
+    let diff = Diff::new(&base(), &new, 0.005).unwrap();
     assert_eq!(json, serde_json::to_value(&diff).unwrap());
     let refused = crate::diff(
         &base(),
         &new,
         &diff,
-        Missing::Refused,
+        MissingRows::Refused,
         Format::Csv,
         Width::Unlimited,
     );

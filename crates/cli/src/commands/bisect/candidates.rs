@@ -4,7 +4,7 @@ use anyhow::Result;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Arch;
 use pagetoll_images::apt;
-use pagetoll_images::apt::index::Listed;
+use pagetoll_images::apt::index::ListedPackage;
 
 use crate::args::BisectOrder;
 use crate::commands::sweep::inputs::Inputs;
@@ -73,7 +73,7 @@ pub(super) fn of_suites(
         let archive = inputs.archive(Some(&suite), arch)?;
         let index = archive.index();
         if order.xen {
-            let version = |xen: &Listed| Package::xen(&suite, &xen.package.version);
+            let version = |xen: &ListedPackage| Package::xen(&suite, &xen.package.version);
             packages.extend(index.xen().map(version));
         } else {
             let kernels = index.kernels().into_iter();

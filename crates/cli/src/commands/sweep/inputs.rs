@@ -14,7 +14,7 @@ use pagetoll_bill::{Arch, Backend, Opt, Package, Spec};
 use pagetoll_fix::spec::{self as fix, Spec as FixSpec};
 use pagetoll_host::cache::Cache;
 use pagetoll_host::digest::{sha256_of, sha256_of_reader};
-use pagetoll_images::apt::index::Listed;
+use pagetoll_images::apt::index::ListedPackage;
 use pagetoll_images::apt::{Archive, Freshness};
 use pagetoll_images::kernel::KernelSource;
 use pagetoll_images::xen::XenSource;
@@ -189,8 +189,8 @@ fn of_sim(spec: &Spec) -> Result<Vec<Input>> {
     }])
 }
 
-fn packages<'p>(listed: impl IntoIterator<Item = &'p Listed>) -> Vec<Input> {
-    let input = |listed: &Listed| {
+fn packages<'p>(listed: impl IntoIterator<Item = &'p ListedPackage>) -> Vec<Input> {
+    let input = |listed: &ListedPackage| {
         let Package {
             name,
             version,

@@ -1,10 +1,10 @@
-//! What was altered after it was made is not used.
+//! Tests that altered entries are not used.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// What is done to a folder behind the back of the cache.
+/// Change of a folder behind the back of the cache.
 type Alteration = dyn Fn(&Path);
 
 fn reopened(cache: &Cache) -> Cache {
@@ -31,7 +31,7 @@ fn refused(result: Result<impl std::fmt::Debug, Error>) -> String {
 }
 
 #[test]
-fn a_file_that_was_altered_is_made_anew() {
+fn a_file_that_was_altered_is_made_again() {
     let (_folder, cache) = opened();
     let place = make(&cache, "kind/one", "right").path().to_path_buf();
     let alterations: [&dyn Fn(); 4] = [
@@ -51,7 +51,7 @@ fn a_file_that_was_altered_is_made_anew() {
 }
 
 #[test]
-fn an_entry_without_its_manifest_or_with_a_torn_one_is_made_anew() {
+fn an_entry_without_its_manifest_or_with_a_torn_one_is_made_again() {
     let (_folder, cache) = opened();
     let place = make(&cache, "kind/one", "right").path().to_path_buf();
     let manifest = cache.path("manifests/kind%one");
@@ -81,7 +81,7 @@ fn a_file_of_a_folder_is_compared_when_it_is_handed_out() {
         text.contains("tree/boot/vmlinuz has another SHA-256 since kind/tree was made"),
         "{text}"
     );
-    // The next run makes it anew.
+    // The next run makes it again.
     let next = tree(&reopened(&cache));
     assert_eq!(
         fs::read(next.below("boot").file("vmlinuz").unwrap()).unwrap(),

@@ -73,7 +73,7 @@ fn makes_a_cache() {
     assert!(next.recorded("kind/of/one").unwrap().is_some());
     assert!(
         next.known("kind/entry").unwrap().is_some(),
-        "it is made anew each time"
+        "it is made again each time"
     );
 }
 
@@ -179,7 +179,7 @@ fn a_cache_that_others_can_read_is_not_refused() {
     assert!(Cache::open_at(&root, &Stop::new()).is_ok());
 }
 
-/// What is on the way is refused before anything is created there.
+/// Asserts that the cache is refused for its path, before anything is created there.
 fn refused_on_the_way(root: &Path, words: &str) {
     for way in [root.to_path_buf(), root.join("not/yet/there")] {
         let text = refusal(&way);

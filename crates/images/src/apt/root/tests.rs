@@ -7,7 +7,7 @@ use super::*;
 use crate::apt::sources::sources_for;
 use pagetoll_host::digest::sha256_of;
 
-/// What lets everything pass.
+/// Settings that accept any repository.
 const HOSTILE: &str = "APT::Get::AllowUnauthenticated \"true\";\n\
     Acquire::AllowInsecureRepositories \"true\";\n\
     Acquire::AllowWeakRepositories \"true\";\n\
@@ -67,7 +67,7 @@ fn updates_from_an_unsigned_mirror() {
     };
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open_at(&folder.path().join("cache"), &Stop::new()).unwrap();
-    let root = PrivateRoot::new(&cache, "sid", Holds::Packages(Arch::X86_64));
+    let root = PrivateRoot::new(&cache, "sid", Contents::Packages(Arch::X86_64));
     let targets = parse_targets(&format!(
         "pagetoll-target|file:{mirror}|sid|sid|sid|main|Debian|\n"
     ));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::apt::Archive;
-use crate::apt::index::Listed;
+use crate::apt::index::ListedPackage;
 use crate::deb;
 use pagetoll_backend::Stop;
 use pagetoll_host::Error;
@@ -17,29 +17,33 @@ use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::digest::sha256_of;
 use pagetoll_host::process::{Run, run_to_end};
 
-/// Where the libraries of wrapped tools lie within a tree.
+/// Folder of the wrapped tools' libraries, relative to the tree.
 const LIBRARIES: &str = "tool-libraries";
-/// Where Debian's amd64 libraries and their loader lie within a root.
+/// Folders of Debian's amd64 libraries and their loader, relative to a root.
 const LIBRARY_FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 /// The loader's file name.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The layout's version: a tree that was made otherwise is made anew.
 const LAYOUT: &str = "1";
-/// How long the loader may take to name a tool's libraries.
+/// Time limit of the loader's listing of a tool's libraries.
 const LOAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The folder with these packages, made unless it exists.
 pub(super) fn assembled(
     archive: &Archive<'_>,
     cache: &Cache,
-    listed: &[Listed],
+    listed: &[ListedPackage],
     stop: &Stop,
 ) -> Result<Entry, Error> {
     let digests: String = listed
         .iter()
         .map(|listed| listed.package.sha256.as_str())
         .collect();
-    let key = sha256_of(format!("{LAYOUT} {} {digests}", host_libc(stop)).as_bytes());
+    // Tools that run here need other wrappers than tools that run elsewhere.
+    let run = Run::new("getconf").arg("GNU_LIBC_VERSION");
+    let libc = run_to_end(&run, LOAD_LIMIT, stop).map(|output| output.text());
+    let libc = libc.unwrap_or_default();
+    let key = sha256_of(format!("{LAYOUT} {} {digests}", libc.trim()).as_bytes());
     cache.entry(&format!("headers/{key}"), stop, |tree| {
         deb::unpack_into(tree, &archive.fetch(listed, stop)?, stop)?;
         make_relative(tree)?;
@@ -60,13 +64,6 @@ pub(super) fn build_dir(tree: &Entry) -> Result<Entry, Error> {
             "Debian's linux-headers",
         )
     })
-}
-
-/// Tools that run here need other wrappers than tools that run elsewhere.
-fn host_libc(stop: &Stop) -> String {
-    let run = Run::new("getconf").arg("GNU_LIBC_VERSION");
-    run_to_end(&run, LOAD_LIMIT, stop)
-        .map_or_else(|_| String::new(), |output| output.text().trim().to_owned())
 }
 
 fn header_folders(tree: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -111,7 +108,7 @@ fn relative_makefile(text: &str) -> String {
 /// Without the libraries nothing is wrapped: a trial build will quote what the loader says.
 fn wrap_tools(
     archive: &Archive<'_>,
-    listed: &[Listed],
+    listed: &[ListedPackage],
     tree: &Path,
     stop: &Stop,
 ) -> Result<(), Error> {
@@ -135,6 +132,13 @@ fn wrap_tools(
 
 /// All ELF programs below a folder.
 fn executables(folder: &Path) -> Vec<PathBuf> {
+    let is_elf = |path: &Path| {
+        let mut magic = [0; 4];
+        fs::File::open(path)
+            .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic))
+            .is_ok()
+            && magic == *b"\x7fELF"
+    };
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -151,14 +155,6 @@ fn executables(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-fn is_elf(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    fs::File::open(path)
-        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic))
-        .is_ok()
-        && magic == *b"\x7fELF"
 }
 
 /// Asks the loader, without running the program.

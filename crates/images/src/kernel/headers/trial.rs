@@ -16,9 +16,9 @@ use pagetoll_host::make::compiler as compiler_of_keys;
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, SearchPath, Tool};
 
-/// How long the trial may take. Assumed: it takes two seconds on an idle machine.
+/// Time limit of the trial. Assumed: it takes two seconds on an idle machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// How long the compiler may take to say whether it knows an option.
+/// Time limit of probing the compiler for an option.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 /// The smallest module.
 const SOURCE: &str = "#include <linux/module.h>\n\
@@ -73,7 +73,7 @@ fn knows(option: &str, stop: &Stop) -> Result<bool, Error> {
     }
 }
 
-/// Whether a module can be built; the inner error says why not.
+/// Builds a module for a trial; the inner error gives the reason of a failure.
 pub(super) fn verdict(
     headers: &Headers,
     cache: &Cache,
@@ -197,7 +197,7 @@ mod tests {
     const BUILDS: &str = "touch $(M)/trial.ko";
 
     fn tried(folder: &Path, cache: &Cache) -> Available<()> {
-        let folder = Entry::of_user(folder);
+        let folder = Entry::from_user(folder);
         let found = crate::kernel::headers::from_build_dir(folder, cache, &Stop::new());
         found.unwrap().map(drop)
     }
@@ -266,7 +266,7 @@ mod tests {
         );
     }
 
-    /// What gcc(1), make(1) and kbuild read from the environment.
+    /// Environment variables that gcc(1), make(1) and kbuild read.
     const SETTINGS: [&str; 6] = [
         "KCFLAGS",
         "KCPPFLAGS",
@@ -307,7 +307,7 @@ mod tests {
         )
         .unwrap();
         let reason = crate::kernel::headers::from_build_dir(
-            Entry::of_user(folder.path()),
+            Entry::from_user(folder.path()),
             &cache,
             &Stop::new(),
         )

@@ -18,7 +18,7 @@ use pagetoll_backend::Stop;
 use pagetoll_host::Error;
 use pagetoll_host::Surroundings;
 use pagetoll_host::capacity;
-use pagetoll_protocol::report::{Hello, PinTraced, Report};
+use pagetoll_protocol::report::{Hello, PinTrace, Report};
 use pagetoll_protocol::step::{self, Interface, PinStep};
 use pagetoll_pv::pin::{self, Cell};
 
@@ -26,8 +26,8 @@ use pagetoll_pv::pin::{self, Cell};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) hello: Option<Hello>,
-    pub(super) bill: pin::Found,
-    pub(super) traced: Vec<PinTraced>,
+    pub(super) bill: pin::PinFindings,
+    pub(super) traced: Vec<PinTrace>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
     /// Where the code was counted.

@@ -154,7 +154,7 @@ fn corrected(shares: &[Share], total: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagetoll_protocol::report::PinTraced;
+    use pagetoll_protocol::report::PinTrace;
     use pagetoll_protocol::step::Interface;
 
     fn found() -> Found {
@@ -169,7 +169,7 @@ mod tests {
 ";
         Found {
             graph: Some(trace.to_owned()),
-            traced: vec![PinTraced {
+            traced: vec![PinTrace {
                 interface: Interface::Type1,
                 shape: Folio::Pages2m,
                 pages: 10,

@@ -9,7 +9,7 @@ use pagetoll_host::cache::Cache;
 use pagetoll_protocol::report::Parameter;
 use pagetoll_protocol::step::{self, Step};
 use pagetoll_pv::findings::{Findings, Ran};
-use pagetoll_pv::plan::{Abilities, Other, Privcmd, Trace};
+use pagetoll_pv::plan::{Abilities, OtherDomain, Privcmd, Trace};
 use pagetoll_pv::session::{Kind, Session};
 use pagetoll_xentrace::Windows;
 
@@ -170,8 +170,10 @@ fn sessions(request: &Request, probe: bool, trace: bool) -> Vec<Session> {
     let abilities = Abilities {
         probe,
         privcmd: Privcmd::BuiltIn,
-        trace: trace.then_some(Trace::OF_HOST),
-        other: request.domain.map_or(Other::None, Other::Existing),
+        trace: trace.then_some(Trace::HOST),
+        other: request
+            .domain
+            .map_or(OtherDomain::None, OtherDomain::Existing),
         cpus: host::allowed_cpus().len(),
     };
     let mut sessions = (request.billing.sessions)(&request.order, abilities);
@@ -233,7 +235,7 @@ fn notes(request: &Request, collected: &Collected, surroundings: &Surroundings) 
 
 fn of_crossings(request: &Request, findings: &Findings) -> String {
     let items = request.route.item().many;
-    let traced = request.order.pages.min(Trace::OF_HOST.pages).get();
+    let traced = request.order.pages.min(Trace::HOST.pages).get();
     match &findings.no_crossings {
         Some(reason) => format!("crossings were not counted: {reason}"),
         None => format!(

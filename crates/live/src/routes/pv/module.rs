@@ -43,7 +43,7 @@ pub(super) fn obtain(
             folder.display()
         ))));
     }
-    let headers = headers::from_build_dir(Entry::of_user(folder), cache, stop)?;
+    let headers = headers::from_build_dir(Entry::from_user(folder), cache, stop)?;
     Ok(xen_probe(&headers, cache, stop)?)
 }
 

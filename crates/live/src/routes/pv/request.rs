@@ -31,7 +31,7 @@ impl Request {
     /// # Errors
     /// A number out of range, an unknown mechanism, a probe that is no file; a route that takes no PV guest.
     pub(crate) fn new(spec: &Spec) -> Result<Self, Error> {
-        let Some(billing) = routes::of(spec.route) else {
+        let Some(billing) = routes::billing(spec.route) else {
             let route = spec.route;
             return Err(Error::bad_input(format!(
                 "{route} is no route of a PV guest"

@@ -1,15 +1,15 @@
-//! What the guests do to bill the unmap route.
+//! Steps of the guests of the unmap route.
 
 use pagetoll_bill::route::{RouteMechanism, Unmap};
 use pagetoll_bill::row::Baseline;
 use pagetoll_bill::{Method, Operation, Order, System};
 use pagetoll_units::Pages;
 
-use crate::plan::{Abilities, Other, PROBE_MODULE, Steps, preparation};
+use crate::plan::{Abilities, OtherDomain, PROBE_MODULE, Steps, preparation};
 use crate::pv32;
 use pagetoll_protocol::step::Step;
 
-/// What user space does with its memory: `guests/steps/user_steps.c`.
+/// Operations of user space on its memory: `guests/steps/user_steps.c`.
 pub(super) const OPERATIONS: [Operation; 6] = [
     Operation::TouchWritten,
     Operation::TouchZero,
@@ -18,17 +18,17 @@ pub(super) const OPERATIONS: [Operation; 6] = [
     Operation::DontneedWritten,
     Operation::Fork,
 ];
-/// What a dom0 does with another domain's memory: `guests/steps/foreign_steps.c`.
+/// Operations of a dom0 on another domain's memory: `guests/steps/foreign_steps.c`.
 pub(super) const FOREIGN: [Operation; 2] = [Operation::MapForeign, Operation::MunmapForeign];
 /// Pages of the other domain at most: it gets what Xen has left beside dom0.
 const FOREIGN_PAGES: Pages = Pages(16_384);
-/// Those that are traced: two of the largest batches.
+/// Pages of the other domain that are traced: two of the largest batches.
 const TRACED_FOREIGN_PAGES: Pages = Pages(1024);
 /// The first use of much memory after boot costs more than all that follow.
 const WARM_UP: Step = Step::User(Operation::TouchWritten);
 /// Reading an entry, and reading it and making a hypercall that does nothing.
 pub(super) const BASELINES: [Baseline; 2] = [Baseline::Read, Baseline::EmptyHypercall];
-/// Those of a 32-bit guest, with the parts of its mechanisms.
+/// Baselines of a 32-bit guest, with the parts of its mechanisms.
 pub(super) const PV32_BASELINES: [Baseline; 3] = [
     Baseline::Read,
     Baseline::EmptyHypercall,
@@ -69,7 +69,7 @@ pub(super) fn cells(order: &Order, system: System) -> Vec<Cell> {
     mechanisms.flat_map(at_batches).collect()
 }
 
-/// What a counting dom0 does, and a native kernel what it can of it.
+/// Steps of a counting dom0, of which a native kernel runs those that it can.
 pub(super) fn steps(order: &Order) -> Steps {
     Steps {
         warm_up: Some(WARM_UP),
@@ -79,25 +79,25 @@ pub(super) fn steps(order: &Order) -> Steps {
     }
 }
 
-/// What a dom0 does with another domain's memory: first with the trace, then without it, as the first mappings after
-/// boot cost more. Nothing where it can map none.
+/// Steps on another domain's memory: first with the trace, then without it, as the first mappings after boot cost more.
+/// None where it can map none.
 pub(super) fn foreign(order: &Order, abilities: Abilities) -> Vec<Step> {
     let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
     let steps: Vec<_> = order.batches.iter().flat_map(at).collect();
     let pages = |most: Pages| Step::Pages(most.min(order.pages));
-    let of = |most| [pages(most)].into_iter().chain(steps.clone());
-    let billed = of(FOREIGN_PAGES);
+    let up_to = |most| [pages(most)].into_iter().chain(steps.clone());
+    let billed = up_to(FOREIGN_PAGES);
     let trace = abilities.trace;
-    let traced = trace.map(|trace| trace.of(of(TRACED_FOREIGN_PAGES.min(trace.pages))));
+    let traced = trace.map(|trace| trace.wrap(up_to(TRACED_FOREIGN_PAGES.min(trace.pages))));
     let all = traced.into_iter().flatten().chain(billed);
     match abilities.other {
-        Other::None => Vec::new(),
+        OtherDomain::None => Vec::new(),
         // As many of its pages are looked for as are billed.
-        Other::Existing(id) => [pages(FOREIGN_PAGES), Step::Domain(id)]
+        OtherDomain::Existing(id) => [pages(FOREIGN_PAGES), Step::Domain(id)]
             .into_iter()
             .chain(all)
             .collect(),
-        Other::Made => preparation(abilities)
+        OtherDomain::Made => preparation(abilities)
             .into_iter()
             .chain(all)
             .chain([Step::ForeignRelease])
@@ -128,7 +128,7 @@ fn mechanisms(order: &Order, system: System) -> Vec<Step> {
     cells(order, system).into_iter().map(step).collect()
 }
 
-/// What a 32-bit dom0 does.
+/// Steps of a 32-bit dom0.
 pub(super) fn pv32(order: &Order) -> Vec<Step> {
     let baselines = PV32_BASELINES.map(baseline_step);
     pv32::counting(order, &baselines, &mechanisms(order, System::XenPv32Dom0))
@@ -225,7 +225,7 @@ mod tests {
             probe: false,
             privcmd: Privcmd::None,
             trace: None,
-            other: Other::None,
+            other: OtherDomain::None,
             cpus: 1,
         };
         let steps = counting_of(&order(&[]), none);
@@ -242,7 +242,7 @@ mod tests {
     fn the_pages_of_a_domain_are_looked_for_before_any_is_mapped() {
         let abilities = Abilities {
             trace: None,
-            other: Other::Existing(7),
+            other: OtherDomain::Existing(7),
             ..Abilities::ALL
         };
         let steps = lines(&foreign(&order(&[]), abilities));

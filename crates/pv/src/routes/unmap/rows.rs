@@ -11,15 +11,15 @@ use pagetoll_units::Pages;
 use super::plan::{BASELINES, Cell, FOREIGN, OPERATIONS, PV32_BASELINES, cells};
 use crate::findings::{Counted, Findings};
 use crate::pv32;
-use crate::rows::{Traced, crossings, per, user_rows};
-use pagetoll_protocol::report::{Clear, Foreign, ForeignUnavailable, Race};
+use crate::rows::{TracedStep, crossings, per, user_rows};
+use pagetoll_protocol::report::{Clear, ForeignRun, ForeignUnavailable, Race};
 
 /// All rows, in the order in which they are read.
 pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
     rows.extend(clear_rows(System::XenPvDom0, order, findings));
     if order.needs_pv32() {
-        let findings = findings.of_pv32();
+        let findings = findings.pv32_as_dom0();
         rows.extend(baseline_rows(
             System::XenPv32Dom0,
             &PV32_BASELINES,
@@ -37,9 +37,9 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What a dom0 pays for another domain's pages; none where no hypercalls can be made.
+/// Row of a dom0 with another domain's pages; `None` where it can make no hypercalls.
 fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row> {
-    let is_of = |foreign: &&Foreign| foreign.operation == operation && foreign.batch == batch;
+    let is_of = |foreign: &&ForeignRun| foreign.operation == operation && foreign.batch == batch;
     let untraced = |run: &Counted| {
         let mut all = run.foreign.iter().filter(is_of);
         all.find(|foreign| foreign.mark < 0).cloned()
@@ -53,7 +53,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
         ))),
         None if counted.is_empty() => return None,
         None => {
-            let cost = |foreign: &Foreign| per(foreign.instructions, foreign.pages);
+            let cost = |foreign: &ForeignRun| per(foreign.instructions, foreign.pages);
             Figures::of_runs(counted.iter().map(cost).collect())
         }
     };
@@ -61,7 +61,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
         crossings: crossings(runs, |run| {
             let mut all = run.foreign.iter().filter(is_of);
             let traced = all.find(|foreign| foreign.mark >= 0)?;
-            Traced::new(traced.mark, traced.pages)
+            TracedStep::new(traced.mark, traced.pages)
         }),
         ..figures
     });
@@ -72,7 +72,7 @@ fn foreign_row(operation: Operation, batch: u32, runs: &[Counted]) -> Option<Row
 }
 
 /// The other domain's pages hold what they held, mapped and in the end, and then Xen could free them all.
-fn foreign_checks(counted: &[Foreign], runs: &[Counted]) -> Vec<Check> {
+fn foreign_checks(counted: &[ForeignRun], runs: &[Counted]) -> Vec<Check> {
     let released: Vec<_> = runs.iter().filter_map(|run| run.released).collect();
     let mapped = counted
         .iter()
@@ -95,17 +95,15 @@ fn baseline_rows(system: System, baselines: &[Baseline], findings: &Findings) ->
     if findings.no_probe.is_some() {
         return Vec::new();
     }
-    let row = |&baseline| baseline_row(system, baseline, findings);
+    let row = |&baseline| {
+        let first = untraced_baseline(baseline, findings).next();
+        let pages = first.map_or(0, |clear| clear.pages);
+        let batch = first.map_or(1, |clear| clear.batch);
+        let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
+        let figures = baseline_figures(baseline, findings);
+        Row::new(key.at_batch(batch), Pages(pages), figures)
+    };
     baselines.iter().map(row).collect()
-}
-
-fn baseline_row(system: System, baseline: Baseline, findings: &Findings) -> Row {
-    let first = untraced_baseline(baseline, findings).next();
-    let pages = first.map_or(0, |clear| clear.pages);
-    let batch = first.map_or(1, |clear| clear.batch);
-    let key = RowKey::new(Operation::Baseline, Method::Baseline(baseline), system);
-    let figures = baseline_figures(baseline, findings);
-    Row::new(key.at_batch(batch), Pages(pages), figures)
 }
 
 fn untraced(findings: &Findings) -> impl Iterator<Item = &Clear> {
@@ -138,14 +136,14 @@ fn baselines(findings: &Findings) -> Option<Baselines> {
     })
 }
 
-/// A cell, and what it cost before that is itemised.
-struct Cleared {
+/// A cell, and its figures before they are itemised.
+struct ClearRow {
     cell: Cell,
     figures: Result<Figures, Unavailable>,
 }
 
 fn clear_rows(system: System, order: &Order, findings: &Findings) -> Vec<Row> {
-    let cleared = |cell| Cleared {
+    let cleared = |cell| ClearRow {
         cell,
         figures: figures(cell, findings),
     };
@@ -154,7 +152,7 @@ fn clear_rows(system: System, order: &Order, findings: &Findings) -> Vec<Row> {
     if let Some(baselines) = baselines(findings) {
         itemise_all(&mut all, baselines, findings);
     }
-    let row = |Cleared { cell, figures }| {
+    let row = |ClearRow { cell, figures }| {
         let key = RowKey::new(Operation::Clear, cell.mechanism, system).at_batch(cell.batch);
         Row::new(key, order.pages, figures).with_checks(checks(cell, findings))
     };
@@ -177,15 +175,15 @@ fn figures(cell: Cell, findings: &Findings) -> Result<Figures, Unavailable> {
     })
 }
 
-fn traced(run: &Counted, cell: Cell) -> Option<Traced> {
+fn traced(run: &Counted, cell: Cell) -> Option<TracedStep> {
     let mut clears = run.clears.iter();
     let clear = clears.find(|clear| clear.mark >= 0 && is_of(clear, cell))?;
-    Traced::new(clear.mark, clear.pages)
+    TracedStep::new(clear.mark, clear.pages)
 }
 
 /// Takes the cost of each cell apart. Needs all of them, because a call's cost is a difference between batches.
-fn itemise_all(all: &mut [Cleared], baselines: Baselines, findings: &Findings) {
-    let measured = |cleared: &Cleared| {
+fn itemise_all(all: &mut [ClearRow], baselines: Baselines, findings: &Findings) {
+    let measured = |cleared: &ClearRow| {
         let figures = cleared.figures.as_ref().ok()?;
         let measured = Measured {
             cost_per_page: figures.cost_per_page,
@@ -208,7 +206,7 @@ fn itemise_all(all: &mut [Cleared], baselines: Baselines, findings: &Findings) {
     }
 }
 
-/// None without a probe.
+/// Checks of a cell; none without a probe.
 fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     if findings.no_probe.is_some() {
         return Vec::new();
@@ -226,13 +224,20 @@ fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     checks
 }
 
-/// What every entry is compared with: frame, flags, A and D as they were, and nothing left behind.
+/// Checks of every entry: frame, flags, A and D as they were, and nothing left behind.
 fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     let pages: u64 = clears.iter().map(|clear| clear.pages).sum();
     let faults = || clears.iter().map(|clear| clear.faults);
     let with_race = pages + race.map_or(0, |race| race.dirtied);
     let raced = race.map(|race| race.faults).unwrap_or_default();
-    let misplaced = clears.iter().map(|clear| in_wrong_class(clear)).sum();
+    // Pages that a class lacks are as many as others have too many: at least so many are in a wrong class.
+    let misplaced = |clear: &&Clear| {
+        let classes = classes(clear.pages).into_iter().zip(clear.classes);
+        classes
+            .map(|(expected, found)| expected.saturating_sub(found))
+            .sum::<u64>()
+    };
+    let misplaced = clears.iter().map(misplaced).sum();
     vec![
         Check::against_known("classes-set", pages, misplaced),
         Check::against_known(
@@ -263,18 +268,10 @@ fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     ]
 }
 
-/// How many entries the guest gives each class: page i gets class i mod 4 (neither, A, A and D, D).
+/// Number of entries in each class: page i gets class i mod 4 (neither, A, A and D, D).
 fn classes(pages: u64) -> [u64; 4] {
-    let of = |class: u64| (pages + 3 - class) / 4;
-    [of(0), of(1), of(3), of(2)]
-}
-
-/// Pages that a class lacks, which are as many as others have too many: at least so many are in a wrong class.
-fn in_wrong_class(clear: &Clear) -> u64 {
-    let classes = classes(clear.pages).into_iter().zip(clear.classes);
-    classes
-        .map(|(expected, found)| expected.saturating_sub(found))
-        .sum()
+    let pages = |class: u64| (pages + 3 - class) / 4;
+    [pages(0), pages(1), pages(3), pages(2)]
 }
 
 fn race_checks(race: &Race, all: &[Race]) -> [Check; 2] {
