@@ -13,6 +13,8 @@ mod bench;
 mod bills;
 #[path = "lab/confined.rs"]
 mod confined;
+#[path = "lab/debian.rs"]
+mod debian;
 #[path = "lab/demands.rs"]
 mod demands;
 #[path = "lab/inside.rs"]
