@@ -25,7 +25,7 @@ struct Target {
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let name = env::var("READER").expect("READER names a reader");
-    let reader = Reader::named(&name).unwrap_or_else(|| panic!("READER={name}: there is no such reader"));
+    let reader = Reader::named(&name).unwrap_or_else(|| panic!("READER={name}: no such reader"));
     Target {
         reader,
         counts: env::var("READ").ok(),

@@ -3,6 +3,8 @@
 //! Each fenced block `sh` of README.md and docs/ is a test of its own, named by page and line; `docs/contributing.md`
 //! lists the words that may follow `sh`. Blocks marked `long` are ignored tests: `make test-docs` runs them.
 
+#[path = "lab/debian.rs"]
+mod debian;
 #[path = "docs/gate.rs"]
 mod gate;
 #[path = "docs/kernel_tree.rs"]

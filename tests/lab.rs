@@ -15,6 +15,8 @@ mod bills;
 mod commands;
 #[path = "lab/confined.rs"]
 mod confined;
+#[path = "lab/debian.rs"]
+mod debian;
 #[path = "lab/demands.rs"]
 mod demands;
 #[path = "lab/inside.rs"]

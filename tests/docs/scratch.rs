@@ -34,8 +34,8 @@ const FIXTURES: [(&str, &str); 12] = [
     ("this-host.toml", "costs/x86-256-core.toml"),
 ];
 
-/// What a make that runs this test hands down to its children.
-const OF_OUTER_MAKE: [&str; 3] = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"];
+/// Variables that a make which runs this test hands down to its children.
+const MAKE_VARIABLES: [&str; 3] = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS"];
 
 pub(crate) struct Scratch {
     folder: tempfile::TempDir,
@@ -85,7 +85,7 @@ impl Scratch {
     ) -> Result<Output, Failed> {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
-        for variable in OF_OUTER_MAKE {
+        for variable in MAKE_VARIABLES {
             shell.env_remove(variable);
         }
         shell.args(["-e", "-c", script]).current_dir(folder);

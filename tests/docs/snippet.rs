@@ -8,7 +8,7 @@ use super::kernel_tree;
 use super::page::{Fence, Page, root};
 use super::scratch::Scratch;
 
-/// Where a snippet runs.
+/// Place where a snippet runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// In a scratch folder, anywhere.

@@ -1,11 +1,10 @@
 //! Walls between crates that no compiler holds: where `unsafe` is, and what is published without the rest.
 
 use std::fs;
-use std::path::Path;
 
 use libtest_mimic::Failed;
 
-use super::page::{Page, root};
+use super::page::{Page, files, root};
 
 /// Crates whose modules may ask for `unsafe` at their head.
 const UNSAFE: [&str; 2] = ["crates/live/", "crates/pager/"];
@@ -19,7 +18,17 @@ const EMBEDDING: &str = "docs/embedding.md";
 /// Workspace lints deny `unsafe` where no module lifts them; only those of two crates do, each at its head.
 pub(crate) fn hold_unsafe_code() -> Result<(), Failed> {
     let mut lifted = Vec::new();
-    collect(&root(), "crates", &mut lifted)?;
+    for path in files("crates", "rs")? {
+        let text = fs::read_to_string(root().join(&path))?;
+        for (at, _) in text.match_indices("unsafe_code") {
+            let before = text[..at].trim_end();
+            let lifts = |attribute: &str| before.ends_with(attribute);
+            if lifts("allow(") || lifts("expect(") {
+                let is_at_the_head = lifts("#![allow(") || lifts("#![expect(");
+                lifted.push((path.clone(), is_at_the_head));
+            }
+        }
+    }
     let problems: Vec<_> = lifted
         .iter()
         .filter(|(path, is_at_the_head)| {
@@ -37,29 +46,6 @@ pub(crate) fn hold_unsafe_code() -> Result<(), Failed> {
         ([], true) => Err("no module allows unsafe_code".into()),
         (problems, _) => Err(problems.join("\n").into()),
     }
-}
-
-/// Source files that lift the lint, and whether by an inner attribute.
-fn collect(root: &Path, folder: &str, lifted: &mut Vec<(String, bool)>) -> Result<(), Failed> {
-    for entry in fs::read_dir(root.join(folder))? {
-        let entry = entry?;
-        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() {
-            if entry.file_name() != "target" {
-                collect(root, &path, lifted)?;
-            }
-        } else if path.ends_with(".rs") {
-            let text = fs::read_to_string(entry.path())?;
-            for (at, _) in text.match_indices("unsafe_code") {
-                let before = text[..at].trim_end();
-                let lifts = |attribute: &str| before.ends_with(attribute);
-                if lifts("allow(") || lifts("expect(") {
-                    lifted.push((path.clone(), lifts("#![allow(") || lifts("#![expect(")));
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Published crates depend on no other crate of the workspace, but for their tests.

@@ -29,7 +29,7 @@ fn cost(row: &Row) -> Result<f64, Failed> {
         .ok_or_else(|| format!("{} has no cost", row.key))?)
 }
 
-/// Of the default order's five batches, two take half of its time.
+/// Two of the default order's five batches, which take half of its time.
 pub(crate) const BATCHES: [&str; 2] = ["--batch", "1,32"];
 
 /// A bill of all mechanisms as it was saved, made once for all tests.
@@ -122,8 +122,8 @@ pub(crate) fn two_agree(bench: &Bench) -> Result<(), Failed> {
     )?;
     gain_and_crossings(&first)?;
     races_prove_something(&first)?;
-    let anew = ["bill", "unmap", "--fresh", "--format", "json"];
-    let second = [&anew, &BATCHES[..]].concat();
+    let fresh = ["bill", "unmap", "--fresh", "--format", "json"];
+    let second = [&fresh, &BATCHES[..]].concat();
     let second = bill_of(bench, &second)?;
     // Debian's Xen starts no 32-bit guest.
     let has_figures = |(a, _): &(&Row, &Row)| a.key.system != System::XenPv32Dom0;

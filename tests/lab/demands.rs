@@ -85,7 +85,7 @@ fn sums_up(row: &Row) -> Result<(), Failed> {
     )
 }
 
-/// What this host alone can vary is refused before anything is booted.
+/// Options of live bills are refused before anything is booted.
 pub(crate) fn refusals(bench: &Bench) -> Result<(), Failed> {
     let vcpus = ["bill", "demand", "--on", "lab", "--vcpus", "2"];
     must_fail(bench.pagetoll(&vcpus), 2, &["--vcpus", "--on live"])?;

@@ -1,4 +1,4 @@
-//! Which items of an observation a condition counts.
+//! Selection of an observation's items for a condition.
 
 use std::fmt;
 use std::str::FromStr;

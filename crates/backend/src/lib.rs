@@ -28,7 +28,7 @@ pub struct Context<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// A draft, and where the time went.
+/// A draft, with the times of its phases.
 #[derive(Debug)]
 pub struct Billed {
     /// The bill, but for what the command line alone knows.
@@ -61,7 +61,7 @@ impl Timing {
 
 /// Place where routes are billed.
 pub trait Backend {
-    /// Its name.
+    /// Name.
     fn kind(&self) -> Kind;
 
     /// Support for `route` on this machine.

@@ -9,12 +9,12 @@ pub struct Derived {
     pub key: CostKey,
     /// The value that is most likely.
     pub value: f64,
-    /// Nothing below is believed; of a measured figure, 10 % of the samples were below.
+    /// Lower bound; 10 % of the samples of a measured figure were below.
     pub low: f64,
-    /// Nothing above is believed; of a measured figure, 10 % of the samples were above.
+    /// Upper bound; 10 % of the samples of a measured figure were above.
     pub high: f64,
     /// Measured, or assumed to be like one that was.
     pub kind: Kind,
-    /// How it was derived, in words.
+    /// Derivation, in words.
     pub source: String,
 }

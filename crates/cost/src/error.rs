@@ -1,18 +1,18 @@
-//! What is wrong with a cost table: file, line, key, and what was expected.
+//! Errors in a cost table: file, line, key, and expectation.
 
 use thiserror::Error;
 
-/// Why a table cannot be used.
+/// A table that cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CostError {
-    /// It is no TOML, or not of this form.
+    /// Not TOML, or not of this form.
     #[error("{file}:{line}: {problem}")]
     Form {
         /// Name of the table, or its path.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         problem: String,
     },
     /// No figure has this key.
@@ -22,7 +22,7 @@ pub enum CostError {
         file: String,
         /// The line, from 1.
         line: usize,
-        /// As it stands in the file.
+        /// Key in the file.
         key: String,
         /// The keys that are nearest.
         expected: String,
@@ -48,7 +48,7 @@ pub enum CostError {
         line: usize,
         /// Key of the figure.
         key: &'static str,
-        /// What the figure stands for.
+        /// Meaning of the figure.
         expected: &'static str,
     },
     /// The topology is none.

@@ -12,7 +12,7 @@ use toml::Spanned;
 use crate::error::CostError;
 use crate::key::{self, CostKey, Dimension};
 use crate::prices::ORDERED;
-use crate::published::Published;
+use crate::published::PublishedFigure;
 use crate::{CostTable, Figure, Kind, Topology};
 
 #[derive(Deserialize)]
@@ -107,7 +107,7 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     1 + before.matches('\n').count()
 }
 
-/// Where a figure stands.
+/// Position of a figure in a file.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
@@ -137,7 +137,11 @@ impl Place<'_> {
 
     /// The ids of published results that a figure was fitted to: each is in the list.
     fn fitted_to(self, ids: Vec<Spanned<String>>) -> Result<Vec<String>, CostError> {
-        let all = || Published::built_in().iter().map(|one| one.id.as_str());
+        let all = || {
+            PublishedFigure::built_in()
+                .iter()
+                .map(|one| one.id.as_str())
+        };
         let checked = ids.into_iter().map(|id| {
             let line = line_of(self.text, &id.span());
             let id = id.into_inner();
@@ -169,21 +173,17 @@ impl Place<'_> {
             line: self.line,
         };
         if let Some(stated) = raw.unit {
-            self.check_unit(stated.get_ref(), key, unit)?;
+            let stated = stated.get_ref();
+            let expected = match key.dimension() {
+                Dimension::Cost => unit.name(),
+                Dimension::Number => "number",
+            };
+            if stated != expected {
+                return Err(self.bad(format!("unit \"{stated}\"; expected \"{expected}\"")));
+            }
         }
         self.check(&figure)?;
         Ok(figure)
-    }
-
-    fn check_unit(self, stated: &str, key: CostKey, unit: Unit) -> Result<(), CostError> {
-        let expected = match key.dimension() {
-            Dimension::Cost => unit.name(),
-            Dimension::Number => "number",
-        };
-        if stated == expected {
-            return Ok(());
-        }
-        Err(self.bad(format!("unit \"{stated}\"; expected \"{expected}\"")))
     }
 
     fn check(self, figure: &Figure) -> Result<(), CostError> {

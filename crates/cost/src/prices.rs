@@ -63,16 +63,16 @@ impl CostTable {
     }
 
     fn priced(&self, mut value: impl FnMut(CostKey, &Figure) -> f64) -> Prices<'_> {
-        let of = |key| Some(value(key, self.figures.get(&key)?));
+        let price = |key| Some(value(key, self.figures.get(&key)?));
         Prices {
             costs: self,
-            values: CostKey::all().map(of).collect(),
+            values: CostKey::all().map(price).collect(),
         }
     }
 }
 
 impl Prices<'_> {
-    /// What `key` costs, if the table has it.
+    /// Cost of `key`, if the table has it.
     #[must_use]
     pub fn given(&self, key: CostKey) -> Option<f64> {
         self.values[key.index()]
@@ -82,7 +82,7 @@ impl Prices<'_> {
     ///
     /// # Errors
     /// [`CostError::Lacks`]: the table does not have it.
-    pub fn of(&self, key: CostKey) -> Result<f64, CostError> {
+    pub fn price(&self, key: CostKey) -> Result<f64, CostError> {
         self.given(key).ok_or_else(|| self.costs.lacks(key))
     }
 }
@@ -91,20 +91,13 @@ impl Prices<'_> {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The draw of one key, from 0 to below 1: the first of the stream that the seed and the key's name give.
-fn share_of(seed: u64, key: CostKey) -> f64 {
-    let seed = seed ^ fnv_1a(key.name().as_bytes());
-    unit_interval(Xoshiro256PlusPlus::seed_from_u64(seed).next_u64())
-}
-
-/// The 64-bit FNV-1a hash (G. Fowler, L. C. Noll, K.-P. Vo): the same on every machine and in every version.
-fn fnv_1a(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-/// The upper 53 bits as a number from 0 to below 1.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-fn unit_interval(bits: u64) -> f64 {
+fn share_of(seed: u64, key: CostKey) -> f64 {
+    // The 64-bit FNV-1a hash (G. Fowler, L. C. Noll, K.-P. Vo): equal on every machine and in every version.
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let name = key.name().as_bytes().iter();
+    let seed = seed ^ name.fold(0xcbf2_9ce4_8422_2325, step);
+    let bits = Xoshiro256PlusPlus::seed_from_u64(seed).next_u64();
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
@@ -125,13 +118,13 @@ fn triangular(figure: &Figure, share: f64) -> f64 {
     }
 }
 
-/// The same of what the distribution has from `least` on; `least` itself where it has nothing there.
+/// Inverse of the distribution's part from `least` on at `share`; `least` if the distribution has no such part.
 fn triangular_above(figure: &Figure, least: f64, share: f64) -> f64 {
     let below = cumulative(figure, least);
     triangular(figure, below + share * (1.0 - below)).max(least)
 }
 
-/// How much of the triangular distribution lies below `at`.
+/// Share of the triangular distribution below `at`.
 fn cumulative(figure: &Figure, at: f64) -> f64 {
     let Figure {
         value, low, high, ..
@@ -175,12 +168,12 @@ mod tests {
     #[test]
     fn a_sample_is_the_same_whenever_it_is_drawn_and_others_differ() {
         let costs = CostTable::parse("t", TABLE).unwrap();
-        let of = |seed, index| costs.sample(seed, index).of(CostKey::PTWR_XCHG).unwrap();
-        assert_eq!(of(1, 7).to_bits(), of(1, 7).to_bits());
-        assert!(of(1, 7) != of(1, 8) && of(1, 7) != of(2, 7));
-        let read = costs.sample(1, 7).of(CostKey::ENTRY_READ).unwrap();
-        assert!(of(1, 7) != read, "two keys share a draw");
-        assert!(costs.sample(1, 7).of(CostKey::XCHG_CALL).is_err());
+        let price = |seed, index| costs.sample(seed, index).price(CostKey::PTWR_XCHG).unwrap();
+        assert_eq!(price(1, 7).to_bits(), price(1, 7).to_bits());
+        assert!(price(1, 7) != price(1, 8) && price(1, 7) != price(2, 7));
+        let read = costs.sample(1, 7).price(CostKey::ENTRY_READ).unwrap();
+        assert!(price(1, 7) != read, "two keys share a draw");
+        assert!(costs.sample(1, 7).price(CostKey::XCHG_CALL).is_err());
     }
 
     #[test]
@@ -193,7 +186,10 @@ mod tests {
         for index in 0..100 {
             let (a, b) = (costs.sample(3, index), longer.sample(3, index));
             for (key, _) in costs.figures() {
-                assert_eq!(a.of(key).map(f64::to_bits), b.of(key).map(f64::to_bits));
+                assert_eq!(
+                    a.price(key).map(f64::to_bits),
+                    b.price(key).map(f64::to_bits)
+                );
             }
         }
     }
@@ -210,12 +206,12 @@ mod tests {
         let mut above = 0;
         for index in 0..10_000 {
             let prices = costs.sample(1, index);
-            let of = |key| prices.of(key).unwrap();
+            let price = |key| prices.price(key).unwrap();
             let (off, on) = (
-                of(CostKey::FLUSH_HOLD_PGE_OFF),
-                of(CostKey::FLUSH_HOLD_PGE_ON),
+                price(CostKey::FLUSH_HOLD_PGE_OFF),
+                price(CostKey::FLUSH_HOLD_PGE_ON),
             );
-            assert!(of(CostKey::FLUSH_HANDLE_CR3) <= off && off <= on);
+            assert!(price(CostKey::FLUSH_HANDLE_CR3) <= off && off <= on);
             above += u32::from(off < on);
         }
         assert!(above > 9_500, "{above}: most are not merely equal");
@@ -225,8 +221,8 @@ mod tests {
     fn one_price_can_be_changed_alone() {
         let costs = CostTable::parse("t", TABLE).unwrap();
         let prices = costs.prices_with(CostKey::ENTRY_READ, 9.0);
-        assert_eq!(prices.of(CostKey::ENTRY_READ), Ok(9.0));
-        assert_eq!(prices.of(CostKey::PTWR_XCHG), Ok(6.0));
+        assert_eq!(prices.price(CostKey::ENTRY_READ), Ok(9.0));
+        assert_eq!(prices.price(CostKey::PTWR_XCHG), Ok(6.0));
     }
 
     proptest! {

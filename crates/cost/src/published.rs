@@ -1,4 +1,4 @@
-//! Published figures: what others measured, one number an entry, with its source.
+//! PublishedFigure figures: results of others, one number an entry, with its source.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 names! {
-    /// What a published figure is counted in.
+    /// Unit of a published figure.
     pub enum PublishedUnit as "unit" {
         /// Nanoseconds of each page or operation.
         Ns,
@@ -25,8 +25,8 @@ names! {
 /// A measurement that others published, with its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Its name in reports and in cost tables' `fitted-to`.
+pub struct PublishedFigure {
+    /// Name in reports and in cost tables' `fitted-to`.
     pub id: String,
     /// The quantity, in the words of the source.
     pub quantity: String,
@@ -35,11 +35,11 @@ pub struct Published {
     pub value: f64,
     /// Unit of `value`.
     pub unit: PublishedUnit,
-    /// How the number follows from those in the source.
+    /// Derivation of the number from those in the source.
     pub derived: String,
-    /// Who published it, where and when.
+    /// Authors, place and date.
     pub source: String,
-    /// On what, as far as the source says.
+    /// System that was measured, as far as the source says.
     pub system: String,
 }
 
@@ -61,17 +61,17 @@ fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error>
 pub struct PublishedError(#[from] toml::de::Error);
 
 /// The list that comes with pagetoll.
-static BUILT_IN: LazyLock<Vec<Published>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Vec<PublishedFigure>> = LazyLock::new(|| {
     let text = include_str!("../../../published/published.toml");
-    Published::list(text).unwrap_or_else(|error| unreachable!("published.toml: {error}"))
+    PublishedFigure::list(text).unwrap_or_else(|error| unreachable!("published.toml: {error}"))
 });
 
 #[derive(Deserialize)]
 struct List {
-    figure: Vec<Published>,
+    figure: Vec<PublishedFigure>,
 }
 
-impl Published {
+impl PublishedFigure {
     /// The list that comes with pagetoll: `published/published.toml`. The ids of `fitted-to` are those of this list.
     #[must_use]
     pub fn built_in() -> &'static [Self] {
@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn a_list_is_read_and_an_unknown_field_is_refused() {
         let entry = "[[figure]]\nid='a'\nquantity='q'\nvalue=2\nunit='ns'\nderived='d'\nsource='s'\nsystem='m'\n";
-        assert_eq!(Published::list(entry).unwrap()[0].value, 2.0);
-        let error = Published::list(&format!("{entry}colour='red'\n")).unwrap_err();
+        assert_eq!(PublishedFigure::list(entry).unwrap()[0].value, 2.0);
+        let error = PublishedFigure::list(&format!("{entry}colour='red'\n")).unwrap_err();
         assert!(error.to_string().contains("colour"));
         for value in ["0", "-2", "1.7e308", "nan", "inf"] {
             let entry = entry.replace("value=2", &format!("value={value}"));
-            let error = Published::list(&entry).unwrap_err().to_string();
+            let error = PublishedFigure::list(&entry).unwrap_err().to_string();
             assert!(
                 error.contains("value=") && error.contains("expected 1e-12 to 1e12"),
                 "{error}"
@@ -110,7 +110,10 @@ mod tests {
 
     #[test]
     fn the_list_that_comes_along_is_read_and_no_two_results_share_an_id() {
-        let mut ids: Vec<_> = Published::built_in().iter().map(|one| &one.id).collect();
+        let mut ids: Vec<_> = PublishedFigure::built_in()
+            .iter()
+            .map(|one| &one.id)
+            .collect();
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();

@@ -1,4 +1,4 @@
-//! How fast the engine is: the two standard jobs, in instructions per event and by the clock.
+//! Speed of the engine on the two standard jobs, in instructions per event and by the clock.
 //!
 //! ```text
 //! cargo bench -p pagetoll-engine --bench ev3
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use jobs::{EVENTS_PER_ROUND, Job, ROUNDS, TASKS, build};
-use pagetoll_engine::Keep;
+use pagetoll_engine::Statistics;
 
 /// Wall-clock runs per job; the fastest counts.
 const RUNS: u32 = 15;
@@ -36,9 +36,9 @@ fn named(job: &str) -> Job {
     if job == "A" { Job::A } else { Job::B }
 }
 
-/// What a process does that is counted: runs a job, and prints its peak memory.
+/// Runs a job once, as the counted process, and prints its peak memory.
 fn run_once(job: &str, rounds: u64) {
-    build(named(job), rounds, Keep::default())
+    build(named(job), rounds, Statistics::default())
         .run()
         .expect("the job ends");
     println!("{}", own_peak_rss().unwrap_or_default());
@@ -60,7 +60,7 @@ fn report() {
 
 /// Millions of events per second of one full run, which must end when it should.
 fn rate(job: Job) -> f64 {
-    let mut engine = build(job, ROUNDS, Keep::default());
+    let mut engine = build(job, ROUNDS, Statistics::default());
     let start = Instant::now();
     let end = engine.run().expect("the job ends");
     let seconds = start.elapsed().as_secs_f64();
@@ -73,7 +73,7 @@ fn instructions_per_event(job: &str) -> Option<f64> {
     Some((full - start_up) / EVENTS as f64)
 }
 
-/// What cachegrind counts in a process that runs the job.
+/// Instructions by cachegrind of a process that runs the job.
 fn instructions(job: &str, rounds: u64) -> Option<f64> {
     let valgrind = [
         "--tool=cachegrind",

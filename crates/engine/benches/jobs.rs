@@ -1,7 +1,9 @@
 //! The two standard jobs: 256 tasks of 1000 rounds, three events each: the end of a computation, the
 //! grant of a lock, the end of a hold.
 
-use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, SpinLock, Ticks, Toll, Tolls};
+use pagetoll_engine::{
+    CoreId, Cx, Distance, Engine, Setup, SpinLock, Statistics, Ticks, Toll, Tolls,
+};
 
 /// Tasks of a job, each on a core of its own.
 pub(crate) const TASKS: u32 = 256;
@@ -20,7 +22,7 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// When the full job ends.
+    /// End of the full job.
     pub(crate) const fn end(self) -> u64 {
         match self {
             Self::A => 512_001_000,
@@ -28,7 +30,7 @@ impl Job {
         }
     }
 
-    /// What `task` computes in `round`.
+    /// Ticks that `task` computes in `round`.
     #[inline]
     pub(crate) const fn compute(self, task: u64, round: u64) -> u64 {
         match self {
@@ -46,7 +48,7 @@ struct JobTolls {
 }
 
 /// An engine with the job's tasks spawned, ready to run.
-pub(crate) fn build(job: Job, rounds: u64, keep: Keep) -> Engine {
+pub(crate) fn build(job: Job, rounds: u64, keep: Statistics) -> Engine {
     let mut names = Tolls::new();
     let tolls = JobTolls {
         compute: names.register("compute"),

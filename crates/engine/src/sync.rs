@@ -1,4 +1,4 @@
-//! What tasks contend for: locks, wait queues and cache lines.
+//! Contended resources: locks, wait queues and cache lines.
 
 pub(crate) mod cache_line;
 pub(crate) mod spinlock;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagetoll_units::Nanos;
-use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 
 use super::{FtraceError, GraphEvent, GraphLine};
 
@@ -61,7 +61,10 @@ impl RootCall {
     /// The memory that it takes.
     fn memory(&self) -> usize {
         let names: usize = self.functions.keys().map(|name| COSTS + name.len()).sum();
-        in_vector::<Self>() + of_tree::<String, FunctionCosts>() + self.function.len() + names
+        in_vector::<Self>()
+            + first_tree_node::<String, FunctionCosts>()
+            + self.function.len()
+            + names
     }
 }
 

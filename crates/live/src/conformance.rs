@@ -47,7 +47,7 @@ pub fn run(cases: &[Case], stop: &Stop) -> Result<Ran, LiveError> {
         stop.check()?;
         outcomes.push(match here.lacks(case) {
             Some(what) => Outcome::Skipped(what),
-            None => Outcome::Answered(runner::run(case)?),
+            None => Outcome::Answers(runner::run(case)?),
         });
     }
     Ok(Ran {
@@ -89,7 +89,7 @@ impl Here {
     }
 
     fn linux_version(&self) -> Option<Version> {
-        Version::of_release(&self.linux)
+        Version::from_release(&self.linux)
     }
 
     /// The first need of a case that is not met.

@@ -2,8 +2,8 @@
 //! (`guests/xen-probe/conformance.c`).
 
 use pagetoll_conformance::{
-    Answer, Answered, At, Case, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
-    Symbol, Value,
+    Answer, Case, CaseAnswers, Ext, ExtArgument, Flush, Frames, Native, Operation, Place, Step,
+    Symbol, Target, Value,
 };
 use pagetoll_units::{Mfn, VirtualAddress};
 
@@ -38,7 +38,7 @@ const FAULT: i64 = -14;
 /// # Panics
 /// When a page cannot be made writable again after it, which is a bug in this crate.
 #[must_use]
-pub fn run(case: &Case) -> Answered {
+pub fn run(case: &Case) -> CaseAnswers {
     let mut bench = Bench::new(case);
     let mut answers = Vec::with_capacity(case.steps.len());
     while answers.len() < case.steps.len() {
@@ -47,7 +47,7 @@ pub fn run(case: &Case) -> Answered {
     }
     bench.give_back();
     let number = |(symbol, mfn): &(Symbol, Mfn)| (*symbol, mfn.0);
-    Answered {
+    CaseAnswers {
         frames: Frames(bench.frames.iter().map(number).collect()),
         answers,
     }
@@ -184,8 +184,8 @@ impl Bench {
             }
             Operation::UpdateVaMapping(update) => Prepared::Va(VaMapping {
                 address: match update.at {
-                    At::Page(symbol) => self.xen.direct(self.mfn(symbol)),
-                    At::Address(address) => VirtualAddress(address),
+                    Target::Page(symbol) => self.xen.direct(self.mfn(symbol)),
+                    Target::Address(address) => VirtualAddress(address),
                 },
                 value: PageTableEntry(self.word(update.value)),
                 flush: (flush_kind(update.flush_type), targets(update.flush)),
@@ -202,14 +202,14 @@ impl Bench {
             ExtArgument::Number(number) => number,
             ExtArgument::Frame(symbol) => self.mfn(symbol).0,
             ExtArgument::Address(symbol) => self.xen.direct(self.mfn(symbol)).0,
-            ExtArgument::Mask(_) | ExtArgument::Unreadable => 0,
+            ExtArgument::Mask(_) | ExtArgument::ReadError => 0,
         };
         MmuExtOp {
             command: Command::from(ext.command),
             first: number(ext.first),
             second: match ext.second {
                 ExtArgument::Mask(bits) => Argument::Vcpus(VcpuMask::Bits(bits)),
-                ExtArgument::Unreadable => Argument::Vcpus(VcpuMask::Unreadable),
+                ExtArgument::ReadError => Argument::Vcpus(VcpuMask::ReadError),
                 other => Argument::Number(number(other)),
             },
         }
@@ -307,7 +307,7 @@ const fn targets(flush: Flush) -> FlushTargets {
         Flush::Local => FlushTargets::Local,
         Flush::All => FlushTargets::All,
         Flush::Mask(bits) => FlushTargets::Multi(VcpuMask::Bits(bits)),
-        Flush::Unreadable => FlushTargets::Multi(VcpuMask::Unreadable),
+        Flush::ReadError => FlushTargets::Multi(VcpuMask::ReadError),
     }
 }
 

@@ -5,7 +5,7 @@ mod findings;
 mod items;
 
 use pagetoll_bill::{Bill, Evidence};
-use pagetoll_compare::diff::{Diff, LEAST_RUNS, Missing, Rule, SIGNIFICANT, Verdict};
+use pagetoll_compare::diff::{Diff, LEAST_RUNS, MissingRows, Rule, SIGNIFICANT, Verdict};
 
 use crate::document::{Document, Fact, Section};
 use crate::figure;
@@ -22,7 +22,7 @@ pub(crate) struct Compared<'a> {
     pub(crate) old: &'a Bill,
     pub(crate) new: &'a Bill,
     pub(crate) diff: &'a Diff,
-    pub(crate) missing: Missing,
+    pub(crate) missing: MissingRows,
 }
 
 impl Subject for Compared<'_> {

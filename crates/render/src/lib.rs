@@ -31,7 +31,7 @@ mod unique;
 
 use pagetoll_bill::Bill;
 use pagetoll_compare::curves::Curves;
-use pagetoll_compare::diff::{Diff, Missing};
+use pagetoll_compare::diff::{Diff, MissingRows};
 use serde::Serialize;
 
 pub use error::RenderError;
@@ -58,7 +58,7 @@ pub fn diff(
     old: &Bill,
     new: &Bill,
     diff: &Diff,
-    missing: Missing,
+    missing: MissingRows,
     format: Format,
     width: Width,
 ) -> Result<String, RenderError> {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use pagetoll_backend::input::{self, Unreadable};
+use pagetoll_backend::input::{self, ReadError};
 use pagetoll_backend::{Class, Classified};
 use pagetoll_bill::Route;
 use pagetoll_cost::{CostError, CostTable};
@@ -36,11 +36,11 @@ pub enum CostsError {
     },
     /// The file cannot be read.
     #[error("--costs {asked}: {source}")]
-    Unreadable {
+    ReadError {
         /// The option's value.
         asked: String,
         /// Why not.
-        source: Unreadable,
+        source: ReadError,
     },
     /// The file is no cost table.
     #[error("--costs: {0}")]
@@ -97,7 +97,7 @@ fn text_named(asked: &str) -> Result<Found, CostsError> {
     let is_path = asked.contains('/') || Path::new(asked).extension().is_some();
     let text = input::read_text(Path::new(asked), MOST_BYTES).map_err(|source| {
         match is_path || !source.is_absent() {
-            true => CostsError::Unreadable {
+            true => CostsError::ReadError {
                 asked: asked.to_owned(),
                 source,
             },

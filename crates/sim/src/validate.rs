@@ -8,7 +8,7 @@ pub mod live;
 
 use pagetoll_bill::row::Interval;
 use pagetoll_bill::row::error_of;
-use pagetoll_cost::published::{Published, PublishedUnit};
+use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 use pagetoll_cost::{CostKey, CostTable, Prices};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub use crate::sensitivity::Sensitivity;
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// What was published.
-    pub published: Published,
+    pub published: PublishedFigure,
     /// The cost table that priced the model.
     pub costs: String,
     /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
@@ -47,7 +47,7 @@ pub struct Comparison {
 /// # Errors
 /// A table lacks a figure.
 pub fn validate(
-    published: &[Published],
+    published: &[PublishedFigure],
     samples: Samples,
 ) -> Result<Vec<Comparison>, BillingError> {
     let known = published
@@ -62,7 +62,7 @@ pub fn validate(
 }
 
 /// Published figures that no model expresses yet. Rates are compared by the bill of the demand route.
-pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> {
+pub fn unexpressed(published: &[PublishedFigure]) -> impl Iterator<Item = &PublishedFigure> {
     published
         .iter()
         .filter(|figure| expressions::named(&figure.id).is_none())
@@ -70,7 +70,7 @@ pub fn unexpressed(published: &[Published]) -> impl Iterator<Item = &Published> 
 }
 
 fn compare(
-    published: &Published,
+    published: &PublishedFigure,
     costs: &CostTable,
     model: &expressions::Model,
     samples: Samples,
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_speed_of_the_vfio_host_meets_the_one_figure_that_it_is_fitted_to() {
-        let is_of_vfio = |figure: &&Published| figure.id.starts_with("vfio-");
-        let published: Vec<_> = Published::built_in()
+        let is_of_vfio = |figure: &&PublishedFigure| figure.id.starts_with("vfio-");
+        let published: Vec<_> = PublishedFigure::built_in()
             .iter()
             .filter(is_of_vfio)
             .cloned()

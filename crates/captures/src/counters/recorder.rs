@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pagetoll_units::budget::{Budget, in_tree, of_tree};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use super::kind::kind_of;
 use super::{Counter, Delta, Growth, Scope};
@@ -69,7 +69,7 @@ impl Recorder {
     fn keep(&mut self, scope: &Scope, name: &str, counter: Counter) -> usize {
         let mut memory = 0;
         if !self.growth.counters.contains_key(scope) {
-            memory += 2 * scope.memory() + of_tree::<Arc<str>, Delta>() + REPORTED_SCOPE;
+            memory += 2 * scope.memory() + first_tree_node::<Arc<str>, Delta>() + REPORTED_SCOPE;
             self.growth.counters.insert(scope.clone(), BTreeMap::new());
         }
         let Some(counters) = self.growth.counters.get_mut(scope) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
-use pagetoll_units::budget::{Budget, in_tree, of_tree};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree};
 
 use crate::format::{CaptureError, Source};
 use crate::observation::{Capture, Group, Item, Observation, Party, Unit, per};
@@ -13,7 +13,7 @@ use crate::position::{Position, Truncated};
 const FUNCTION: usize = in_tree::<String, FunctionCosts>() + size_of::<Item>();
 /// Memory of an outermost call: its sums, and its party.
 const ROOT: usize =
-    in_tree::<String, Root>() + of_tree::<String, FunctionCosts>() + size_of::<Party>();
+    in_tree::<String, Root>() + first_tree_node::<String, FunctionCosts>() + size_of::<Party>();
 
 /// The calls of one function that no traced function made.
 #[derive(Default)]

@@ -11,7 +11,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use pagetoll_units::budget::{Budget, in_tree, in_vector, of_tree};
+use pagetoll_units::budget::{Budget, first_tree_node, in_tree, in_vector};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -160,7 +160,7 @@ impl Reader {
             *before = values;
             return Ok(());
         }
-        let memory = in_tree::<String, Values>() + of_tree::<String, MapValue>() + REPORTED;
+        let memory = in_tree::<String, Values>() + first_tree_node::<String, MapValue>() + REPORTED;
         self.keep(place, memory + 2 * name.len())?;
         self.output.maps.insert(name, values);
         Ok(())

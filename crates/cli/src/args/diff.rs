@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pagetoll_compare::diff::Missing;
+use pagetoll_compare::diff::MissingRows;
 
 use super::{ListOutputArgs, values};
 
@@ -46,11 +46,11 @@ pub(crate) struct DiffArgs {
 
 impl DiffArgs {
     /// Verdict on rows and figures that the new bill lacks.
-    pub(crate) const fn missing(&self) -> Missing {
+    pub(crate) const fn missing(&self) -> MissingRows {
         if self.allow_missing {
-            Missing::Allowed
+            MissingRows::Allowed
         } else {
-            Missing::Refused
+            MissingRows::Refused
         }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::CommandFactory;
 use pagetoll_backend::Context;
 use pagetoll_bill::{Arch, Available, Bill, Unavailable};
-use pagetoll_compare::diff::Missing;
+use pagetoll_compare::diff::MissingRows;
 use pagetoll_host::cache::Cache;
 use pagetoll_render as render;
 use pagetoll_render::Format;
@@ -296,7 +296,7 @@ fn settings(route: &str, judging: &Judging, own: &[&str]) -> Result<Settings, Fa
             "{problem}; expected options of `pagetoll bill` after --"
         ))
     };
-    let settings = Settings::of_words(route, &judging.options)
+    let settings = Settings::from_words(route, &judging.options)
         .map_err(|word| refused(format!("{word}: not the value of an option")))?;
     let allowed = jobs::option_names();
     let is_refused = |name: &str| {
@@ -358,7 +358,7 @@ fn answer(
         Some(Answer::First(_)) | None => names[first_bad].clone(),
     };
     let (format, width) = (destination.format, destination.width());
-    let compared = render::diff(good, bad, &diff, Missing::Allowed, format, width)?;
+    let compared = render::diff(good, bad, &diff, MissingRows::Allowed, format, width)?;
     if format != Format::Text {
         failure::note(&format!("first {changed}: {first_bad}"));
         return Ok(compared);

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<Outcome> {
         None => second_kernel(&args.old, &mut old)?,
     };
     select(&args.row, &mut old, &mut new)?;
-    let diff = Diff::of(&old, &new, args.tolerance / 100.0).map_err(|error| {
+    let diff = Diff::new(&old, &new, args.tolerance / 100.0).map_err(|error| {
         let names = [Some(&args.old), args.new.as_ref()].into_iter().flatten();
         let names: Vec<_> = names.map(|path| name_of(path)).collect();
         Failure::BadInput(format!("{}: {error}", names.join(", ")))

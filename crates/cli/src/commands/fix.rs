@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use pagetoll_backend::Error;
 use pagetoll_bill::{Arch, Verdict};
-use pagetoll_fix::build::{Built, Order, build};
+use pagetoll_fix::build::{KernelBuild, Order, build};
 use pagetoll_fix::catalogue::{self, Bench, Fix, Program};
-use pagetoll_fix::check::{CheckOrder, Control, Proof, Proved, Subject, check};
+use pagetoll_fix::check::{CheckOrder, CheckResult, Control, Proof, Subject, check};
 use pagetoll_fix::spec::{PREFIX, Spec};
 use pagetoll_fix::{Flavour, cover, hypervisor};
 use pagetoll_host::capacity;
@@ -230,7 +230,7 @@ fn refuse(option: &str, given: bool, spec: &Spec) -> Result<(), Failure> {
 
 fn build_one(args: FixBuildArgs, verbosity: Verbosity) -> Result<Outcome> {
     let order = match args.lock_profile {
-        true => order_of(Spec::of_xen(&args.name).map_err(Error::from)?, args.build)?,
+        true => order_of(Spec::xen(&args.name).map_err(Error::from)?, args.build)?,
         false => order(&args.name, args.build)?,
     };
     if order.spec.program() == Program::Xen {
@@ -270,7 +270,7 @@ fn billed_by(spec: &Spec) -> &'static str {
     }
 }
 
-fn built_document(order: &Order, built: &Built, taken: Duration) -> Document {
+fn built_document(order: &Order, built: &KernelBuild, taken: Duration) -> Document {
     let how = if built.cached {
         "found in the cache"
     } else {
@@ -361,7 +361,7 @@ fn subject(args: &FixCheckArgs) -> Result<Subject> {
 
 /// Reports failed and inconclusive checks on stderr.
 fn deliver(proof: &Proof) -> Outcome {
-    for proved in &proof.proved {
+    for proved in &proof.results {
         let row = format!("{} on {} CPUs", proved.check.name, proved.cpus);
         match proved.check.verdict {
             Verdict::Pass => {}
@@ -396,7 +396,7 @@ fn proven(order: &CheckOrder, proof: &Proof) -> Document {
         Column::left("negative control"),
         Column::left("failed there"),
     ]);
-    for proved in &proof.proved {
+    for proved in &proof.results {
         table.row([
             proved.check.name.clone(),
             proved.cpus.to_string(),
@@ -439,7 +439,7 @@ const fn how(order: &CheckOrder) -> (&'static str, &'static str) {
     }
 }
 
-fn of_control(proved: &Proved, text: fn(&Control) -> &String) -> &str {
+fn of_control(proved: &CheckResult, text: fn(&Control) -> &String) -> &str {
     proved.control.as_ref().map_or("", |control| text(control))
 }
 
@@ -468,7 +468,7 @@ struct ProvedJson<'a> {
 
 impl<'a> ProofJson<'a> {
     fn new(order: &CheckOrder, proof: &'a Proof) -> Self {
-        let proved = proof.proved.iter().map(|proved| ProvedJson {
+        let proved = proof.results.iter().map(|proved| ProvedJson {
             check: &proved.check,
             cpus: proved.cpus,
             control: proved.control.as_ref().map(|control| &*control.name),

@@ -1,4 +1,4 @@
-//! What bills can differ in, and where a row of a bill stands.
+//! Axes on which bills can differ, and the place of a row on them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::place::Place;
 use crate::diff::several_kernels;
 
 names! {
-    /// What bills differ in, in the order in which it is looked for.
+    /// Axes, in the order in which they are tried.
     pub enum Axis as "axis" {
         /// The version of Linux.
         Kernel,
@@ -20,7 +20,7 @@ names! {
         Batch,
         /// Pages of each row.
         Pages,
-        /// When the bill was made.
+        /// Date of the bill.
         Date,
     }
 }
@@ -31,8 +31,8 @@ const XEN: &str = "xen";
 const QEMU: &str = "qemu";
 
 impl Axis {
-    /// Whether a difference between neighbours says that something was changed: of versions and dates. More vCPUs cost what
-    /// they cost.
+    /// True for versions and dates: a difference between neighbours means that something was changed. More vCPUs cost
+    /// more without a change.
     #[must_use]
     pub const fn is_ordered_by_change(self) -> bool {
         match self {
@@ -70,9 +70,18 @@ impl Axis {
         key
     }
 
-    /// What else has to be the same.
+    /// Other properties that must be equal.
     pub(super) fn setting(self, bill: &Bill) -> BTreeMap<String, String> {
-        let kept = bill.stack.iter().filter(|(part, _)| !self.leaves_out(part));
+        let varies = |part: &str| {
+            let is_linux = part.starts_with(LINUX);
+            match self {
+                Self::Kernel => is_linux || part == QEMU,
+                Self::Xen => part == XEN || part == QEMU,
+                Self::Date => is_linux || part == XEN || part == QEMU,
+                Self::Vcpus | Self::Batch | Self::Pages => part == QEMU,
+            }
+        };
+        let kept = bill.stack.iter().filter(|(part, _)| !varies(part));
         let mut setting: BTreeMap<_, _> = kept
             .map(|(part, value)| (part.clone(), value.clone()))
             .collect();
@@ -80,16 +89,6 @@ impl Axis {
             setting.insert("pages".to_owned(), bill.order.pages.get().to_string());
         }
         setting
-    }
-
-    fn leaves_out(self, part: &str) -> bool {
-        let is_linux = part.starts_with(LINUX);
-        match self {
-            Self::Kernel => is_linux || part == QEMU,
-            Self::Xen => part == XEN || part == QEMU,
-            Self::Date => is_linux || part == XEN || part == QEMU,
-            Self::Vcpus | Self::Batch | Self::Pages => part == QEMU,
-        }
     }
 }
 
@@ -103,13 +102,10 @@ fn kernel(bill: &Bill, row: &Row) -> Option<String> {
     let Some(version) = own.or(only.filter(|version| !version.contains(','))) else {
         return Some(ordered.clone());
     };
-    Some(if is_of_a_distribution(ordered) || ordered == version {
+    let is_debian = ordered == "debian" || ordered.starts_with("debian:");
+    Some(if is_debian || ordered == version {
         version.clone()
     } else {
         format!("{version} {ordered}")
     })
-}
-
-fn is_of_a_distribution(ordered: &str) -> bool {
-    ordered == "debian" || ordered.starts_with("debian:")
 }

@@ -1,13 +1,14 @@
-//! Which rows of which bills are one curve, and its points.
+//! Rows of bills that form one curve, and its points.
 
 use std::collections::BTreeMap;
 
+use pagetoll_bill::row::Interval;
 use pagetoll_bill::{Backend, Evidence, Figures, Role, Route, Row, RowKey, Unit};
 
-use super::{Axis, Band, Curve, Named, Place, Point, Quantity};
+use super::{Axis, Band, Curve, NamedBill, Place, Point, Quantity};
 use crate::diff::{Change, Rule, lie_alike};
 
-/// What the rows of a curve have in common.
+/// Key of a curve.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     pub(super) route: Route,
@@ -32,14 +33,14 @@ impl Sample<'_> {
         self.figures.rate.is_some()
     }
 
-    /// Whether it is the same row again, to the last digit: what an order leaves as it is, each of its bills has.
+    /// True for the same row to the last digit: rows that an option does not affect are in every bill of its order.
     pub(super) fn repeats(&self, other: &Self) -> bool {
         self.at == other.at && self.row == other.row
     }
 }
 
-/// The rows of a bill that have a cost and a place. What others are only itemised with is no curve of its own.
-pub(super) fn samples(named: &Named, axis: Axis) -> impl Iterator<Item = (Line, Sample<'_>)> {
+/// Rows of a bill with a cost and a place on the axis; baselines have no curve.
+pub(super) fn samples(named: &NamedBill, axis: Axis) -> impl Iterator<Item = (Line, Sample<'_>)> {
     let bill = &named.bill;
     let setting = axis.setting(bill);
     let rows = bill.rows.iter().filter(|row| row.role() != Role::Baseline);
@@ -63,7 +64,7 @@ pub(super) fn samples(named: &Named, axis: Axis) -> impl Iterator<Item = (Line, 
 }
 
 impl Line {
-    /// Its points; steps where a tolerance is given.
+    /// Curve of its samples; with steps if a tolerance is given.
     pub(super) fn curve(
         self,
         samples: &[Sample<'_>],
@@ -105,7 +106,7 @@ impl Sample<'_> {
                     .map(|stddev| around(rate.pages_per_second, stddev));
                 (
                     rate.pages_per_second,
-                    spread.or_else(|| self.band_of_rates()),
+                    spread.or_else(|| self.row.interval_of_rates().map(band)),
                 )
             }
             _ => (self.figures.cost_per_page, self.band_of_costs()),
@@ -132,20 +133,14 @@ impl Sample<'_> {
             ..
         } = self.figures;
         let spread = stddev.map(|stddev| around(*cost_per_page, stddev));
-        spread.or_else(|| {
-            interval.map(|interval| Band {
-                low: interval.low,
-                high: interval.high,
-            })
-        })
+        spread.or_else(|| interval.map(band))
     }
+}
 
-    fn band_of_rates(&self) -> Option<Band> {
-        let interval = self.row.interval_of_rates()?;
-        Some(Band {
-            low: interval.low,
-            high: interval.high,
-        })
+const fn band(interval: Interval) -> Band {
+    Band {
+        low: interval.low,
+        high: interval.high,
     }
 }
 

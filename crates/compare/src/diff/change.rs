@@ -9,19 +9,19 @@ use serde::Serialize;
 use super::lie_alike;
 use super::verdict::{self, Rule, Verdict};
 
-/// Something that a page pays, or does, before and after.
+/// A cost or a count of a page, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerPage {
-    /// The toll, the function, or the kind of crossing.
+    /// Name of the toll, the function, or the kind of crossing.
     pub name: String,
-    /// In the old bill; absent where it has no such toll.
+    /// Value in the old bill; absent without such a toll.
     pub old: Option<f64>,
-    /// In the new bill; absent where it has no such toll.
+    /// Value in the new bill; absent without such a toll.
     pub new: Option<f64>,
 }
 
 impl PerPage {
-    /// How much more it is now.
+    /// New value minus the old one.
     #[must_use]
     pub fn difference(&self) -> f64 {
         self.new.unwrap_or(0.0) - self.old.unwrap_or(0.0)
@@ -34,13 +34,13 @@ pub struct Change {
     /// Key of the row in both bills.
     #[serde(flatten)]
     pub key: RowKey,
-    /// What a page cost.
+    /// Old cost of a page.
     pub old: f64,
-    /// What a page costs.
+    /// New cost of a page.
     pub new: f64,
     /// The difference, where it exceeds the tolerance and the spread of the runs.
     pub verdict: Verdict,
-    /// How likely such a difference is by chance; of measured costs only.
+    /// Probability of such a difference by chance; for measured costs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     /// The tolls, those that changed most first.
@@ -51,7 +51,7 @@ pub struct Change {
     /// Traps and hypercalls of a page together, where both bills counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossings_per_page: Option<PerPage>,
-    /// The same by kind, those that changed most first.
+    /// Traps and hypercalls of a page by kind, those that changed most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crossings: Vec<PerPage>,
 }
@@ -66,8 +66,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// `None` where one has no cost.
-    pub(super) fn of(before: &'a Row, row: &'a Row) -> Option<Self> {
+    /// `None` if one has no cost.
+    pub(super) fn new(before: &'a Row, row: &'a Row) -> Option<Self> {
         Some(Self {
             before,
             row,
@@ -78,21 +78,21 @@ impl<'a> Pair<'a> {
 }
 
 impl Change {
-    pub(super) fn of(key: RowKey, pair: Pair<'_>, rule: Rule) -> Self {
+    pub(super) fn new(key: RowKey, pair: Pair<'_>, rule: Rule) -> Self {
         let Pair {
             before,
             row,
             from,
             to,
         } = pair;
-        let judged = verdict::of(before, row, rule);
+        let comparison = verdict::compare(before, row, rule);
         let (old, new) = (before.crossings(), row.crossings());
         Self {
             key,
             old: from,
             new: to,
-            verdict: judged.verdict,
-            p_value: judged.p_value,
+            verdict: comparison.verdict,
+            p_value: comparison.p_value,
             tolls: changed(&tolls(before.tolls()), &tolls(row.tolls())),
             functions: functions(before, row),
             crossings_per_page: old.zip(new).map(|(old, new)| PerPage {
@@ -104,23 +104,23 @@ impl Change {
         }
     }
 
-    /// The difference as a share of the old cost; no finite number where that was nothing.
+    /// Difference as a share of the old cost; not finite if that was 0.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.new - self.old) / self.old
     }
 
-    /// What changed between two rows, where that is more than the rule allows; `None` as well for rows without a cost, or on
-    /// memory that lay otherwise.
+    /// Change between two rows, if it exceeds the rule; `None` as well for rows without a cost, and for different
+    /// memory.
     pub(crate) fn step(key: &RowKey, before: &Row, row: &Row, rule: Rule) -> Option<Self> {
-        let pair = Pair::of(before, row).filter(|_| lie_alike(before, row))?;
-        let verdict = verdict::of(before, row, rule).verdict;
+        let pair = Pair::new(before, row).filter(|_| lie_alike(before, row))?;
+        let verdict = verdict::compare(before, row, rule).verdict;
         let moved = matches!(verdict, Verdict::Regressed | Verdict::Improved);
-        moved.then(|| Self::of(key.clone(), pair, rule))
+        moved.then(|| Self::new(key.clone(), pair, rule))
     }
 }
 
-/// Nothing, where only one of them was profiled.
+/// Functions of both profiles; empty if only one row has one.
 fn functions(before: &Row, row: &Row) -> Vec<PerPage> {
     match (&before.profile, &row.profile) {
         (Some(before), Some(row)) => changed(&costs(before), &costs(row)),
@@ -141,7 +141,7 @@ fn tolls(tolls: &[Toll]) -> BTreeMap<&str, f64> {
     )
 }
 
-/// Those of one name are one item.
+/// Sums of the costs of each name.
 fn by_name<'a>(costs: impl Iterator<Item = (&'a str, f64)>) -> BTreeMap<&'a str, f64> {
     let mut named = BTreeMap::new();
     for (name, cost) in costs {

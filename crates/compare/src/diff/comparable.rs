@@ -1,13 +1,13 @@
-//! Whether two bills can be compared at all.
+//! Conditions for comparing two bills.
 
 use pagetoll_bill::{Arch, Backend, Bill, Route, Unit};
 use pagetoll_units::Pages;
 use thiserror::Error;
 
-/// Why two bills cannot be compared.
+/// Two bills that cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DiffError {
-    /// They are of different routes.
+    /// Different routes.
     #[error("bills of different routes: {old} and {new}; expected two of one route")]
     Routes {
         /// Route of the old bill.
@@ -31,7 +31,7 @@ pub enum DiffError {
         /// Backend of the new bill.
         new: Backend,
     },
-    /// They billed different numbers of pages, which moves costs by itself.
+    /// Different numbers of pages, which moves costs by itself.
     #[error("bills of different orders: {old} and {new} pages a row; expected the same --pages")]
     Pages {
         /// `--pages` of the old bill.

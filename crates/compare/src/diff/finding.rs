@@ -1,4 +1,4 @@
-//! What fails a gate: a cost that regressed, a bit that was lost, a crossing more, a row that is gone.
+//! Findings that fail a gate: a cost that regressed, a lost bit, an additional crossing, a missing row.
 
 use pagetoll_bill::{Row, RowKey, Verdict, names};
 use serde::Serialize;
@@ -7,11 +7,11 @@ use super::change::Change;
 use super::verdict::Verdict as Judgement;
 
 names! {
-    /// Why the new bill fails the comparison.
+    /// Kind of a finding.
     pub enum Kind as "finding" {
         /// The cost of a page rose beyond the tolerance.
         Regressed,
-        /// It enters the hypervisor more often.
+        /// A page enters the hypervisor more often.
         MoreCrossings,
         /// A check of the new bill failed.
         CheckFailed,
@@ -27,7 +27,7 @@ names! {
 }
 
 impl Kind {
-    /// Whether `--allow-missing` accepts it.
+    /// True for findings that `--allow-missing` accepts.
     #[must_use]
     pub const fn is_missing(self) -> bool {
         matches!(self, Self::RowMissing | Self::FiguresMissing)
@@ -46,29 +46,29 @@ impl Kind {
     }
 }
 
-/// Whether rows and figures may be missing in the new bill.
+/// Treatment of rows and figures that the new bill lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// They fail the gate.
+pub enum MissingRows {
+    /// Missing rows fail the gate.
     Refused,
-    /// A missing row is no finding.
+    /// Missing rows are ignored.
     Allowed,
 }
 
-/// One thing that fails a gate.
+/// A finding that fails a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Key of the row in both bills, or in the old one alone.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why the row fails the comparison.
+    /// Kind of the finding.
     pub kind: Kind,
     /// Old and new figures, in a sentence.
     pub detail: String,
 }
 
 impl Finding {
-    pub(super) fn of(key: &RowKey, kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(key: &RowKey, kind: Kind, detail: impl Into<String>) -> Self {
         Self {
             key: key.clone(),
             kind,
@@ -77,21 +77,21 @@ impl Finding {
     }
 }
 
-/// Checks of the new bill that failed, whatever the old one says.
-pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
+/// Failed checks of the new bill, also if they failed in the old one.
+pub(super) fn failed_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
     let failed = row
         .own_checks()
         .filter(|check| check.verdict == Verdict::Fail);
     failed
         .map(|check| {
             let detail = format!("{}: {} of {}", check.name, check.failed, check.tried);
-            Finding::of(key, Kind::CheckFailed, detail)
+            Finding::new(key, Kind::CheckFailed, detail)
         })
         .collect()
 }
 
-/// Checks that passed before and are gone, or prove nothing, now.
-pub(super) fn of_lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding> {
+/// Checks that passed before and are gone, or inconclusive, now.
+pub(super) fn lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding> {
     let passed = old
         .own_checks()
         .filter(|check| check.verdict == Verdict::Pass);
@@ -103,30 +103,26 @@ pub(super) fn of_lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding>
             None => Some(format!("{}: not in the new bill", check.name)),
         }
     });
-    lost.map(|detail| Finding::of(key, Kind::CheckLost, detail))
+    lost.map(|detail| Finding::new(key, Kind::CheckLost, detail))
         .collect()
 }
 
-/// What a change of cost and crossings means for a gate.
-pub(super) fn of_change(change: &Change, tolerance: f64) -> Vec<Finding> {
+/// Findings of a change: a higher cost, more crossings.
+pub(super) fn regressions(change: &Change, tolerance: f64) -> Vec<Finding> {
     let regressed = (change.verdict == Judgement::Regressed).then(|| {
-        Finding::of(
+        Finding::new(
             &change.key,
             Kind::Regressed,
             format!("{:.1} -> {:.1}", change.old, change.new),
         )
     });
-    regressed
-        .into_iter()
-        .chain(more_crossings(change, tolerance))
-        .collect()
-}
-
-fn more_crossings(change: &Change, tolerance: f64) -> Option<Finding> {
-    let crossings = change.crossings_per_page.as_ref()?;
-    let (old, new) = (crossings.old?, crossings.new?);
-    // Below this, a difference is one crossing more in a bill of 16384 pages: an interrupt, not the mechanism.
-    let allowed = (old * tolerance).max(1e-3);
-    let detail = || format!("{old:.4} -> {new:.4} a page");
-    (new > old + allowed).then(|| Finding::of(&change.key, Kind::MoreCrossings, detail()))
+    let crossings = change.crossings_per_page.as_ref();
+    let more_crossings = crossings.and_then(|crossings| {
+        let (old, new) = (crossings.old?, crossings.new?);
+        // Below this, a difference is one crossing more in a bill of 16384 pages: an interrupt, not the mechanism.
+        let allowed = (old * tolerance).max(1e-3);
+        let detail = || format!("{old:.4} -> {new:.4} a page");
+        (new > old + allowed).then(|| Finding::new(&change.key, Kind::MoreCrossings, detail()))
+    });
+    regressed.into_iter().chain(more_crossings).collect()
 }

@@ -12,7 +12,7 @@ const EXACT_RUNS: usize = 16;
 const DRAWN: u32 = 20_000;
 const SEED: u64 = 1935;
 
-/// How likely it is that means differ at least as much as those of `a` and `b` by chance, both sides.
+/// Two-sided probability that means differ by chance at least as much as those of `a` and `b`.
 #[must_use]
 pub fn p_value(a: &[f64], b: &[f64]) -> f64 {
     let all = [a, b].concat();
@@ -39,7 +39,7 @@ fn exact(all: &[f64], of_a: usize, extreme: impl Fn(f64) -> bool) -> f64 {
     f64::from(found) / f64::from(tried.max(1))
 }
 
-/// One is added to both, for the real division is one of those that could be drawn.
+/// Share of random divisions, with the real one counted as one of them: one is added to both numbers.
 fn drawn(all: &[f64], of_a: usize, extreme: impl Fn(f64) -> bool) -> f64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut shuffled = all.to_vec();

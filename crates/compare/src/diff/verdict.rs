@@ -1,36 +1,36 @@
-//! Whether a row regressed.
+//! Verdict on a row.
 
 use pagetoll_bill::{Evidence, Row, Spread, names};
 
 use super::permutation::p_value;
 
-/// A difference that chance brings less often than this is one.
+/// Significance level of differences.
 pub const SIGNIFICANT: f64 = 0.05;
 /// With fewer runs of each, no difference could be significant: of 3 and 3 there are 20 divisions, two of them extreme.
 pub const LEAST_RUNS: usize = 4;
 
 names! {
-    /// How a cost changed.
+    /// Change of a cost.
     pub enum Verdict as "verdict" {
         /// The cost rose beyond the tolerance.
         Regressed,
         /// The cost fell beyond the tolerance.
         Improved,
-        /// It costs the same, as far as the figures can say.
+        /// The cost is the same, as far as the figures can say.
         Same,
-        /// Too few runs to say.
+        /// Too few runs to decide.
         Undecided,
     }
 }
 
-/// A verdict, and the probability that it rests on.
-pub(super) struct Judged {
+/// A verdict, and the probability behind it.
+pub(super) struct Comparison {
     pub(super) verdict: Verdict,
-    /// Of measured costs only.
+    /// For measured costs only.
     pub(super) p_value: Option<f64>,
 }
 
-impl From<Verdict> for Judged {
+impl From<Verdict> for Comparison {
     fn from(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -39,16 +39,16 @@ impl From<Verdict> for Judged {
     }
 }
 
-/// By what costs are compared.
+/// Rule for comparing costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// How far they can be trusted.
+    /// Evidence of the figures.
     pub evidence: Evidence,
     /// Difference below which they are equal, as a share.
     pub tolerance: f64,
 }
 
-pub(super) fn of(old: &Row, new: &Row, rule: Rule) -> Judged {
+pub(super) fn compare(old: &Row, new: &Row, rule: Rule) -> Comparison {
     let Rule {
         evidence,
         tolerance,
@@ -80,7 +80,7 @@ fn by_tolerance(old: f64, new: f64, tolerance: f64) -> Verdict {
 }
 
 /// Significant, and above the noise floor: the tolerance, or the deviation of either side's runs where that is more.
-fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judged {
+fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Comparison {
     if old.len() < LEAST_RUNS || new.len() < LEAST_RUNS {
         return Verdict::Undecided.into();
     }
@@ -100,7 +100,7 @@ fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judged {
     } else {
         Verdict::Same
     };
-    Judged {
+    Comparison {
         verdict,
         p_value: Some(p),
     }

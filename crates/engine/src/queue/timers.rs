@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::queue::front::{Due, Front};
-use crate::queue::ready::Ready;
+use crate::queue::front::{Front, Timer};
+use crate::queue::ready::ReadyQueue;
 use crate::queue::wheel::Wheel;
 use crate::time::Time;
 
@@ -58,7 +58,7 @@ impl Timers {
 
     /// [`Timers::start`] where they are few. `false`, as this is how a charge that waits ends.
     fn insert_few(&self, id: u32, due: Time) -> bool {
-        let due = Due { at: due.0, id };
+        let due = Timer { at: due.0, id };
         if self.front.room().is_none() && !self.front.slide_back() {
             return self.spill(due);
         }
@@ -88,7 +88,7 @@ impl Timers {
     /// Moves all timers to the wheel, and then one more.
     #[cold]
     #[inline(never)]
-    fn spill(&self, newest: Due) -> bool {
+    fn spill(&self, newest: Timer) -> bool {
         self.move_to(Place::Wheel);
         self.wheel.start(self.now.get().0);
         for due in self.front.take_all() {
@@ -116,7 +116,7 @@ impl Timers {
     /// Takes all timers of the earliest due time, to which the clock goes on: returns the first id, and
     /// appends the others to `ready`, in the order in which they were set.
     #[inline]
-    pub(crate) fn pop(&self, ready: &Ready) -> Option<u32> {
+    pub(crate) fn pop(&self, ready: &ReadyQueue) -> Option<u32> {
         let Some((first, more)) = self.front.pop() else {
             return self.pop_many(ready);
         };
@@ -128,14 +128,14 @@ impl Timers {
     }
 
     #[inline(never)]
-    fn pop_equal(&self, at: u64, ready: &Ready) {
+    fn pop_equal(&self, at: u64, ready: &ReadyQueue) {
         while let Some(equal) = self.front.pop_at(at) {
             ready.push(equal.id);
         }
     }
 
     #[inline]
-    fn pop_many(&self, ready: &Ready) -> Option<u32> {
+    fn pop_many(&self, ready: &ReadyQueue) -> Option<u32> {
         let wheel = self.many()?;
         let (due, first) = wheel.pop(ready, || self.move_to(Place::Front))?;
         self.now.set(due);
@@ -165,7 +165,7 @@ mod tests {
 
     const IDS: u32 = 300;
 
-    /// What a test does to a queue; times are relative to the last pop.
+    /// Operation of a test on a queue; times are relative to the last pop.
     #[derive(Clone, Debug)]
     enum Op {
         Insert { id: u32, after: u64 },
@@ -194,7 +194,7 @@ mod tests {
         prop::collection::vec(op, 0..1500)
     }
 
-    /// Everything that comes out of a queue: times popped, the ids of each, and times cancelled.
+    /// Output of a queue: times popped, the ids of each, and times cancelled.
     #[derive(Debug, Default, PartialEq)]
     struct Log {
         popped: Vec<(Time, Vec<u32>)>,
@@ -212,7 +212,7 @@ mod tests {
         fn cancel(&mut self, id: u32) -> bool;
     }
 
-    impl Queue for (Timers, Ready) {
+    impl Queue for (Timers, ReadyQueue) {
         fn insert(&mut self, id: u32, due: Time) {
             self.0.insert(id, due);
         }
@@ -343,7 +343,7 @@ mod tests {
     proptest! {
         #[test]
         fn timers_follow_the_oracle(ops in ops()) {
-            let timers = (Timers::new(IDS as usize), Ready::new(IDS as usize));
+            let timers = (Timers::new(IDS as usize), ReadyQueue::new(IDS as usize));
             let log = Driver::new(timers).run(&ops);
             prop_assert_eq!(log, Driver::new(Oracle::default()).run(&ops));
         }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn equal_times_stay_in_order_across_all_levels() {
-        let mut timers = (Timers::new(100), Ready::new(100));
+        let mut timers = (Timers::new(100), ReadyQueue::new(100));
         let due = Time(1 << 50);
         (0..40).for_each(|id| timers.insert(id, due));
         timers.insert(99, Time(due.0 - 1));
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_end_of_time_can_be_reached() {
-        let mut timers = (Timers::new(100), Ready::new(100));
+        let mut timers = (Timers::new(100), ReadyQueue::new(100));
         (0..50).for_each(|id| timers.insert(id, Time(u64::MAX - u64::from(id % 2))));
         let odd = (1..50).step_by(2).collect();
         assert_eq!(timers.pop(), Some((Time(u64::MAX - 1), odd)));

@@ -1,4 +1,4 @@
-//! What a deadlock says.
+//! Texts of deadlocks.
 
 use expect_test::{Expect, expect};
 use pagetoll_engine::{

@@ -8,7 +8,7 @@ use crate::{Bench, Notes, along_a_line};
 const STEP: u64 = 7;
 const REFETCH: u64 = 5;
 
-/// When a task comes and how long it holds; it is on the core of its number.
+/// Arrival of a task and the time for which it holds the lock; it is on the core of its number.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     comes: u64,

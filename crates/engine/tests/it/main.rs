@@ -18,7 +18,7 @@ mod wait_queue;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pagetoll_engine::{CoreId, Cx, Distance, Engine, Keep, Setup, Ticks, Toll, Tolls};
+use pagetoll_engine::{CoreId, Cx, Distance, Engine, Setup, Statistics, Ticks, Toll, Tolls};
 
 /// An engine with the tolls `work` and `wait`.
 struct Bench {
@@ -44,7 +44,7 @@ impl Bench {
             tasks: 64,
             cores: 64,
             records: 4096,
-            keep: Keep::TotalsAndHash,
+            keep: Statistics::TotalsAndHash,
             ..Setup::default()
         })
     }
@@ -59,7 +59,7 @@ impl Bench {
     }
 }
 
-/// What tasks noted, in the order in which they did.
+/// Notes of tasks, in the order in which they were taken.
 struct Notes<T>(Rc<RefCell<Vec<T>>>);
 
 impl<T> Clone for Notes<T> {

@@ -1,4 +1,4 @@
-//! What a task must not do is an error with its name, never a hang.
+//! Misuse by a task is an error with its name, never a hang.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -9,7 +9,7 @@ use pagetoll_engine::{
 
 use crate::Bench;
 
-/// What becomes of a task called `culprit`, next to an innocent one.
+/// Fault of a task called `culprit`, next to an innocent one.
 fn fault(make: impl FnOnce(&mut Bench)) -> (Time, Misuse) {
     let mut bench = Bench::small();
     let work = bench.work;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use pagetoll_engine::{
-    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, Keep, LineCosts,
-    RunError, Setup, Sharing, SpinLock, TicketCosts, TicketLock, Ticks, Time, Toll, Total,
+    Arbitration, CacheLine, CoreId, Cx, Distance, Ipi, IpiCosts, IpiTolls, LineCosts, RunError,
+    Setup, Sharing, SpinLock, Statistics, TicketCosts, TicketLock, Ticks, Time, Toll, Total,
     WaitQueue, WakeUp, WalkCosts,
 };
 
@@ -140,7 +140,7 @@ impl World {
     }
 }
 
-/// Everything that a run leaves behind.
+/// Complete result of a run.
 #[derive(Debug, PartialEq)]
 struct Trace {
     end: Result<Time, RunError>,
@@ -155,7 +155,7 @@ fn run(seed: u64) -> Trace {
         tasks,
         cores: CORES,
         records: 512,
-        keep: Keep::TotalsAndHash,
+        keep: Statistics::TotalsAndHash,
         seed,
     };
     let mut bench = Bench::new(&setup);

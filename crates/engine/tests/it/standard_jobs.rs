@@ -1,12 +1,12 @@
 //! Jobs A and B of the benchmark end when they must, and repeat.
 
-use pagetoll_engine::{Keep, Time};
+use pagetoll_engine::{Statistics, Time};
 
 use crate::jobs::{EVENTS_PER_ROUND, Job, ROUNDS, TASKS, build};
 
 fn check(job: Job) {
     let run = || {
-        let mut engine = build(job, ROUNDS, Keep::TotalsAndHash);
+        let mut engine = build(job, ROUNDS, Statistics::TotalsAndHash);
         let end = engine.run().unwrap();
         let charges: u64 = engine.totals().map(|(_, _, total)| total.count).sum();
         (end, engine.trace_hash().unwrap(), charges)

@@ -103,7 +103,7 @@ impl Fixture {
         Ok(checkout)
     }
 
-    /// All that is ever done with a repository; where that fails, as much as can be.
+    /// Reads a repository in every way that pagetoll does; continues after errors where it can.
     fn use_all(&self) {
         let repository = Repository::open(&self.tree(), &self.cache, &self.stop);
         let Ok(repository) = repository else { return };

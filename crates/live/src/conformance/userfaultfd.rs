@@ -88,7 +88,7 @@ fn read(fd: BorrowedFd<'_>, bytes: u64) -> Result<Answer, Errno> {
     }
     let (words, _) = message.as_chunks::<8>();
     let word = |index: usize| words.get(index).map_or(0, |word| u64::from_ne_bytes(*word));
-    Ok(Answer::Received(Place::of_address(word(2)), word(1)))
+    Ok(Answer::Received(Place::from_address(word(2)), word(1)))
 }
 
 fn api(fd: BorrowedFd<'_>, version: u64, features: u64) -> Result<Answer, Errno> {

@@ -14,7 +14,7 @@ pub enum VcpuMask {
     /// The bits there; bits of vCPUs that do not exist mean nothing.
     Bits(u64),
     /// Memory that cannot be read.
-    Unreadable,
+    ReadError,
 }
 
 /// Which CPUs a flush is meant for.
@@ -54,7 +54,7 @@ impl Xen {
         match targets {
             FlushTargets::Local => Some(vec![current]),
             FlushTargets::All => Some(all),
-            FlushTargets::Multi(VcpuMask::Unreadable) => None,
+            FlushTargets::Multi(VcpuMask::ReadError) => None,
             FlushTargets::Multi(VcpuMask::Bits(bits)) => {
                 let chosen = all.into_iter().zip(0..64);
                 let chosen = chosen.filter(|(_, bit)| bits >> bit & 1 == 1);

@@ -266,7 +266,7 @@ impl Xen {
         let multi = match op.second {
             Argument::Vcpus(mask) => FlushTargets::Multi(mask),
             // A number is no pointer that a guest could read by.
-            Argument::Number(_) => FlushTargets::Multi(VcpuMask::Unreadable),
+            Argument::Number(_) => FlushTargets::Multi(VcpuMask::ReadError),
         };
         let (targets, extent) = match op.command {
             Command::TlbFlushLocal => (FlushTargets::Local, Extent::Everything),

@@ -1,7 +1,7 @@
 //! Gains of mechanisms over the one that the fix replaces, at the same batch; gains of batches; and how sure they are.
 
-use pagetoll_compare::diff::LEAST_RUNS;
 use pagetoll_bill::{Bill, Evidence, Figures, HostLoad, Role, Row};
+use pagetoll_compare::diff::LEAST_RUNS;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::rows::pages_per_second;

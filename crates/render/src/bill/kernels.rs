@@ -1,7 +1,7 @@
 //! Kernels of one bill, compared: which row changed most, and which functions moved.
 
-use pagetoll_compare::diff::Diff;
 use pagetoll_bill::{Bill, Evidence, Role, Row};
+use pagetoll_compare::diff::Diff;
 
 use super::gain::Gains;
 use super::with_rows;
@@ -55,7 +55,7 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     };
     let old = on(bill, first);
     let sections = others.iter().filter_map(|kernel| {
-        let diff = Diff::of(&old, &on(bill, kernel), TOLERANCE).ok()?;
+        let diff = Diff::new(&old, &on(bill, kernel), TOLERANCE).ok()?;
         let unit = figure::unit_per_item(bill);
         let title = format!("Which function it was: {kernel} against {first}, {unit}");
         Some(Section::table(title, functions(&diff)))

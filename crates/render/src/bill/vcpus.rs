@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use pagetoll_compare::curves::{Axis, Curves, Named};
 use pagetoll_bill::{Bill, Row, RowKey};
+use pagetoll_compare::curves::{Axis, Curves, NamedBill};
 
 use super::{rows, with_rows};
 use crate::curves::plots;
@@ -29,10 +29,10 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
             row.key.readers = None;
         }
     }
-    let named = Named {
+    let named = NamedBill {
         name: String::new(),
         bill: with_rows(bill, rated),
     };
-    let curves = Curves::of(&[named], Some(Axis::Vcpus), 0.0);
+    let curves = Curves::new(&[named], Some(Axis::Vcpus), 0.0);
     curves.map_or_else(|_| Vec::new(), |curves| plots(&curves))
 }

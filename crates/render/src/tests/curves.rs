@@ -1,7 +1,7 @@
 //! Curves over several bills.
 
-use pagetoll_compare::curves::{Axis, Curves, Named};
 use pagetoll_bill::{Bill, Row};
+use pagetoll_compare::curves::{Axis, Curves, NamedBill};
 
 use super::samples;
 use crate::{Format, Width};
@@ -32,11 +32,11 @@ fn on_two_kernels(xen: &str) -> Bill {
 
 #[test]
 fn a_label_has_the_kernel_of_its_curve_alone() {
-    let bills = ["4.17.7", "4.20.1"].map(|xen| Named {
+    let bills = ["4.17.7", "4.20.1"].map(|xen| NamedBill {
         name: xen.to_owned(),
         bill: on_two_kernels(xen),
     });
-    let curves = Curves::of(&bills, Some(Axis::Xen), 0.005).unwrap();
+    let curves = Curves::new(&bills, Some(Axis::Xen), 0.005).unwrap();
     let text = crate::curves(&curves, Format::Text, Width::Unlimited).unwrap();
     let labels = text.lines().filter(|line| line.contains("linux 6.1.192"));
     assert!(labels.clone().count() > 10, "{text}");

@@ -4,7 +4,7 @@ use pagetoll_bill::route::Unmap;
 use pagetoll_bill::{
     Bill, Check, Crossings, Figures, Operation, Row, RowKey, System, Toll, Unavailable,
 };
-use pagetoll_compare::diff::{Diff, Missing};
+use pagetoll_compare::diff::{Diff, MissingRows};
 
 use super::{golden, samples};
 use crate::{Format, RenderError, Width};
@@ -37,14 +37,14 @@ fn add(figures: &mut Figures, toll: &str, cost: f64) {
     figures.cost_per_page = Toll::sum(&figures.tolls);
 }
 
-fn written(new: &Bill, missing: Missing, format: Format, width: Width) -> String {
+fn written(new: &Bill, missing: MissingRows, format: Format, width: Width) -> String {
     let old = base();
-    let diff = Diff::of(&old, new, 0.005).unwrap();
+    let diff = Diff::new(&old, new, 0.005).unwrap();
     crate::diff(&old, new, &diff, missing, format, width).unwrap()
 }
 
 fn text(new: &Bill) -> String {
-    written(new, Missing::Refused, Format::Text, Width::Unlimited)
+    written(new, MissingRows::Refused, Format::Text, Width::Unlimited)
 }
 
 fn improved() -> Bill {
@@ -105,7 +105,7 @@ fn every_verdict_has_a_golden_text() {
 
 #[test]
 fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
-    let written = |format, width| written(&regressed(), Missing::Refused, format, width);
+    let written = |format, width| written(&regressed(), MissingRows::Refused, format, width);
     let text = written(Format::Text, Width::Columns(60));
     assert!(
         text.lines().all(|line| line.chars().count() <= 60),
@@ -117,7 +117,12 @@ fn a_regression_has_a_golden_text_in_60_columns_and_as_markdown() {
 
 #[test]
 fn what_is_missing_is_listed_where_it_is_accepted() {
-    let text = written(&missing(), Missing::Allowed, Format::Text, Width::Unlimited);
+    let text = written(
+        &missing(),
+        MissingRows::Allowed,
+        Format::Text,
+        Width::Unlimited,
+    );
     golden("diff-missing-allowed.txt", &text);
 }
 
@@ -151,8 +156,8 @@ fn hypercalls_are_those_of_the_report() {
 #[test]
 fn a_row_with_one_toll_names_the_kind_of_crossing() {
     let (old, new) = (single(100.0, 1.0), single(300.0, 3.0));
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
-    let missing = Missing::Refused;
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
+    let missing = MissingRows::Refused;
     let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
     assert!(text.contains("crossing mmu_update"), "{text}");
     assert!(!text.contains("ioctl"), "{text}");
@@ -193,12 +198,12 @@ fn a_row_has_as_many_hypercalls_as_in_its_bill() {
         line(&report, "%").ends_with("1.0000            0.0020"),
         "{report}"
     );
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
     let text = crate::diff(
         &old,
         &new,
         &diff,
-        Missing::Refused,
+        MissingRows::Refused,
         Format::Text,
         Width::Unlimited,
     );
@@ -213,7 +218,7 @@ fn a_row_has_as_many_hypercalls_as_in_its_bill() {
 fn less_is_drawn_to_the_left_and_signed() {
     let mut new = regressed();
     add(figures(&mut new, Unmap::Lazy, 32), "per-entry", -100.0);
-    let page = written(&new, Missing::Refused, Format::Html, Width::Unlimited);
+    let page = written(&new, MissingRows::Refused, Format::Html, Width::Unlimited);
     let bar = |label: &str| {
         let start = page
             .find(&format!("<div class=\"bar\"><span class=\"label\">{label}"))
@@ -241,15 +246,15 @@ fn less_is_drawn_to_the_left_and_signed() {
 #[test]
 fn json_is_the_comparison_and_there_is_no_csv() {
     let new = regressed();
-    let text = written(&new, Missing::Refused, Format::Json, Width::Unlimited);
+    let text = written(&new, MissingRows::Refused, Format::Json, Width::Unlimited);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let diff = Diff::of(&base(), &new, 0.005).unwrap();
+    let diff = Diff::new(&base(), &new, 0.005).unwrap();
     assert_eq!(json, serde_json::to_value(&diff).unwrap());
     let refused = crate::diff(
         &base(),
         &new,
         &diff,
-        Missing::Refused,
+        MissingRows::Refused,
         Format::Csv,
         Width::Unlimited,
     );

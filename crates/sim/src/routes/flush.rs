@@ -163,7 +163,7 @@ pub(crate) fn profile(
 }
 
 fn costs(prices: &Prices<'_>, setting: Setting) -> Result<FlushCosts, BillingError> {
-    let nanos = |key| prices.of(key).map(nanos);
+    let nanos = |key| prices.price(key).map(nanos);
     Ok(FlushCosts {
         hold_pge_on: nanos(CostKey::FLUSH_HOLD_PGE_ON)?,
         hold_pge_off: nanos(setting.hold_pge_off)?,
@@ -177,8 +177,8 @@ fn setup(prices: &Prices<'_>, setting: Setting) -> Result<FlushSetup, BillingErr
         flushes: setting.flushes,
         flush: setting.flush,
         demand: FlushDemand {
-            compute: nanos(prices.of(CostKey::FLUSH_COMPUTE)?),
-            hold_variation: prices.of(CostKey::FLUSH_HOLD_VARIATION)?,
+            compute: nanos(prices.price(CostKey::FLUSH_COMPUTE)?),
+            hold_variation: prices.price(CostKey::FLUSH_HOLD_VARIATION)?,
         },
         waits: setting.waits,
     })

@@ -63,7 +63,7 @@ fn tolls<C>(
 ) -> Result<Vec<Toll>, CostError> {
     let toll = |item: &Item<C>| {
         let count = per_item((item.count)(&counted.counts), counted.items);
-        Ok(Toll::new(item.toll, count, prices.of(item.key)?))
+        Ok(Toll::new(item.toll, count, prices.price(item.key)?))
     };
     tariff.iter().map(toll).collect()
 }

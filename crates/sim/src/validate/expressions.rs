@@ -311,7 +311,7 @@ fn xen_version() -> Result<Model, BillingError> {
 /// Before over after, each with what is paid beside it either way.
 fn ratio_beside(rest: CostKey, before: Priced, after: Priced) -> Result<Model, BillingError> {
     Ok(Box::new(move |prices, _| {
-        let rest = prices.of(rest)?;
+        let rest = prices.price(rest)?;
         Ok((rest + before.cost(prices)?) / (rest + after.cost(prices)?))
     }))
 }

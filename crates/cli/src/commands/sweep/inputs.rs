@@ -143,8 +143,8 @@ impl<'a> Inputs<'a> {
     /// The source and the patches of what a fix is built from.
     fn built(&mut self, image: Image, name: &str, arch: Arch) -> Result<Vec<Input>> {
         let spec = match image {
-            Image::Xen => FixSpec::of_xen(name),
-            Image::Kernel => FixSpec::of_linux(name, arch),
+            Image::Xen => FixSpec::xen(name),
+            Image::Kernel => FixSpec::linux(name, arch),
         };
         let spec = spec.map_err(pagetoll_backend::Error::from)?;
         let patches = spec

@@ -121,20 +121,20 @@ impl Costs {
             wake: wake(prices)?.scaled(factors),
             lines: lines(topology, prices)?.scaled(factors),
             walks: Walks {
-                fault: prices.of(CostKey::DEMAND_QUEUE_ENTRY)?,
-                reader: prices.of(CostKey::DEMAND_EPOLL_CALLBACK)?,
+                fault: prices.price(CostKey::DEMAND_QUEUE_ENTRY)?,
+                reader: prices.price(CostKey::DEMAND_EPOLL_CALLBACK)?,
                 reader_lock: prices
                     .given(CostKey::DEMAND_EPOLL_LOCK_LINES)
                     .unwrap_or(1.0),
-                reader_lines: prices.of(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
+                reader_lines: prices.price(CostKey::DEMAND_EPOLL_CALLBACK_LINES)?,
             },
             smt_slowdown: if topology.threads > 1 {
-                prices.of(CostKey::DEMAND_SMT_SLOWDOWN)?
+                prices.price(CostKey::DEMAND_SMT_SLOWDOWN)?
             } else {
                 1.0
             },
             node_threads: if topology.sockets > 1 {
-                prices.of(CostKey::DEMAND_NODE_THREADS)?
+                prices.price(CostKey::DEMAND_NODE_THREADS)?
             } else {
                 f64::INFINITY
             },
@@ -144,25 +144,25 @@ impl Costs {
 
 fn work(prices: &Prices<'_>) -> Result<Work, CostError> {
     Ok(Work {
-        touch: prices.of(CostKey::DEMAND_TOUCH)?,
-        zero_fill: prices.of(CostKey::DEMAND_ZERO_FILL)?,
-        sleep: prices.of(CostKey::DEMAND_SLEEP)?,
-        exit: prices.of(CostKey::DEMAND_EXIT)?,
-        resolve: prices.of(CostKey::DEMAND_RESOLVE)?,
-        user: prices.of(CostKey::DEMAND_USER)?,
-        source_page: prices.of(CostKey::DEMAND_SOURCE_PAGE)?,
-        copy_call: prices.of(CostKey::DEMAND_COPY_CALL)?,
-        copy_page: prices.of(CostKey::DEMAND_COPY_PAGE)?,
-        poll: prices.of(CostKey::DEMAND_POLL)?,
-        read: prices.of(CostKey::DEMAND_READ)?,
+        touch: prices.price(CostKey::DEMAND_TOUCH)?,
+        zero_fill: prices.price(CostKey::DEMAND_ZERO_FILL)?,
+        sleep: prices.price(CostKey::DEMAND_SLEEP)?,
+        exit: prices.price(CostKey::DEMAND_EXIT)?,
+        resolve: prices.price(CostKey::DEMAND_RESOLVE)?,
+        user: prices.price(CostKey::DEMAND_USER)?,
+        source_page: prices.price(CostKey::DEMAND_SOURCE_PAGE)?,
+        copy_call: prices.price(CostKey::DEMAND_COPY_CALL)?,
+        copy_page: prices.price(CostKey::DEMAND_COPY_PAGE)?,
+        poll: prices.price(CostKey::DEMAND_POLL)?,
+        read: prices.price(CostKey::DEMAND_READ)?,
     })
 }
 
 fn wake(prices: &Prices<'_>) -> Result<Wake, CostError> {
     Ok(Wake {
-        call: prices.of(CostKey::DEMAND_WAKE)?,
-        same_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
-        other_cpu: prices.of(CostKey::DEMAND_WAKE_LATENCY_OTHER)?,
+        call: prices.price(CostKey::DEMAND_WAKE)?,
+        same_cpu: prices.price(CostKey::DEMAND_WAKE_LATENCY_SAME)?,
+        other_cpu: prices.price(CostKey::DEMAND_WAKE_LATENCY_OTHER)?,
     })
 }
 
@@ -170,20 +170,20 @@ fn lines(topology: Topology, prices: &Prices<'_>) -> Result<Lines, CostError> {
     let loaded = prices.given(CostKey::DEMAND_LINE_LOADED).unwrap_or(1.0);
     let between = |parts: u32, key| {
         if parts > 1 {
-            Ok(loaded * prices.of(key)?)
+            Ok(loaded * prices.price(key)?)
         } else {
             Ok(0.0)
         }
     };
     Ok(Lines {
-        hit: prices.of(CostKey::DEMAND_LINE_HIT)?,
+        hit: prices.price(CostKey::DEMAND_LINE_HIT)?,
         core: between(topology.threads, CostKey::DEMAND_LINE_SMT)?,
         l3: between(topology.cores, CostKey::DEMAND_LINE_L3)?,
         socket: between(topology.l3_groups, CostKey::DEMAND_LINE_SOCKET)?,
         machine: between(topology.sockets, CostKey::DEMAND_LINE_REMOTE)?,
-        near_grants: whole(prices.of(CostKey::DEMAND_NEAR_GRANTS)?),
-        hand_off: prices.of(CostKey::DEMAND_HAND_OFF)?,
-        under_lock: prices.of(CostKey::DEMAND_LOCK_LINES)?,
+        near_grants: whole(prices.price(CostKey::DEMAND_NEAR_GRANTS)?),
+        hand_off: prices.price(CostKey::DEMAND_HAND_OFF)?,
+        under_lock: prices.price(CostKey::DEMAND_LOCK_LINES)?,
         others: prices.given(CostKey::DEMAND_OTHER_LINES).unwrap_or(0.0),
     })
 }

@@ -8,7 +8,7 @@ use pagetoll_bill::row::{Interval, PublishedRate};
 use pagetoll_bill::{RouteMechanism, Row};
 use pagetoll_cost::CostKey;
 use pagetoll_cost::CostTable;
-use pagetoll_cost::published::{Published, PublishedUnit};
+use pagetoll_cost::published::{PublishedFigure, PublishedUnit};
 
 use super::rate;
 use super::usl::{Point, Scalability, median};
@@ -16,8 +16,8 @@ use super::usl::{Point, Scalability, median};
 /// Sets what was published beside each row that is the published scenario, and sums up how far the model is off.
 /// Nothing where the table is of another machine: one that is not calibrated to any of the published rates.
 pub(crate) fn with_published(rows: &mut [Row], costs: &CostTable) -> Vec<String> {
-    let is_rate = |figure: &&Published| figure.unit == PublishedUnit::PagesPerSecond;
-    let mut rates = Published::built_in().iter().filter(is_rate);
+    let is_rate = |figure: &&PublishedFigure| figure.unit == PublishedUnit::PagesPerSecond;
+    let mut rates = PublishedFigure::built_in().iter().filter(is_rate);
     if !rates.any(|figure| costs.is_fitted_to(&figure.id)) {
         return Vec::new();
     }
@@ -37,7 +37,7 @@ fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<
     for row in rows.iter_mut().filter(alike) {
         let published = row.key.vcpus.and_then(|vcpus| {
             let id = format!("demand.{name}.{vcpus}");
-            let mut all = Published::built_in().iter();
+            let mut all = PublishedFigure::built_in().iter();
             Some((vcpus, all.find(|figure| figure.id == id)?))
         });
         let Some((vcpus, figure)) = published else {
