@@ -34,9 +34,9 @@ use root::{LAYOUT, Maker};
 
 const TMP: &str = "tmp";
 const LOCKS: &str = "locks";
-/// What entries hold, one file for each entry.
+/// Manifests, one file for each entry.
 const MANIFESTS: &str = "manifests";
-/// What builds and guests say.
+/// Output of builds and guests.
 const LOGS: &str = "logs";
 /// Held while leftovers are swept and a run's folder is made.
 const SWEEP_LOCK: &str = "sweep";
@@ -252,7 +252,7 @@ impl Cache {
         Ok(self.path(name))
     }
 
-    /// Whether a folder is there; one that is belongs to this user alone.
+    /// Returns whether a folder exists, which then belongs to this user alone.
     ///
     /// # Errors
     /// [`Error::Environment`] when others can write to it; [`Error::Io`].
@@ -277,7 +277,7 @@ impl Cache {
     }
 }
 
-/// What was read of an entry; `None`, with a warning, where the entry is not as it was made.
+/// The value that was read of an entry; `None`, with a warning, where the entry is not as it was made.
 ///
 /// # Errors
 /// Every other error.
@@ -296,7 +296,7 @@ fn flat(name: &str) -> String {
     name.replace('/', "%")
 }
 
-/// Where the manifest of an entry is.
+/// The place of an entry's manifest.
 fn record_of(root: &Path, name: &str) -> PathBuf {
     root.join(MANIFESTS).join(flat(name))
 }
@@ -344,7 +344,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where to make it. Nothing exists there yet.
+    /// Its place, at which nothing exists yet.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -10,7 +10,7 @@ use std::{fmt, io};
 
 use pagetoll_backend::{Class, Classified, Stopped};
 
-/// What the operating system says, in any locale-free tool output, when a disk is full.
+/// Text of ENOSPC, in any locale-free tool output.
 const ENOSPC_TEXT: &str = "No space left on device";
 
 /// Failure of a program, a file or an input.
@@ -19,20 +19,20 @@ pub enum Error {
     /// Something that the caller gave cannot be used. The caller is to blame.
     #[error("{what} {value}: {problem}; expected {expected}")]
     BadInput {
-        /// What was given, as the user knows it: `--kernel`, `--xen`, `suite`.
+        /// The name of the input, as the user knows it: `--kernel`, `--xen`, `suite`.
         what: &'static str,
         /// The value or path as given.
         value: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
-        /// What would have been accepted.
+        /// Values that would have been accepted.
         expected: String,
     },
 
     /// Programs that are not on the search path.
     #[error("not installed: {}; to install: {install}", names(.tools))]
     MissingTools {
-        /// All that are missing, not only the first.
+        /// Every one that is missing, not only the first.
         tools: Vec<MissingTool>,
         /// One command that installs them all.
         install: String,
@@ -41,18 +41,18 @@ pub enum Error {
     /// The machine lacks something that is not a program.
     #[error("{what}; {remedy}")]
     Environment {
-        /// What is lacking, or what failed because of it.
+        /// The thing that is lacking, or that failed because of it.
         what: String,
-        /// What the user can do about it.
+        /// Advice for the user.
         remedy: String,
     },
 
     /// A full file system.
     #[error("no space left on device while trying to {operation} {}; free some space there, or point PAGETOLL_CACHE to a larger file system", .path.display())]
     NoSpace {
-        /// What was being done.
+        /// The operation that failed.
         operation: String,
-        /// Where.
+        /// The file or folder of the operation.
         path: PathBuf,
     },
 
@@ -64,14 +64,14 @@ pub enum Error {
         entry: String,
         /// The file of it that differs first.
         file: PathBuf,
-        /// How it differs.
+        /// The difference in words.
         how: &'static str,
     },
 
     /// The operating system refused an operation on a file.
     #[error("cannot {operation} {}: {source}", .path.display())]
     Io {
-        /// What was being done, so that "cannot {operation} PATH" reads well.
+        /// The operation, so that "cannot {operation} PATH" reads well.
         operation: String,
         /// On which file.
         path: PathBuf,
@@ -154,7 +154,7 @@ impl Error {
         }
     }
 
-    /// The same error, but a child's failure for want of disk space below `path` becomes [`Error::NoSpace`].
+    /// Turns a child's failure for want of disk space below `path` into [`Error::NoSpace`].
     #[must_use]
     pub fn or_no_space(self, operation: &str, path: &Path) -> Self {
         match &self {
@@ -184,10 +184,10 @@ fn names(tools: &[MissingTool]) -> String {
         .join(", ")
 }
 
-/// How many lines of stderr an error quotes.
+/// Lines of stderr that an error quotes.
 pub(crate) const QUOTED_LINES: usize = 12;
 
-/// How a child ended, where that was not success.
+/// The end of a child that did not succeed.
 #[derive(Debug)]
 pub enum Outcome {
     /// It could not be started.
@@ -229,13 +229,13 @@ impl fmt::Display for Outcome {
 pub struct ProcessError {
     /// Program and arguments.
     pub command: String,
-    /// What happened.
+    /// The end of the child.
     pub outcome: Outcome,
     /// The end of its stderr, or of its log file.
     pub stderr_tail: String,
 }
 
-/// What programs say of themselves or of those that they run when a signal ended these, or a resource was used up.
+/// Messages of programs about themselves or their children when a signal ended one, or a resource was used up.
 const PASSING: [&str; 11] = [
     "Killed",
     "Terminated",
@@ -253,7 +253,8 @@ const PASSING: [&str; 11] = [
 const LARGEST_OWN_CODE: i32 = 127;
 
 impl ProcessError {
-    /// Whether the program said no by itself, and would again: a compiler that was killed, or ran out of memory, did not.
+    /// Returns whether the program failed by itself, and would again: a compiler that was killed, or ran out of memory, did
+    /// not.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let exited = matches!(self.outcome, Outcome::Exited(code) if code <= LARGEST_OWN_CODE);

@@ -14,15 +14,15 @@ use crate::error::Error;
 use crate::process::{Child, Run, run_to_end};
 use crate::tools::{PerArch, Tool};
 
-/// How long a build may take. Assumed: 5 minutes on two idle CPUs.
+/// Time limit of a build. Assumed: 5 minutes on two idle CPUs.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
-/// How much of a log is held in memory: what a tree's own makefiles print has no limit.
+/// Bytes of a log that are held in memory: a tree's own makefiles may print any amount.
 const READ_AT_ONCE: u64 = 8 << 20;
-/// How long a compiler may take to print its version.
+/// Time limit of a compiler that prints its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
-/// How often the log is looked at.
+/// Interval of looks at the log.
 const POLL: Duration = Duration::from_millis(100);
-/// How many lines of errors are shown.
+/// Lines of errors that are shown.
 const LINES: usize = 12;
 
 /// A call of make, and its names in progress and errors.
@@ -30,7 +30,7 @@ const LINES: usize = 12;
 pub struct Build<'a> {
     /// `make` with its arguments: see [`command`].
     pub make: &'a Run,
-    /// All that it says is appended here.
+    /// The log, to which its output is appended.
     pub log: &'a Path,
     /// Operation and folder of the error for a full disk: `build a kernel in`.
     pub place: (&'a str, &'a Path),
@@ -43,7 +43,7 @@ pub struct Build<'a> {
 pub struct Failure {
     /// The last errors.
     pub lines: Vec<String>,
-    /// All that the build said.
+    /// The whole output of the build.
     pub log: PathBuf,
 }
 

@@ -30,10 +30,10 @@ pub use contain::kill_all;
 use pagetoll_backend::Stop;
 pub use stat::Activity;
 
-/// How much captured stdout is accepted. Assumed: an `apt-cache dump` of one suite is below 100 MiB.
+/// Bytes of captured stdout that are accepted. Assumed: an `apt-cache dump` of one suite is below 100 MiB.
 const STDOUT_LIMIT: usize = 256 * 1024 * 1024;
 
-/// What a child that ended well left behind.
+/// Output of a child that ended well.
 #[derive(Debug)]
 pub struct Output {
     /// All of its stdout; empty when it went to a log file.
@@ -50,7 +50,7 @@ impl Output {
     }
 }
 
-/// Where a child's stdout goes.
+/// The destination of a child's stdout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stdout {
     /// Kept in memory.
@@ -264,7 +264,7 @@ const INHERITED: [&str; 9] = [
     "no_proxy",
 ];
 
-/// Those that are set here, and `LC_ALL=C`: what children say is parsed and quoted.
+/// Variables of these names that are set here, and `LC_ALL=C`: output of children is parsed and quoted.
 fn inherited() -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = vec![("LC_ALL".into(), "C".into())];
     let set = |name| env::var_os(name).map(|value| (OsString::from(name), value));

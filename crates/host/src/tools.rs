@@ -126,7 +126,7 @@ impl Tool {
         }
     }
 
-    /// What the names of the compiler, the linker and their like begin with: `CROSS_COMPILE` of kbuild.
+    /// Prefix of the names of the compiler, the linker and their like: `CROSS_COMPILE` of kbuild.
     #[must_use]
     pub fn prefix(arch: Arch) -> &'static str {
         let compiler = Self::compiler(arch).program();
@@ -143,7 +143,7 @@ impl Tool {
     }
 }
 
-/// What every order of the lab needs, on machines with this processor. Modules are built for x86-64 only.
+/// Tools that every order of the lab needs, on machines with this processor. Modules are built for x86-64 only.
 #[must_use]
 pub const fn needed(arch: Arch) -> &'static [Tool] {
     match arch {
@@ -152,10 +152,10 @@ pub const fn needed(arch: Arch) -> &'static [Tool] {
     }
 }
 
-/// What kernels and hypervisors of Debian need besides.
+/// Tools that kernels and hypervisors of Debian need besides.
 pub const NEEDED_FOR_DEBIAN: [Tool; 3] = [Tool::AptGet, Tool::AptCache, Tool::DpkgDeb];
 
-/// What building a kernel needs (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
+/// Tools that build a kernel (Documentation/process/changes.rst of Linux, as far as a kernel without modules goes).
 pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
     Tool::Make,
     Tool::Gcc,
@@ -170,7 +170,7 @@ pub const NEEDED_FOR_KERNELS: [Tool; 11] = [
     Tool::DpkgDeb,
 ];
 
-/// What building a Xen needs (its README, as far as the hypervisor alone goes).
+/// Tools that build a Xen (its README, as far as the hypervisor alone goes).
 pub const NEEDED_FOR_XEN: [Tool; 8] = [
     Tool::Make,
     Tool::Gcc,
@@ -189,11 +189,11 @@ pub struct Library {
     pub file: &'static str,
     /// The Debian package that brings it.
     pub package: &'static str,
-    /// Who links with it.
+    /// The compiler that links with it.
     pub compiler: Tool,
 }
 
-/// Of Debian, for what is compiled for this machine.
+/// A library of Debian, for programs of this machine.
 const fn library(file: &'static str, package: &'static str) -> Library {
     Library {
         file,
@@ -220,14 +220,14 @@ pub const fn libraries(arch: Arch) -> &'static [Library] {
     }
 }
 
-/// What building a kernel links its own tools with.
+/// Libraries that the build tools of a kernel link with.
 pub const KERNEL_LIBRARIES: [Library; 2] = [
     library("libelf.so", "libelf-dev"),
     library("libcrypto.so", "libssl-dev"),
 ];
 
 impl Library {
-    /// Where its compiler on `path` finds it; `None` also when there is no compiler to ask.
+    /// The file that its compiler on `path` finds; `None` also when there is no compiler to ask.
     ///
     /// # Errors
     /// [`Error::Io`] when the compiler cannot be asked: that says nothing of the library.
@@ -267,7 +267,7 @@ impl Library {
     }
 }
 
-/// Where programs are looked for, in order.
+/// Folders in which programs are looked for, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath(Vec<PathBuf>);
 
@@ -307,7 +307,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Who would install: decides whether the advice starts with `sudo`.
+/// The user who would install: decides whether the advice starts with `sudo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installer {
     /// The superuser.
@@ -343,7 +343,7 @@ impl fmt::Display for Installer {
     }
 }
 
-/// Where kernels and hypervisors come from.
+/// The source of kernels and hypervisors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Images {
     /// At least one is Debian's.
@@ -353,7 +353,7 @@ pub enum Images {
 }
 
 impl Images {
-    /// Of kernels and hypervisors of which any, or none, is Debian's.
+    /// The source of kernels and hypervisors of which any, or none, is Debian's.
     #[must_use]
     pub const fn new(any_is_debians: bool) -> Self {
         match any_is_debians {
@@ -464,7 +464,7 @@ pub struct PerArch<T> {
 }
 
 impl<T> PerArch<T> {
-    /// None yet.
+    /// No values yet.
     #[must_use]
     pub const fn new() -> Self {
         Self {

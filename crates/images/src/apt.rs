@@ -81,7 +81,7 @@ impl<'a> Archive<'a> {
         self.index.arch
     }
 
-    /// What the suite offers.
+    /// Packages that the suite offers.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index

@@ -12,7 +12,7 @@ use pagetoll_host::cache::{Cache, Entry};
 use pagetoll_host::process::{Run, run_to_end};
 use pagetoll_host::tools::{self, Tool};
 
-/// How long unpacking one package may take. Assumed: 160 MB of modules on a slow disk.
+/// Time limit of unpacking one package. Assumed: 160 MB of modules on a slow disk.
 const UNPACK_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// The folder with a package's files, unpacked unless it has been before.

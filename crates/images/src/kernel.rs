@@ -28,7 +28,7 @@ use crate::apt::resolve::KernelPackages;
 use crate::apt::{Archive, Freshness};
 use crate::deb;
 
-/// What an acceptable file is, as errors put it.
+/// Acceptable files, as errors put it.
 const fn expected(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "an x86-64 Linux kernel, bzImage or vmlinux",
@@ -36,14 +36,14 @@ const fn expected(arch: Arch) -> &'static str {
     }
 }
 
-/// What checks found, kept below this name of the cache until a refresh is asked for.
+/// Name in the cache of the verdicts of checks, which are kept until a refresh is asked for.
 pub const VERDICTS: &str = "verdicts";
 /// A larger file is no kernel. Assumed: a vmlinux with all debug information is below 1 GiB.
 const IMAGE_LIMIT: u64 = 1 << 30;
 /// A check that takes longer is remembered.
 const WORTH_REMEMBERING: Duration = Duration::from_millis(200);
 
-/// Where a kernel comes from.
+/// The source of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// A suite of Debian.
@@ -115,7 +115,7 @@ impl FromStr for KernelSource {
 }
 
 impl KernelSource {
-    /// The same source with the user's own headers.
+    /// This source with the user's own headers.
     ///
     /// # Errors
     /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
@@ -127,7 +127,7 @@ impl KernelSource {
         Ok(self)
     }
 
-    /// The same source with the user's own tree of modules.
+    /// This source with the user's own tree of modules.
     ///
     /// # Errors
     /// [`Error::BadInput`] for a kernel of Debian, which brings its own.
@@ -184,7 +184,7 @@ pub struct KernelImage {
     pub modules: Option<Entry>,
     /// Headers to build modules with, or why none can be built.
     pub headers: Available<Headers>,
-    /// Where image and modules came from; empty for files that were given.
+    /// Packages of image and modules; empty for files that were given.
     pub packages: Vec<Package>,
 }
 
@@ -494,7 +494,7 @@ pub(super) fn read_kernel(image: &Path, arch: Arch) -> Result<Vec<u8>, Error> {
         .map_err(|error| Error::bad_file("--kernel", image, error.to_string(), expected(arch)))
 }
 
-/// How Xen can start the kernel in a file; unpacking it takes long, so that the answer is kept.
+/// Xen's ways to start the kernel in a file. Unpacking it takes long, so that the answer is kept.
 fn xen_support(image: &Path, cache: &Cache) -> Result<XenSupport, Error> {
     let bytes = read_kernel(image, Arch::X86_64)?;
     let name = format!("{VERDICTS}/xen-{}.json", sha256_of(&bytes));

@@ -22,7 +22,7 @@ use pagetoll_host::digest::sha256_of;
 use crate::apt::{Archive, Freshness};
 use crate::{deb, unpack};
 
-/// What an acceptable file is, as errors put it.
+/// Acceptable files, as errors put it.
 const EXPECTED: &str =
     "a Xen hypervisor for x86 such as Debian's /boot/xen-*-amd64.gz, gzipped or not";
 /// A multiboot header begins with this word,
@@ -34,7 +34,7 @@ const BANNER: &[u8] = b"Xen version %d.%d";
 /// A file that has more bytes, or unpacks to more, is not believed. Assumed: Xen is below 10 MiB.
 const UNPACKED_LIMIT: u64 = 256 << 20;
 
-/// Where a Xen comes from.
+/// The source of a Xen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum XenSource {
     /// The newest one of a suite; `None` is the suite that this system runs.
@@ -78,7 +78,7 @@ pub struct XenImage {
     pub symbols: Option<PathBuf>,
     /// Its version, such as `4.17.7+13-g2445b30a44-0+deb12u1`, where it can be read.
     pub version: Option<String>,
-    /// Where it came from; empty for a file that was given.
+    /// Its packages; empty for a file that was given.
     pub packages: Vec<Package>,
 }
 
@@ -149,7 +149,7 @@ fn from_file(path: &Path, cache: &Cache, stop: &Stop) -> Result<XenImage, Error>
     })
 }
 
-/// What a build of Xen leaves beside `xen.gz`, and Debian beside `xen-VERSION-amd64.gz`.
+/// The file of symbols that a build of Xen leaves beside `xen.gz`, and Debian beside `xen-VERSION-amd64.gz`.
 fn symbols_beside(path: &Path) -> Option<PathBuf> {
     let beside = [path.with_extension("efi"), path.with_file_name("xen-syms")];
     beside.into_iter().find(|file| file.is_file())

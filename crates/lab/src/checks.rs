@@ -14,7 +14,7 @@ use crate::vm::cores::Cores;
 /// Two disks of 64 MiB, and the files and areas of the checks.
 const PAGES_MIB: u64 = 384;
 
-/// What a check is run for.
+/// The purpose of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To go through all pages without a failure.
@@ -30,7 +30,7 @@ pub struct Step {
     pub name: String,
     /// Pages, or operations on pages.
     pub pages: u32,
-    /// What it is run for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
@@ -53,14 +53,14 @@ pub struct Request {
     pub steps: Vec<Step>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The check.
     pub name: String,
     /// Pages, or operations on pages, that were tried.
     pub tried: u64,
-    /// Those that came out wrong.
+    /// Pages or operations that came out wrong.
     pub failed: u64,
 }
 

@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// What a real system answered.
+/// Answers of a real system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers<A> {
     /// Xen's version; empty where there was none.
@@ -161,7 +161,7 @@ pub(crate) fn malformed(problem: String) -> LabError {
 }
 
 impl<A> Answers<A> {
-    /// What `reports` say of the cases, each of which `answer` reads for the case that is next.
+    /// Reads the answers from reports, of which `answer` reads each for the case that is next.
     pub(crate) fn new<C: Scripted>(
         cases: &[C],
         reports: &[Report],

@@ -1,4 +1,4 @@
-//! Why the lab could not do what was ordered.
+//! Failures of the lab.
 //!
 //! A guest that refuses or faults is an outcome, reported in the bill; here is what kept an order from being carried out.
 
@@ -8,10 +8,10 @@ use pagetoll_backend::{Class, Classified, Stopped};
 use pagetoll_host::Error;
 use thiserror::Error as ThisError;
 
-/// Why the lab could not do what was ordered.
+/// Failures of the lab.
 #[derive(Debug, ThisError)]
 pub enum LabError {
-    /// What is booted could not be had, or a file, a child or the machine failed.
+    /// An image could not be had, or a file, a child or the machine failed.
     #[error(transparent)]
     Images(#[from] Error),
 
@@ -20,7 +20,7 @@ pub enum LabError {
     Guest {
         /// Which boot.
         boot: String,
-        /// What happened, in the guest's own words where it has any.
+        /// The failure, in the guest's own words where it has any.
         problem: String,
         /// Its console.
         log: PathBuf,
@@ -31,7 +31,7 @@ pub enum LabError {
     Malformed {
         /// Which boot.
         boot: String,
-        /// What it reported.
+        /// The contradiction.
         problem: String,
     },
 }

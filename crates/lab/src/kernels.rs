@@ -7,14 +7,14 @@ use pagetoll_host::Surroundings;
 use pagetoll_images::kernel::{KernelImage, KernelSource};
 use pagetoll_images::xen::{XenImage, XenSource};
 
-/// What the name of a kernel or a Xen begins with that is built from a fix.
+/// Prefix of the names of kernels and Xens that are built from a fix.
 pub(crate) const BUILT: &str = "fix:";
 /// The kernel of an order that names none.
 const DEFAULT: &str = "debian";
 
 /// Builds kernels and hypervisors for the lab, whose names begin with `fix:`.
 pub trait Builder: Sync {
-    /// Whether there is such a kernel for this processor.
+    /// Checks that there is such a kernel for this processor.
     ///
     /// # Errors
     /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
@@ -32,7 +32,7 @@ pub trait Builder: Sync {
         surroundings: &Surroundings<'_>,
     ) -> Result<KernelImage, Error>;
 
-    /// Whether there is such a Xen.
+    /// Checks that there is such a Xen.
     ///
     /// # Errors
     /// [`Class::BadInput`](pagetoll_backend::Class::BadInput).
@@ -64,7 +64,7 @@ enum Origin {
 }
 
 impl Kernel {
-    /// Where the kernel comes from, once it was built where that is needed.
+    /// Its source, built where that is needed.
     ///
     /// # Errors
     /// Those of [`Builder::kernel`].
@@ -130,7 +130,7 @@ impl Hypervisor {
         })
     }
 
-    /// Where it comes from, once it was built where that is needed.
+    /// Its source, built where that is needed.
     ///
     /// # Errors
     /// Those of [`Builder::xen`].
@@ -238,7 +238,7 @@ fn built(
     Ok(builder)
 }
 
-/// What builds the kernel or the Xen of this name.
+/// The builder of the kernel or the Xen of this name.
 ///
 /// # Errors
 /// There is nothing that does.

@@ -127,11 +127,11 @@ pub(crate) struct NativeBoot<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) programs: &'a Programs,
     pub(crate) machine: Machine,
-    /// What counts beside the clock.
+    /// The plugin that counts beside the clock.
     pub(crate) counter: Option<&'a Counter>,
     /// The probe's order.
     pub(crate) probe_order: String,
-    /// What init does after the probe.
+    /// Steps of init after the probe.
     pub(crate) last: &'a [Step],
     /// One more file, which the probe's order names.
     pub(crate) file: Option<NamedText<'a>>,
@@ -192,7 +192,7 @@ impl NativeBoot<'_> {
     }
 }
 
-/// Where a guest finds a module.
+/// The path of a module in the guest.
 pub(crate) fn in_guest(module: &Module) -> String {
     format!("modules/{}.ko", module.name)
 }

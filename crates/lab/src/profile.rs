@@ -1,4 +1,4 @@
-//! What the plugin counted, by function: rows' profiles, and stacks of calls.
+//! Profiles of rows, and stacks of calls: counts of the plugin by function.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,27 +20,27 @@ use crate::vm::counter::{Counter, Detail, Executed};
 use crate::vm::files;
 use crate::vm::guest_run::GuestRun;
 
-/// Where a kernel says what its functions are called.
+/// The kernel's list of its functions.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 /// Is published in place of names: an order of the same length, in an archive that is as long, counts the same.
 const NOTHING: &str = "//////dev/null";
 const _: () = assert!(NOTHING.len() == KALLSYMS.len());
 /// The number of a probe's first step, where init's own, which runs it, is the first of all.
 const FIRST_STEP: usize = 2;
-/// Where Xen lives in a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
+/// Xen's part of a PV guest's address space: xen/arch/x86/include/asm/config.h, HYPERVISOR_VIRT_START to _END.
 const XEN: std::ops::Range<u64> = 0xffff_8000_0000_0000..0xffff_8800_0000_0000;
 /// User space is below.
 const KERNELS: u64 = 1 << 63;
-/// Of a row's cost: what took less is not named.
+/// Share of a row's cost below which a function is not named.
 const LEAST_SHARE: f64 = 0.001;
-/// Of a call: as wide as a letter where a page draws it.
+/// Share of a row's cost below which a call is left out: as wide as a letter where a page draws it.
 const LEAST_CALL: f64 = 0.004;
 /// An object file with more bytes is not read. Assumed: a Xen with its debug information is below.
 const MOST_OF_OBJECT: u64 = 2 << 30;
 const OTHERS: &str = "(others)";
 const UNKNOWN: &str = "(unknown)";
 
-/// Whether code is counted.
+/// Detail in which code is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiling {
     No,
@@ -62,13 +62,13 @@ pub(crate) fn symbols_of(file: &Path) -> Result<Symbols, Error> {
 /// Whose code it was, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// Of a guest without Xen, nothing.
+    /// Empty for a guest without Xen.
     pub(crate) hypervisor: Symbols,
     pub(crate) kernel: Symbols,
     pub(crate) program: Symbols,
 }
 
-/// What a probe in a guest without Xen executed.
+/// Code that a probe executed in a guest without Xen.
 #[derive(Clone, Debug)]
 pub(crate) struct ProbeProfile {
     /// The number of its first step.
@@ -84,7 +84,7 @@ impl ProbeProfile {
         Step::Publish(file.to_owned())
     }
 
-    /// What a boot has executed, if it was counted.
+    /// Code that a boot has executed, if it was counted.
     ///
     /// # Errors
     /// Counts that are not there; a program that cannot be read.
@@ -105,7 +105,7 @@ impl ProbeProfile {
         }))
     }
 
-    /// What it executed in a step, as it numbers them, from 0 on.
+    /// Code that it executed in a step, as it numbers them, from 0 on.
     pub(crate) fn sample(&self, step: usize, row: &Row) -> Option<Sample<'_>> {
         let number = u16::try_from(step + self.first).ok()?;
         Some(Sample {
@@ -130,7 +130,7 @@ struct Count {
     repeated: u64,
 }
 
-/// What a row's cost is made of.
+/// Code that was executed for a row.
 pub(crate) struct Sample<'a> {
     pub(crate) executed: &'a Executed,
     pub(crate) names: &'a Names,
@@ -160,7 +160,7 @@ impl Profiling {
         }
     }
 
-    /// What counts the code beside the clock, where that is wanted, or why nothing can.
+    /// The plugin that counts code, where that is wanted.
     ///
     /// # Errors
     /// Those of the cache; a stop.
@@ -295,7 +295,7 @@ impl Sample<'_> {
         }
     }
 
-    /// Where instructions were executed; not each stack is there once.
+    /// Stacks in which instructions were executed; a stack may come twice.
     fn stacks(&self) -> impl Iterator<Item = Stack<'_>> {
         let mut callers = vec![Vec::new()];
         for caller in &self.executed.callers {
@@ -317,7 +317,7 @@ struct Stack<'a> {
     instructions: u64,
 }
 
-/// What was executed in a function and below it.
+/// Instructions of a function and of those that it called.
 #[derive(Default)]
 struct Tree<'a> {
     instructions: u64,
@@ -371,7 +371,7 @@ fn below<'a>(callers: &[Vec<Named<'a>>], stack: u32, function: Named<'a>) -> Vec
     frames
 }
 
-/// What tools that draw stacks know a kernel's functions by, and others, to give them a colour: inferno's `Java` palette.
+/// Suffix by which tools that draw stacks tell the parts apart and colour them: inferno's `Java` palette.
 const fn annotation(part: Part) -> &'static str {
     match part {
         Part::Hypervisor => "_[j]",

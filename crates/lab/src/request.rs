@@ -28,19 +28,19 @@ fn timeout(pages: Pages) -> Duration {
     Duration::from_secs(60) + Duration::from_micros(500 * pages.get())
 }
 
-/// What is to be billed, on each of the kernels.
+/// An order of the lab, for each of its kernels.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) route: Route,
     /// The processor of its machines.
     pub(crate) arch: Arch,
-    /// Of arm64.
+    /// KVM's mode on arm64.
     kvm_mode: Option<KvmMode>,
     pub(crate) order: Order,
     /// Rows to bill, of those of the order.
     pub(crate) rows: RowSelection,
     pub(crate) kernels: Vec<Kernel>,
-    /// Of no use to routes without Xen.
+    /// Without effect on routes without Xen.
     xen: Hypervisor,
     pub(crate) refresh: Wanted,
     pub(crate) profiling: Profiling,
@@ -85,7 +85,7 @@ impl Request {
         })
     }
 
-    /// What its machines have for guests of their own.
+    /// The virtualisation of its machines, for guests of their own.
     pub(crate) fn host(&self) -> Host {
         Host::new(self.arch, self.kvm_mode)
     }

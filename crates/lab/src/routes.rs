@@ -1,4 +1,4 @@
-//! How the lab bills each route: its boots, and the rows that follow from them.
+//! The harness of each route in the lab.
 
 pub mod demand;
 pub mod pin;

@@ -26,7 +26,7 @@ mod watchdog;
 /// Limit of `qemu --version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
-/// What QEMU says of its version, with that of its package.
+/// QEMU's version, with that of its package.
 pub(crate) fn qemu_build(arch: Arch, stop: &Stop) -> Result<String, Error> {
     let ask = Run::new(Tool::emulator(arch).program()).arg("--version");
     Ok(run_to_end(&ask, VERSION_LIMIT, stop)?.text())

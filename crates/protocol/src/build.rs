@@ -18,7 +18,7 @@ use pagetoll_host::tools::Tool;
 use pagetoll_images::kernel::VERDICTS;
 use pagetoll_images::kernel::headers::Headers;
 
-/// How long a compiler may take. Assumed: a module takes 5 s on an idle machine.
+/// Time limit of a compiler. Assumed: a module takes 5 s on an idle machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Arguments of `strip`: what in a module depends on the folder it was built in, and nothing else uses.
@@ -88,7 +88,7 @@ const PV32_PROBE: Program = Program {
     folders: &["lib", "pv32-probe", "pv32-probe/freestanding"],
     arguments: PV32_KERNEL,
 };
-/// What crates/live builds beside.
+/// Folders of the programs that crates/live builds.
 #[cfg(test)]
 const OF_LIVE: [&str; 2] = ["session", "lib/linux/host"];
 /// The folders of the module; of `lib` it takes headers only.

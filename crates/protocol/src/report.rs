@@ -1,4 +1,4 @@
-//! What a guest reports: the typed form of the result lines that `guests/init` writes.
+//! Reports of guests: the typed form of the result lines that `guests/init` writes.
 
 #![expect(
     missing_docs,
@@ -46,7 +46,7 @@ pub enum Report {
     Parameter(Parameter),
     /// A `lock-profile` step.
     Lock(Lock),
-    /// The same on a Xen that was built without such profiles.
+    /// This Xen was built without such profiles.
     LockUnavailable,
     /// A `contend` step.
     Contended(Contended),
@@ -85,7 +85,7 @@ pub enum Report {
     Done,
 }
 
-/// What a result's line begins with; its checksum and its object follow.
+/// Prefix of a result's line; its checksum and its object follow.
 const MARKER: &str = "@pagetoll ";
 
 /// A line with the marker but not the right checksum: other output cut into it, or it is not ours.
@@ -131,7 +131,7 @@ impl Report {
         }
     }
 
-    /// What this says of bulk data.
+    /// The bulk data that this announces.
     #[must_use]
     pub fn blob(&self) -> Option<&Blob> {
         match self {
@@ -141,7 +141,7 @@ impl Report {
     }
 }
 
-/// Who is up.
+/// The guest, and its system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Hello {
     /// `uname -v`, which names Debian's version of the kernel.
@@ -164,16 +164,16 @@ impl Hello {
     }
 }
 
-/// How the waiting for a quiet guest ended.
+/// The end of waiting for a quiet guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Settled {
-    /// Whether the guest became quiet.
+    /// True where the guest became quiet.
     pub quiet: bool,
     /// Guest time that it took.
     pub milliseconds: u64,
 }
 
-/// What was wrong with entries: see `struct xen_probe_faults`.
+/// Faults of entries: see `struct xen_probe_faults`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Faults {
     pub lost_accessed: u64,
@@ -218,12 +218,12 @@ pub struct Repeat {
     pub operation: Operation,
     /// The probe's word for how it was done: [`Cell::mechanism`].
     pub mechanism: String,
-    /// How often.
+    /// Repetitions.
     pub count: u64,
     /// The id of its marks in the trace, or -1.
     pub mark: i64,
     pub instructions: u64,
-    /// How often each check failed, by its name.
+    /// Failures of each check, by its name.
     pub failed: BTreeMap<String, u64>,
 }
 
@@ -253,7 +253,7 @@ pub struct Foreign {
     pub instructions: u64,
     /// Pages that were read through their mappings to see whether they hold what was written there at first.
     pub checked: u64,
-    /// Those that held something else.
+    /// Pages that held something else.
     pub wrong: u64,
 }
 
@@ -262,22 +262,22 @@ pub struct Foreign {
 pub struct ForeignReleased {
     /// Its pages, which were read before, when none was mapped any more.
     pub checked: u64,
-    /// Those that held something else than what was written there at first.
+    /// Pages that held something else than what was written there at first.
     pub wrong: u64,
     /// 1 where Xen still had it: something of it was still mapped.
     pub left: u64,
-    /// The same of the domain that has to be left.
+    /// Pages that Xen had left of the domain that has to be left.
     pub control_left: u64,
 }
 
 /// Why there was no other domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ForeignUnavailable {
-    /// What Xen said to `XEN_DOMCTL_createdomain`.
+    /// Xen's answer to `XEN_DOMCTL_createdomain`.
     pub errno: i32,
 }
 
-/// What Xen's trace is at.
+/// The state of Xen's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct TraceState {
     /// Its choice of events.
@@ -331,7 +331,7 @@ pub struct CaseRun {
     pub index: usize,
     /// Pages that could not be had back.
     pub unclean: u32,
-    /// Where the frames lay: see `enum xen_probe_frame`.
+    /// Places of the frames: see `enum xen_probe_frame`.
     pub frames: Vec<u64>,
     /// Return value, done counter and value found, for each step.
     pub answers: Vec<(i64, u32, u64)>,
@@ -379,7 +379,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The same with costs in a unit of which a tick of the counter is so much.
+    /// This report with costs in a unit of which a tick of the counter is so much.
     #[must_use]
     pub fn in_units(mut self, tick: f64) -> Self {
         let costs = self.map.iter_mut().chain(&mut self.unmap);
@@ -437,7 +437,7 @@ pub struct Demand {
     pub batch: u32,
     pub pages: u64,
     pub instructions: u64,
-    /// Of the vCPU, for whatever reason.
+    /// Exits of the vCPU, for whatever reason.
     pub exits: u64,
     /// Calls of KVM_RUN.
     pub entries: u64,
@@ -467,7 +467,7 @@ impl Demand {
     }
 }
 
-/// What parts of paging cost by themselves, in instructions for `count` of each.
+/// Costs of the parts of paging by themselves, in instructions for `count` of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct DemandParts {
     /// Pages that were copied at once.
@@ -481,7 +481,7 @@ pub struct DemandParts {
     pub copy: u64,
     /// Two writes and two reads of eventfds.
     pub calls: u64,
-    /// The same between two threads that sleep and wake each other.
+    /// Two threads that sleep and wake each other.
     pub wakes: u64,
 }
 
@@ -494,7 +494,7 @@ pub struct KvmCase {
     pub answers: Vec<(KvmAnswer, usize, usize)>,
 }
 
-/// What came of a step: see `enum answer_kind` of kvm-cases.
+/// The answer to a step: see `enum answer_kind` of kvm-cases.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvmAnswer {
@@ -522,7 +522,7 @@ pub enum KvmAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct KvmCaseSkipped {
     pub index: usize,
-    /// As scripts call it.
+    /// Its name in scripts.
     pub need: String,
 }
 
@@ -549,7 +549,7 @@ pub struct Changed {
     pub setting: String,
 }
 
-/// What lies in the shared memory.
+/// Data in the shared memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Blob {
     pub name: String,

@@ -21,7 +21,7 @@ use serde::Deserialize;
 /// time costs no time of the host.
 const SETTLE_SECONDS: u32 = 60;
 
-/// What the probe repeats: an operation, and the probe's word for how it is done.
+/// A repetition of the probe: an operation, and the probe's word for its mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub operation: Operation,
@@ -191,7 +191,7 @@ impl Display for Step {
 }
 
 impl Step {
-    /// Whether a row's cost is what this counts.
+    /// Returns whether this counts the cost of a row.
     #[must_use]
     pub fn bills(&self, row: &RowKey) -> bool {
         match self {
@@ -214,7 +214,7 @@ impl Step {
         }
     }
 
-    /// Whether it makes a guest ready, whatever the guest has to do then.
+    /// Returns whether it makes a guest ready, whatever the guest has to do then.
     const fn prepares(&self) -> bool {
         matches!(self, Self::Settle | Self::Module(_) | Self::Unplug { .. })
     }
@@ -238,7 +238,7 @@ pub fn remove_traced(steps: &mut Vec<Step>) {
     }
 }
 
-/// How `guests/pin-probe` maps memory.
+/// The interface by which `guests/pin-probe` maps memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interface {

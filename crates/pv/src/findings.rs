@@ -22,23 +22,23 @@ pub struct Reports {
     pub races: Vec<Race>,
     /// Entries that the probe cleared, a mechanism and batch each; first untraced, then traced.
     pub clears: Vec<Clear>,
-    /// What else the probe repeated, in the same order.
+    /// Other repetitions of the probe, in the same order.
     pub repeats: Vec<Repeat>,
-    /// What user space did, in the same order.
+    /// Operations of user space, in the same order.
     pub users: Vec<User>,
-    /// What was mapped and unmapped of another domain.
+    /// Memory of another domain that was mapped and unmapped.
     pub foreign: Vec<Foreign>,
     /// Flushes of all CPUs at once.
     pub contended: Option<Contended>,
-    /// What Xen's lock was held and waited for meanwhile; nothing where it does not say.
+    /// Times that Xen's lock was held and waited for meanwhile; none where Xen does not say.
     pub lock: Option<Lock>,
-    /// What Xen had left of that domain in the end.
+    /// Pages that Xen had left of that domain in the end.
     pub released: Option<ForeignReleased>,
-    /// Why there was no other domain.
+    /// The reason why there was no other domain.
     pub no_foreign: Option<ForeignUnavailable>,
-    /// What Xen counted between the marks of each traced step.
+    /// Xen's counts between the marks of each traced step.
     pub crossings: BTreeMap<u16, Crossings>,
-    /// What QEMU counted between the marks of each step; nothing where it did not.
+    /// QEMU's counts between the marks of each step; empty where it counted nothing.
     pub flushes: BTreeMap<u16, Flushes>,
     /// Day in UTC of the session, where it is kept from an earlier run.
     pub kept: Option<String>,
@@ -96,32 +96,32 @@ pub struct Flushes {
     pub cr3: u64,
     /// Writes of CR4.
     pub cr4: u64,
-    /// Of one address.
+    /// Flushes of one address.
     pub invlpg: u64,
-    /// Of an address, or of all of a context.
+    /// Flushes of an address, or of a whole context.
     pub invpcid: u64,
 }
 
 /// Reports of all sessions, one entry a run.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Of a 64-bit PV guest.
+    /// A 64-bit PV guest.
     pub dom0: Vec<Reports>,
-    /// Of such a guest with the memory of another domain.
+    /// Such a guest with the memory of another domain.
     pub foreign: Vec<Reports>,
-    /// Of the same kernel without Xen.
+    /// The dom0 kernel without Xen.
     pub native: Vec<Reports>,
-    /// Of two vCPUs at the same entries.
+    /// Two vCPUs at the same entries.
     pub races: Vec<Race>,
     /// Day in UTC of the races, where they are kept from an earlier run.
     pub races_kept: Option<String>,
-    /// Why the probe did nothing.
+    /// The reason why the probe did nothing.
     pub no_probe: Option<Unavailable>,
-    /// Why crossings were not counted.
+    /// The reason why crossings were not counted.
     pub no_crossings: Option<Unavailable>,
-    /// What a 32-bit dom0 found.
+    /// A 32-bit dom0.
     pub pv32: Vec<Reports>,
-    /// Why there was none.
+    /// The reason why there was none.
     pub no_pv32: Option<Unavailable>,
 }
 

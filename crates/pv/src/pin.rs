@@ -9,16 +9,16 @@ use pagetoll_units::Pages;
 
 use crate::rows::per;
 
-/// What is done with the memory; the first mapping pays once for the IOMMU's page tables.
+/// Operations on the memory; the first mapping pays once for the IOMMU's page tables.
 pub const OPERATIONS: [Operation; 3] = [Operation::Map, Operation::Unmap, Operation::FirstMap];
 
-/// What a reader should know of every bill by this probe.
+/// Notes of every bill by this probe.
 pub const NOTES: [&str; 2] = [
     "memory is there and written before it is mapped: neither page faults nor zeroing are in the figures",
     "map and unmap: the median of three, after two to warm up; first-map: the first",
 ];
 
-/// How often each shape is mapped and unmapped, after twice to warm up. The median is billed: a timer interrupt more or
+/// Repetitions of mapping and unmapping each shape, after two to warm up. The median is billed: a timer interrupt more or
 /// less is all that differs.
 const REPEATS: u32 = 3;
 /// Pages of 1 GiB of the shape that has them.
@@ -31,7 +31,7 @@ const SINGLE_PAGES: u64 = 512;
 const FIRST_PAGES: u64 = 32;
 const PAIRED_PAGES: u64 = 2 * FIRST_PAGES;
 
-/// How the probe maps by a mechanism. The others are loops and models, not kernels.
+/// The interface by which the probe maps for a mechanism. The others are loops and models, not kernels.
 #[must_use]
 pub const fn interface(mechanism: Mechanism) -> Option<Interface> {
     match mechanism {
@@ -51,7 +51,7 @@ pub fn shapes(ordered: &[Folio]) -> Vec<Folio> {
     Folio::ALL.iter().copied().filter(wanted).collect()
 }
 
-/// Whether a shape is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
+/// Returns whether a shape is billed only on request: `pagetoll calibrate` needs it to separate the costs of steps.
 const fn is_for_calibration(shape: Folio) -> bool {
     matches!(
         shape,
@@ -64,7 +64,7 @@ const fn is_for_calibration(shape: Folio) -> bool {
     )
 }
 
-/// How many pages of a shape are billed when so many are ordered: `guests/pin-probe/bill.c`.
+/// Pages of a shape that are billed when so many are ordered: `guests/pin-probe/bill.c`.
 #[must_use]
 pub fn pages(shape: Folio, ordered: Pages) -> Pages {
     let ordered = ordered.get();
@@ -103,12 +103,12 @@ pub fn steps(shapes: &[Folio], ordered: Pages, interfaces: &[Interface]) -> Vec<
 /// Times that the probe maps and unmaps before it repeats that: `guests/pin-probe/bill.c`.
 const WARM_UPS: usize = 2;
 
-/// What one run of the probe found.
+/// Reports of one run of the probe.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
-    /// What was mapped.
+    /// Memory that was mapped.
     pub pins: Vec<Pin>,
-    /// What could not be.
+    /// Memory that could not be mapped.
     pub unavailable: Vec<PinUnavailable>,
 }
 
@@ -209,7 +209,7 @@ fn cost(pin: &Pin, operation: Operation) -> f64 {
 /// One of the times that something was repeated.
 #[derive(Clone, Copy, Default)]
 struct Repeat {
-    /// As the probe numbers them, from 0 on.
+    /// Its number by the probe, from 0 on.
     index: usize,
     cost: u64,
 }

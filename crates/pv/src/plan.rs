@@ -4,7 +4,7 @@ use pagetoll_bill::Order;
 use pagetoll_protocol::step::Step;
 use pagetoll_units::Pages;
 
-/// How much of a step Xen's trace takes.
+/// The part of a step that Xen's trace takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Pages of a traced step, at most. Crossings per page do not depend on their number, but in what a batch that is not
@@ -41,12 +41,12 @@ impl Trace {
     }
 }
 
-/// Where a guest of the lab finds its module.
+/// The path of the probe's module in a guest of the lab.
 pub const PROBE_MODULE: &str = "modules/xen-probe.ko";
-/// As [`PROBE_MODULE`].
+/// The path of the module of Xen's hypercalls, as [`PROBE_MODULE`].
 pub const PRIVCMD_MODULE: &str = "modules/xen-privcmd.ko";
 
-/// What a dom0 can do.
+/// Abilities of a dom0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// There is a probe for its kernel.
@@ -61,7 +61,7 @@ pub struct Abilities {
     pub cpus: usize,
 }
 
-/// How user space gets at hypercalls.
+/// The way of user space to hypercalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privcmd {
     /// It is in the kernel.
@@ -83,16 +83,16 @@ pub enum Other {
     Existing(u16),
 }
 
-/// What is done for a route in each guest.
+/// Steps of a route in each guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// The first use of memory after boot costs more than all that follow, and is not billed.
     pub warm_up: Option<Step>,
-    /// What other figures are compared with, by the probe. Not traced.
+    /// Baselines of other figures, by the probe. Not traced.
     pub baselines: Vec<Step>,
     /// The mechanisms, by the probe.
     pub mechanisms: Vec<Step>,
-    /// What user space does.
+    /// Operations of user space.
     pub observed: Vec<Step>,
 }
 
@@ -104,7 +104,7 @@ impl Privcmd {
 }
 
 impl Abilities {
-    /// Of a dom0 that can do everything.
+    /// Abilities of a dom0 that can do everything.
     pub const ALL: Self = Self {
         probe: true,
         privcmd: Privcmd::Module,
@@ -114,7 +114,7 @@ impl Abilities {
     };
 }
 
-/// What makes a dom0 ready, the same for all that count: they are one guest until they get their orders.
+/// Steps that make a dom0 ready, the same for all that count: they are one guest until they get their orders.
 pub(crate) fn preparation(abilities: Abilities) -> Vec<Step> {
     let probe = Step::Module(PROBE_MODULE.to_owned());
     let modules = abilities.probe.then_some(probe);

@@ -1,4 +1,4 @@
-//! What a 32-bit PAE dom0 does of a route, beside the 64-bit one.
+//! The part of a 32-bit PAE dom0 in a route, beside the 64-bit one.
 //!
 //! No kernel of Debian's is a 32-bit PV guest, so the guest is one of our own (`guests/pv32-probe`): it runs the
 //! route, and has no user space that could be observed. A Xen that starts no such guest makes rows that say why.
@@ -16,7 +16,7 @@ use crate::plan::Trace;
 const LOWER: &str = "lower-half";
 const UPPER: &str = "upper-half";
 
-/// What Xen says when it starts no 32-bit PV guest, and what that means. All else is a guest that failed.
+/// Messages of a Xen that starts no 32-bit PV guest, and their meanings. After any other, the guest has failed.
 const REFUSALS: [(&str, &str); 2] = [
     (
         NO_PV32,
@@ -29,7 +29,7 @@ const REFUSALS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Why this Xen starts no 32-bit guest, when that is what its last words say.
+/// The reason why this Xen starts no 32-bit guest, where its last words are one of those messages.
 pub fn refusal(last_words: &str) -> Option<&'static str> {
     let said = |(words, _): &&(&str, &str)| last_words.contains(words);
     REFUSALS.iter().find(said).map(|(_, reason)| *reason)

@@ -22,13 +22,13 @@ const BASELINES: [Baseline; 2] = [Baseline::Nothing, Baseline::EmptyHypercall];
 
 /// A route by what is done.
 pub(crate) struct Repeated {
-    /// What the probe does by each mechanism.
+    /// Operations of the probe by each mechanism.
     pub(crate) operations: &'static [Operation],
-    /// What user space does.
+    /// Operations of user space.
     pub(crate) observed: &'static [Operation],
-    /// What a 32-bit guest does that the others have no part of.
+    /// Parts of operations that a 32-bit guest alone has.
     pub(crate) pv32_parts: &'static [Baseline],
-    /// What is left of a cost when the hypercalls' entries are taken away.
+    /// The toll that is left of a cost when the hypercalls' entries are taken away.
     pub(crate) work: &'static str,
     /// The step that does an operation by a mechanism.
     pub(crate) step: fn(Operation, Mechanism) -> Step,
@@ -97,7 +97,7 @@ impl Repeated {
         self.operations.iter().flat_map(of_operation).collect()
     }
 
-    /// What the sessions found, as rows.
+    /// Rows by the findings of the sessions.
     pub(crate) fn rows<M: RouteMechanism>(&self, order: &Order, findings: &Findings) -> Vec<Row> {
         let mut rows = baseline_rows(System::XenPvDom0, &BASELINES, findings);
         let row = |line, findings: &_| self.row(line, order, findings);
@@ -219,7 +219,7 @@ fn cost_of(repeat: &Repeat) -> f64 {
     per(repeat.instructions, repeat.count)
 }
 
-/// What the probe compared with what it knew to be right.
+/// Comparisons of the probe with what it knew to be right.
 pub(crate) fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for repeat in untraced(cell, findings) {

@@ -1,4 +1,4 @@
-//! How each route of a Xen PV guest is billed: its sessions, and the rows that follow from them.
+//! Sessions and rows of each route of a Xen PV guest.
 
 mod fault;
 mod flush;
@@ -34,14 +34,14 @@ pub const LIMITS: Limits = Limits {
 pub struct Billing {
     /// The sessions; those on the largest machines first.
     pub sessions: fn(&Order, Abilities) -> Vec<Session>,
-    /// What they found, as rows, in the order in which they are read.
+    /// Rows by their findings, in the order in which they are read.
     pub rows: fn(&Order, &Findings) -> Vec<Row>,
-    /// What a reader should know of every bill of this route.
+    /// Notes of every bill of this route.
     pub notes: &'static [&'static str],
-    /// The same of those of the lab.
+    /// Notes of every bill in the lab.
     pub lab_notes: &'static [&'static str],
-    /// The same of those of a host, by what was found.
+    /// Notes of every bill on a host, by its findings.
     pub host_notes: fn(&Findings) -> Vec<String>,
-    /// Whether the instructions that flush TLBs are counted, where they can be.
+    /// True where the instructions that flush TLBs are counted, if they can be.
     pub counts_flushes: bool,
 }

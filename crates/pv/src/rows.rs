@@ -1,4 +1,4 @@
-//! What the rows of all routes have in common. Pure: no guest, no file.
+//! Parts of rows that all routes share. Pure: no guest, no file.
 
 use pagetoll_bill::{
     Crossings, Figures, Method, Operation, Order, Row, RowKey, System, Toll, Unavailable, crossing,
@@ -20,7 +20,7 @@ pub fn per(count: u64, pages: u64) -> f64 {
 pub struct Traced {
     /// The id of its marks.
     pub id: u16,
-    /// How often it did what it does.
+    /// Repetitions of the operation.
     pub count: u64,
 }
 
@@ -72,7 +72,7 @@ fn crossings_of(counted: &pagetoll_xentrace::Crossings, count: u64) -> Crossings
     }
 }
 
-/// What user space sees of one operation: without Xen, and in a dom0, with what Xen adds.
+/// Rows of one operation of user space: without Xen, and in a dom0, with what Xen adds.
 pub fn user_rows(operation: Operation, order: &Order, findings: &Findings) -> [Row; 2] {
     let row = |system, figures| {
         let key = RowKey::new(operation, Method::Kernel, system);
@@ -101,14 +101,14 @@ pub fn user_figures(operation: Operation, runs: &[Reports]) -> Result<Figures, U
     })
 }
 
-/// What user space did while it was traced.
+/// The traced operation of user space.
 pub fn traced_user(run: &Reports, operation: Operation) -> Option<Traced> {
     let mut users = run.users.iter();
     let user = users.find(|user| user.mark >= 0 && user.operation == operation)?;
     Traced::new(user.mark, user.pages)
 }
 
-/// What the operation costs without Xen, and what Xen adds.
+/// Tolls of the operation without Xen, and of Xen.
 fn share_of_xen(native: Option<&Figures>, dom0: &Figures) -> Vec<Toll> {
     let split = |native: &Figures| {
         let added = dom0.cost_per_page - native.cost_per_page;

@@ -6,7 +6,7 @@ use pagetoll_protocol::step::{Step, divided};
 
 use crate::plan::{self, Abilities, Steps};
 
-/// What one guest does for a bill.
+/// The work of one guest for a bill.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Its name among those of the order.
@@ -15,11 +15,11 @@ pub struct Session {
     pub kind: Kind,
     /// Under which options of Xen.
     pub xen: XenOptions,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 
-/// What a session is for.
+/// The kind of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Counts under Xen.
@@ -67,7 +67,7 @@ impl Kind {
 }
 
 impl XenOptions {
-    /// Those under which a mechanism that is Xen's choice is billed.
+    /// Options under which a mechanism that is Xen's choice is billed.
     pub(crate) const fn from_mechanism(mechanism: Flush) -> Self {
         match mechanism {
             Flush::GlobalPages => Self::GlobalPages,

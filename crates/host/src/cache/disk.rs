@@ -62,7 +62,7 @@ fn is_absence(error: &std::io::Error) -> bool {
 #[cfg(test)]
 pub(super) use super::faults::at;
 
-/// Where tests inject faults; nothing otherwise.
+/// The place of faults that tests inject; without effect otherwise.
 #[cfg(not(test))]
 fn at(_step: &str, _path: &Path) -> io::Result<()> {
     Ok(())

@@ -35,7 +35,7 @@ struct Kept {
     in_use: File,
 }
 
-/// What has been compared.
+/// Files that have been compared.
 #[derive(Default)]
 struct Checked {
     whole: bool,
@@ -59,7 +59,7 @@ impl Entry {
         Ok(entry.filter(lock))
     }
 
-    /// The same to be looked at: its time of use stays.
+    /// Opens an entry to be looked at, which leaves its time of use.
     pub(super) fn open_unused(root: &Path, name: &str) -> Result<Option<Self>, Error> {
         let place = root.join(name);
         let folder = private::open(root, folder_of(name))?;
@@ -89,13 +89,13 @@ impl Entry {
         }))
     }
 
-    /// Where it is. For messages, and to look for names; [`Entry::file`] and [`Entry::whole`] are the ways to its content.
+    /// Its path, for messages, and to look for names; [`Entry::file`] and [`Entry::whole`] are the ways to its content.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether this is a folder.
+    /// Returns whether this is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.path.is_dir()
@@ -162,13 +162,13 @@ impl Entry {
         Ok(&self.path)
     }
 
-    /// How it differs from what was recorded.
+    /// Its difference from its manifest.
     pub(super) fn difference(&self) -> Result<Option<Difference>, Error> {
         let kept = self.kept.as_ref();
         kept.map_or(Ok(None), |kept| kept.manifest.difference(&kept.place))
     }
 
-    /// Where a file of it is, by its path below it.
+    /// The place of one of its files, by the path below it.
     pub(super) fn place_of(&self, below: &Path) -> PathBuf {
         manifest::place_of(&self.path, below)
     }

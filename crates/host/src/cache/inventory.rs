@@ -1,4 +1,4 @@
-//! What is in a cache: listed, compared with its manifests, and removed where nothing uses it.
+//! Contents of a cache: listed, compared with their manifests, and removed where nothing uses them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::manifest::Difference;
 use super::{Cache, Entry, LAYOUT, LOCKS, Lock, MANIFESTS, TMP, disk, flat, private, record_of};
 use crate::error::Error;
 
-/// What bears a name of its own in a cache: an entry, a record, a log, apt's lists.
+/// An item with a name of its own in a cache: an entry, a record, a log, apt's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The folder that things of its kind are in, such as `xen`.
@@ -21,20 +21,20 @@ pub struct Item {
     pub bytes: u64,
     /// When it was used last; where it has no manifest, when it was written.
     pub used: SystemTime,
-    /// Whether a manifest says what it holds; it is made anew without one, where it is an entry.
+    /// True where it has a manifest, without which an entry is made again.
     pub recorded: bool,
 }
 
-/// What a cleaning is for: all conditions hold of what is removed.
+/// Conditions of a cleaning, all of which hold for each item that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaning {
     /// Not used for this long.
     pub unused_for: Duration,
-    /// Of this kind; `None` is of any.
+    /// The kind of item; `None` is any.
     pub kind: Option<String>,
 }
 
-/// What a cleaning removes or has removed, and what it passes over because a process uses it.
+/// Items that a cleaning removes or has removed, and those that it leaves because a process uses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     /// No longer there.
@@ -43,10 +43,10 @@ pub struct Cleaned {
     pub in_use: Vec<Item>,
 }
 
-/// How an entry compares with its manifest.
+/// The comparison of an entry with its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// As it was made.
+    /// It is as it was made.
     Same,
     /// Not as it was made: the file, and how it differs.
     Differs(PathBuf, &'static str),
@@ -157,7 +157,7 @@ pub fn verify(root: &Path, item: &Item) -> Result<Verified, Error> {
 }
 
 impl Cache {
-    /// What a cleaning would remove, and what it would pass over.
+    /// Items that a cleaning would remove, and those that it would leave.
     ///
     /// # Errors
     /// Those of [`list`].

@@ -43,7 +43,7 @@ impl Lock {
         }
     }
 
-    /// The same without waiting: `None` while another process holds it.
+    /// Takes the lock without waiting: `None` while another process holds it.
     pub(super) fn attempt(folder: &Path, name: &str) -> Result<Option<Self>, Error> {
         let file = disk::locked(&folder.join(name))
             .and_then(|()| Ok(open(folder, name, OFlags::CREATE | OFlags::RDWR)?));
@@ -60,7 +60,7 @@ impl Lock {
         }
     }
 
-    /// Whether `folder/name` is a file that no process holds locked.
+    /// Returns whether `folder/name` is a file that no process holds locked.
     pub(super) fn is_released(folder: &Path, name: &str) -> bool {
         open(folder, name, OFlags::RDONLY).is_ok_and(|file| {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()

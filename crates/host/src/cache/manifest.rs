@@ -1,4 +1,4 @@
-//! What an entry holds: kind, size and digest of each of its files, recorded when it was made.
+//! Manifests of entries: kind, size and digest of each file, recorded when the entry was made.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ enum Item {
     },
 }
 
-/// How a file differs from what was recorded of it.
+/// The difference between a file and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// Below the entry; empty where that is a file.
@@ -44,7 +44,7 @@ pub(super) struct Difference {
 }
 
 impl Manifest {
-    /// Of a file or folder as it is now.
+    /// Reads a file or folder as it is now.
     pub(super) fn read(root: &Path) -> Result<Self, Error> {
         let mut items = BTreeMap::new();
         let mut pending = vec![PathBuf::new()];
@@ -88,7 +88,7 @@ impl Manifest {
         }))
     }
 
-    /// The same of one file of it. One that neither is there nor was ever recorded does not differ.
+    /// The difference of one file. A file that neither exists nor was recorded does not differ.
     pub(super) fn difference_of(
         &self,
         root: &Path,
@@ -158,7 +158,7 @@ impl Item {
         Self::read_file(File::from(file))
     }
 
-    /// Of a plain file, none of whose folders below `root` is a symbolic link.
+    /// Reads a plain file, none of whose folders below `root` is a symbolic link.
     fn read_plain(root: &Path, below: &Path) -> io::Result<Self> {
         disk::opened(&place_of(root, below))?;
         let mut opened = rustix::fs::openat(CWD, root, READ, Mode::empty())?;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
-/// Of folders: all rights for the user, none for others.
+/// Mode of folders: all rights for the user, none for others.
 const PRIVATE: Mode = Mode::RWXU;
 pub(super) const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 const FOLDER: OFlags = OFlags::DIRECTORY
@@ -144,13 +144,13 @@ impl Problem {
     }
 }
 
-/// As sudo(8) leaves it in the environment.
+/// Returns whether sudo(8) started this process for the user, as it says in the environment.
 pub(super) fn is_sudo_by(user: u32) -> bool {
     let caller = env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     rustix::process::geteuid().is_root() && caller == Some(user)
 }
 
-/// Whether an open file is a plain one that this user alone can change.
+/// Returns whether an open file is a plain one that this user alone can change.
 pub(super) fn is_private_file(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && problem(stat, rustix::process::geteuid().as_raw()).is_none()

@@ -1,4 +1,4 @@
-//! Where the cache is, and whether pagetoll made that folder.
+//! The folder of the cache, the way to it, and its maker.
 //!
 //! A folder that pagetoll made holds a `CACHEDIR.TAG` (bford.info/cachedir) with a line of its own; backup programs
 //! leave such folders out. Any other folder can be used as a cache too, but nothing is ever swept from it.
@@ -49,7 +49,7 @@ pub(super) const LAYOUT: [&str; 19] = [
     "xen",
 ];
 
-/// Who made the folder that is used as the cache.
+/// The maker of the folder that is used as the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     /// pagetoll: leftovers in it are ours to remove.
@@ -58,7 +58,7 @@ pub(super) enum Maker {
     Other,
 }
 
-/// Where the cache is or would be created.
+/// The place of the cache, which may not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The folder of the cache, which may not exist yet.

@@ -18,12 +18,12 @@ use super::stat::{self, Activity};
 use super::{Output, Run, STDOUT_LIMIT, Stdout};
 use crate::error::{Error, Outcome, ProcessError};
 
-/// How much of a child's stderr is kept: its end. Assumed: some hundred lines say what went wrong.
+/// Bytes of a child's stderr that are kept: its end. Assumed: some hundred lines say what went wrong.
 pub(super) const STDERR_KEPT: usize = 16 * 1024;
-/// How long a group may take to follow SIGTERM before SIGKILL: a command ends within a second. Assumed: make removes
+/// Time for a group to follow SIGTERM before SIGKILL: a command ends within a second. Assumed: make removes
 /// targets in less.
 const GRACE: Duration = Duration::from_millis(250);
-/// How long killed processes may take to disappear before the wait for them is given up.
+/// Time for killed processes to disappear, after which the wait for them ends.
 const VANISH: Duration = Duration::from_millis(500);
 /// The longest sleep between two looks at a child.
 const POLL: Duration = Duration::from_millis(20);
@@ -69,7 +69,7 @@ impl Child {
         }
     }
 
-    /// How much its group has run so far, and whether any of it wants to run.
+    /// CPU time of its group so far, and whether any of it wants to run.
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::read(self.group)
@@ -90,7 +90,7 @@ impl Child {
         }
     }
 
-    /// How it ended, or `None` while it runs. What it left running is killed.
+    /// Its exit status, or `None` while it runs. Processes that it left running are killed.
     ///
     /// # Errors
     /// [`Error::Io`] when wait(2) fails.
@@ -178,7 +178,7 @@ impl Child {
         }
     }
 
-    /// Whether it wrote more to stdout than is kept.
+    /// Returns whether it wrote more to stdout than is kept.
     fn wrote_too_much(&self) -> bool {
         self.stdout.as_ref().is_some_and(Reader::overflowed)
     }
@@ -303,12 +303,12 @@ impl Reader {
         drop(waited);
     }
 
-    /// What is kept so far.
+    /// Bytes that are kept so far.
     fn kept(&self) -> Vec<u8> {
         lock(&self.shared.0).bytes.iter().copied().collect()
     }
 
-    /// Whether there was more than is kept.
+    /// Returns whether there was more than is kept.
     fn overflowed(&self) -> bool {
         lock(&self.shared.0).overflowed
     }

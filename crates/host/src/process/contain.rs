@@ -26,12 +26,12 @@ const MARK: &str = "PAGETOLL_CHILD";
 const UNLESS_ORPHAN: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 /// Runs `"$@"` and ends as it did, by `128 + n` where signal `n` ended it, without a message about that.
 const FIRST_PROCESS: &str = r#"exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?"#;
-/// As far as it goes for the superuser, and for others.
+/// Options of unshare(1) for the superuser, and for others.
 const NAMESPACES: [&[&str]; 2] = [&["--pid"], &["--user", "--map-current-user", "--pid"]];
 /// The highest signal of Linux on x86 (`SIGRTMAX`, signal(7)).
 const LAST_SIGNAL: i32 = 64;
 
-/// How children are held together.
+/// The means that holds a child's processes together.
 #[derive(Debug)]
 pub(super) enum Containment {
     /// In a PID namespace of their own; the words that come before the program.
@@ -81,7 +81,7 @@ impl Containment {
         command
     }
 
-    /// How the processes of the next child are found.
+    /// The means to find the processes of the next child.
     pub(super) fn reach(&self) -> Reach {
         static CHILDREN: AtomicU64 = AtomicU64::new(0);
         match self {
@@ -104,7 +104,7 @@ pub fn kill_all() {
     }
 }
 
-/// How all processes of one child are found.
+/// The means to find all processes of one child.
 #[derive(Clone, Debug)]
 pub(super) enum Reach {
     /// They are in the PID namespace that the child waits for.
@@ -114,7 +114,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// What is added to the environment.
+    /// The variable that is added to the environment.
     pub(super) fn variable(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Namespace => None,
@@ -122,7 +122,7 @@ impl Reach {
         }
     }
 
-    /// How the program ended, by how its wrapper did. As with shells, code `128 + n` is signal `n`.
+    /// The exit status of the program, by that of its wrapper. As with shells, code `128 + n` is signal `n`.
     pub(super) fn status(&self, wrapper: ExitStatus) -> ExitStatus {
         let signal = wrapper.code().map_or(0, |code| code - 128);
         match self {
@@ -174,7 +174,7 @@ fn dying_with(parent: u32) -> Option<Vec<OsString>> {
     Some(words)
 }
 
-/// Whether `true` succeeds behind these words.
+/// Returns whether `true` succeeds behind these words.
 fn works(wrapper: &Vec<OsString>) -> bool {
     let [first, rest @ ..] = wrapper.as_slice() else {
         return false;

@@ -1,4 +1,4 @@
-//! What /proc says of processes: proc_pid_stat(5).
+//! State of processes by /proc: proc_pid_stat(5).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::process::Pid;
 /// USER_HZ, the unit of times in /proc: 100 on every architecture that pagetoll runs on, by the kernel's ABI.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// How much the processes of a group have run, and whether any wants to run.
+/// CPU time of the processes of a group, and whether any wants to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// CPU time of all threads, user and system, of ended threads too, but of no ended process. Resolution: 10 ms.
@@ -42,7 +42,7 @@ impl Activity {
     }
 }
 
-/// Whether a process of this group exists that is not a zombie.
+/// Returns whether a process of this group exists that is not a zombie.
 ///
 /// `kill(-group, 0)` alone does not say: it also succeeds on zombies, and orphaned ones stay for good where process 1
 /// does not reap, as in many containers.

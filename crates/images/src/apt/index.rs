@@ -107,7 +107,7 @@ pub struct Dependency<'a> {
 }
 
 impl Dependency<'_> {
-    /// Whether a package of this name and version fulfils it.
+    /// Returns whether a package of this name and version fulfils it.
     #[must_use]
     pub fn allows(&self, package: &Package) -> bool {
         let Some((operator, wanted)) = self.relation else {

@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use crate::apt::index::{Dependency, Listed, debian_name, dependencies};
 use crate::apt::version;
 
-/// What a kernel's package begins with; without a version it is the one that Debian installs for ordinary machines.
+/// Prefix of a kernel's package; without a version it is the one that Debian installs for ordinary machines.
 const KERNEL: &str = "linux-image-";
-/// What the parts of a kernel image begin with; it is split in three from 7.2 on.
+/// Prefixes of the parts of a kernel image, which is split in three from 7.2 on.
 const IMAGE_PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
-/// What the parts of its headers begin with.
+/// Prefixes of the parts of its headers.
 const HEADER_PARTS: [&str; 2] = ["linux-headers-", "linux-kbuild-"];
-/// What the shared libraries of kbuild's tools begin with.
+/// Prefixes of the shared libraries of kbuild's tools.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1", "libzstd1", "zlib1g"];
 
 /// The source of a kernel, and Debian's configurations of it.
 const SOURCE: &str = "linux-source-";
 const CONFIG: &str = "linux-config-";
 
-/// What is kept of package lists: a record that holds less was made by an earlier version, and is made anew.
+/// Version of the record of package lists: an earlier one holds less, and is replaced.
 pub(super) const KEPT: u32 = 2;
 
-/// What a suite offers, as recorded.
+/// Packages that a suite offers, as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Index {
     /// Which packages were kept when it was recorded.
@@ -54,9 +54,9 @@ pub struct KernelPackages {
 /// A kernel that a suite offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel<'a> {
-    /// As `uname -r` prints it, such as `6.1.0-56-amd64`.
+    /// The release that `uname -r` prints, such as `6.1.0-56-amd64`.
     pub release: &'a str,
-    /// Of its package, such as `6.1.192-1`.
+    /// The version of its package, such as `6.1.192-1`.
     pub version: &'a str,
 }
 
@@ -273,7 +273,7 @@ fn newest<'a>(listed: impl Iterator<Item = &'a Listed>) -> Option<&'a Listed> {
     listed.max_by(|a, b| version::compare(&a.package.version, &b.package.version))
 }
 
-/// Whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
+/// Returns whether `version` begins with `prefix`, whole numbers only: 6.1 does not begin 6.18.
 #[must_use]
 pub fn begins_version(version: &str, prefix: &str) -> bool {
     version.strip_prefix(prefix).is_some_and(|rest| {

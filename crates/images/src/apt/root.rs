@@ -21,16 +21,16 @@ use crate::apt::sources::{FORMAT, Line, Sources, Target, parse_targets};
 
 /// The room that package lists and apt's own index of them take. A whole suite takes 110 MiB in 2026.
 const UPDATE_ROOM: u64 = 160 << 20;
-/// How long fetching package lists may take. Assumed: 10 MB over a slow line.
+/// Time limit of fetching package lists. Assumed: 10 MB over a slow line.
 const UPDATE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// How long fetching packages may take. Assumed: 200 MB over a slow line.
+/// Time limit of fetching packages. Assumed: 200 MB over a slow line.
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
-/// How long apt may take to print what it knows.
+/// Time limit of apt's queries.
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
 /// Its settings; the file that says that the lists were fetched by them.
 const SETTINGS: &str = "apt.conf";
 const UPDATED: &str = "updated";
-/// What apt says of a suite that the mirror does not have.
+/// Message of apt about a suite that the mirror does not have.
 const NO_SUCH_SUITE: &str = "does not have a Release file";
 
 /// apt's package lists and settings for one suite.
@@ -44,7 +44,7 @@ pub(super) struct PrivateRoot<'a> {
     holds: Holds,
 }
 
-/// What a root has lists of.
+/// The kind of packages that a root has lists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     /// Packages for machines with a processor.
@@ -89,7 +89,7 @@ impl<'a> PrivateRoot<'a> {
         }
     }
 
-    /// Whether its package lists have been fetched before, by these settings.
+    /// Returns whether its package lists have been fetched before, by these settings.
     ///
     /// # Errors
     /// [`Error::Environment`] when others can write to its folder.

@@ -14,7 +14,7 @@ use crate::apt::index::debian_name;
 /// not know SIGNED_BY; a key that is part of the sources would be several lines.
 pub(super) const FORMAT: &str =
     "pagetoll-target|$(SITE)|$(RELEASE)|$(CODENAME)|$(SUITE)|$(COMPONENT)|$(ORIGIN)|$(SIGNED_BY)";
-/// What each target begins with.
+/// Prefix of each target.
 const TARGET: &str = "pagetoll-target|";
 
 /// Debian's archive keys, by the `debian-archive-keyring` package.
@@ -132,7 +132,7 @@ impl Line {
     }
 }
 
-/// As sources.list(5) has it, with `!` for a key without its subkeys.
+/// Returns whether a key is a fingerprint by sources.list(5), with `!` for a key without its subkeys.
 fn is_fingerprint(key: &str) -> bool {
     let digits = key.strip_suffix('!').unwrap_or(key);
     digits.len() >= 40 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

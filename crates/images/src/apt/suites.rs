@@ -7,7 +7,7 @@ use pagetoll_host::cache::Cache;
 
 use super::{root, sources};
 
-/// Whether what was recorded earlier may be used.
+/// Use of earlier records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
     /// Use what was recorded; ask the mirror only where nothing was.

@@ -4,13 +4,13 @@
 
 use super::vmlinux;
 
-/// Where the header says what it is, and that.
+/// Place of the header's magic number, and the number.
 const MAGIC_AT: usize = 0x38;
 const MAGIC: &[u8] = b"ARM\x64";
-/// Where it says how much memory the image takes, with what is zeroed.
+/// Place of the size that the image takes in memory, with its zeroed part.
 const SIZE_AT: usize = 0x10;
 
-/// Whether these bytes begin like such an image.
+/// Returns whether these bytes begin like such an image.
 pub(super) fn is_image(bytes: &[u8]) -> bool {
     bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC)
 }

@@ -6,15 +6,15 @@ use std::ops::Range;
 
 use crate::unpack;
 
-/// Where the boot sector counts the setup sectors.
+/// Place of the number of setup sectors.
 const SETUP_SECTS: usize = 0x1f1;
 /// The size of the protected-mode code, in 16-byte paragraphs.
 const SYSSIZE: usize = 0x1f4;
-/// Where `HdrS` stands.
+/// Place of `HdrS`.
 const MAGIC: Range<usize> = 0x202..0x206;
 /// The version of the boot protocol.
 const PROTOCOL: usize = 0x206;
-/// Where the version text stands, less 0x200.
+/// Place of the version text, less 0x200.
 const KERNEL_VERSION: usize = 0x20e;
 /// Since protocol 2.12; bit 0: the kernel has a 64-bit entry point.
 const XLOADFLAGS: usize = 0x236;
@@ -29,7 +29,7 @@ const OLDEST_PROTOCOL: u16 = 0x020c;
 /// A kernel that unpacks to more is not believed. Assumed: distribution kernels are below 100 MiB.
 const UNPACKED_LIMIT: u64 = 512 << 20;
 
-/// What the header of a boot image says. Holding one proves that the file is complete.
+/// The header of a boot image. Holding one proves that the file is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BootImage {
     /// The kernel's release, as `uname -r` prints it.

@@ -30,7 +30,7 @@ pub struct Headers {
     pub release: String,
     /// Arguments that `make` needs on this machine.
     pub make_arguments: Vec<String>,
-    /// Where they came from; empty for a folder that was given.
+    /// Their packages; empty for a folder that was given.
     pub packages: Vec<Package>,
 }
 

@@ -14,7 +14,7 @@ use pagetoll_host::cache::Entry;
 
 use crate::unpack;
 
-/// Where distributions keep the modules of their kernels.
+/// Folders in which distributions keep the modules of their kernels.
 const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
 /// Below `lib/modules/RELEASE`: the modules, and the list of those that are built in (scripts/Makefile.modinst).
 const TREE: &str = "kernel";
@@ -31,7 +31,7 @@ pub struct Module {
     pub bytes: Vec<u8>,
 }
 
-/// How a kernel brings a part that may be a module.
+/// A part of a kernel that may be a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It is in the kernel.
@@ -52,7 +52,8 @@ pub fn below(folder: &Entry, release: &str) -> Option<Entry> {
     places.find(|place| has(place, TREE) || has(place, BUILT_IN))
 }
 
-/// The same of a folder that the user gives: where `make modules_install` put its tree, or `lib/modules/RELEASE` itself.
+/// Finds modules in a folder that the user gives: where `make modules_install` put its tree, or `lib/modules/RELEASE`
+/// itself.
 ///
 /// # Errors
 /// [`Error::BadInput`] when it has no modules of this release.
@@ -139,13 +140,13 @@ impl ModuleTree {
         Ok(files)
     }
 
-    /// Whether the kernel has it, as a module or built in.
+    /// Returns whether the kernel has it, as a module or built in.
     #[must_use]
     pub fn provides(&self, name: &str) -> bool {
         self.files.contains_key(&name.replace('-', "_")) || self.is_built_in(name)
     }
 
-    /// Whether `modules.builtin` lists it.
+    /// Returns whether `modules.builtin` lists it.
     #[must_use]
     pub fn is_built_in(&self, name: &str) -> bool {
         self.built_in.contains(&name.replace('-', "_"))

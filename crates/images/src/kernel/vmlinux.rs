@@ -12,7 +12,7 @@ const XEN_ELFNOTE_ENTRY: u32 = 1;
 /// `XEN_ELFNOTE_PHYS32_ENTRY`: where a PVH guest starts.
 const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
 
-/// How Xen can start a kernel.
+/// Xen's ways to start a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum XenSupport {
@@ -54,7 +54,7 @@ fn xen_notes(bytes: &[u8]) -> Result<Vec<u32>, object::read::Error> {
     Ok(types)
 }
 
-/// Whether these bytes begin like an ELF file for x86-64.
+/// Returns whether these bytes begin like an ELF file for x86-64.
 pub(crate) fn is_x86_64_elf(bytes: &[u8]) -> bool {
     FileHeader64::<Endianness>::parse(bytes)
         .and_then(|header| Ok(header.e_machine(header.endian()?) == EM_X86_64))

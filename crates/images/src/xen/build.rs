@@ -19,7 +19,7 @@ use crate::apt::{Freshness, source};
 const SOURCE: &str = "xen";
 /// Debian's configuration is that of a release, without debugging.
 const CONFIG: &str = "# CONFIG_DEBUG is not set\n";
-/// What Xen would otherwise take from this machine and this moment.
+/// Settings that Xen would otherwise take from this machine and this moment.
 const REPRODUCIBLE: [&str; 5] = [
     "XEN_BUILD_DATE=1970-01-01",
     "XEN_BUILD_TIME=00:00:00",
@@ -27,23 +27,23 @@ const REPRODUCIBLE: [&str; 5] = [
     "XEN_WHOAMI=pagetoll",
     "XEN_DOMAIN=invalid",
 ];
-/// Of a build: the hypervisor, and its symbols.
+/// Files of a build that are kept: the hypervisor, and its symbols.
 const KEPT: [&str; 2] = ["xen.gz", "xen-syms"];
-/// What source and objects take: 180 MiB, 4.17.
+/// Room for source and objects: 180 MiB, 4.17.
 const BUILD_ROOM: u64 = 400 << 20;
 /// Lines that the build says, for the progress bar.
 const BUILD_LINES: u64 = 660;
-/// How long unpacking may take. Assumed: 2 s on an idle machine.
+/// Time limit of unpacking. Assumed: 2 s on an idle machine.
 const UNPACK_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// What differs from Debian's Xen.
+/// A build of Xen, by its differences from Debian's.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe<'a> {
     /// Ends the version, after a `+`; part of the names of log and phase.
     pub name: &'a str,
     /// Lines of a `.config`.
     pub config: &'a str,
-    /// All that the change of the sources depends on.
+    /// Everything that the change of the sources depends on.
     pub changes: &'a str,
 }
 

@@ -12,7 +12,7 @@ use super::build::{Recipe, build};
 use super::{XenImage, XenSource, contains};
 use crate::apt::Freshness;
 
-/// What a Xen without `CONFIG_PV32` says of a 32-bit PV guest; others have no such text.
+/// Message of a Xen without `CONFIG_PV32` about a 32-bit PV guest; others have no such text.
 pub const NO_PV32: &str = "Found 32-bit PV kernel, but CONFIG_PV32 missing";
 /// Debian's Xen with that option.
 const PV32: Recipe<'_> = Recipe {
@@ -55,7 +55,7 @@ mod tests {
     use pagetoll_backend::Stop;
     use pagetoll_host::cache::Cache;
 
-    /// What there is for a 32-bit guest where Xen is `elf`.
+    /// The Xen for a 32-bit guest where Debian's is `elf`.
     fn obtained(source: &XenSource, elf: &[u8]) -> (XenImage, Available<XenImage>) {
         let folder = tempfile::tempdir().unwrap();
         let (cache, stop) = (

@@ -186,7 +186,7 @@ fn argument(argument: ExtArgument) -> (u64, Option<Symbol>, u32, bool) {
     }
 }
 
-/// What is meant, the bitmap, and `UVMF_ALL`.
+/// The number of the flush, the bitmap, and `UVMF_ALL`.
 const fn flags(flush: Flush) -> (u32, u64, u64) {
     match flush {
         Flush::Local => (PLAIN, 0, 0),

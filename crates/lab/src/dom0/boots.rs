@@ -259,7 +259,7 @@ fn is_same_guest(one: &Session, other: &Session) -> bool {
     (one.kind, one.xen) == (other.kind, other.xen)
 }
 
-/// Whether it has one vCPU, as the counter expects, and 64-bit code, which it reads.
+/// Returns whether it has one vCPU, as the counter expects, and 64-bit code, which it reads.
 const fn counts_code(kind: Kind) -> bool {
     match kind {
         Kind::Dom0 | Kind::Foreign | Kind::Native => true,

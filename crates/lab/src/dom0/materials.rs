@@ -34,13 +34,13 @@ pub(crate) struct Materials {
     /// The probe module, or why there is none.
     pub(crate) probe: Available<PathBuf>,
     pub(crate) privcmd: Part,
-    /// What a 32-bit dom0 is made from, where one is ordered.
+    /// Files of a 32-bit dom0, where one is ordered.
     pub(crate) pv32: Option<Pv32>,
-    /// What counts beside the clock, or why nothing does.
+    /// The plugin that counts beside the clock.
     pub(crate) counter: Available<Counter>,
 }
 
-/// What a 32-bit dom0 is made from.
+/// Files of a 32-bit dom0.
 pub(crate) struct Pv32 {
     /// Its kernel, which is pagetoll's own.
     pub(crate) kernel: PathBuf,
@@ -49,7 +49,7 @@ pub(crate) struct Pv32 {
 }
 
 impl Materials {
-    /// What a dom0 that is made from these can do.
+    /// Abilities of a dom0 that boots these files.
     pub(crate) fn abilities(&self) -> Abilities {
         let privcmd = match self.privcmd {
             Part::BuiltIn => Privcmd::BuiltIn,

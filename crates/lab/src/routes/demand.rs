@@ -61,7 +61,7 @@ pub(crate) fn request(
     Request::new(spec, &LIMITS, timeout, builder)
 }
 
-/// What a reader should know of every bill of this route.
+/// Notes of every bill of this route.
 const NOTES: [&str; 5] = [
     "crossings: exits of the vCPU for whatever reason, by KVM's own statistics; thread switches and messages beside them",
     "uffd: one reader, which does nothing but read, copy and wake; the vCPU's thread and the reader share the one CPU",

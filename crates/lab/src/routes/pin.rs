@@ -58,7 +58,7 @@ pub(crate) struct Request {
     /// Each a column, by its version: what `kernel` does depends on it, and a name such as `debian` does not say it.
     kernels: Vec<KernelSource>,
     iommu: Iommu,
-    /// Whether functions are traced, in boots of their own.
+    /// Tracing of functions, in boots of their own.
     trace: Wanted,
     profiling: Profiling,
     freshness: Freshness,

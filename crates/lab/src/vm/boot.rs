@@ -33,16 +33,16 @@ use crate::vm::options::{Boot, Reuse};
 use crate::vm::snapshot::{self, Saved, Snapshot};
 use crate::vm::watchdog::{TimedOut, Watchdog};
 
-/// How often the console is looked at.
+/// Interval of looks at the console.
 const POLL: Duration = Duration::from_millis(10);
 /// After which an answer is given up, as a guest's report is. Assumed: QEMU takes milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes per second of a state that is handed over.
 const NO_LIMIT: u64 = 1 << 40;
-/// How often a guest with several vCPUs is started again when QEMU fails it. Assumed: on two busy CPUs, each of three runs
+/// Restarts of a guest with several vCPUs when QEMU fails it. Assumed: on two busy CPUs, each of three runs
 /// of `fix check`, with a few such guests each, met one failure.
 const MORE_ATTEMPTS: usize = 3;
-/// How long a system that gave up may still talk, so that the log holds all of its last words.
+/// Time for the last words of a system that gave up, so that the log holds them all.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
 /// Boots, waits until the guest is done, and ends it; or finds what the same guest has counted before.
@@ -92,7 +92,7 @@ pub(crate) fn run(
     }
 }
 
-/// Whether QEMU is to blame. With a thread for each vCPU, 7.2 crashes about once in 150 boots: in
+/// Returns whether QEMU is to blame. With a thread for each vCPU, 7.2 crashes about once in 150 boots: in
 /// `memory_region_dispatch_write()`, while dom0 sets up its devices, which neither guest nor figures have a part in.
 /// And it may execute a breakpoint that a kernel wrote while it switched a static key, and that is gone: seen on a busy
 /// host, with the new instruction in memory. QEMU 7.2 translates code while another vCPU writes it, and a write whose
@@ -172,7 +172,7 @@ fn attempt(
 }
 
 impl Boot<'_> {
-    /// Whether a snapshot may take its place: the guest stops when it is ready, and every boot was not ordered.
+    /// Returns whether a snapshot may take its place: the guest stops when it is ready, and no cold boot was ordered.
     fn is_restorable(self) -> bool {
         self.delivery.is_some() && self.options.reuse != Reuse::Nothing
     }
@@ -219,7 +219,7 @@ impl From<LabError> for Ending {
     }
 }
 
-/// How a state was moved, at both ends of its socket. When one fails, so does the other.
+/// Results of moving a state, at both ends of its socket. When one fails, so does the other.
 struct Moved {
     here: Result<(), Error>,
     by_qemu: Result<(), Ending>,
@@ -234,7 +234,7 @@ struct Qemu<'a> {
     stop: &'a Stop,
     /// Held until the snapshot is there, or cannot be made.
     making: Option<Lock>,
-    /// All that was reported but the last, as it was written.
+    /// Every report but the last, as it was written.
     lines: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What QEMU may do: read its files, use its memory, compute. A guest is hostile, and may break out of it.
+//! Confinement of QEMU to its files, its memory and its CPU time. A guest is hostile, and may break out of it.
 //!
 //! - No new programs, threads' scheduling or privileges: seccomp (`-sandbox`, qemu(1)) and `no_new_privs`.
 //! - Where pagetoll is the superuser, a user of its own for each QEMU, without groups and capabilities. It reaches
@@ -36,10 +36,10 @@ const OPEN_FILES: u64 = 256;
 const FREE_FOR_SERVICES: Range<u32> = 61184..65520;
 /// The limit of a query. Assumed: a directory service answers sooner.
 const QUERY_LIMIT: Duration = Duration::from_secs(10);
-/// What getent(1) exits with for a user that does not exist.
+/// Exit code of getent(1) for a user that does not exist.
 const NO_SUCH_KEY: i32 = 2;
 
-/// How far this machine can confine QEMU.
+/// The means of this machine to confine QEMU.
 #[derive(Debug)]
 pub(crate) struct Confinement {
     /// Why not, where it cannot.
@@ -49,7 +49,7 @@ pub(crate) struct Confinement {
 }
 
 impl Confinement {
-    /// What works here for machines with a processor, tried once.
+    /// The means that work here for machines with a processor, tried once.
     ///
     /// # Errors
     /// [`Error::Stopped`]; QEMU is missing.
@@ -92,7 +92,7 @@ impl Confinement {
         }
     }
 
-    /// What a bill says of what could not be done.
+    /// Notes of a bill about means that do not work here.
     pub(crate) fn notes(&self) -> Vec<String> {
         let note = |what: &str, tried: &Available<()>| {
             let reason = tried.as_ref().err()?;

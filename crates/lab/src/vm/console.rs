@@ -16,13 +16,13 @@ use crate::error::LabError;
 const LINE_LIMIT: usize = 64 * 1024;
 /// A guest that writes more bytes has lost its way. A normal boot writes 30 KiB.
 const CONSOLE_LIMIT: u64 = 8 << 20;
-/// What is said of such a guest.
+/// The failure of such a guest.
 pub(crate) const FLOODED: &str = "it wrote more than 8 MiB to its console";
-/// How much is read at once, so that a stop is seen and little is kept, however fast the guest writes.
+/// Bytes that are read at once, so that a stop is seen and little is kept, however fast the guest writes.
 const AT_ONCE: u64 = 1 << 20;
 /// A kernel on x86-64 met a breakpoint of its own where none is: see [`crate::vm::boot`].
 pub(crate) const STALE_BREAKPOINT: &str = "Oops: int3";
-/// What a kernel or hypervisor writes when it gives up, and nothing else writes.
+/// Words that a kernel or hypervisor writes when it gives up, and nothing else writes.
 const LAST_WORDS: [&str; 9] = [
     // Before the panic that follows, because they say why: see pagetoll_pv::pv32.
     "Found 32-bit PV kernel, but CONFIG_PV32 missing",
@@ -37,7 +37,7 @@ const LAST_WORDS: [&str; 9] = [
     "No working init found",
 ];
 
-/// What a line of the console means.
+/// The meaning of a line of the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A result: the JSON text of it.
@@ -67,12 +67,12 @@ impl Console {
         }
     }
 
-    /// Whether the last call of [`Console::poll`] left something unread.
+    /// Returns whether the last call of [`Console::poll`] left something unread.
     pub(crate) fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// What came since the last call, as far as it is read at once. A file that is not there yet has nothing.
+    /// Events since the last call, as far as they are read at once. A file that is not there yet has none.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be read.

@@ -13,7 +13,7 @@ use pagetoll_host::Error;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-/// How long one look at the socket takes at most.
+/// Time limit of one look at the socket.
 const POLL: Duration = Duration::from_millis(5);
 /// No answer is longer: that to `query-migrate` has 2 KiB.
 const LINE_LIMIT: usize = 1 << 20;
@@ -22,7 +22,7 @@ const MOST_ANSWERS: usize = 8;
 /// The name by which QEMU knows what was sent.
 const STATE: &str = "state";
 
-/// Why there is no answer.
+/// The reason of a missing answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// QEMU says no, and why.
@@ -67,7 +67,7 @@ impl Control {
         "chardev=control,mode=control",
     ];
 
-    /// Whether the machine has stopped since the last call, as the guest asked for. Waits a moment.
+    /// Returns whether the machine has stopped since the last call, as the guest asked for. Waits a moment.
     ///
     /// # Errors
     /// [`Failure::Broken`].
@@ -76,7 +76,7 @@ impl Control {
         Ok(std::mem::take(&mut self.stopped))
     }
 
-    /// Whether QEMU takes commands.
+    /// Returns whether QEMU takes commands.
     pub(crate) fn is_ready(&self) -> bool {
         self.greeted
     }
@@ -97,7 +97,7 @@ impl Control {
         self.send_with("getfd", json!({ "fdname": STATE }), &[file])
     }
 
-    /// What was sent.
+    /// The address of the file that was sent.
     pub(crate) const STATE_URI: &'static str = "fd:state";
 
     fn send_with(

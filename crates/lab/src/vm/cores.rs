@@ -8,7 +8,7 @@ use pagetoll_backend::{Stop, Stopped, join};
 
 use crate::error::LabError;
 
-/// How often a waiting boot looks whether it is still wanted.
+/// Interval of looks at the stop while a boot waits.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The host's CPUs.

@@ -21,7 +21,7 @@ use pagetoll_pv::findings::Flushes;
 
 use crate::vm::machine::{COUNTER, COUNTS};
 
-/// What the plugin is compiled from, by name.
+/// Sources of the plugin, by name.
 const SOURCES: [(&str, &str); 9] = [
     ("arm64.c", include_str!("../../counter/arm64.c")),
     ("counter.c", include_str!("../../counter/counter.c")),
@@ -33,7 +33,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("stack.h", include_str!("../../counter/stack.h")),
     ("x86_64.c", include_str!("../../counter/x86_64.c")),
 ];
-/// How long a compiler, or a QEMU that ends at once, may take. Assumed: both take below a second.
+/// Time limit of a compiler, or of a QEMU that ends at once. Assumed: both take below a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The plugin, and what it is to count.
@@ -43,7 +43,7 @@ pub(crate) struct Counter {
     pub(crate) detail: Detail,
 }
 
-/// How much is counted.
+/// Detail of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// Instructions that flush.
@@ -52,7 +52,7 @@ pub(crate) enum Detail {
     Stacks,
 }
 
-/// What was executed between the marks of one step.
+/// Code that was executed between the marks of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Executed {
     pub(crate) flushes: Flushes,
@@ -77,14 +77,14 @@ pub(crate) struct Caller {
     pub(crate) site: u64,
 }
 
-/// What code of one place has executed on one stack.
+/// Executions of the code of one place on one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// As [`Caller::stack`].
+    /// The stack, as [`Caller::stack`].
     pub(crate) stack: u32,
     pub(crate) address: u64,
     pub(crate) instructions: u64,
-    /// Of these, iterations of REP instructions after the first.
+    /// Iterations of REP instructions after the first, among these.
     pub(crate) repeated: u64,
 }
 
@@ -126,7 +126,7 @@ impl Counter {
         ]
     }
 
-    /// Of all that its counts follow from.
+    /// The digest of everything that its counts follow from.
     ///
     /// # Errors
     /// The plugin cannot be read.
@@ -138,7 +138,7 @@ impl Counter {
     }
 }
 
-/// Why QEMU does not take it, where it does not.
+/// Tries the plugin in QEMU.
 fn tried(arch: Arch, plugin: &Path, stop: &Stop) -> Result<Available<()>, Error> {
     let mut argument = plugin.as_os_str().to_owned();
     argument.push(",check=on");

@@ -16,10 +16,10 @@ use crate::vm::confine::User;
 use crate::vm::machine::{self, CONSOLE, COUNTS, SHARED};
 use crate::vm::options::Boot;
 
-/// How much of a console is kept: its end. A normal boot writes 30 KiB.
+/// Bytes of a console that are kept: its end. A normal boot writes 30 KiB.
 const KEPT: u64 = 1 << 20;
 
-/// Of files that QEMU reads.
+/// Mode of files that QEMU reads.
 const READABLE: u32 = 0o444;
 
 /// A boot's folder, removed when it is dropped.

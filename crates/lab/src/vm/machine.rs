@@ -26,14 +26,14 @@ pub(crate) const COUNTS: &str = "counts";
 
 /// Size of the device that carries bulk data out, in MiB. A traced run of 4096 pages leaves about 5 MiB.
 pub(crate) const SHARED_MIB: u64 = 64;
-/// What kernel, initramfs, page tables and a trace need beside the pages that are billed.
+/// Memory of kernel, initramfs, page tables and a trace, beside the pages that are billed.
 const GUEST_BASE_MIB: u64 = 448;
-/// What Xen itself needs: 256 MiB leaves room for trace buffers and heap.
+/// Memory of Xen itself: 256 MiB leaves room for trace buffers and heap.
 const XEN_BASE_MIB: u64 = 256;
 
 /// Memory of a q35 below its devices, when it has more than that.
 pub(crate) const LOW_MIB: u64 = 2048;
-/// Where the guest finds the device behind the IOMMU, QEMU's `edu`.
+/// Address of the device behind the IOMMU, QEMU's `edu`.
 pub const DMA_DEVICE: &str = "0000:00:05.0";
 const EDU: &str = "edu,addr=5,dma_mask=0xffffffffffffffff";
 /// By its ids, as docs/specs/edu.txt of QEMU has them.
@@ -42,7 +42,7 @@ const UNPLUG_EDU: Step = Step::Unplug {
     device: 0x11e8,
 };
 
-/// Whether instructions are counted or CPUs race.
+/// The mode of a machine: instructions are counted, or CPUs race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// One vCPU, every instruction counted.
@@ -54,7 +54,7 @@ pub(crate) enum Mode {
     },
 }
 
-/// What the machine boots.
+/// The system that a machine boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Firmware {
     /// Xen with Linux as its PV dom0.
@@ -67,7 +67,7 @@ pub(crate) enum Firmware {
     LinuxAsHost(Host),
 }
 
-/// What a host's KVM works with.
+/// The virtualisation that a host's KVM works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     /// AMD's SVM.
@@ -103,9 +103,9 @@ impl Firmware {
         }
     }
 
-    /// Whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`, and none of the
-    /// timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c). Behind
-    /// an SMMUv3, restored guests were seen to count up to five instructions in 100,000 less than booted ones.
+    /// Returns whether a guest of it stops until it gets its order. QEMU hands over no state of `amd-iommu`, and none of
+    /// the timers of EL2, by which a kernel that is a host there wakes up (`vmstate_arm_cpu` in target/arm/machine.c).
+    /// Behind an SMMUv3, restored guests were seen to count up to five instructions in 100,000 less than booted ones.
     pub(crate) const fn stops(self) -> bool {
         !matches!(
             self,
@@ -113,7 +113,7 @@ impl Firmware {
         )
     }
 
-    /// What the guest's kernel must not know while the machine stops: QEMU hands over no state of `edu`, so that a
+    /// The device that is unplugged while the machine stops: QEMU hands over no state of `edu`, so that a
     /// restored guest has one that was just switched on.
     pub(crate) const fn unplugs(self) -> Option<Step> {
         let has_edu = matches!(self, Self::LinuxWithIommu(_, Iommu::VtD | Iommu::VtD48));

@@ -31,7 +31,7 @@ pub(crate) struct Boot<'a> {
 pub struct BootOptions {
     /// Earlier work that may take the place of a boot.
     pub reuse: Reuse,
-    /// Whether counts are kept for later runs.
+    /// Keeping of counts for later runs.
     pub keep_counts: Wanted,
     /// CPU time of QEMU for each vCPU without a report, or idle time, after which the boot fails.
     pub timeout: Duration,

@@ -135,7 +135,7 @@ impl Draft {
 }
 
 impl Saved {
-    /// What the guest had written to its console.
+    /// The console, as the guest had written it.
     pub(crate) fn console(&self) -> &Path {
         &self.console
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use pagetoll_host::process::Activity;
 
-/// How often QEMU is examined: a hundred ticks of the clock that its CPU time is counted by.
+/// Interval of looks at QEMU: a hundred ticks of the clock that its CPU time is counted by.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A sleeping QEMU with less CPU time than a twentieth of the interval is idle. Its own timers take below a hundredth.
 const IDLE_SHARE: u32 = 20;
@@ -42,11 +42,11 @@ struct Look {
 /// Which limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimedOut {
-    /// Of CPU time, in total.
+    /// Total CPU time.
     Cpu { limit: Duration, vcpus: u32 },
-    /// Of time in which QEMU had nothing to do.
+    /// Time in which QEMU had nothing to do.
     Idle { limit: Duration },
-    /// Of wall time.
+    /// Wall time.
     Wall { limit: Duration, cpu: Duration },
 }
 
@@ -71,7 +71,7 @@ impl Watchdog {
         };
     }
 
-    /// Whether it is time to examine QEMU again.
+    /// Returns whether it is time to examine QEMU again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.last
             .is_none_or(|last| now.duration_since(last.at) >= INTERVAL)

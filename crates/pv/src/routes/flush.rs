@@ -48,7 +48,7 @@ const OPERATIONS: [Operation; 4] = [
 ];
 /// The operation that forgets one address alone.
 const ONE_ADDRESS: Operation = Operation::InvlpgLocal;
-/// What the probe's steps are called beside the operation.
+/// The probe's word for the mechanism of its steps.
 const CALL: &str = "mmuext_op";
 /// By user space: a switch between two processes, and a system call, where a PV guest's two page tables are switched.
 const OBSERVED: [Operation; 2] = [Operation::ContextSwitch, Operation::Getppid];
@@ -57,7 +57,7 @@ const FLUSH_LOCK: &str = "flush_lock";
 /// `do_tlb_flush` and `switch_cr3_cr4` clear CR4.PGE and set it again (Xen 4.17, `xen/arch/x86/flushtlb.c`).
 const CR4_WRITES_OF_A_FLUSH: u64 = 2;
 
-/// What makes Xen use a mechanism.
+/// Options that make Xen use a mechanism.
 fn options(mechanism: Flush) -> OptionsOfXen {
     OptionsOfXen {
         name: mechanism.properties().name,
@@ -157,7 +157,7 @@ impl Column {
         Row::new(key, order.pages, figures)
     }
 
-    /// What flushing costs a vCPU while all others flush too; nothing where there are no others.
+    /// The row of a vCPU that flushes while all others flush too; none where there are no others.
     fn contended_row(&self) -> Option<Row> {
         let runs = || self.findings.dom0.iter();
         let contended: Vec<_> = runs().filter_map(|run| run.contended).collect();
@@ -177,7 +177,7 @@ impl Column {
         Some(Row::new(key, Pages(first.count), figures))
     }
 
-    /// What QEMU counted in a traced step.
+    /// QEMU's counts of a traced step.
     fn flushed(&self, traced: impl Fn(&Reports) -> Option<Traced>) -> Option<Flushed> {
         self.findings.dom0.iter().find_map(|run| {
             let Traced { id, count } = traced(run)?;
@@ -213,7 +213,7 @@ fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What a flush pays for the lock, by Xen's profile of it, and the rest; nothing without one.
+/// Tolls of a flush for the lock, by Xen's profile of it, and the rest; none without a profile.
 fn lock_tolls(figures: &Figures, locks: &[Lock], flushes: u64) -> Vec<Toll> {
     if locks.is_empty() {
         return Vec::new();
@@ -291,7 +291,7 @@ fn itemise_flushes(tolls: &mut Vec<Toll>, flushed: Flushed) {
     tolls.push(rest);
 }
 
-/// Whether Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
+/// Checks that Xen flushed by the mechanism that its options choose: by CR4, twice each time, or without it.
 fn cr4_check(mechanism: Flush, flushed: Flushed) -> Check {
     let Flushed { flushes, count } = flushed;
     let expected = match mechanism {

@@ -38,7 +38,7 @@ fn sessions(order: &Order, abilities: Abilities) -> Vec<Session> {
     all
 }
 
-/// What user space does with its memory: `guests/steps/user_steps.c`.
+/// Operations of user space on its memory: `guests/steps/user_steps.c`.
 const OPERATIONS: [Operation; 6] = [
     Operation::TouchWritten,
     Operation::TouchZero,
@@ -47,17 +47,17 @@ const OPERATIONS: [Operation; 6] = [
     Operation::DontneedWritten,
     Operation::Fork,
 ];
-/// What a dom0 does with another domain's memory: `guests/steps/foreign_steps.c`.
+/// Operations of a dom0 on another domain's memory: `guests/steps/foreign_steps.c`.
 const FOREIGN: [Operation; 2] = [Operation::MapForeign, Operation::MunmapForeign];
 /// Pages of the other domain at most: it gets what Xen has left beside dom0.
 const FOREIGN_PAGES: Pages = Pages(16_384);
-/// Those that are traced: two of the largest batches.
+/// Pages of the other domain that are traced: two of the largest batches.
 const TRACED_FOREIGN_PAGES: Pages = Pages(1024);
 /// The first use of much memory after boot costs more than all that follow.
 const WARM_UP: Step = Step::User(Operation::TouchWritten);
 /// Reading an entry, and reading it and making a hypercall that does nothing.
 const BASELINES: [Baseline; 2] = [Baseline::Read, Baseline::EmptyHypercall];
-/// Those of a 32-bit guest, with the parts of its mechanisms.
+/// Baselines of a 32-bit guest, with the parts of its mechanisms.
 const PV32_BASELINES: [Baseline; 3] = [
     Baseline::Read,
     Baseline::EmptyHypercall,
@@ -98,7 +98,7 @@ fn cells(order: &Order, system: System) -> Vec<Cell> {
     mechanisms.flat_map(at_batches).collect()
 }
 
-/// What a counting dom0 does, and a native kernel what it can of it.
+/// Steps of a counting dom0, and of a native kernel as far as it can.
 fn steps(order: &Order) -> Steps {
     Steps {
         warm_up: Some(WARM_UP),
@@ -108,7 +108,7 @@ fn steps(order: &Order) -> Steps {
     }
 }
 
-/// What a dom0 does with another domain's memory: first with the trace, then without it, as the first mappings after
+/// Steps of a dom0 on another domain's memory: first with the trace, then without it, as the first mappings after
 /// boot cost more. Nothing where it can map none.
 fn foreign(order: &Order, abilities: Abilities) -> Vec<Step> {
     let at = |&batch| FOREIGN.map(|operation| Step::Foreign { operation, batch });
@@ -154,7 +154,7 @@ fn mechanisms(order: &Order, system: System) -> Vec<Step> {
     cells(order, system).into_iter().map(step).collect()
 }
 
-/// What a 32-bit dom0 does.
+/// Steps of a 32-bit dom0.
 fn pv32(order: &Order) -> Vec<Step> {
     let baselines = PV32_BASELINES.map(baseline_step);
     pv32::counting(order, &baselines, &mechanisms(order, System::XenPv32Dom0))

@@ -1,10 +1,10 @@
-//! What was altered after it was made is not used.
+//! Entries that were altered after they were made are not used.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// What is done to a folder behind the back of the cache.
+/// A change of a folder behind the back of the cache.
 type Alteration = dyn Fn(&Path);
 
 fn reopened(cache: &Cache) -> Cache {

@@ -179,7 +179,7 @@ fn a_cache_that_others_can_read_is_not_refused() {
     assert!(Cache::open_at(&root, &Stop::new()).is_ok());
 }
 
-/// What is on the way is refused before anything is created there.
+/// Checks that a folder above the cache is refused before anything is created.
 fn refused_on_the_way(root: &Path, words: &str) {
     for way in [root.to_path_buf(), root.join("not/yet/there")] {
         let text = refusal(&way);

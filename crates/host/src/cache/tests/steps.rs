@@ -12,7 +12,7 @@ const FAULTS: [Fault; 4] = [
     Fault::Killed,
 ];
 
-/// What a run does: it makes a file, a folder and a record, and finds an entry that was made before.
+/// A run that makes a file, a folder and a record, and finds an entry that was made before.
 fn run(root: &Path) -> Result<(), Error> {
     let cache = Cache::open_at(root, &Stop::new())?;
     let file = cache.entry("kind/file", &Stop::new(), |path| disk::write(path, b"file"))?;
@@ -43,7 +43,7 @@ fn earlier(root: &Path) {
     cache.record("records/one", b"old").unwrap();
 }
 
-/// What must hold whatever happened: entries that count as such are whole, and the record is the old or the new one.
+/// Checks that entries are whole, and that the record is the old or the new one.
 fn check(root: &Path, case: &str) {
     let cache = Cache::open_at(root, &Stop::new()).unwrap();
     for (name, below, text) in [
@@ -65,7 +65,8 @@ fn check(root: &Path, case: &str) {
     );
 }
 
-/// Whether the next runs remove all leftovers. Between fork and exec, a child of another test holds this process's locks.
+/// Returns whether the next runs remove all leftovers. Between fork and exec, a child of another test holds this process's
+/// locks.
 fn is_swept(root: &Path) -> bool {
     (0..500).any(|_| {
         drop(Cache::open_at(root, &Stop::new()).unwrap());

@@ -8,7 +8,7 @@ use pagetoll_host::digest::sha256_of;
 use super::*;
 use crate::apt::sources::sources_for;
 
-/// What lets everything pass.
+/// Settings that let everything pass.
 const HOSTILE: &str = "APT::Get::AllowUnauthenticated \"true\";\n\
     Acquire::AllowInsecureRepositories \"true\";\n\
     Acquire::AllowWeakRepositories \"true\";\n\

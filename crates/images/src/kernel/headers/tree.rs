@@ -18,15 +18,15 @@ use crate::apt::Archive;
 use crate::apt::index::Listed;
 use crate::deb;
 
-/// Where the libraries of wrapped tools lie within a tree.
+/// Folder of the libraries of wrapped tools within a tree.
 const LIBRARIES: &str = "tool-libraries";
-/// Where Debian's amd64 libraries and their loader lie within a root.
+/// Folders of Debian's amd64 libraries and their loader within a root.
 const LIBRARY_FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
 /// The loader's file name.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The layout's version: a tree that was made otherwise is made anew.
 const LAYOUT: &str = "1";
-/// How long the loader may take to name a tool's libraries.
+/// Time limit of the loader that names a tool's libraries.
 const LOAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The folder with these packages, made unless it exists.

@@ -17,9 +17,9 @@ use pagetoll_host::tools::{self, SearchPath, Tool};
 use crate::kernel::VERDICTS;
 use crate::kernel::headers::Headers;
 
-/// How long the trial may take. Assumed: it takes two seconds on an idle machine.
+/// Time limit of the trial. Assumed: it takes two seconds on an idle machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// How long the compiler may take to say whether it knows an option.
+/// Time limit of the compiler that is asked for an option.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 /// The smallest module.
 const SOURCE: &str = "#include <linux/module.h>\n\
@@ -74,7 +74,7 @@ fn knows(option: &str, stop: &Stop) -> Result<bool, Error> {
     }
 }
 
-/// Whether a module can be built; the inner error says why not.
+/// Tries to build a module, unless the verdict is kept.
 pub(super) fn verdict(
     headers: &Headers,
     cache: &Cache,
@@ -267,7 +267,7 @@ mod tests {
         );
     }
 
-    /// What gcc(1), make(1) and kbuild read from the environment.
+    /// Variables that gcc(1), make(1) and kbuild read.
     const SETTINGS: [&str; 6] = [
         "KCFLAGS",
         "KCPPFLAGS",

@@ -30,7 +30,7 @@ const PROBE: Probe = Probe {
     order: "cases",
     build: build::kvm_cases,
 };
-/// What the cases have is small beside what the kernel itself needs.
+/// Pages of the cases, which are few beside those of the kernel.
 const PAGES: Pages = Pages(0);
 
 /// On what the cases are run.

@@ -20,9 +20,9 @@ use crate::profile::{ProbeProfile, Sample};
 use crate::request::KernelRequest;
 use crate::vm::counter::Counter;
 
-/// How often each mechanism is billed after it was warmed up. The median counts: what differs is a timer interrupt.
+/// Repetitions of each mechanism after it was warmed up. The median counts: the difference is a timer interrupt.
 const REPEATS: usize = 3;
-/// How often each part is repeated.
+/// Repetitions of each part.
 const PARTS: u32 = 1000;
 /// The mechanism that is checked beyond what it bills, and how: what the vCPU's thread and others do about the same page.
 pub(super) const CHECKED: Mechanism = Mechanism::ExitOnMissing;
@@ -32,7 +32,7 @@ const CHECK_PAGES: u32 = 512;
 /// The mechanism that all others are itemised with.
 pub(super) const BASELINE: Mechanism = Mechanism::Populated;
 
-/// What bills and checks.
+/// The probe that bills and checks.
 pub(super) const PROBE: Probe = Probe {
     name: "demand-probe",
     order: "demand-order",
@@ -52,11 +52,11 @@ const BUILT_IN: Modules = Modules {
     expected: "a kernel built with CONFIG_KVM",
 };
 
-/// What boots are made from.
+/// Files of the boots.
 pub(super) struct Materials {
     pub(super) programs: Programs,
     pub(super) kernel: Kernel,
-    /// What counts the code beside the clock, where that is wanted, or why nothing can.
+    /// The plugin that counts code, where that is wanted.
     pub(super) counter: Option<Available<Counter>>,
 }
 
@@ -88,7 +88,7 @@ impl Materials {
     }
 }
 
-/// What a boot brought.
+/// Reports of a boot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DemandRun {
     pub(super) hello: Hello,
@@ -97,12 +97,12 @@ pub(super) struct DemandRun {
     pub(super) demands: Vec<Demand>,
     pub(super) unavailable: Vec<DemandUnavailable>,
     pub(super) checks: Vec<CheckRun>,
-    /// Where the code was counted.
+    /// Code that was executed, where it was counted.
     pub(super) profiled: Option<ProbeProfile>,
 }
 
 impl DemandRun {
-    /// What was executed for a row, whose cost is that of the demand with this number.
+    /// Code that was executed for a row, whose cost is that of the demand with this number.
     pub(super) fn sample_of(&self, demand: usize, row: &Row) -> Option<Sample<'_>> {
         // Before the repeats of each, it is done once more to warm up.
         let warm_ups = demand / REPEATS + 1;

@@ -14,7 +14,7 @@ use pagetoll_pv::rows::per;
 use super::guest::{BASELINE, CHECKED, DemandRun};
 use crate::profile::Sample;
 
-/// What exits on missing pages need: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
+/// The capability of exits on missing pages: include/uapi/linux/kvm.h with fixes/kvm-exit-on-missing.
 const EXIT_ON_MISSING: u32 = 252;
 
 /// One row for each mechanism of the order.
@@ -34,7 +34,7 @@ pub(super) fn rows(order: &Order, found: &[DemandRun]) -> Vec<Row> {
     order.of().into_iter().flat_map(lines).map(row).collect()
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy)]
 struct Line {
     mechanism: Mechanism,
@@ -110,7 +110,7 @@ fn lacks(capability: u32) -> String {
     }
 }
 
-/// What the first run has executed for a row.
+/// Code that the first run has executed for a row.
 pub(super) fn sample_of<'a>(found: &'a [DemandRun], row: &Row) -> Option<Sample<'a>> {
     let Method::Mechanism(Anything::Demand(mechanism)) = row.key.method else {
         return None;
@@ -138,11 +138,11 @@ fn cost(demand: &Demand) -> f64 {
     per(demand.instructions, demand.pages)
 }
 
-/// What the parts cost each time, in instructions.
+/// Costs of the parts, in instructions each time.
 struct Prices {
     /// An exit that KVM answers by itself: an instruction for a port of an eventfd.
     exit: f64,
-    /// What an exit that user space answers costs beyond that.
+    /// The cost of an exit that user space answers, beyond that.
     kvm_run: f64,
     /// A batch populated by `UFFDIO_COPY` with `DONTWAKE`.
     copy: f64,
@@ -205,7 +205,7 @@ fn tolls(cost_per_page: f64, demand: &Demand, found: &DemandRun) -> Vec<Toll> {
     tolls
 }
 
-/// What the baseline pays beyond its exits: the page that is there is looked up and mapped.
+/// The toll of the baseline beyond its exits: the page that is there is looked up and mapped.
 fn mapping(found: &DemandRun, exit: f64) -> Option<Toll> {
     let baseline = median(found, Line::BASELINE)?;
     let exits = per(baseline.exits, baseline.pages) * exit;

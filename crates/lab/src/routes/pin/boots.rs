@@ -19,7 +19,7 @@ use crate::profile::{ProbeProfile, Sample};
 use crate::vm::cores::{Cores, side_by_side};
 use crate::vm::counter::Counter;
 
-/// What a boot brought.
+/// Reports of a boot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PinRun {
     pub(super) hello: Option<Hello>,
@@ -27,11 +27,11 @@ pub(super) struct PinRun {
     pub(super) traced: Vec<PinTraced>,
     /// The text of function_graph.
     pub(super) graph: Option<String>,
-    /// Where the code was counted.
+    /// Code that was executed, where it was counted.
     pub(super) profiled: Option<ProbeProfile>,
 }
 
-/// What all boots of a kernel brought: one for each run, and the traced one.
+/// Reports of all boots of a kernel: one for each run, and the traced one.
 pub(super) struct KernelRuns {
     pub(super) hello: Hello,
     pub(super) runs: Vec<PinRun>,
@@ -39,13 +39,13 @@ pub(super) struct KernelRuns {
 }
 
 impl KernelRuns {
-    /// Whether memory was mapped through an interface.
+    /// Returns whether memory was mapped through an interface.
     pub(super) fn has(&self, interface: Interface) -> bool {
         let mut pins = self.runs.iter().flat_map(|run| &run.bill.pins);
         pins.any(|pin| pin.interface == interface)
     }
 
-    /// What the first run has executed for a row.
+    /// Code that the first run has executed for a row.
     pub(super) fn sample_of(&self, cell: Cell, row: &Row) -> Option<Sample<'_>> {
         let run = self.runs.first()?;
         let profiled = run.profiled.as_ref()?;
@@ -54,12 +54,12 @@ impl KernelRuns {
     }
 }
 
-/// Everything that boots need.
+/// Boots of one order on its kernels.
 #[derive(Clone, Copy)]
 pub(super) struct Boots<'a> {
     pub(super) request: &'a Request,
     pub(super) materials: &'a Materials,
-    /// What counts beside the clock.
+    /// The plugin that counts beside the clock.
     pub(super) counter: Option<&'a Counter>,
     pub(super) clock: &'a Clock,
     pub(super) surroundings: Surroundings<'a>,
@@ -70,7 +70,7 @@ struct Job<'a> {
     /// For progress and logs.
     name: String,
     kernel: &'a Kernel,
-    /// Whether functions are traced, by function_graph.
+    /// True where functions are traced, by function_graph.
     is_traced: bool,
     /// The steps of the probe.
     steps: Vec<PinStep>,

@@ -12,10 +12,10 @@ use pagetoll_ftrace::{FunctionCosts, FunctionGraph, RootCall};
 
 use super::boots::PinRun;
 
-/// What `guests/pin-probe/graph.c` writes before each trace.
+/// Prefix of the line that `guests/pin-probe/graph.c` writes before each trace.
 const SHAPE: &str = "# shape: ";
 
-/// What a call does.
+/// The direction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direction {
     Map,
@@ -32,7 +32,7 @@ impl Direction {
     }
 }
 
-/// What one function took of all calls that map, or of all that unmap.
+/// Time of one function in all calls that map, or in all that unmap.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Share {
     function: String,
@@ -52,7 +52,7 @@ impl Shares {
     }
 }
 
-/// What each function took of each shape that was traced.
+/// Time of each function for each shape that was traced.
 pub(super) fn shares(found: &PinRun) -> Shares {
     let mut all = BTreeMap::new();
     let text = found.graph.as_deref().unwrap_or_default();

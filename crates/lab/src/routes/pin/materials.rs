@@ -1,4 +1,4 @@
-//! What guests that pin memory are made from: kernels with VFIO, their modules, and the probe.
+//! Files of guests that pin memory: kernels with VFIO, their modules, and the probe.
 
 use pagetoll_bill::Arch;
 use pagetoll_host::{Error, Surroundings};
@@ -22,7 +22,7 @@ const VFIO: Modules = Modules {
         beside it or by --modules DIR",
 };
 
-/// What boots are made from.
+/// Files of the boots.
 pub(super) struct Materials {
     pub(super) programs: Programs,
     pub(super) kernels: Vec<Kernel>,
@@ -46,8 +46,8 @@ impl Materials {
     }
 }
 
-/// Whether a kernel may have iommufd: as a module, or, in a kernel without a folder of modules, built in, which the
-/// guest finds out.
+/// Returns whether a kernel may have iommufd: as a module, or built in. The guest finds out about a kernel without a folder
+/// of modules.
 pub(super) fn may_have_iommufd(kernel: &Kernel) -> bool {
     let is_module = || kernel.modules.iter().any(|module| module.name == "iommufd");
     kernel.image.modules.is_none() || is_module()

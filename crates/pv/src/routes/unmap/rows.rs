@@ -37,7 +37,7 @@ pub(super) fn rows(order: &Order, findings: &Findings) -> Vec<Row> {
     rows
 }
 
-/// What a dom0 pays for another domain's pages; none where no hypercalls can be made.
+/// The row of a dom0 that maps another domain's pages; none where no hypercalls can be made.
 fn foreign_row(operation: Operation, batch: u32, runs: &[Reports]) -> Option<Row> {
     let is_of = |foreign: &&Foreign| foreign.operation == operation && foreign.batch == batch;
     let untraced = |run: &Reports| {
@@ -226,7 +226,7 @@ fn checks(cell: Cell, findings: &Findings) -> Vec<Check> {
     checks
 }
 
-/// What every entry is compared with: frame, flags, A and D as they were, and nothing left behind.
+/// Checks of every entry: frame, flags, A and D as they were, and nothing left behind.
 fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     let pages: u64 = clears.iter().map(|clear| clear.pages).sum();
     let faults = || clears.iter().map(|clear| clear.faults);
@@ -263,7 +263,7 @@ fn single_checks(clears: &[&Clear], race: Option<&Race>) -> Vec<Check> {
     ]
 }
 
-/// How many entries the guest gives each class: page i gets class i mod 4 (neither, A, A and D, D).
+/// Entries that the guest gives each class: page i gets class i mod 4 (neither, A, A and D, D).
 fn classes(pages: u64) -> [u64; 4] {
     let of = |class: u64| (pages + 3 - class) / 4;
     [of(0), of(1), of(3), of(2)]

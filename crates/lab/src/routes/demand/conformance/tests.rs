@@ -1,4 +1,4 @@
-//! What the guest reads, and what is made of what it reports.
+//! Encoding of the cases, and reading of the answers.
 
 use std::collections::BTreeSet;
 use std::fs;
