@@ -28,7 +28,7 @@ const SCHEMA: &str = "pagetoll.curves/1";
 
 /// A bill and what it is called in messages.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedBill {
     /// Its file.
     pub name: String,
     /// The bill.
@@ -36,7 +36,7 @@ pub struct Named {
 }
 
 names! {
-    /// What a chart shows.
+    /// Quantity that a chart shows.
     pub enum Quantity as "quantity" {
         /// The cost of a page, in the chart's unit.
         Cost,
@@ -45,18 +45,18 @@ names! {
     }
 }
 
-/// What several bills say, as curves over one axis.
+/// Several bills as curves over one axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curves {
     /// The version of this form.
     pub schema: &'static str,
-    /// What the bills differ in.
+    /// Axis that the bills differ in.
     pub axis: Axis,
-    /// How many bills there are.
+    /// Number of bills.
     pub bills: usize,
     /// Difference below which exact counts are equal, as a share.
     pub tolerance: f64,
-    /// What can be drawn in one frame.
+    /// Charts, each of which can be drawn in one frame.
     pub charts: Vec<Chart>,
 }
 
@@ -67,13 +67,13 @@ pub struct Chart {
     pub route: Route,
     /// Backend of all its bills.
     pub backend: Backend,
-    /// What was done with the pages.
+    /// Operation on the pages.
     pub operation: Operation,
-    /// What is shown.
+    /// Quantity that is shown.
     pub quantity: Quantity,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far the figures can be trusted.
+    /// Kind of evidence that the figures are.
     pub evidence: Evidence,
     /// In the order of their keys.
     pub curves: Vec<Curve>,
@@ -85,7 +85,7 @@ pub struct Curve {
     /// The key of its rows, without what the axis says.
     #[serde(flatten)]
     pub key: RowKey,
-    /// What else makes its bills comparable: the parts of the stack that the axis leaves out, and `pages`.
+    /// Setting that makes its bills comparable: the parts of the stack that the axis leaves out, and `pages`.
     pub setting: BTreeMap<String, String>,
     /// In the order of the axis; no two at one place.
     pub points: Vec<Point>,
@@ -94,22 +94,22 @@ pub struct Curve {
 /// A row at its place on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where on the axis.
+    /// Place on the axis.
     pub at: Place,
     /// The file of its bill.
     pub bill: String,
     /// The cost of a page, or pages in a second.
     pub value: f64,
-    /// Where 90 % of a model's samples, or the mean less and plus a deviation, lie.
+    /// Bounds of the middle 90 % of a model's samples, or the mean less and plus a deviation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
-    /// What others measured in the same setting, in pages a second.
+    /// Rate that others measured in the same setting, in pages a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
-    /// How it differs from the point before, where that is more than the tolerance and the noise.
+    /// Difference from the point before, where it is more than the tolerance and the noise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<Change>,
-    /// Whether it was billed on memory that lay otherwise than that of the point before: a difference says nothing of the axis.
+    /// True where the memory lay otherwise than that of the point before: a difference says nothing of the axis.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub other_memory: bool,
 }
@@ -123,7 +123,7 @@ pub struct Band {
     pub high: f64,
 }
 
-/// Why bills make no curves.
+/// Reason why bills make no curves.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CurvesError {
     /// They differ in nothing that can be an axis.
@@ -142,7 +142,7 @@ pub enum CurvesError {
         axis: Axis,
         /// The place on it.
         place: String,
-        /// What both have.
+        /// Key of the row that both have.
         key: String,
         /// The file of one bill.
         first: String,
@@ -162,7 +162,11 @@ impl Curves {
     ///
     /// # Errors
     /// Bills that nothing tells apart, or rows that coincide on the axis.
-    pub fn of(bills: &[Named], axis: Option<Axis>, tolerance: f64) -> Result<Self, CurvesError> {
+    pub fn new(
+        bills: &[NamedBill],
+        axis: Option<Axis>,
+        tolerance: f64,
+    ) -> Result<Self, CurvesError> {
         let axis = axis.map_or_else(|| found(bills), Ok)?;
         let lines = lines(bills, axis)?;
         if lines.is_empty() {
@@ -170,7 +174,7 @@ impl Curves {
         }
         let mut charts: BTreeMap<Head, Vec<Curve>> = BTreeMap::new();
         for (line, samples) in lines {
-            let head = Head::of(&line, &samples);
+            let head = Head::new(&line, &samples);
             let curve = line.curve(
                 &samples,
                 head.quantity,
@@ -191,12 +195,12 @@ impl Curves {
     }
 
     /// All steps, with the curve and the point that follows.
-    pub fn steps(&self) -> impl Iterator<Item = Stepped<'_>> {
+    pub fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.charts.iter().flat_map(|chart| {
             chart.curves.iter().flat_map(move |curve| {
                 curve.points.windows(2).filter_map(move |pair| {
                     let change = pair[1].step.as_ref()?;
-                    Some(Stepped {
+                    Some(Step {
                         chart,
                         curve,
                         from: &pair[0].at,
@@ -211,7 +215,7 @@ impl Curves {
 
 /// A step of a curve.
 #[derive(Clone, Copy, Debug)]
-pub struct Stepped<'a> {
+pub struct Step<'a> {
     /// The chart of the curve.
     pub chart: &'a Chart,
     /// The curve.
@@ -220,11 +224,11 @@ pub struct Stepped<'a> {
     pub from: &'a Place,
     /// The first place after it.
     pub to: &'a Place,
-    /// What it is.
+    /// The change itself.
     pub change: &'a Change,
 }
 
-/// What the curves of a chart have in common.
+/// Traits that the curves of a chart have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     route: Route,
@@ -237,7 +241,7 @@ struct Head {
 
 impl Head {
     /// Rates where every point has one.
-    fn of(line: &Line, samples: &[Sample<'_>]) -> Self {
+    fn new(line: &Line, samples: &[Sample<'_>]) -> Self {
         let all_rated = samples.iter().all(Sample::has_rate);
         Self {
             route: line.route,
@@ -267,7 +271,7 @@ impl Head {
 }
 
 /// The first axis in which the bills differ, in which each has a place, and on which no two rows coincide.
-fn found(bills: &[Named]) -> Result<Axis, CurvesError> {
+fn found(bills: &[NamedBill]) -> Result<Axis, CurvesError> {
     let mut refused = CurvesError::NothingDiffers;
     for &axis in Axis::ALL.iter().filter(|axis| differs(bills, **axis)) {
         match lines(bills, axis) {
@@ -278,8 +282,8 @@ fn found(bills: &[Named]) -> Result<Axis, CurvesError> {
     Err(refused)
 }
 
-fn differs(bills: &[Named], axis: Axis) -> bool {
-    let places = |named: &Named| -> BTreeSet<String> {
+fn differs(bills: &[NamedBill], axis: Axis) -> bool {
+    let places = |named: &NamedBill| -> BTreeSet<String> {
         let rows = named.bill.rows.iter().filter(|row| row.cost().is_some());
         rows.filter_map(|row| axis.place(&named.bill, row))
             .map(|place| place.name)
@@ -300,7 +304,7 @@ fn differs(bills: &[Named], axis: Axis) -> bool {
 }
 
 /// The rows with a cost, by the curve that they are on and in the order of the axis.
-fn lines(bills: &[Named], axis: Axis) -> Result<BTreeMap<Line, Vec<Sample<'_>>>, CurvesError> {
+fn lines(bills: &[NamedBill], axis: Axis) -> Result<BTreeMap<Line, Vec<Sample<'_>>>, CurvesError> {
     let mut lines: BTreeMap<Line, Vec<Sample<'_>>> = BTreeMap::new();
     for named in bills {
         for (line, sample) in line::samples(named, axis) {

@@ -30,7 +30,7 @@ pub struct Unmatched {
     /// Key of the row in both bills.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why its costs cannot be compared.
+    /// Reason why its costs cannot be compared.
     pub reason: &'static str,
 }
 
@@ -41,9 +41,9 @@ pub struct Diff {
     pub schema: &'static str,
     /// The route of both bills.
     pub route: Route,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far they can be trusted.
+    /// Kind of evidence that they are.
     pub evidence: Evidence,
     /// Difference below which exact counts are equal, as a share.
     pub tolerance: f64,
@@ -51,7 +51,7 @@ pub struct Diff {
     pub changes: Vec<Change>,
     /// Rows of one bill only, or without figures in one.
     pub unmatched: Vec<Unmatched>,
-    /// What fails a gate.
+    /// Findings that fail a gate.
     pub findings: Vec<Finding>,
 }
 
@@ -60,10 +60,10 @@ impl Diff {
     ///
     /// # Errors
     /// Bills that cannot be compared: of other routes, units, backends, orders, or without a row in common.
-    pub fn of(old: &Bill, new: &Bill, tolerance: f64) -> Result<Self, DiffError> {
+    pub fn new(old: &Bill, new: &Bill, tolerance: f64) -> Result<Self, DiffError> {
         comparable::check(old, new)?;
         let by_kernel = several_kernels(old) || several_kernels(new);
-        let (before, after) = (Keyed::of(old, by_kernel), Keyed::of(new, by_kernel));
+        let (before, after) = (RowIndex::new(old, by_kernel), RowIndex::new(new, by_kernel));
         let mut diff = Self {
             schema: SCHEMA,
             route: new.route,
@@ -95,13 +95,13 @@ impl Diff {
         changes.filter(move |change| change.verdict == verdict)
     }
 
-    /// What fails a gate; rows and figures that are missing only where they are not allowed to.
+    /// Findings that fail a gate; missing rows and figures only where they are refused.
     pub fn failures(&self, missing: Missing) -> impl Iterator<Item = &Finding> {
         let findings = self.findings.iter();
         findings.filter(move |finding| missing == Missing::Refused || !finding.kind.is_missing())
     }
 
-    fn take(&mut self, row: &Row, old: &Keyed<'_>) {
+    fn take(&mut self, row: &Row, old: &RowIndex<'_>) {
         let key = old.key(row);
         self.findings.extend(finding::of_checks(&key, row));
         let Some(before) = old.find(&key) else {
@@ -112,10 +112,10 @@ impl Diff {
         };
         self.findings
             .extend(finding::of_lost_checks(&key, before, row));
-        match change::Pair::of(before, row) {
+        match change::Pair::with_costs(before, row) {
             Some(_) if !lie_alike(before, row) => self.leave(key, Kind::Layout),
             Some(pair) => {
-                let change = Change::of(key, pair, self.rule());
+                let change = Change::new(key, pair, self.rule());
                 self.findings
                     .extend(finding::of_change(&change, self.tolerance));
                 self.changes.push(change);
@@ -131,7 +131,7 @@ impl Diff {
         }
     }
 
-    /// By what rows are compared.
+    /// Rule by which rows are compared.
     #[must_use]
     pub const fn rule(&self) -> Rule {
         Rule {
@@ -142,7 +142,7 @@ impl Diff {
 
     /// A row that cannot be compared, and fails a gate.
     fn leave(&mut self, key: RowKey, kind: Kind) {
-        self.findings.push(Finding::of(&key, kind, kind.summary()));
+        self.findings.push(Finding::new(&key, kind, kind.summary()));
         self.unmatched.push(Unmatched {
             key,
             reason: kind.summary(),
@@ -150,7 +150,7 @@ impl Diff {
     }
 }
 
-/// Whether memory lay so that costs can be compared.
+/// True where memory lay so that costs can be compared.
 pub(crate) fn lie_alike(before: &Row, row: &Row) -> bool {
     match (before.layout, row.layout) {
         (Some(before), Some(layout)) => before.costs_like(layout, row.pages),
@@ -158,7 +158,7 @@ pub(crate) fn lie_alike(before: &Row, row: &Row) -> bool {
     }
 }
 
-/// Whether rows of the bill differ in their kernel.
+/// True where rows of the bill differ in their kernel.
 pub(crate) fn several_kernels(bill: &Bill) -> bool {
     let mut kernels = bill.rows.iter().map(|row| &row.key.kernel);
     let first = kernels.next();
@@ -167,13 +167,13 @@ pub(crate) fn several_kernels(bill: &Bill) -> bool {
 
 /// A bill's rows by their keys. Two kernels are compared with one another where each bill has one only: then the kernel is
 /// no part of what makes a row the same.
-struct Keyed<'a> {
+struct RowIndex<'a> {
     by_kernel: bool,
     rows: HashMap<RowKey, &'a Row>,
 }
 
-impl<'a> Keyed<'a> {
-    fn of(bill: &'a Bill, by_kernel: bool) -> Self {
+impl<'a> RowIndex<'a> {
+    fn new(bill: &'a Bill, by_kernel: bool) -> Self {
         let mut keyed = Self {
             by_kernel,
             rows: HashMap::with_capacity(bill.rows.len()),

@@ -15,6 +15,6 @@ pub struct Derived {
     pub high: f64,
     /// Measured, or assumed to be like one that was.
     pub kind: Kind,
-    /// How it was derived, in words.
+    /// Derivation, in words.
     pub source: String,
 }

@@ -1,8 +1,8 @@
-//! What is wrong with a cost table: file, line, key, and what was expected.
+//! Errors of a cost table: file, line, key, and what was expected.
 
 use thiserror::Error;
 
-/// Why a table cannot be used.
+/// Reason why a table cannot be used.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CostError {
     /// It is no TOML, or not of this form.
@@ -12,7 +12,7 @@ pub enum CostError {
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         problem: String,
     },
     /// No figure has this key.
@@ -22,7 +22,7 @@ pub enum CostError {
         file: String,
         /// The line, from 1.
         line: usize,
-        /// As it stands in the file.
+        /// Text of the key in the file.
         key: String,
         /// The keys that are nearest.
         expected: String,
@@ -48,7 +48,7 @@ pub enum CostError {
         line: usize,
         /// Key of the figure.
         key: &'static str,
-        /// What the figure stands for.
+        /// Meaning of the figure.
         expected: &'static str,
     },
     /// The topology is none.

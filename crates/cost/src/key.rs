@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a figure is, beside its value.
+/// Dimension of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// A cost in the table's unit.
@@ -17,7 +17,7 @@ struct Entry {
     summary: &'static str,
 }
 
-/// Which figure of a table. Ordered and compared by its place in the list of all keys.
+/// Key of a figure. Ordered and compared by its place in the list of all keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CostKey(usize);
 
@@ -147,13 +147,13 @@ impl CostKey {
         ENTRIES[self.0].name
     }
 
-    /// What the figure is.
+    /// Dimension of the figure.
     #[must_use]
     pub const fn dimension(self) -> Dimension {
         ENTRIES[self.0].dimension
     }
 
-    /// What the figure stands for, in one line.
+    /// Meaning of the figure, in one line.
     #[must_use]
     pub const fn summary(self) -> &'static str {
         ENTRIES[self.0].summary

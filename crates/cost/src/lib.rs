@@ -22,7 +22,7 @@ pub use key::{CostKey, Dimension};
 pub use prices::Prices;
 pub use topology::{Nearness, Topology};
 
-/// How a figure came about.
+/// Kind of a figure: its way into the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -45,30 +45,30 @@ pub struct Figure {
     pub low: f64,
     /// Nothing above is believed.
     pub high: f64,
-    /// How it came about.
+    /// Measured, cited, fitted or assumed.
     pub kind: Kind,
     /// The published results that it was fitted to, by their ids; empty for every other kind.
     pub fitted_to: Vec<String>,
-    /// Where it comes from.
+    /// Source, in words.
     pub source: String,
     /// The line of the file that it stands in, from 1.
     pub line: usize,
 }
 
-/// What operations cost on one machine: figures by key, with their spread and source.
+/// Costs of operations on one machine: figures by key, with their spread and source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostTable {
     /// Its name, such as `lab-xen-4.17`.
     pub name: String,
-    /// What machine it is of, in one line.
+    /// The machine, in one line.
     pub summary: String,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
     /// Versions of what the figures were counted on, by component: `xen`, `linux`, `qemu`; empty where that is not known.
     pub stack: BTreeMap<String, String>,
-    /// How its CPUs lie to each other, where a route needs to know.
+    /// Topology of its CPUs, where a route needs it.
     pub topology: Option<Topology>,
-    /// What the table is called in messages: a path, or the name of one that comes with pagetoll.
+    /// Name in messages: a path, or the name of a table that comes with pagetoll.
     pub file: String,
     /// Lines of the file.
     lines: usize,
@@ -117,7 +117,7 @@ impl CostTable {
         self.figures.iter().map(|(&key, figure)| (key, figure))
     }
 
-    /// Whether any figure was fitted to a published result.
+    /// True where any figure was fitted to that published result.
     #[must_use]
     pub fn is_fitted_to(&self, published: &str) -> bool {
         let of = |figure: &Figure| figure.fitted_to.iter().any(|id| id == published);

@@ -107,7 +107,7 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     1 + before.matches('\n').count()
 }
 
-/// Where a figure stands.
+/// Place of a figure in the file.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,

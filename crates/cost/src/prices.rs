@@ -72,7 +72,7 @@ impl CostTable {
 }
 
 impl Prices<'_> {
-    /// What `key` costs, if the table has it.
+    /// Cost of `key`, if the table has it.
     #[must_use]
     pub fn given(&self, key: CostKey) -> Option<f64> {
         self.values[key.index()]
@@ -125,13 +125,13 @@ fn triangular(figure: &Figure, share: f64) -> f64 {
     }
 }
 
-/// The same of what the distribution has from `least` on; `least` itself where it has nothing there.
+/// [`triangular`] for the part of the distribution from `least` on; `least` itself where that part is empty.
 fn triangular_above(figure: &Figure, least: f64, share: f64) -> f64 {
     let below = cumulative(figure, least);
     triangular(figure, below + share * (1.0 - below)).max(least)
 }
 
-/// How much of the triangular distribution lies below `at`.
+/// Share of the triangular distribution that lies below `at`.
 fn cumulative(figure: &Figure, at: f64) -> f64 {
     let Figure {
         value, low, high, ..

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 names! {
-    /// What a published figure is counted in.
+    /// Unit of a published figure.
     pub enum PublishedUnit as "unit" {
         /// Nanoseconds of each page or operation.
         Ns,
@@ -35,9 +35,9 @@ pub struct Published {
     pub value: f64,
     /// Unit of `value`.
     pub unit: PublishedUnit,
-    /// How the number follows from those in the source.
+    /// Derivation of the number from those in the source.
     pub derived: String,
-    /// Who published it, where and when.
+    /// Author, place and date.
     pub source: String,
     /// On what, as far as the source says.
     pub system: String,

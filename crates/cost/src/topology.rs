@@ -1,4 +1,4 @@
-//! How the CPUs of a machine lie to each other.
+//! Topology of the CPUs of a machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl Topology {
         self.all_cores() * self.threads
     }
 
-    /// Whether every count is at least 1, and the CPUs are no more than [`Topology::MOST_CPUS`].
+    /// True where every count is at least 1, and the CPUs are no more than [`Topology::MOST_CPUS`].
     #[must_use]
     pub fn is_sound(self) -> bool {
         let counts = [self.sockets, self.l3_groups, self.cores, self.threads];
@@ -71,7 +71,7 @@ impl Topology {
         product.is_some_and(|cpus| (1..=Self::MOST_CPUS).contains(&cpus))
     }
 
-    /// What two CPUs share.
+    /// Nearest level that two CPUs share.
     #[must_use]
     pub const fn nearness(self, a: u32, b: u32) -> Nearness {
         let group = self.threads * self.cores;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many threads as CPUs are on all of them, whatever the machine.
+        /// Threads, one for each CPU, are on all CPUs of any machine.
         #[test]
         fn threads_fill_the_machine(sockets in 1..4_u32, l3_groups in 1..5_u32, cores in 1..5_u32, threads in 1..4_u32) {
             let machine = Topology { sockets, l3_groups, cores, threads };

@@ -31,7 +31,7 @@ pub(crate) fn diff(file: &[u8]) {
     let Ok([old, new]) = from_json::<[Bill; 2]>(file) else {
         return;
     };
-    let Ok(diff) = Diff::of(&old, &new, 0.01) else {
+    let Ok(diff) = Diff::new(&old, &new, 0.01) else {
         return;
     };
     for format in Format::of(Kind::Diff) {

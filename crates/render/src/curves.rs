@@ -4,7 +4,7 @@ mod labels;
 mod spark;
 mod split;
 
-use pagetoll_compare::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Stepped};
+use pagetoll_compare::curves::{Axis, Chart, Curve, Curves, Place, Quantity, Step};
 use pagetoll_compare::diff::{Change, PerPage, Rule};
 
 use crate::bill::in_order;
@@ -112,7 +112,7 @@ const MOST_STEPS: usize = 20;
 
 fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     let mut steps: Vec<_> = curves.steps().collect();
-    let share = |step: &Stepped<'_>| step.change.share().abs();
+    let share = |step: &Step<'_>| step.change.share().abs();
     steps.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let shown = match detail {
         Detail::Short => steps.len(),
@@ -125,9 +125,9 @@ fn steps(curves: &Curves, detail: Detail) -> Vec<Section> {
     ]
 }
 
-fn table_of(steps: &[Stepped<'_>]) -> Table {
+fn table_of(steps: &[Step<'_>]) -> Table {
     let mut table = Table::default();
-    let to = |step: &Stepped<'_>| step.to.name.clone();
+    let to = |step: &Step<'_>| step.to.name.clone();
     table.each(steps, Column::left("since"), to);
     table.each(steps, Column::left("after").rank(3), |step| {
         step.from.name.clone()

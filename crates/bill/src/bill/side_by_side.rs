@@ -10,9 +10,9 @@ use crate::bill::Draft;
 /// A draft, and the kernel that it was billed on.
 #[derive(Clone, Debug)]
 pub struct OnKernel {
-    /// As it was ordered.
+    /// The kernel, as ordered.
     pub kernel: String,
-    /// What was billed on it.
+    /// The bill on that kernel.
     pub draft: Draft,
 }
 

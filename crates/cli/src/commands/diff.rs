@@ -14,7 +14,7 @@ use crate::output::Destination;
 pub(crate) fn run(args: &DiffArgs) -> Result<Outcome> {
     let destination = Destination::of_list(&args.output)?;
     let (old, new) = (read(&args.old)?, read(&args.new)?);
-    let diff = Diff::of(&old, &new, args.tolerance / 100.0).map_err(|error| {
+    let diff = Diff::new(&old, &new, args.tolerance / 100.0).map_err(|error| {
         let (old, new) = (name_of(&args.old), name_of(&args.new));
         Failure::BadInput(format!("{old}, {new}: {error}"))
     })?;

@@ -3,7 +3,7 @@
 mod saved;
 
 use anyhow::Result;
-use pagetoll_compare::curves::{Curves, Named};
+use pagetoll_compare::curves::{Curves, NamedBill};
 use pagetoll_render::Kind;
 
 use super::deliver::deliver;
@@ -32,10 +32,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome> {
     }
 }
 
-fn curves(bills: &[Named], args: &ReportArgs) -> Result<Outcome> {
+fn curves(bills: &[NamedBill], args: &ReportArgs) -> Result<Outcome> {
     let destination = Destination::new(&args.output, Kind::Curves)?;
     let tolerance = args.tolerance.unwrap_or(TOLERANCE) / 100.0;
-    let curves = Curves::of(bills, args.over, tolerance)
+    let curves = Curves::new(bills, args.over, tolerance)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     let text = pagetoll_render::curves(&curves, destination.format, destination.width())?;
     destination.write(&text)?;

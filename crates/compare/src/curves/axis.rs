@@ -1,4 +1,4 @@
-//! What bills can differ in, and where a row of a bill stands.
+//! Axes that bills can differ in, and the place of a row on one.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::place::Place;
 use crate::diff::several_kernels;
 
 names! {
-    /// What bills differ in, in the order in which it is looked for.
+    /// Axis that bills differ in, in the order in which it is looked for.
     pub enum Axis as "axis" {
         /// The version of Linux.
         Kernel,
@@ -31,7 +31,7 @@ const XEN: &str = "xen";
 const QEMU: &str = "qemu";
 
 impl Axis {
-    /// Whether a difference between neighbours says that something was changed: of versions and dates. More vCPUs cost what
+    /// True where a difference between neighbours says that something was changed: versions and dates. More vCPUs cost what
     /// they cost.
     #[must_use]
     pub const fn is_ordered_by_change(self) -> bool {
@@ -70,7 +70,7 @@ impl Axis {
         key
     }
 
-    /// What else has to be the same.
+    /// Parts of the stack that have to be the same.
     pub(super) fn setting(self, bill: &Bill) -> BTreeMap<String, String> {
         let kept = bill.stack.iter().filter(|(part, _)| !self.leaves_out(part));
         let mut setting: BTreeMap<_, _> = kept

@@ -1,13 +1,13 @@
-//! Which rows of which bills are one curve, and its points.
+//! Rows of several bills that are one curve, and its points.
 
 use std::collections::BTreeMap;
 
 use pagetoll_bill::{Backend, Evidence, Figures, Role, Route, Row, RowKey, Unit};
 
-use super::{Axis, Band, Curve, Named, Place, Point, Quantity};
+use super::{Axis, Band, Curve, NamedBill, Place, Point, Quantity};
 use crate::diff::{Change, Rule, lie_alike};
 
-/// What the rows of a curve have in common.
+/// Traits that the rows of a curve have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     pub(super) route: Route,
@@ -32,14 +32,14 @@ impl Sample<'_> {
         self.figures.rate.is_some()
     }
 
-    /// Whether it is the same row again, to the last digit: what an order leaves as it is, each of its bills has.
+    /// True for the same row again, to the last digit: a row that an order does not change is in each of its bills.
     pub(super) fn repeats(&self, other: &Self) -> bool {
         self.at == other.at && self.row == other.row
     }
 }
 
 /// The rows of a bill that have a cost and a place. What others are only itemised with is no curve of its own.
-pub(super) fn samples(named: &Named, axis: Axis) -> impl Iterator<Item = (Line, Sample<'_>)> {
+pub(super) fn samples(named: &NamedBill, axis: Axis) -> impl Iterator<Item = (Line, Sample<'_>)> {
     let bill = &named.bill;
     let setting = axis.setting(bill);
     let rows = bill.rows.iter().filter(|row| row.role() != Role::Baseline);

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A place on an axis: `6.12.43`, `16`, `2026-01-01T00:00:00Z`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
-    /// As the bill has it.
+    /// Text of the bill.
     pub name: String,
     /// The number, or the seconds since 1970; absent for versions, which only have an order.
     #[serde(skip_serializing_if = "Option::is_none")]

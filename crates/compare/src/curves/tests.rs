@@ -8,7 +8,7 @@ use super::*;
 use crate::diff::Verdict;
 use crate::tests::{clear, sample};
 
-fn on(kernel: &str, rows: Vec<Row>) -> Named {
+fn on(kernel: &str, rows: Vec<Row>) -> NamedBill {
     let stack = [
         ("linux".to_owned(), kernel.to_owned()),
         ("cpu".to_owned(), "A".to_owned()),
@@ -18,7 +18,7 @@ fn on(kernel: &str, rows: Vec<Row>) -> Named {
         rows,
         ..sample()
     };
-    Named {
+    NamedBill {
         name: format!("{kernel}.json"),
         bill,
     }
@@ -43,7 +43,7 @@ fn kernels_are_the_axis_of_bills_that_differ_in_them_and_steps_are_found() {
         on("6.1.192", vec![emulate(100.0)]),
         on("7.3.4", vec![emulate(144.0)]),
     ];
-    let curves = Curves::of(&bills, None, 0.005).unwrap();
+    let curves = Curves::new(&bills, None, 0.005).unwrap();
     assert_eq!((curves.axis, curves.charts.len()), (Axis::Kernel, 1));
     let curve = &curves.charts[0].curves[0];
     assert_eq!(
@@ -72,11 +72,11 @@ fn a_bill_of_several_kernels_has_a_point_for_each() {
         .insert("linux (debian:bookworm)".into(), "6.1.192".into());
     both.stack
         .insert("linux (fix:none)".into(), "6.18.15".into());
-    let named = Named {
+    let named = NamedBill {
         name: "both.json".into(),
         bill: both,
     };
-    let curves = Curves::of(&[named], Some(Axis::Kernel), 0.005).unwrap();
+    let curves = Curves::new(&[named], Some(Axis::Kernel), 0.005).unwrap();
     let curve = &curves.charts[0].curves[0];
     assert_eq!(values(curve), [("6.1.192", 1.0), ("6.18.15 fix:none", 2.0)]);
 }
@@ -86,10 +86,10 @@ fn the_same_order_on_the_same_kernel_is_told_apart_by_its_date() {
     let mut later = on("6.1", vec![emulate(2.0)]);
     later.bill.provenance.when = "2026-02-01T00:00:00Z".into();
     let bills = [later, on("6.1", vec![emulate(1.0)])];
-    let curves = Curves::of(&bills, None, 0.005).unwrap();
+    let curves = Curves::new(&bills, None, 0.005).unwrap();
     assert_eq!(curves.axis, Axis::Date);
     assert_eq!(curves.charts[0].curves[0].points[1].value, 2.0);
-    let error = Curves::of(&bills, Some(Axis::Kernel), 0.005)
+    let error = Curves::new(&bills, Some(Axis::Kernel), 0.005)
         .unwrap_err()
         .to_string();
     assert_eq!(
@@ -108,7 +108,7 @@ fn other_machines_are_other_curves() {
         on("6.12", vec![emulate(1.0)]),
         other,
     ];
-    let curves = Curves::of(&bills, None, 0.005).unwrap();
+    let curves = Curves::new(&bills, None, 0.005).unwrap();
     assert_eq!(curves.charts[0].curves.len(), 2);
     assert_eq!(curves.steps().count(), 0);
 }
@@ -117,10 +117,10 @@ fn other_machines_are_other_curves() {
 fn bills_that_nothing_tells_apart_are_refused() {
     let bills = [on("6.1", vec![emulate(1.0)]), on("6.1", vec![emulate(1.0)])];
     assert_eq!(
-        Curves::of(&bills, None, 0.005),
+        Curves::new(&bills, None, 0.005),
         Err(CurvesError::NothingDiffers)
     );
-    let none = Curves::of(&bills, Some(Axis::Vcpus), 0.005);
+    let none = Curves::new(&bills, Some(Axis::Vcpus), 0.005);
     assert_eq!(none, Err(CurvesError::NoPlace(Axis::Vcpus)));
 }
 
@@ -141,13 +141,13 @@ fn rates_are_shown_where_every_point_has_one() {
             rows,
             ..sample()
         };
-        Named {
+        NamedBill {
             name: name.into(),
             bill,
         }
     };
     let bills = [bill("a", vec![row(1), row(2)]), bill("b", vec![row(4)])];
-    let curves = Curves::of(&bills, None, 0.005).unwrap();
+    let curves = Curves::new(&bills, None, 0.005).unwrap();
     assert_eq!(curves.axis, Axis::Vcpus);
     assert_eq!(curves.charts[0].quantity, Quantity::Rate);
     assert_eq!(
@@ -167,7 +167,7 @@ proptest! {
             .enumerate()
             .map(|(minor, cost)| on(&format!("6.{minor}"), vec![emulate(*cost)]))
             .collect();
-        let curves = Curves::of(&bills, None, 0.01).unwrap();
+        let curves = Curves::new(&bills, None, 0.01).unwrap();
         let points: Vec<f64> = curves.charts[0].curves[0].points.iter().map(|point| point.value).collect();
         prop_assert_eq!(&points, &costs);
         let jumps = costs.windows(2).filter(|pair| (pair[1] - pair[0]).abs() > pair[0] * 0.01);

@@ -21,7 +21,7 @@ pub struct PerPage {
 }
 
 impl PerPage {
-    /// How much more it is now.
+    /// New figure less the old one.
     #[must_use]
     pub fn difference(&self) -> f64 {
         self.new.unwrap_or(0.0) - self.old.unwrap_or(0.0)
@@ -34,13 +34,13 @@ pub struct Change {
     /// Key of the row in both bills.
     #[serde(flatten)]
     pub key: RowKey,
-    /// What a page cost.
+    /// Cost of a page in the old bill.
     pub old: f64,
-    /// What a page costs.
+    /// Cost of a page in the new bill.
     pub new: f64,
     /// The difference, where it exceeds the tolerance and the spread of the runs.
     pub verdict: Verdict,
-    /// How likely such a difference is by chance; of measured costs only.
+    /// Probability of such a difference by chance; measured costs alone have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     /// The tolls, those that changed most first.
@@ -51,7 +51,7 @@ pub struct Change {
     /// Traps and hypercalls of a page together, where both bills counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossings_per_page: Option<PerPage>,
-    /// The same by kind, those that changed most first.
+    /// Traps and hypercalls by kind, those that changed most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crossings: Vec<PerPage>,
 }
@@ -67,7 +67,7 @@ pub(super) struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// `None` where one has no cost.
-    pub(super) fn of(before: &'a Row, row: &'a Row) -> Option<Self> {
+    pub(super) fn with_costs(before: &'a Row, row: &'a Row) -> Option<Self> {
         Some(Self {
             before,
             row,
@@ -78,14 +78,14 @@ impl<'a> Pair<'a> {
 }
 
 impl Change {
-    pub(super) fn of(key: RowKey, pair: Pair<'_>, rule: Rule) -> Self {
+    pub(super) fn new(key: RowKey, pair: Pair<'_>, rule: Rule) -> Self {
         let Pair {
             before,
             row,
             from,
             to,
         } = pair;
-        let judged = verdict::of(before, row, rule);
+        let judged = verdict::judge(before, row, rule);
         let (old, new) = (before.crossings(), row.crossings());
         Self {
             key,
@@ -110,13 +110,13 @@ impl Change {
         (self.new - self.old) / self.old
     }
 
-    /// What changed between two rows, where that is more than the rule allows; `None` as well for rows without a cost, or on
-    /// memory that lay otherwise.
+    /// Change between two rows that is more than the rule allows; `None` as well for rows without a cost, or on memory that
+    /// lay otherwise.
     pub(crate) fn step(key: &RowKey, before: &Row, row: &Row, rule: Rule) -> Option<Self> {
-        let pair = Pair::of(before, row).filter(|_| lie_alike(before, row))?;
-        let verdict = verdict::of(before, row, rule).verdict;
+        let pair = Pair::with_costs(before, row).filter(|_| lie_alike(before, row))?;
+        let verdict = verdict::judge(before, row, rule).verdict;
         let moved = matches!(verdict, Verdict::Regressed | Verdict::Improved);
-        moved.then(|| Self::of(key.clone(), pair, rule))
+        moved.then(|| Self::new(key.clone(), pair, rule))
     }
 }
 
@@ -141,7 +141,7 @@ fn tolls(tolls: &[Toll]) -> BTreeMap<&str, f64> {
     )
 }
 
-/// Those of one name are one item.
+/// Sums by name.
 fn by_name<'a>(costs: impl Iterator<Item = (&'a str, f64)>) -> BTreeMap<&'a str, f64> {
     let mut named = BTreeMap::new();
     for (name, cost) in costs {

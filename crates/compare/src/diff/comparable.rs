@@ -1,10 +1,10 @@
-//! Whether two bills can be compared at all.
+//! Conditions under which two bills can be compared.
 
 use pagetoll_bill::{Arch, Backend, Bill, Route, Unit};
 use pagetoll_units::Pages;
 use thiserror::Error;
 
-/// Why two bills cannot be compared.
+/// Reason why two bills cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DiffError {
     /// They are of different routes.

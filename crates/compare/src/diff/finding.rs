@@ -1,13 +1,13 @@
-//! What fails a gate: a cost that regressed, a bit that was lost, a crossing more, a row that is gone.
+//! Findings that fail a gate: a cost that regressed, a bit that was lost, a crossing more, a row that is gone.
 
-use pagetoll_bill::{Row, RowKey, Verdict, names};
+use pagetoll_bill::{self as bill, Row, RowKey, names};
 use serde::Serialize;
 
 use super::change::Change;
-use super::verdict::Verdict as Judgement;
+use super::verdict::Verdict;
 
 names! {
-    /// Why the new bill fails the comparison.
+    /// Reason why the new bill fails the comparison.
     pub enum Kind as "finding" {
         /// The cost of a page rose beyond the tolerance.
         Regressed,
@@ -27,7 +27,7 @@ names! {
 }
 
 impl Kind {
-    /// Whether `--allow-missing` accepts it.
+    /// True for findings that `--allow-missing` accepts.
     #[must_use]
     pub const fn is_missing(self) -> bool {
         matches!(self, Self::RowMissing | Self::FiguresMissing)
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// Whether rows and figures may be missing in the new bill.
+/// Treatment of rows and figures that the new bill does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// They fail the gate.
@@ -61,14 +61,14 @@ pub struct Finding {
     /// Key of the row in both bills, or in the old one alone.
     #[serde(flatten)]
     pub key: RowKey,
-    /// Why the row fails the comparison.
+    /// Reason why the row fails the comparison.
     pub kind: Kind,
     /// Old and new figures, in a sentence.
     pub detail: String,
 }
 
 impl Finding {
-    pub(super) fn of(key: &RowKey, kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(key: &RowKey, kind: Kind, detail: impl Into<String>) -> Self {
         Self {
             key: key.clone(),
             kind,
@@ -81,11 +81,11 @@ impl Finding {
 pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
     let failed = row
         .own_checks()
-        .filter(|check| check.verdict == Verdict::Fail);
+        .filter(|check| check.verdict == bill::Verdict::Fail);
     failed
         .map(|check| {
             let detail = format!("{}: {} of {}", check.name, check.failed, check.tried);
-            Finding::of(key, Kind::CheckFailed, detail)
+            Finding::new(key, Kind::CheckFailed, detail)
         })
         .collect()
 }
@@ -94,23 +94,23 @@ pub(super) fn of_checks(key: &RowKey, row: &Row) -> Vec<Finding> {
 pub(super) fn of_lost_checks(key: &RowKey, old: &Row, new: &Row) -> Vec<Finding> {
     let passed = old
         .own_checks()
-        .filter(|check| check.verdict == Verdict::Pass);
+        .filter(|check| check.verdict == bill::Verdict::Pass);
     let lost = passed.filter_map(|check| {
         let now = new.own_checks().find(|other| other.name == check.name);
         match now.map(|now| now.verdict) {
-            Some(Verdict::Pass | Verdict::Fail) => None,
-            Some(Verdict::Inconclusive) => Some(format!("{}: inconclusive", check.name)),
+            Some(bill::Verdict::Pass | bill::Verdict::Fail) => None,
+            Some(bill::Verdict::Inconclusive) => Some(format!("{}: inconclusive", check.name)),
             None => Some(format!("{}: not in the new bill", check.name)),
         }
     });
-    lost.map(|detail| Finding::of(key, Kind::CheckLost, detail))
+    lost.map(|detail| Finding::new(key, Kind::CheckLost, detail))
         .collect()
 }
 
-/// What a change of cost and crossings means for a gate.
+/// Findings of a change of cost and crossings.
 pub(super) fn of_change(change: &Change, tolerance: f64) -> Vec<Finding> {
-    let regressed = (change.verdict == Judgement::Regressed).then(|| {
-        Finding::of(
+    let regressed = (change.verdict == Verdict::Regressed).then(|| {
+        Finding::new(
             &change.key,
             Kind::Regressed,
             format!("{:.1} -> {:.1}", change.old, change.new),
@@ -128,5 +128,5 @@ fn more_crossings(change: &Change, tolerance: f64) -> Option<Finding> {
     // Below this, a difference is one crossing more in a bill of 16384 pages: an interrupt, not the mechanism.
     let allowed = (old * tolerance).max(1e-3);
     let detail = || format!("{old:.4} -> {new:.4} a page");
-    (new > old + allowed).then(|| Finding::of(&change.key, Kind::MoreCrossings, detail()))
+    (new > old + allowed).then(|| Finding::new(&change.key, Kind::MoreCrossings, detail()))
 }

@@ -12,7 +12,7 @@ const EXACT_RUNS: usize = 16;
 const DRAWN: u32 = 20_000;
 const SEED: u64 = 1935;
 
-/// How likely it is that means differ at least as much as those of `a` and `b` by chance, both sides.
+/// Probability that means differ at least as much as those of `a` and `b` by chance, two-sided.
 #[must_use]
 pub fn p_value(a: &[f64], b: &[f64]) -> f64 {
     let all = [a, b].concat();

@@ -51,7 +51,7 @@ fn exact_counts_within_the_tolerance_are_the_same() {
         bill(Evidence::Exact, rows.collect())
     };
     let (old, new) = (costs([100.0; 4]), costs([100.5, 100.6, 99.5, 99.4]));
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
     let expected = [
         Verdict::Same,
         Verdict::Regressed,
@@ -73,7 +73,7 @@ fn two_kernels_are_compared_where_each_bill_has_one() {
             unmap(Folio::Pages1g, "7.2", 1.0),
         ],
     );
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
     assert_eq!(verdicts(&diff), [Verdict::Regressed]);
     assert_eq!(diff.unmatched[0].reason, "only in the new bill");
     let both = bill(
@@ -83,7 +83,7 @@ fn two_kernels_are_compared_where_each_bill_has_one() {
             unmap(Folio::Pages2m, "7.2", 2.0),
         ],
     );
-    let diff = Diff::of(&both, &both, 0.005).unwrap();
+    let diff = Diff::new(&both, &both, 0.005).unwrap();
     assert_eq!(verdicts(&diff), [Verdict::Same, Verdict::Same]);
 }
 
@@ -95,7 +95,7 @@ fn measured_costs_need_significance_and_more_than_noise() {
         bill(Evidence::Measured, vec![row])
     };
     let verdict = |old: &[f64], new: &[f64]| {
-        let diff = Diff::of(&runs(old), &runs(new), 0.005).unwrap();
+        let diff = Diff::new(&runs(old), &runs(new), 0.005).unwrap();
         diff.changes[0].verdict
     };
     let steady = [10.0, 10.1, 9.9, 10.0];
@@ -122,7 +122,7 @@ fn modelled_costs_differ_when_their_intervals_do_not_meet() {
         row.figures_mut().unwrap().interval = Some(Interval { low, high });
         bill(Evidence::Modelled, vec![row])
     };
-    let verdict = |old: &Bill, new: &Bill| Diff::of(old, new, 0.005).unwrap().changes[0].verdict;
+    let verdict = |old: &Bill, new: &Bill| Diff::new(old, new, 0.005).unwrap().changes[0].verdict;
     let old = modelled(10.0, 8.0, 12.0);
     assert_eq!(verdict(&old, &modelled(13.0, 11.0, 15.0)), Verdict::Same);
     assert_eq!(
@@ -142,7 +142,7 @@ fn the_toll_that_changed_most_comes_first() {
     };
     let old = with(140.0, &[("a", 100.0), ("b", 40.0)]);
     let new = with(200.0, &[("a", 95.0), ("c", 105.0)]);
-    let diff = Diff::of(&old, &new, 0.0).unwrap();
+    let diff = Diff::new(&old, &new, 0.0).unwrap();
     let names: Vec<_> = diff.changes[0]
         .tolls
         .iter()
@@ -158,7 +158,7 @@ fn bills_that_say_nothing_about_one_another_are_refused() {
         route: Route::Unmap,
         ..one.clone()
     };
-    let error = Diff::of(&one, &of_unmap, 0.0).unwrap_err().to_string();
+    let error = Diff::new(&one, &of_unmap, 0.0).unwrap_err().to_string();
     assert_eq!(
         error,
         "bills of different routes: pin and unmap; expected two of one route"
@@ -168,7 +168,7 @@ fn bills_that_say_nothing_about_one_another_are_refused() {
         ..one.clone()
     };
     assert!(matches!(
-        Diff::of(&one, &live, 0.0),
+        Diff::new(&one, &live, 0.0),
         Err(DiffError::Backends { .. })
     ));
     let of = |kernel| {
@@ -180,7 +180,7 @@ fn bills_that_say_nothing_about_one_another_are_refused() {
     let two = bill(Evidence::Exact, [of("6.17"), of("6.18")].concat());
     let other = bill(Evidence::Exact, of("7.2"));
     assert!(matches!(
-        Diff::of(&two, &other, 0.0),
+        Diff::new(&two, &other, 0.0),
         Err(DiffError::NothingInCommon)
     ));
 }
@@ -190,14 +190,14 @@ fn other_orders_and_other_guests_are_refused_by_name() {
     let one = bill(Evidence::Exact, vec![unmap(Folio::Pages2m, "6.18", 1.0)]);
     let mut more = one.clone();
     more.order.pages = Pages(8);
-    let error = Diff::of(&one, &more, 0.0).unwrap_err().to_string();
+    let error = Diff::new(&one, &more, 0.0).unwrap_err().to_string();
     assert!(error.contains("--pages"), "{error}");
     let ram = |size: &str| {
         let mut bill = one.clone();
         bill.stack.insert("guest-ram".into(), size.into());
         bill
     };
-    let error = Diff::of(&ram("900 MiB"), &ram("640 MiB"), 0.0)
+    let error = Diff::new(&ram("900 MiB"), &ram("640 MiB"), 0.0)
         .unwrap_err()
         .to_string();
     assert!(error.contains("guest-ram 900 MiB and 640 MiB"), "{error}");
@@ -231,7 +231,7 @@ fn rows_on_another_layout_are_not_compared_and_fail_the_gate() {
             vec![row, unmap(Folio::Pages2m, "6.18", 1.0)],
         )
     };
-    let diff = Diff::of(&on(2077), &on(64), 0.005).unwrap();
+    let diff = Diff::new(&on(2077), &on(64), 0.005).unwrap();
     assert_eq!(verdicts(&diff), [Verdict::Same]);
     assert_eq!(kinds(&diff, Missing::Allowed), [Kind::Layout]);
 }
@@ -244,7 +244,7 @@ fn a_lost_bit_and_a_check_that_no_longer_passes_fail_the_gate() {
     };
     let found = |new: &Bill| {
         kinds(
-            &Diff::of(&raced(0, 700), new, 0.005).unwrap(),
+            &Diff::new(&raced(0, 700), new, 0.005).unwrap(),
             Missing::Allowed,
         )
     };
@@ -261,7 +261,7 @@ fn a_lost_bit_and_a_check_that_no_longer_passes_fail_the_gate() {
 fn a_control_that_loses_bits_is_no_finding() {
     let check = Check::of_control("smp-lost-dirty", 50_000, 700);
     let bill = of_unmap(clear(Unmap::SetPte, 1000.0).with_checks(vec![check]));
-    assert_eq!(Diff::of(&bill, &bill, 0.005).unwrap().findings, []);
+    assert_eq!(Diff::new(&bill, &bill, 0.005).unwrap().findings, []);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn more_crossings_fail_the_gate_at_the_same_cost() {
     };
     let found = |new| {
         kinds(
-            &Diff::of(&crossing(0.0312), &crossing(new), 0.005).unwrap(),
+            &Diff::new(&crossing(0.0312), &crossing(new), 0.005).unwrap(),
             Missing::Allowed,
         )
     };
@@ -292,16 +292,19 @@ fn missing_rows_and_figures_fail_unless_they_are_allowed() {
         ..sample()
     };
     let fewer = of_unmap(clear(Unmap::Emulate, 1.0));
-    let diff = Diff::of(&both, &fewer, 0.005).unwrap();
+    let diff = Diff::new(&both, &fewer, 0.005).unwrap();
     assert_eq!(kinds(&diff, Missing::Refused), [Kind::RowMissing]);
     assert_eq!(kinds(&diff, Missing::Allowed), []);
     let mut without = both.clone();
     without.rows[1].result = Err(Unavailable("no headers".into()));
-    let diff = Diff::of(&both, &without, 0.005).unwrap();
+    let diff = Diff::new(&both, &without, 0.005).unwrap();
     assert_eq!(kinds(&diff, Missing::Refused), [Kind::FiguresMissing]);
     // The other way round nothing is lost.
     assert_eq!(
-        kinds(&Diff::of(&without, &both, 0.005).unwrap(), Missing::Refused),
+        kinds(
+            &Diff::new(&without, &both, 0.005).unwrap(),
+            Missing::Refused
+        ),
         []
     );
 }
@@ -336,7 +339,7 @@ proptest! {
         let rows = keys.into_iter().zip(costs);
         let rows = rows.map(|(key, cost)| Row::new(key, Pages(4), Figures::of_runs(vec![cost])));
         let bill = Bill { route: Route::Demand, rows: rows.collect(), ..sample() };
-        let diff = Diff::of(&bill, &bill, 0.0).unwrap();
+        let diff = Diff::new(&bill, &bill, 0.0).unwrap();
         prop_assert!(diff.findings.is_empty() && diff.unmatched.is_empty());
         prop_assert_eq!(diff.with(Verdict::Same).count(), bill.rows.len());
     }
@@ -357,7 +360,7 @@ fn demand_rows_of_several_vcpus_are_lines_of_their_own() {
         ..sample()
     };
     assert_eq!(
-        Diff::of(&bill, &bill, 0.005)
+        Diff::new(&bill, &bill, 0.005)
             .unwrap()
             .with(Verdict::Same)
             .count(),

@@ -1,4 +1,4 @@
-//! Whether a row regressed.
+//! Verdict on a cost before and after.
 
 use pagetoll_bill::{Evidence, Row, Spread, names};
 
@@ -10,7 +10,7 @@ pub const SIGNIFICANT: f64 = 0.05;
 pub const LEAST_RUNS: usize = 4;
 
 names! {
-    /// How a cost changed.
+    /// Direction in which a cost changed.
     pub enum Verdict as "verdict" {
         /// The cost rose beyond the tolerance.
         Regressed,
@@ -24,13 +24,13 @@ names! {
 }
 
 /// A verdict, and the probability that it rests on.
-pub(super) struct Judged {
+pub(super) struct Judgement {
     pub(super) verdict: Verdict,
-    /// Of measured costs only.
+    /// Absent but for measured costs.
     pub(super) p_value: Option<f64>,
 }
 
-impl From<Verdict> for Judged {
+impl From<Verdict> for Judgement {
     fn from(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -39,16 +39,16 @@ impl From<Verdict> for Judged {
     }
 }
 
-/// By what costs are compared.
+/// Rule by which costs are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// How far they can be trusted.
+    /// Kind of evidence that they are.
     pub evidence: Evidence,
     /// Difference below which they are equal, as a share.
     pub tolerance: f64,
 }
 
-pub(super) fn of(old: &Row, new: &Row, rule: Rule) -> Judged {
+pub(super) fn judge(old: &Row, new: &Row, rule: Rule) -> Judgement {
     let Rule {
         evidence,
         tolerance,
@@ -80,13 +80,13 @@ fn by_tolerance(old: f64, new: f64, tolerance: f64) -> Verdict {
 }
 
 /// Significant, and above the noise floor: the tolerance, or the deviation of either side's runs where that is more.
-fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judged {
+fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judgement {
     if old.len() < LEAST_RUNS || new.len() < LEAST_RUNS {
         return Verdict::Undecided.into();
     }
     let p = p_value(old, new);
     let spread = |runs: &[f64]| {
-        Spread::of(runs).unwrap_or(Spread {
+        Spread::new(runs).unwrap_or(Spread {
             mean: 0.0,
             stddev: 0.0,
         })
@@ -100,7 +100,7 @@ fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Judged {
     } else {
         Verdict::Same
     };
-    Judged {
+    Judgement {
         verdict,
         p_value: Some(p),
     }

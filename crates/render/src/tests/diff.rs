@@ -39,7 +39,7 @@ fn add(figures: &mut Figures, toll: &str, cost: f64) {
 
 fn written(new: &Bill, missing: Missing, format: Format, width: Width) -> String {
     let old = base();
-    let diff = Diff::of(&old, new, 0.005).unwrap();
+    let diff = Diff::new(&old, new, 0.005).unwrap();
     crate::diff(&old, new, &diff, missing, format, width).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn hypercalls_are_those_of_the_report() {
 #[test]
 fn a_row_with_one_toll_names_the_kind_of_crossing() {
     let (old, new) = (single(100.0, 1.0), single(300.0, 3.0));
-    let diff = Diff::of(&old, &new, 0.005).unwrap();
+    let diff = Diff::new(&old, &new, 0.005).unwrap();
     let missing = Missing::Refused;
     let text = crate::diff(&old, &new, &diff, missing, Format::Text, Width::Unlimited).unwrap();
     assert!(text.contains("crossing mmu_update"), "{text}");
@@ -163,7 +163,7 @@ fn json_is_the_comparison_and_there_is_no_csv() {
     let new = regressed();
     let text = written(&new, Missing::Refused, Format::Json, Width::Unlimited);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let diff = Diff::of(&base(), &new, 0.005).unwrap();
+    let diff = Diff::new(&base(), &new, 0.005).unwrap();
     assert_eq!(json, serde_json::to_value(&diff).unwrap());
     let refused = crate::diff(
         &base(),

@@ -1,7 +1,7 @@
 //! Bills that somebody wrote to deceive: whatever is accepted of them, every form of it is plain.
 
 use pagetoll_bill::Bill;
-use pagetoll_compare::curves::{Axis, Curves, Named};
+use pagetoll_compare::curves::{Axis, Curves, NamedBill};
 use pagetoll_compare::diff::{Diff, Missing};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -42,18 +42,18 @@ fn of_bill(bill: &Bill) -> impl Iterator<Item = (Format, String)> {
 fn of_several(old: &Bill, new: &Bill) -> Vec<(Format, String)> {
     let (width, missing) = (Width::Unlimited, Missing::Refused);
     let compared = |(old, new)| {
-        let diff = Diff::of(old, new, 0.005).unwrap();
+        let diff = Diff::new(old, new, 0.005).unwrap();
         forms(Kind::Diff, move |format| {
             crate::diff(old, new, &diff, missing, format, width)
         })
     };
     let mut older = old.clone();
     older.stack.insert("linux".to_owned(), "2.6.32".to_owned());
-    let bills = [&older, new].map(|bill| Named {
+    let bills = [&older, new].map(|bill| NamedBill {
         name: String::new(),
         bill: bill.clone(),
     });
-    let curves = Curves::of(&bills, Some(Axis::Kernel), 0.005);
+    let curves = Curves::new(&bills, Some(Axis::Kernel), 0.005);
     let drawn = curves
         .iter()
         .flat_map(|curves| forms(Kind::Curves, |format| crate::curves(curves, format, width)));

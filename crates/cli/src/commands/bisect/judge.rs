@@ -92,7 +92,7 @@ impl Judge {
     /// Why the bills cannot be compared.
     pub(super) fn diff(&self, bill: &Bill) -> Result<Diff, String> {
         let mut diff =
-            Diff::of(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
+            Diff::new(&self.good, bill, self.tolerance).map_err(|error| error.to_string())?;
         diff.changes.retain(|change| change.key == self.row);
         diff.findings.retain(|finding| finding.key == self.row);
         diff.unmatched.clear();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pagetoll_backend::input::{self, Folder, Unreadable};
 use pagetoll_bill::{Bill, Schema, from_json};
-use pagetoll_compare::curves::Named;
+use pagetoll_compare::curves::NamedBill;
 use pagetoll_sweep::store::MOST_OF_BILL;
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ use crate::failure::{self, Failure};
 const EXTENSION: &str = "json";
 
 /// The bills of these files and folders. A file has to be a bill; in a folder, what is none is named on stderr and left out.
-pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Named>, Failure> {
+pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<NamedBill>, Failure> {
     let mut bills = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -27,14 +27,14 @@ pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     Ok(bills)
 }
 
-fn named(path: &Path) -> Result<Named, Failure> {
-    Ok(Named {
+fn named(path: &Path) -> Result<NamedBill, Failure> {
+    Ok(NamedBill {
         name: name_of(path),
         bill: read(path)?,
     })
 }
 
-fn in_folder(path: &Path) -> Result<Vec<Named>, Failure> {
+fn in_folder(path: &Path) -> Result<Vec<NamedBill>, Failure> {
     let mut bills = Vec::new();
     let folder = Folder::open(path).map_err(|error| refused(path, error))?;
     add(&folder, &mut bills)?;
@@ -45,7 +45,7 @@ fn in_folder(path: &Path) -> Result<Vec<Named>, Failure> {
 }
 
 /// Adds the bills in the folder and in the folders below. It may come from elsewhere: no link in it is followed.
-fn add(folder: &Folder, bills: &mut Vec<Named>) -> Result<(), Failure> {
+fn add(folder: &Folder, bills: &mut Vec<NamedBill>) -> Result<(), Failure> {
     let names = folder.names();
     for name in names.map_err(|error| refused(folder.path(), error))? {
         let path = folder.path().join(&name);
@@ -63,10 +63,10 @@ fn add(folder: &Folder, bills: &mut Vec<Named>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn named_in(folder: &Folder, path: &Path) -> Result<Named, Failure> {
+fn named_in(folder: &Folder, path: &Path) -> Result<NamedBill, Failure> {
     let name = path.file_name().unwrap_or_default();
     let bytes = folder.read(name, MOST_OF_BILL);
-    Ok(Named {
+    Ok(NamedBill {
         name: name_of(path),
         bill: bill(path, &bytes.map_err(|error| refused(path, error))?)?,
     })
