@@ -23,23 +23,23 @@ pub use side_by_side::KernelDraft;
 /// A bill as a backend leaves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// Where it was made.
+    /// Backend that made it.
     pub backend: Backend,
     /// The route that was billed.
     pub route: Route,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far the figures can be trusted.
+    /// Kind of evidence that the figures are.
     pub evidence: Evidence,
     /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
     pub stack: BTreeMap<String, String>,
-    /// What was run, with all defaults resolved.
+    /// The order that was run, with all defaults resolved.
     pub order: Order,
     /// In the order in which they are read.
     pub rows: Vec<Row>,
-    /// What a reader should know of these figures.
+    /// Caveats of these figures, in sentences.
     pub notes: Vec<String>,
-    /// What was booted or read.
+    /// Images, packages and boots that the figures come from.
     pub inputs: Inputs,
 }
 
@@ -95,24 +95,24 @@ pub struct Bill<O = Order, R = Row> {
     pub schema: Schema,
     /// The route that was billed.
     pub route: Route,
-    /// Where the route was run.
+    /// Backend that ran the route.
     pub backend: Backend,
-    /// Why there: as ordered, or the best evidence that the machine gives.
+    /// Reason for the backend: as ordered, or the best evidence that the machine gives.
     pub backend_reason: String,
-    /// What costs are counted in.
+    /// Unit of all costs.
     pub unit: Unit,
-    /// How far the figures can be trusted.
+    /// Kind of evidence that the figures are.
     pub evidence: Evidence,
     /// Versions of what was run, by component: `xen`, `linux`, `qemu`, `guest-ram`.
     pub stack: BTreeMap<String, String>,
-    /// What was run, with all defaults resolved.
+    /// The order that was run, with all defaults resolved.
     pub order: O,
     /// The lines. No two have the same operation, mechanism, batch, system, kernel, folio, vcpus, readers and ring.
     pub rows: Vec<R>,
-    /// What a reader should know of these figures.
+    /// Caveats of these figures, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What exactly was run, when and by which command.
+    /// Programs, files, time and command of the run.
     pub provenance: Provenance,
 }
 
@@ -135,7 +135,7 @@ impl Bill {
     }
 }
 
-/// What is wrong with a bill that was read.
+/// Error of a bill that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BillError {
     /// Its order names no mechanism of its route.

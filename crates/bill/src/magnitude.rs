@@ -26,7 +26,7 @@ impl Magnitude {
         largest: 1e12,
     };
 
-    /// Whether a figure has such a magnitude, or is 0.
+    /// True for 0 and for figures of such a magnitude.
     #[must_use]
     pub fn has(self, figure: f64) -> bool {
         figure == 0.0 || (self.least..=self.largest).contains(&figure.abs())

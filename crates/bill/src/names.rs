@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown {what} '{name}'{}: expected one of {}", suggested(.name, .expected), .expected.join(", "))]
 pub struct UnknownName {
-    /// What the word should have named, such as `route`.
+    /// Kind of thing that the word should name, such as `route`.
     pub what: &'static str,
     /// The word as given.
     pub name: String,
@@ -127,7 +127,7 @@ macro_rules! names {
             /// Every variant, in the order in which they are listed.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),+];
 
-            /// What it means, in one line.
+            /// Its meaning, in one line.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {

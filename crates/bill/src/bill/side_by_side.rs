@@ -12,7 +12,7 @@ use crate::bill::Draft;
 pub struct KernelDraft {
     /// As it was ordered.
     pub kernel: String,
-    /// What was billed on it.
+    /// The bill on that kernel.
     pub draft: Draft,
 }
 

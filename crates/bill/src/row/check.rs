@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::names;
 
 names! {
-    /// What a check found.
+    /// Result of a check.
     pub enum Verdict as "verdict" {
         /// Nothing failed, and the negative control did.
         Pass,
@@ -22,14 +22,14 @@ names! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What was checked, such as `smp-lost-dirty`.
+    /// Property that was checked, such as `smp-lost-dirty`.
     pub name: String,
-    /// How many pages were tried.
+    /// Number of pages that were tried.
     pub tried: u64,
-    /// How many of them failed.
+    /// Number of those that failed.
     pub failed: u64,
-    /// How many pages failed in the negative controls of the same run; absent where the check needs none,
-    /// because each page is compared with what is known to be right.
+    /// Number of pages that failed in the negative controls of the same run; absent where the check needs none,
+    /// because each page is compared with the known answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_failed: Option<u64>,
     /// The verdict that follows from the numbers.
@@ -120,7 +120,7 @@ impl Check {
         }
     }
 
-    /// Whether this is a check of a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.
+    /// True for a race between CPUs, which mechanisms that are not safe on SMP are expected to fail.
     #[must_use]
     pub fn is_race(&self) -> bool {
         self.name.starts_with("smp-")

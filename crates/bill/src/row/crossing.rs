@@ -10,7 +10,7 @@ pub const OTHER_TRAP: &str = "other-trap";
 /// that the mechanism asked for.
 pub const CONTINUATION: &str = "continuation";
 
-/// Whether this kind is an exception.
+/// True for the kinds that are exceptions.
 #[must_use]
 pub fn is_trap(kind: &str) -> bool {
     [PTWR, PAGE_FAULT, OTHER_TRAP].contains(&kind)

@@ -20,11 +20,11 @@ use crate::route::Route;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Row"))]
 pub(crate) struct RowForm {
-    /// What was done with the pages.
+    /// Operation on the pages.
     operation: Operation,
     /// The mechanism's name; `kernel` where the kernel chose; a baseline's name.
     mechanism: String,
-    /// What the mechanism is to its route.
+    /// Role of the mechanism on its route.
     role: Role,
     /// Pages taken at once; 1 where there is no batch.
     batch: u32,
@@ -36,7 +36,7 @@ pub(crate) struct RowForm {
     /// The shape of the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     folio: Option<Folio>,
-    /// What physical memory that was.
+    /// Layout of that memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     layout: Option<Layout>,
     /// vCPUs that ran at once; absent on routes that have one only.
@@ -54,10 +54,10 @@ pub(crate) struct RowForm {
     /// Standard deviation of that over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pages_per_second_stddev: Option<f64>,
-    /// What others measured in the same setting.
+    /// Rate that others measured in the same setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     published: Option<PublishedRate>,
-    /// On which CPUs the threads ran.
+    /// CPUs that the threads ran on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     placement: Option<String>,
     /// Pages of 4 KiB by the size of the page that they were part of in the end: `4K`, `2M`, `1G`.
@@ -71,7 +71,7 @@ pub(crate) struct RowForm {
     /// Standard deviation over the runs; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stddev: Option<f64>,
-    /// Where 90 % of the samples of a model's cost lie; absent where nothing was sampled.
+    /// Bounds of the middle 90 % of the samples of a model's cost; absent where nothing was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interval: Option<Interval>,
     /// The cost of one page in each run.
@@ -82,21 +82,21 @@ pub(crate) struct RowForm {
     /// The crossings by kind: `ptwr`, `page-fault`, `mmu_update`, ...
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     crossings: BTreeMap<String, f64>,
-    /// Whether the mechanism loses nothing on SMP, as its checks say; null where that was not, or not conclusively, checked.
+    /// True where the mechanism loses nothing on SMP, by its checks; null where that was not, or not conclusively, checked.
     smp_safe: Option<bool>,
     /// The cost, item by item; sums to `cost_per_page`.
     tolls: Vec<Toll>,
-    /// What it executed, function by function; absent without `--profile`.
+    /// Functions and events that it executed; absent without `--profile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profile: Option<Profile>,
-    /// What was checked.
+    /// Checks of the mechanism.
     checks: Vec<Check>,
-    /// Why this row has no figures.
+    /// Reason for having no figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unavailable: Option<String>,
 }
 
-/// What is wrong with a row that was read.
+/// Error of a row that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RowError {
     /// The mechanism is none of the route's.
@@ -107,7 +107,7 @@ pub enum RowError {
     Cost {
         /// Its key, as displayed.
         row: String,
-        /// Which of the two is wrong: neither field, or both.
+        /// Neither field is there, or both.
         problem: &'static str,
     },
     /// A field contradicts what it follows from.
@@ -123,7 +123,7 @@ pub enum RowError {
         given: String,
         /// The value that the row's other fields imply.
         expected: String,
-        /// What it follows from.
+        /// Name of the JSON field that it follows from.
         source_field: &'static str,
     },
     /// A check whose verdict its numbers rule out.

@@ -1,4 +1,4 @@
-//! Which line of a bill a row is. The only notion of "the same row".
+//! Identity of a row in its bill, and the only notion of "the same row".
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::names::{UnknownName, names};
 use crate::route::{Mechanism, Route};
 
 names! {
-    /// What was done with the pages.
+    /// Operation on the pages.
     pub enum Operation as "operation" {
         /// A part of other rows, by itself.
         Baseline,
@@ -126,18 +126,18 @@ names! {
     }
 }
 
-/// How an operation was done. Its name is unique within a route.
+/// Method of an operation. Its name is unique within a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// By one of the route's mechanisms.
+    /// One of the route's mechanisms.
     Mechanism(Mechanism),
-    /// By the kernel, whatever it does: what user space sees.
+    /// The kernel's own path, as user space sees it.
     Kernel,
     /// A part, by itself.
     Baseline(Baseline),
 }
 
-/// What [`Method::Kernel`] is called.
+/// Name of [`Method::Kernel`].
 const KERNEL: &str = "kernel";
 
 impl Method {
@@ -179,7 +179,7 @@ impl Method {
         }
     }
 
-    /// What it is to the route.
+    /// Its role on the route.
     #[must_use]
     pub fn role(self) -> Role {
         match self {
@@ -189,7 +189,7 @@ impl Method {
         }
     }
 
-    /// Whether it must not lose anything on SMP; else it is a negative control.
+    /// True for a method that must not lose anything on SMP; the others are negative controls.
     #[must_use]
     pub fn is_smp_safe(self) -> bool {
         self.mechanism().is_none_or(Mechanism::is_smp_safe)
@@ -225,18 +225,18 @@ impl schemars::JsonSchema for Method {
     }
 }
 
-/// Which line of a bill a row is: all axes along which rows of one bill differ.
+/// Identity of a row: all axes along which rows of one bill differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowKey {
-    /// What was done.
+    /// Operation on the pages.
     pub operation: Operation,
-    /// By which mechanism.
+    /// Mechanism, the kernel, or a baseline.
     #[serde(rename = "mechanism")]
     pub method: Method,
     /// Pages at once; 1 where there is no batch.
     pub batch: u32,
-    /// On which system.
+    /// System that was billed.
     pub system: System,
     /// The kernel, where a bill has several, pagetoll built it, or the route depends on it: as ordered (`fix:none`),
     /// or its version.
@@ -273,13 +273,13 @@ impl RowKey {
         }
     }
 
-    /// The same key at a batch.
+    /// Changes the batch.
     #[must_use]
     pub fn at_batch(self, batch: u32) -> Self {
         Self { batch, ..self }
     }
 
-    /// Whether both do the same work in the same setting, by whatever mechanism, and with its batches and readers.
+    /// True where both do the same work in the same setting, whatever their mechanisms, batches and readers.
     #[must_use]
     pub fn does_the_work_of(&self, other: &Self) -> bool {
         let by_other = Self {
@@ -291,7 +291,7 @@ impl RowKey {
         by_other == *other
     }
 
-    /// The same key whatever the kernel: two kernels are compared with one another by it.
+    /// Leaves out the kernel: two kernels are compared with one another by the rest.
     #[must_use]
     pub fn on_any_kernel(&self) -> Self {
         Self {

@@ -16,7 +16,7 @@ impl Spread {
     ///
     /// One pass: E. A. Youngs, E. M. Cramer, Technometrics 13 (1971), 657-665.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn new(values: &[f64]) -> Option<Self> {
         let (first, rest) = values.split_first()?;
         let (mut count, mut mean, mut sum, mut squares) = (1.0, *first, *first, 0.0);
         for value in rest {
@@ -44,7 +44,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_library_gives_the_same_to_the_last_bit(values in prop::collection::vec(1e-3..1e9f64, 2..20)) {
-            let spread = Spread::of(&values).unwrap();
+            let spread = Spread::new(&values).unwrap();
             let known = [values.as_slice().mean(), values.as_slice().std_dev()];
             prop_assert_eq!([spread.mean, spread.stddev].map(f64::to_bits), known.map(f64::to_bits));
         }
@@ -52,9 +52,9 @@ mod tests {
 
     #[test]
     fn one_value_has_no_deviation_and_none_has_no_spread() {
-        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::new(&[]), None);
         assert_eq!(
-            Spread::of(&[7.5]),
+            Spread::new(&[7.5]),
             Some(Spread {
                 mean: 7.5,
                 stddev: 0.0
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_deviation_is_that_of_a_sample() {
-        let spread = Spread::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        let spread = Spread::new(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert!((spread.mean - 5.0).abs() < 1e-12);
         assert!((spread.stddev - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
     }
