@@ -1,13 +1,10 @@
 //! Bisection end to end: on bills that are there, so that no guest is started.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use assert_cmd::Command;
 use pagetoll_backend::Stop;
 use pagetoll_bill::Bill;
 use pagetoll_host::cache::Cache;
@@ -15,14 +12,12 @@ use pagetoll_test_support::skip;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::{pagetoll, text};
+
 /// A bill of `pin` on Linux 6.17 and 6.18.
 const PIN: &str = include_str!("../../../../costs/lab-vfio.bills/2M.json");
 /// The kernels of the suite are 6.1.0 to 6.1.19.
 const KERNELS: usize = 20;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
 
 /// A folder with a cache that knows one suite, and a search path without any tool.
 struct Place(TempDir);
@@ -44,8 +39,8 @@ impl Place {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::cargo_bin("pagetoll").unwrap();
-        command.current_dir(self.0.path()).args(arguments);
+        let mut command = pagetoll(arguments);
+        command.current_dir(self.0.path());
         command.env("PAGETOLL_CACHE", self.0.path().join("cache"));
         command.env("PATH", "/nonexistent").output().unwrap()
     }
@@ -306,8 +301,8 @@ fn programs_that_a_repository_names_do_not_run() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let program = program.to_str().unwrap();
     let bisect = || {
-        let mut command = Command::cargo_bin("pagetoll").unwrap();
-        command.args(["bisect", "--git"]).arg(&tree);
+        let mut command = pagetoll(&["bisect", "--git"]);
+        command.arg(&tree);
         command.args([
             "--route",
             "unmap",

@@ -1,8 +1,6 @@
 //! Pages of every kind in a real browser: no request, no message, no fault for those who read otherwise; tables sort, and all
 //! is there without scripts.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 mod driver;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +8,8 @@ use std::process::Command;
 
 use driver::{Browser, Look, missing};
 use pagetoll_test_support::skip;
+
+use crate::{program, repository};
 
 /// Each kind of page, and the command that makes it.
 const PAGES: &[(&str, &str)] = &[
@@ -65,13 +65,9 @@ const SORT: &str = "
     }
     return seen;";
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn page(command: &str, file: &Path) {
-    let mut made = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
-    made.current_dir(root())
+    let mut made = Command::new(program());
+    made.current_dir(repository())
         .args(command.split(' '))
         .arg("--output")
         .arg(file);
@@ -99,7 +95,7 @@ fn swept(store: &Path) {
     let plan = store.with_extension("toml");
     let axes = "[axes]\nroute = [\"unmap\", \"irq\"]\n[options]\non = \"sim\"\n";
     std::fs::write(&plan, axes).unwrap();
-    let mut sweep = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+    let mut sweep = Command::new(program());
     sweep.arg("sweep").arg(plan).arg("--store").arg(store);
     assert!(sweep.output().unwrap().status.success());
 }

@@ -1,7 +1,5 @@
 //! `pagetoll cache`: lists, verifies and cleans; every command refuses a cache that others can write to.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,10 +9,11 @@ use pagetoll_backend::Stop;
 use pagetoll_host::Error;
 use pagetoll_host::cache::{Cache, Entry};
 
-fn pagetoll(arguments: &[&str], cache: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
-    let run = command.args(arguments).env("PAGETOLL_CACHE", cache);
-    run.output().unwrap()
+use crate::{pagetoll, text};
+
+fn run(arguments: &[&str], cache: &Path) -> Output {
+    let mut command = pagetoll(arguments);
+    command.env("PAGETOLL_CACHE", cache).output().unwrap()
 }
 
 fn code(output: &Output) -> i32 {
@@ -22,11 +21,11 @@ fn code(output: &Output) -> i32 {
 }
 
 fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    text(&output.stdout)
 }
 
 fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    text(&output.stderr)
 }
 
 fn make(cache: &Cache, name: &str, text: &str) -> Entry {
@@ -56,7 +55,7 @@ fn names(items: &serde_json::Value) -> Vec<&str> {
 #[test]
 fn a_cache_is_listed_and_an_absent_one_is_not_made() {
     let (folder, cache) = furnished();
-    let listed = pagetoll(&["cache", "--format", "json"], cache.root());
+    let listed = run(&["cache", "--format", "json"], cache.root());
     assert_eq!(code(&listed), 0, "{}", stderr(&listed));
     let list = json(&listed);
     assert_eq!(
@@ -70,7 +69,7 @@ fn a_cache_is_listed_and_an_absent_one_is_not_made() {
         .map(|item| item["bytes"].as_u64().unwrap())
         .sum();
     assert_eq!(list["bytes"], total);
-    let text = stdout(&pagetoll(&["cache"], cache.root()));
+    let text = stdout(&run(&["cache"], cache.root()));
     assert!(
         text.contains("one.elf") && text.contains("3 items"),
         "{text}"
@@ -78,7 +77,7 @@ fn a_cache_is_listed_and_an_absent_one_is_not_made() {
 
     let absent = folder.path().join("absent");
     for arguments in [&["cache"][..], &["cache", "verify"]] {
-        assert_eq!(code(&pagetoll(arguments, &absent)), 0);
+        assert_eq!(code(&run(arguments, &absent)), 0);
         assert!(!absent.exists(), "{arguments:?}");
     }
 }
@@ -89,11 +88,11 @@ fn verify_names_what_differs_changes_nothing_and_fails() {
     let place = cache.path("xen/one.elf");
     drop(cache);
     let root = place.parent().unwrap().parent().unwrap();
-    let sound = pagetoll(&["cache", "verify"], root);
+    let sound = run(&["cache", "verify"], root);
     assert_eq!(code(&sound), 0, "{}", stderr(&sound));
     fs::write(&place, "hypervisoR").unwrap();
     for _ in 0..2 {
-        let altered = pagetoll(&["cache", "verify"], root);
+        let altered = run(&["cache", "verify"], root);
         assert_eq!(code(&altered), 1);
         let text = stderr(&altered);
         assert!(
@@ -103,7 +102,7 @@ fn verify_names_what_differs_changes_nothing_and_fails() {
     }
     let manifest = root.join("manifests/fix%kernels%two");
     fs::write(&manifest, "torn").unwrap();
-    let text = stderr(&pagetoll(&["cache", "verify"], root));
+    let text = stderr(&run(&["cache", "verify"], root));
     assert!(
         text.contains("fix/kernels/two") && text.contains("is damaged"),
         "{text}"
@@ -114,7 +113,7 @@ fn verify_names_what_differs_changes_nothing_and_fails() {
 fn clean_removes_what_is_meant_and_not_what_is_used() {
     let (_folder, cache) = furnished();
     let root = cache.root().to_path_buf();
-    let dry = pagetoll(&["cache", "clean", "--dry-run", "--format", "json"], &root);
+    let dry = run(&["cache", "clean", "--dry-run", "--format", "json"], &root);
     let freed = json(&dry);
     // This process uses both entries.
     assert_eq!(names(&freed["in_use"]), ["fix/kernels/two", "xen/one.elf"]);
@@ -122,12 +121,12 @@ fn clean_removes_what_is_meant_and_not_what_is_used() {
     assert!(root.join("suites/sid.json").exists());
     drop(cache);
 
-    let none = pagetoll(
+    let none = run(
         &["cache", "clean", "--older-than", "1h", "--format", "json"],
         &root,
     );
     assert_eq!(names(&json(&none)["removed"]), [""; 0]);
-    let xen = pagetoll(&["cache", "clean", "--kind", "xen"], &root);
+    let xen = run(&["cache", "clean", "--kind", "xen"], &root);
     assert!(
         stdout(&xen).contains("10 B freed: 1 item"),
         "{}",
@@ -135,10 +134,10 @@ fn clean_removes_what_is_meant_and_not_what_is_used() {
     );
     assert!(!root.join("xen/one.elf").exists() && !root.join("manifests/xen%one.elf").exists());
     assert!(root.join("fix/kernels/two").exists());
-    let all = pagetoll(&["cache", "clean"], &root);
+    let all = run(&["cache", "clean"], &root);
     assert_eq!(code(&all), 0, "{}", stderr(&all));
     assert!(!root.join("fix/kernels/two").exists() && !root.join("suites/sid.json").exists());
-    let after = pagetoll(&["cache", "--format", "json"], &root);
+    let after = run(&["cache", "--format", "json"], &root);
     assert_eq!(names(&json(&after)["items"]), [""; 0]);
 }
 
@@ -149,7 +148,7 @@ fn an_age_without_a_unit_and_an_unknown_kind_are_refused() {
         ("--older-than", "30", "such as 30d"),
         ("--kind", "tmp", "vmlinux"),
     ] {
-        let refused = pagetoll(&["cache", "clean", option, value], folder.path());
+        let refused = run(&["cache", "clean", option, value], folder.path());
         assert_eq!(code(&refused), 2);
         assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
     }
@@ -172,7 +171,7 @@ fn a_cache_that_others_can_write_to_is_refused_and_doctor_says_so() {
         &["cache", "clean"],
         &["conformance", "--on", "lab"],
     ] {
-        let refused = pagetoll(arguments, &root);
+        let refused = run(arguments, &root);
         assert_eq!(code(&refused), 3, "{arguments:?}");
         let text = stderr(&refused);
         if !text.contains("not installed") {
@@ -182,7 +181,7 @@ fn a_cache_that_others_can_write_to_is_refused_and_doctor_says_so() {
             );
         }
     }
-    let doctor = stdout(&pagetoll(&["doctor", "--format", "json"], &root));
+    let doctor = stdout(&run(&["doctor", "--format", "json"], &root));
     assert!(doctor.contains("can be written by others"), "{doctor}");
     let after: Vec<_> = fs::read_dir(&root)
         .unwrap()

@@ -1,54 +1,25 @@
 //! The program as its users see it: exit codes, messages, and what is on which stream.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, Output, Stdio};
+use std::process::{Command as Process, Stdio};
 
-use assert_cmd::Command;
+use crate::{assert_refused, pagetoll, program, repository, text};
 
 /// A search path without any tool, so that no test can start a guest.
 const NO_TOOLS: &str = "/nonexistent";
 
-fn pagetoll(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    command.args(arguments);
-    command
-}
-
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../render/tests/data")
-        .join(name)
+    repository().join("crates/render/tests/data").join(name)
 }
 
 fn capture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../xentrace/tests/data")
-        .join(name)
+    repository().join("crates/xentrace/tests/data").join(name)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Runs the program, which must refuse: this exit code, nothing on stdout, all of `words` on stderr.
+/// Runs the program, which must refuse.
 fn refused(arguments: &[&str], code: i32, words: &[&str]) {
-    let output = pagetoll(arguments).output().unwrap();
-    assert_refused(&output, arguments, code, words);
-}
-
-fn assert_refused(output: &Output, arguments: &[&str], code: i32, words: &[&str]) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    for word in words {
-        assert!(
-            stderr.contains(word),
-            "{arguments:?}: no {word:?} in {stderr}"
-        );
-    }
+    assert_refused(&pagetoll(arguments).output().unwrap(), code, words);
 }
 
 fn printed(arguments: &[&str]) -> String {
@@ -202,12 +173,7 @@ fn a_machine_without_tools_gets_the_command_that_installs_them() {
         .env("PAGETOLL_CACHE", cache.path())
         .output()
         .unwrap();
-    assert_refused(
-        &output,
-        &["bill", "unmap"],
-        3,
-        &["qemu-system-x86", "apt-get install"],
-    );
+    assert_refused(&output, 3, &["qemu-system-x86", "apt-get install"]);
 }
 
 #[test]
@@ -293,7 +259,7 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
             .output()
             .unwrap();
         let words = ["standard input: line ", "pagetoll.bill/1", expected];
-        assert_refused(&output, &[expected], 2, &words);
+        assert_refused(&output, 2, &words);
     }
     let page = fs::read(data("sample-bill.html")).unwrap();
     for (input, expected) in [
@@ -307,7 +273,7 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
             .output()
             .unwrap();
         let words = ["standard input: ", expected];
-        assert_refused(&output, &[expected], 2, &words);
+        assert_refused(&output, 2, &words);
     }
     let large = tempfile::NamedTempFile::new().unwrap();
     fs::copy(capture("xentrace-unmap.bin"), large.path()).unwrap();
@@ -598,7 +564,7 @@ fn help_has_examples_and_a_version() {
 fn a_closed_standard_output_ends_quietly() {
     let arguments: [&[&str]; 4] = [&["routes"], &["--help"], &["doctor"], &["read"]];
     for arguments in arguments {
-        let mut process = Process::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+        let mut process = Process::new(program());
         process.args(arguments);
         if arguments == ["read"] {
             process.arg(capture("xentrace-all.bin"));
@@ -623,7 +589,7 @@ fn a_full_output_is_an_error() {
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let mut process = Process::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+    let mut process = Process::new(program());
     let output = process
         .arg("routes")
         .stdout(full)
@@ -631,18 +597,18 @@ fn a_full_output_is_an_error() {
         .spawn()
         .and_then(std::process::Child::wait_with_output)
         .unwrap();
-    assert_refused(&output, &["routes"], 3, &["cannot write standard output"]);
+    assert_refused(&output, 3, &["cannot write standard output"]);
 }
 
 #[test]
 fn no_standard_output_is_an_error() {
     let output = Process::new("sh")
         .args(["-c", "exec \"$0\" routes >&-"])
-        .arg(assert_cmd::cargo::cargo_bin!("pagetoll"))
+        .arg(program())
         .output()
         .unwrap();
     let words = ["cannot write standard output", "Bad file descriptor"];
-    assert_refused(&output, &["routes"], 3, &words);
+    assert_refused(&output, 3, &words);
 }
 
 /// A title for the terminal, a cleared screen, reversed text, a formula, a mention, a link and an entity.

@@ -3,15 +3,17 @@
 use assert_cmd::Command;
 use pagetoll_test_support::{skip, skipped_test};
 
-fn pagetoll(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
-    command.arg("conformance").args(arguments);
+use crate::{large_pages, pagetoll};
+
+fn conformance(arguments: &[&str]) -> Command {
+    let mut command = pagetoll(&["conformance"]);
+    command.args(arguments);
     command
 }
 
 #[test]
 fn the_simulated_xen_answers_as_was_recorded() {
-    let assert = pagetoll(&["--on", "sim"]).assert().success();
+    let assert = conformance(&["--on", "sim"]).assert().success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     let title = text.lines().next().unwrap();
     let words: Vec<&str> = title.split(' ').collect();
@@ -21,7 +23,7 @@ fn the_simulated_xen_answers_as_was_recorded() {
 
 #[test]
 fn json_has_every_step() {
-    let assert = pagetoll(&["--on", "sim", "--case", "pin-twice", "--format", "json"])
+    let assert = conformance(&["--on", "sim", "--case", "pin-twice", "--format", "json"])
         .assert()
         .success();
     let json: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
@@ -32,7 +34,7 @@ fn json_has_every_step() {
 
 #[test]
 fn an_unknown_case_is_bad_usage() {
-    let assert = pagetoll(&["--on", "sim", "--case", "nonsense"])
+    let assert = conformance(&["--on", "sim", "--case", "nonsense"])
         .assert()
         .code(2);
     let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
@@ -41,7 +43,7 @@ fn an_unknown_case_is_bad_usage() {
 
 #[test]
 fn the_model_of_kvm_answers_as_was_recorded() {
-    let assert = pagetoll(&["--suite", "kvm", "--on", "sim"])
+    let assert = conformance(&["--suite", "kvm", "--on", "sim"])
         .assert()
         .success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
@@ -50,7 +52,8 @@ fn the_model_of_kvm_answers_as_was_recorded() {
 
 #[test]
 fn this_host_answers_as_the_model_of_kvm() {
-    let output = pagetoll(&["--suite", "kvm", "--format", "json"])
+    let _alone = large_pages();
+    let output = conformance(&["--suite", "kvm", "--format", "json"])
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -82,7 +85,7 @@ fn a_case_whose_feature_was_not_recorded_is_skipped_with_the_reason() {
         "--case",
         "exit-on-missing-zeroes",
     ];
-    let assert = pagetoll(&flag).assert().code(3);
+    let assert = conformance(&flag).assert().code(3);
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     assert!(
         text.contains("lacks a feature that the case needs: exit-on-missing-zeroes"),
@@ -93,7 +96,9 @@ fn a_case_whose_feature_was_not_recorded_is_skipped_with_the_reason() {
 #[test]
 fn a_suite_is_not_asked_where_it_cannot_be() {
     for (suite, on, instead) in [("xen", "live", "lab"), ("vfio", "live", "lab")] {
-        let assert = pagetoll(&["--suite", suite, "--on", on]).assert().code(2);
+        let assert = conformance(&["--suite", suite, "--on", on])
+            .assert()
+            .code(2);
         let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
         assert!(stderr.contains(&format!("by --on {instead}")), "{stderr}");
     }
@@ -120,7 +125,7 @@ fn a_processor_is_chosen_where_the_lab_boots_one() {
         ),
     ] {
         let words: Vec<_> = arguments.split(' ').collect();
-        let assert = pagetoll(&words).assert().code(2);
+        let assert = conformance(&words).assert().code(2);
         let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
         assert!(stderr.contains(problem), "{arguments}: {stderr}");
     }
@@ -129,7 +134,7 @@ fn a_processor_is_chosen_where_the_lab_boots_one() {
 /// The loop as it was first posted takes a batch for one run of pages.
 #[test]
 fn the_mechanism_that_gets_two_half_large_pages_wrong_is_named() {
-    let assert = pagetoll(&["--suite", "vfio", "--on", "sim"])
+    let assert = conformance(&["--suite", "vfio", "--on", "sim"])
         .assert()
         .success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();

@@ -1,9 +1,7 @@
 //! Bills of demand paging on this host as their users see them; skipped with the reason where there is no KVM.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,34 +9,16 @@ use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
-fn pagetoll(arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
+use crate::{assert_refused, large_pages, program, text};
+
+fn demand(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
     command.args(["bill", "demand"]).args(arguments);
     command
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 fn refused(arguments: &[&str], words: &[&str]) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = pagetoll(arguments).output().unwrap();
-    let stderr = text(&stderr);
-    assert_eq!(
-        (status.code(), stdout.len()),
-        (Some(2), 0),
-        "{arguments:?}: {stderr}"
-    );
-    for word in words {
-        assert!(
-            stderr.contains(word),
-            "{arguments:?}: no {word:?} in {stderr}"
-        );
-    }
+    assert_refused(&demand(arguments).output().unwrap(), 2, words);
 }
 
 #[test]
@@ -49,7 +29,7 @@ fn a_small_bill_has_a_row_for_every_mechanism_and_its_form_is_documented() {
     let order = [
         "--vcpus", "1,2", "--pages", "256", "--batch", "1,16", "--runs", "2", "--format", "json",
     ];
-    let output = pagetoll(&order).output().unwrap();
+    let output = demand(&order).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema = include_str!("../../../../docs/bill-schema.json");
@@ -122,7 +102,7 @@ fn ended_by(signal: Signal) -> Option<i32> {
         "--runs",
         "100",
     ];
-    let mut child = pagetoll(&order)
+    let mut child = demand(&order)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -149,6 +129,7 @@ fn signals_end_a_bill_and_leave_nothing() {
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
+    let _alone = large_pages();
     let before = what_could_be_left();
     for (signal, code) in [
         (Signal::INT, Some(130)),

@@ -1,16 +1,15 @@
 //! Bills that cannot be compared: refused with what was expected, by exit code 2.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use serde_json::{Value, json};
+
+use crate::{pagetoll, repository};
 
 /// A bill of VFIO that the lab counted.
 fn counted() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pin-held-out.json");
+    let path = repository().join("crates/cli/tests/data/pin-held-out.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
@@ -27,8 +26,7 @@ fn against(change: impl FnOnce(&mut Value)) -> (i32, String) {
     let mut bill = counted();
     change(&mut bill);
     let new = write(folder.path(), "new.json", &bill);
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    let output = command.arg("diff").arg(old).arg(new).output().unwrap();
+    let output = pagetoll(&["diff"]).arg(old).arg(new).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     (output.status.code().unwrap(), said)
@@ -40,9 +38,8 @@ fn alone(arguments: &[&str], change: impl FnOnce(&mut Value)) -> (i32, String) {
     let mut bill = counted();
     change(&mut bill);
     let file = write(folder.path(), "bill.json", &bill);
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    let output = command.arg("diff").arg(file).args(arguments).output();
-    let output = output.unwrap();
+    let mut command = pagetoll(&["diff"]);
+    let output = command.arg(file).args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     (output.status.code().unwrap(), said)

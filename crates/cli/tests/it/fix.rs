@@ -1,14 +1,13 @@
 //! `pagetoll fix` where nothing can be built: what it says of unknown fixes, of trees, and of tools that are missing.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
 
 use assert_cmd::Command;
 use pagetoll_test_support::skip;
+
+use crate::{assert_refused, pagetoll};
 
 const FIX: &str = "xen-pv-get-and-clear";
 /// What a build calls before it calls a compiler; flex is not among it.
@@ -27,21 +26,9 @@ const WITHOUT_FLEX: [&str; 11] = [
 ];
 
 fn fix(arguments: &[&str], cache: &Path) -> Command {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
+    let mut command = pagetoll(&["fix"]);
+    command.args(arguments).env("PAGETOLL_CACHE", cache);
     command
-        .arg("fix")
-        .args(arguments)
-        .env("PAGETOLL_CACHE", cache);
-    command
-}
-
-fn assert_refused(output: &Output, code: i32, words: &[&str]) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    assert!(output.stdout.is_empty());
-    for word in words {
-        assert!(stderr.contains(word), "no {word:?} in {stderr}");
-    }
 }
 
 fn refused(arguments: &[&str], code: i32, words: &[&str]) {
@@ -87,8 +74,7 @@ fn what_is_of_the_other_program_is_refused() {
         ("--kernel", xen, "is a fix of Xen; expected a fix of Linux"),
         ("--xen", FIX, "is a fix of Linux; expected a fix of Xen"),
     ] {
-        let mut bill = Command::cargo_bin("pagetoll").unwrap();
-        bill.args(["bill", "irq", option, &format!("fix:{name}")]);
+        let mut bill = pagetoll(&["bill", "irq", option, &format!("fix:{name}")]);
         assert_refused(&bill.output().unwrap(), 2, &[name, words]);
     }
 }

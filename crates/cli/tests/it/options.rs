@@ -1,25 +1,20 @@
 //! Every option on every route and backend: accepted where it applies, else refused by name with exit code 2; and the
 //! help texts, which show those that apply.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
-use std::path::Path;
 use std::process::Output;
 
-use assert_cmd::Command;
 use clap::Args;
 use pagetoll_bill::{Backend, Opt, Route, Spec};
+
+use crate::{pagetoll, repository};
 
 /// A search path without any tool, so that no test can start a guest.
 const NO_TOOLS: &str = "/nonexistent";
 
-fn pagetoll(arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    command
-        .args(arguments)
-        .env("PATH", NO_TOOLS)
-        .env("COLUMNS", "100");
+fn run(arguments: &[&str]) -> Output {
+    let mut command = pagetoll(arguments);
+    command.env("PATH", NO_TOOLS).env("COLUMNS", "100");
     command.output().unwrap()
 }
 
@@ -54,7 +49,7 @@ fn options_that_do_not_apply_are_all_refused_by_name_in_one_message() {
             let given = given.concat();
             let mut arguments = vec!["bill", route.name(), "--on", backend.name()];
             arguments.extend(given.iter().map(String::as_str));
-            let output = pagetoll(&arguments);
+            let output = run(&arguments);
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
             let named = stderr
@@ -90,7 +85,7 @@ fn the_help_of_a_route_lists_what_applies_to_it_and_nothing_else() {
 }
 
 fn help(arguments: &[&str]) -> String {
-    let output = pagetoll(arguments);
+    let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -126,7 +121,7 @@ fn help_texts_are_as_committed() {
         "validate",
     ];
     let routes = Route::ALL.iter().map(|route| format!("bill {route}"));
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help");
+    let folder = repository().join("crates/cli/tests/help");
     for command in commands.into_iter().map(str::to_owned).chain(routes) {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let text = help(&words);

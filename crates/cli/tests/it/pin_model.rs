@@ -1,13 +1,12 @@
 //! The tables of VFIO: made from bills of 2 MiB folios, and held against other folios of the same kernels.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use pagetoll_bill::row::Folio;
 use pagetoll_bill::{Bill, Row};
+
+use crate::{pagetoll, repository, text};
 
 /// Kernels, how they pin, and the tables of them.
 const KERNELS: [(&str, &str, &str); 2] = [
@@ -15,13 +14,9 @@ const KERNELS: [(&str, &str, &str); 2] = [
     ("6.18.15", "per-folio", "lab-vfio-6.18"),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// The bills that both tables were made from.
 fn counted() -> Vec<PathBuf> {
-    let folder = fs::read_dir(root().join("costs/lab-vfio.bills")).unwrap();
+    let folder = fs::read_dir(repository().join("costs/lab-vfio.bills")).unwrap();
     let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
@@ -33,18 +28,12 @@ fn read(path: &Path) -> Bill {
 
 /// What calibrate says: exit code, table, and errors.
 fn calibrate(arguments: &[&str], bills: &[PathBuf]) -> (i32, String, String) {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    let output = command
-        .arg("calibrate")
-        .args(arguments)
-        .args(bills)
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let mut command = pagetoll(&["calibrate"]);
+    let output = command.args(arguments).args(bills).output().unwrap();
     (
         output.status.code().unwrap(),
-        text(output.stdout),
-        text(output.stderr),
+        text(&output.stdout),
+        text(&output.stderr),
     )
 }
 
@@ -54,7 +43,7 @@ fn the_tables_are_what_the_counted_bills_give() {
         let arguments = ["--name", table, "--kernel", kernel];
         let (code, made, stderr) = calibrate(&arguments, &counted());
         assert_eq!(code, 0, "{stderr}");
-        let kept = fs::read_to_string(root().join(format!("costs/{table}.toml"))).unwrap();
+        let kept = fs::read_to_string(repository().join(format!("costs/{table}.toml"))).unwrap();
         let without_comments = |text: &str| -> Vec<String> {
             let lines = text
                 .lines()
@@ -113,7 +102,6 @@ fn folios_that_the_tables_were_not_made_from_are_predicted() {
 }
 
 fn simulated(mechanism: &str, table: &str) -> Bill {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
     let order = [
         "bill",
         "pin",
@@ -124,11 +112,9 @@ fn simulated(mechanism: &str, table: &str) -> Bill {
         "--folio",
         "4K,THP,2M,1G",
     ];
-    let output = command
-        .args(order)
-        .args(["--mechanism", mechanism, "--costs", table])
-        .output()
-        .unwrap();
+    let mut command = pagetoll(&order);
+    command.args(["--mechanism", mechanism, "--costs", table]);
+    let output = command.output().unwrap();
     assert!(output.status.success());
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -148,13 +134,13 @@ fn what_gives_no_table_is_refused_with_what_is_lacking() {
         &counted(),
         &["no rows of Linux 6.16", "expected one of 6.17.13, 6.18.15"],
     );
-    let wide = root().join("costs/lab-vfio.bills/2M-48-bits.json");
+    let wide = repository().join("costs/lab-vfio.bills/2M-48-bits.json");
     refused(
         &[],
         &[wide],
         &["no row unmap of 2M", "39 bits", "pagetoll bill pin --folio"],
     );
-    let unmap = root().join("costs/lab-xen-4.17.bills/unmap.json");
+    let unmap = repository().join("costs/lab-xen-4.17.bills/unmap.json");
     refused(
         &[],
         &[counted(), vec![unmap.clone()]].concat(),

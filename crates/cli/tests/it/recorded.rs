@@ -1,9 +1,7 @@
 //! What is recorded of a live bill, by the commands that `read --how` prints, says what the bill says.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +10,8 @@ use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use serde_json::Value;
 
+use crate::{pagetoll, program};
+
 const PAGES: u64 = 8192;
 /// Between the time of a page in the bill and as recorded. On a busy machine the guest may be stopped between the pages that it
 /// takes for itself and the first that is billed; 0.3 % were seen on an idle one.
@@ -19,21 +19,13 @@ const APART: f64 = 0.25;
 /// From when perf was started until it surely records.
 const STARTED: Duration = Duration::from_secs(3);
 
-fn program() -> PathBuf {
-    assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
-}
-
-fn pagetoll(arguments: &[&str], folder: &Path) -> Output {
-    let mut command = Command::new(program());
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .unwrap()
+fn run(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = pagetoll(arguments);
+    command.current_dir(folder).output().unwrap()
 }
 
 fn json(arguments: &[&str], folder: &Path) -> Value {
-    let output = pagetoll(arguments, folder);
+    let output = run(arguments, folder);
     assert!(
         output.status.success(),
         "{}",
@@ -57,7 +49,7 @@ fn shell(command: &str, folder: &Path) -> Command {
 
 /// The commands that record KVM here, or why it cannot be recorded or billed.
 fn recipe(folder: &Path) -> Result<Vec<String>, String> {
-    let output = pagetoll(&["read", "--how", "kvm", "--format", "json"], folder);
+    let output = run(&["read", "--how", "kvm", "--format", "json"], folder);
     let recordings: Value = serde_json::from_slice(&output.stdout).unwrap();
     let recording = &recordings[0];
     if let Some(lacks) = recording.get("lacks") {

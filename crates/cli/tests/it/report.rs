@@ -1,24 +1,19 @@
 //! `pagetoll report` of several bills: the axis, steps, folders, and what is refused.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+
+use crate::pagetoll;
 
 const SAMPLE: &str = include_str!("../../../render/tests/data/sample-bill.json");
 
 fn report(folder: &Path, arguments: &[&str]) -> Output {
-    let mut report = Command::new(assert_cmd::cargo::cargo_bin!("pagetoll"));
-    report
-        .current_dir(folder)
-        .arg("report")
-        .args(arguments)
-        .output()
-        .unwrap()
+    let mut report = pagetoll(&["report"]);
+    report.args(arguments).current_dir(folder).output().unwrap()
 }
 
 fn scale(figure: Option<&mut Value>, times: f64) {

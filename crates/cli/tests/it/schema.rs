@@ -1,7 +1,5 @@
 //! The documented form of a bill against a bill.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,12 +1,11 @@
 //! `pagetoll search`, end to end.
 
-use assert_cmd::Command;
+use crate::{pagetoll, text};
 
 #[test]
 fn every_mechanism_has_its_verdict_and_the_losing_orders_are_printed() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pagetoll"));
-    let assert = command.arg("search").assert().success();
-    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let assert = pagetoll(&["search"]).assert().success();
+    let text = text(&assert.get_output().stdout);
     for safe in ["emulate", "preserve-ad", "cmpxchg8b", "xchg"] {
         let of_row = |line: &&str| line.trim_start().starts_with(&format!("{safe} "));
         let row = text.lines().find(of_row).unwrap();

@@ -1,23 +1,16 @@
 //! Bills of the simulator, as users order them: against a bill that the lab counted, and with cost tables that are wrong.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use pagetoll_bill::{Backend, Bill, Route, Row, RowKey, System, Unit};
 use pagetoll_cost::CostTable;
 
-fn pagetoll(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    command.args(arguments);
-    command
-}
+use crate::{pagetoll, repository};
 
 fn tables() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../costs")
+    repository().join("costs")
 }
 
 /// The bills that costs/lab-xen-4.17.toml was made from.

@@ -1,7 +1,5 @@
 //! Sweeps end to end, by jobs of the simulator.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -15,6 +13,8 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use pagetoll_test_support::skip;
 use tempfile::TempDir;
+
+use crate::{assert_ended, pagetoll, program, text};
 
 /// 12 jobs, some of them slow enough to be interrupted.
 const PLAN: &str = "\
@@ -32,33 +32,21 @@ fn folder_with(plan: &str) -> TempDir {
     folder
 }
 
-fn pagetoll(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("pagetoll").unwrap();
-    command.current_dir(folder).args(arguments);
+fn run_in(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = pagetoll(arguments);
+    command.current_dir(folder);
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 fn sweep(folder: &Path, arguments: &[&str]) -> Output {
     let words = [&["sweep", "plan.toml"], arguments].concat();
-    pagetoll(folder, &words).output().unwrap()
+    run_in(folder, &words).output().unwrap()
 }
 
 fn swept(folder: &Path, arguments: &[&str]) -> String {
     let output = sweep(folder, arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
-}
-
-fn refused(output: &Output, code: i32, words: &[&str]) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    for word in words {
-        assert!(stderr.contains(word), "no {word:?} in {stderr}");
-    }
 }
 
 /// The bills of a store, by name.
@@ -105,11 +93,11 @@ fn a_second_run_does_nothing_and_show_has_a_line_for_each_job() {
         "{listed}"
     );
     for format in ["text", "md", "html"] {
-        let mut shown = pagetoll(folder.path(), &["sweep", "show", "s", "--format", format]);
+        let mut shown = run_in(folder.path(), &["sweep", "show", "s", "--format", format]);
         let shown = text(&shown.output().unwrap().stdout);
         assert_eq!(shown.matches("emulate 1859.9").count(), 4, "{shown}");
     }
-    let mut shown = pagetoll(folder.path(), &["sweep", "show", "s", "--format", "json"]);
+    let mut shown = run_in(folder.path(), &["sweep", "show", "s", "--format", "json"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.output().unwrap().stdout).unwrap();
     assert_eq!(shown.as_array().unwrap().len(), 12);
     assert_eq!(shown[0]["said"]["route"], "fault");
@@ -124,7 +112,7 @@ fn a_killed_sweep_resumes_and_runs_nothing_twice() {
     let folder = folder_with(PLAN);
     swept(folder.path(), &["--store", "whole"]);
     let store = folder.path().join("killed");
-    let program = assert_cmd::cargo::cargo_bin("pagetoll");
+    let program = program();
     let mut resumed = 0;
     for _ in 0..3 {
         let mut child = Process::new(&program)
@@ -171,7 +159,7 @@ fn children_of(number: u32) -> usize {
 fn no_job_outlives_its_sweep() {
     let plan = "[axes]\nroute = ['demand']\nseed = [1, 2]\n[options]\non = 'sim'\nsamples = 1000\nsensitivity = true\n";
     let folder = folder_with(plan);
-    let program = assert_cmd::cargo::cargo_bin("pagetoll");
+    let program = program();
     for (signal, code) in [("KILL", None), ("INT", Some(130)), ("TERM", Some(143))] {
         let mut child = Process::new(&program)
             .current_dir(folder.path())
@@ -208,11 +196,7 @@ fn printed_jobs_give_the_same_store() {
     swept(folder.path(), &["--store", "own"]);
     let bin = folder.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    symlink(
-        assert_cmd::cargo::cargo_bin("pagetoll"),
-        bin.join("pagetoll"),
-    )
-    .unwrap();
+    symlink(program(), bin.join("pagetoll")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let script =
         "pagetoll sweep plan.toml --store 'x args' --print-jobs | xargs -P2 -d '\\n' -n1 sh -c";
@@ -264,25 +248,25 @@ fn bad_plans_are_refused_before_anything_runs() {
     ];
     for (plan, words) in cases {
         let folder = folder_with(plan);
-        refused(&sweep(folder.path(), &["--store", "s"]), 2, words);
+        assert_ended(&sweep(folder.path(), &["--store", "s"]), 2, words);
         assert!(!folder.path().join("s").exists(), "{plan}");
     }
     let folder = folder_with(
         "[axes]\nroute = ['demand']\nhost = ['no-such-node']\n[options]\non = 'live'\n",
     );
     let output = sweep(folder.path(), &["--store", "s"]);
-    refused(&output, 2, &["host = no-such-node: is not this machine"]);
+    assert_ended(&output, 2, &["host = no-such-node: is not this machine"]);
     let output = sweep(folder.path(), &["--store", "s", "--address", "auto"]);
-    refused(&output, 2, &["--address: not supported with --on local"]);
+    assert_ended(&output, 2, &["--address: not supported with --on local"]);
     let output = sweep(
         folder.path(),
         &["--store", "s", "--on", "ray", "--jobs", "2"],
     );
-    refused(&output, 2, &["--jobs: not supported with --on ray"]);
-    let output = pagetoll(folder.path(), &["sweep", "none.toml", "--store", "s"])
+    assert_ended(&output, 2, &["--jobs: not supported with --on ray"]);
+    let output = run_in(folder.path(), &["sweep", "none.toml", "--store", "s"])
         .output()
         .unwrap();
-    refused(&output, 2, &["none.toml: cannot be read"]);
+    assert_ended(&output, 2, &["none.toml: cannot be read"]);
 }
 
 #[test]
@@ -291,24 +275,24 @@ fn what_is_no_store_is_refused() {
     fs::create_dir(folder.path().join("mine")).unwrap();
     fs::write(folder.path().join("mine/thesis.tex"), "").unwrap();
     for arguments in [&["--store", "mine"][..], &["--store", "mine", "--dry-run"]] {
-        refused(
+        assert_ended(
             &sweep(folder.path(), arguments),
             2,
             &["mine: is not a store"],
         );
     }
     for store in ["mine", "none"] {
-        let output = pagetoll(folder.path(), &["sweep", "show", store])
+        let output = run_in(folder.path(), &["sweep", "show", store])
             .output()
             .unwrap();
-        refused(&output, 2, &["is not a store (it has no store.toml)"]);
+        assert_ended(&output, 2, &["is not a store (it has no store.toml)"]);
     }
     let output = sweep(
         folder.path(),
         &["--store", "s", "--job", "0123456789abcdef"],
     );
-    refused(&output, 2, &["--job 0123456789abcdef: is not of plan.toml"]);
-    refused(
+    assert_ended(&output, 2, &["--job 0123456789abcdef: is not of plan.toml"]);
+    assert_ended(
         &sweep(folder.path(), &["--store", "s", "--job", "../x"]),
         2,
         &["expected an id of 16"],
@@ -330,7 +314,7 @@ fn pipe(path: &Path) {
 
 /// A command that must not wait for anybody.
 fn at_once(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = pagetoll(folder, arguments);
+    let mut command = run_in(folder, arguments);
     command.timeout(Duration::from_secs(60)).output().unwrap()
 }
 
@@ -356,7 +340,7 @@ fn links_in_a_store_are_refused_and_nothing_outside_is_touched() {
         removed.unwrap();
         symlink(outside.join(target), &place).unwrap();
         let named = format!("s/{name}: is a symbolic link; expected a ");
-        refused(&sweep(folder.path(), &["--store", "s"]), 2, &[&named]);
+        assert_ended(&sweep(folder.path(), &["--store", "s"]), 2, &[&named]);
         let names: Vec<_> = fs::read_dir(&outside).unwrap().flatten().collect();
         assert_eq!(names.len(), 2, "{name}: {names:?}");
         for entry in names {
@@ -383,14 +367,14 @@ fn what_is_no_regular_file_in_a_store_is_refused_at_once() {
             &["sweep", "show", "s"],
         ];
         for arguments in runs {
-            refused(&at_once(folder.path(), arguments), 2, &expected);
+            assert_ended(&at_once(folder.path(), arguments), 2, &expected);
         }
         fs::rename(folder.path().join("aside"), &place).unwrap();
     }
     let shown = |expected: &str| {
         let name = bill.file_name().unwrap().to_str().unwrap();
         let output = at_once(folder.path(), &["sweep", "show", "s"]);
-        refused(&output, 2, &[name, expected]);
+        assert_ended(&output, 2, &[name, expected]);
         fs::remove_file(&bill).unwrap();
     };
     fs::remove_file(&bill).unwrap();
@@ -414,11 +398,11 @@ fn a_plan_of_too_many_jobs_is_refused_before_any_is_made() {
     let expected = "plan.toml: has 1000000000 jobs (batch 1000 x pages 1000 x route 1 x seed 1000); expected at most 100000";
     for arguments in [&["--store", "s", "--dry-run"][..], &["--store", "s"]] {
         let words = [&["sweep", "plan.toml"], arguments].concat();
-        refused(&at_once(folder.path(), &words), 2, &[expected]);
+        assert_ended(&at_once(folder.path(), &words), 2, &[expected]);
     }
     fs::write(folder.path().join("plan.toml"), vec![b'\n'; (4 << 20) + 1]).unwrap();
     let output = sweep(folder.path(), &["--store", "s"]);
-    refused(&output, 2, &["plan.toml: is larger than 4 MiB"]);
+    assert_ended(&output, 2, &["plan.toml: is larger than 4 MiB"]);
 }
 
 #[test]
@@ -427,7 +411,7 @@ fn a_signal_ends_the_planning_of_many_jobs() {
     let folder = folder_with(&format!(
         "[axes]\nroute = ['unmap']\n{axes}[options]\non = 'sim'\n"
     ));
-    let mut child = Process::new(assert_cmd::cargo::cargo_bin("pagetoll"))
+    let mut child = Process::new(program())
         .current_dir(folder.path())
         .args(["sweep", "plan.toml", "--store", "s", "--dry-run"])
         .stdout(Stdio::null())
@@ -450,18 +434,18 @@ fn paths_that_are_no_word_of_a_line_are_not_printed_for_other_programs() {
     for name in names {
         fs::write(folder.path().join(name), PLAN).unwrap();
         let plan = ["sweep", "--print-jobs", "--store", "s", "--", name];
-        let output = pagetoll(folder.path(), &plan).output().unwrap();
-        refused(&output, 2, &["PLAN", &format!("{name:?}")]);
+        let output = run_in(folder.path(), &plan).output().unwrap();
+        assert_ended(&output, 2, &["PLAN", &format!("{name:?}")]);
         assert!(output.stdout.is_empty(), "{name:?}");
         let store = format!("--store={name}");
         let output = sweep(folder.path(), &["--print-jobs", &store]);
-        refused(&output, 2, &["--store", &format!("{name:?}")]);
+        assert_ended(&output, 2, &["--store", &format!("{name:?}")]);
         assert!(output.stdout.is_empty(), "{name:?}");
     }
     let bytes = OsStr::from_bytes(b"\xff.toml");
-    let mut command = pagetoll(folder.path(), &["sweep", "--print-jobs", "--store", "s"]);
+    let mut command = run_in(folder.path(), &["sweep", "--print-jobs", "--store", "s"]);
     let output = command.arg(bytes).output().unwrap();
-    refused(
+    assert_ended(
         &output,
         2,
         &["PLAN", "expected with --print-jobs a path in UTF-8"],
@@ -486,12 +470,12 @@ fn two_sweeps_on_a_store_exclude_each_other() {
     swept(folder.path(), &["--store", "s"]);
     let lock = fs::File::open(folder.path().join("s/lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    refused(
+    assert_ended(
         &sweep(folder.path(), &["--store", "s"]),
         2,
         &["s: is in use by process"],
     );
-    let shown = pagetoll(folder.path(), &["sweep", "show", "s"])
+    let shown = run_in(folder.path(), &["sweep", "show", "s"])
         .output()
         .unwrap();
     assert!(shown.status.success());
@@ -509,13 +493,13 @@ fn a_corrupt_bill_is_named_and_billed_again() {
         "{\"schema\": \"pagetoll.bill/1\"",
     )
     .unwrap();
-    let shown = pagetoll(folder.path(), &["sweep", "show", "s"])
+    let shown = run_in(folder.path(), &["sweep", "show", "s"])
         .output()
         .unwrap();
-    refused(&shown, 0, &[name, "EOF while parsing"]);
+    assert_ended(&shown, 0, &[name, "EOF while parsing"]);
     assert!(text(&shown.stdout).starts_with("sweep: 11 jobs in s"));
     let output = sweep(folder.path(), &["--store", "s"]);
-    refused(&output, 0, &[name, "it is billed again"]);
+    assert_ended(&output, 0, &[name, "it is billed again"]);
     assert_eq!(
         text(&output.stdout),
         "12 jobs: 1 billed, 11 were there, 0 failed\n"
@@ -529,7 +513,7 @@ fn a_job_that_fails_is_tried_again_and_kept_with_its_reason() {
     let plan = "[axes]\nroute = ['flush']\nwhat-if = ['interrupts-off']\n[options]\non = 'sim'\nsamples = 1\n[[include]]\nroute = 'irq'\n";
     let folder = folder_with(plan);
     let output = sweep(folder.path(), &["--store", "s", "--retries", "2"]);
-    refused(&output, 1, &["--what-if interrupts-off"]);
+    assert_ended(&output, 1, &["--what-if interrupts-off"]);
     assert_eq!(
         text(&output.stdout),
         "2 jobs: 1 billed, 0 were there, 1 failed\n"
@@ -553,7 +537,7 @@ fn a_job_that_fails_is_tried_again_and_kept_with_its_reason() {
         failure["reason"].as_str().unwrap().contains("deadlock"),
         "{failure}"
     );
-    let shown = pagetoll(folder.path(), &["sweep", "show", "s"])
+    let shown = run_in(folder.path(), &["sweep", "show", "s"])
         .output()
         .unwrap();
     assert!(
@@ -592,7 +576,7 @@ fn a_full_disk_leaves_whole_bills_alone() {
         skip!("no tmpfs can be mounted here");
     };
     let output = sweep(folder.path(), &["--store", "tiny/s"]);
-    refused(&output, 3, &["cannot write ", "tiny/s/bills/"]);
+    assert_ended(&output, 3, &["cannot write ", "tiny/s/bills/"]);
     let stderr = text(&output.stderr).to_lowercase();
     assert!(
         stderr.contains("no space left") || stderr.contains("no storage space"),
@@ -651,7 +635,7 @@ fn swept_by(folder: &Path, executor: Option<&str>, arguments: &[&str]) -> Output
         fs::write(package.join("executor.py"), source).unwrap();
     }
     let words = [&["sweep", "plan.toml", "--on", "ray"], arguments].concat();
-    let mut command = pagetoll(folder, &words);
+    let mut command = run_in(folder, &words);
     command
         .env("PYTHONPATH", folder.join("python"))
         .output()
@@ -672,7 +656,7 @@ fn an_executor_gives_the_same_store_and_its_death_loses_nothing() {
     let own = bills(&folder.path().join("own"));
     let dies = EXECUTOR.replace("{end}", "if number == 4: sys.exit('the head is gone')");
     let output = swept_by(folder.path(), Some(&dies), &["--store", "s"]);
-    refused(
+    assert_ended(
         &output,
         3,
         &[
@@ -685,7 +669,7 @@ fn an_executor_gives_the_same_store_and_its_death_loses_nothing() {
     assert_eq!(bills(&store).len(), 5);
     let works = EXECUTOR.replace("{end}", "pass");
     let output = swept_by(folder.path(), Some(&works), &["--store", "s"]);
-    refused(&output, 0, &[]);
+    assert_ended(&output, 0, &[]);
     assert_eq!(
         text(&output.stdout),
         "12 jobs: 7 billed, 5 were there, 0 failed\n"
@@ -707,10 +691,10 @@ fn an_executor_that_is_missing_or_says_nonsense_is_the_machines_lack() {
     let folder = folder_with(PLAN);
     let install = "pip install 'pagetoll[ray]'";
     let missing = swept_by(folder.path(), None, &["--store", "s"]);
-    refused(&missing, 3, &["ray is not installed", install]);
+    assert_ended(&missing, 3, &["ray is not installed", install]);
     let without_ray = "import sys\nprint('no ray here', file=sys.stderr)\nsys.exit(3)";
     let missing = swept_by(folder.path(), Some(without_ray), &["--store", "s"]);
-    refused(
+    assert_ended(
         &missing,
         3,
         &["ray is not installed", install, "no ray here"],
@@ -718,7 +702,7 @@ fn an_executor_that_is_missing_or_says_nonsense_is_the_machines_lack() {
     let nonsense = "import time\nprint('hello', flush=True)\ntime.sleep(60)";
     let began = Instant::now();
     let output = swept_by(folder.path(), Some(nonsense), &["--store", "s"]);
-    refused(
+    assert_ended(
         &output,
         3,
         &["pagetoll.executor wrote \"hello\"; expected a result"],
@@ -727,10 +711,10 @@ fn an_executor_that_is_missing_or_says_nonsense_is_the_machines_lack() {
         began.elapsed() < Duration::from_secs(30),
         "it was waited for"
     );
-    let mut command = pagetoll(
+    let mut command = run_in(
         folder.path(),
         &["sweep", "plan.toml", "--store", "s", "--on", "ray"],
     );
     let output = command.env("PATH", "/nonexistent").output().unwrap();
-    refused(&output, 3, &["python3 is not installed", install]);
+    assert_ended(&output, 3, &["python3 is not installed", install]);
 }

@@ -1,8 +1,6 @@
 //! `calibrate --this-host`, `validate --live`, live bills beside the kernel's own test, and the refusals of a host that
 //! lacks something. Tests are skipped where KVM is missing, or where the lack cannot be arranged.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -19,28 +17,8 @@ use pagetoll_live::host;
 use pagetoll_test_support::skip;
 use rustix::process::{Pid, Signal, kill_process};
 
-fn program() -> PathBuf {
-    assert_cmd::cargo::cargo_bin!("pagetoll").to_path_buf()
-}
+use crate::{assert_ended, pagetoll, program, text};
 
-fn pagetoll(arguments: &[&str]) -> Output {
-    Command::new(program()).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Checks the exit code, and that stderr has each of these words.
-fn ended(output: &Output, code: i32, words: &[&str]) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    for word in words {
-        assert!(stderr.contains(word), "no {word:?} in {stderr}");
-    }
-}
-
-/// Signals that `systemctl stop` and CI send to every process of a cgroup.
 #[test]
 fn the_guardian_heeds_no_signal_and_undoes_at_the_end_of_its_input() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,8 +44,8 @@ fn the_guardian_heeds_no_signal_and_undoes_at_the_end_of_its_input() {
     let output = guardian.wait_with_output().unwrap();
     assert!(!journal.exists());
     match rustix::process::geteuid().is_root() {
-        true => ended(&output, 0, &[]),
-        false => ended(
+        true => assert_ended(&output, 0, &[]),
+        false => assert_ended(
             &output,
             3,
             &["module pagetoll_no_such is loaded, and that was not undone"],
@@ -83,8 +61,10 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("desk.toml");
     let file = path.to_str().unwrap();
-    let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file]);
-    ended(&measured, 0, &[]);
+    let measured = pagetoll(&["calibrate", "--this-host", "--rounds", "1", "-o", file])
+        .output()
+        .unwrap();
+    assert_ended(&measured, 0, &[]);
     let table = fs::read_to_string(&path).unwrap();
     let host = CostTable::parse(file, &table).unwrap();
     assert_eq!(host.name, "this-host");
@@ -101,8 +81,10 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
     assert!(table.contains("# ") && table.contains("UFFDIO_COPY DONTWAKE, 16 a call"));
 
     let order = ["--pages", "64", "--runs", "1", "--format", "json"];
-    let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat());
-    ended(&compared, 0, &[]);
+    let compared = pagetoll(&[&["validate", "--live", "--costs", file], order.as_slice()].concat())
+        .output()
+        .unwrap();
+    assert_ended(&compared, 0, &[]);
     let compared: serde_json::Value = serde_json::from_slice(&compared.stdout).unwrap();
     // populated and kernel on 1 to 4 vCPUs, uffd and exit at four batches too.
     let points = compared["points"].as_array().unwrap();
@@ -114,7 +96,9 @@ fn a_table_of_this_host_is_read_again_and_prices_the_model() {
 
 #[test]
 fn conflicting_options_are_refused() {
-    let refused = |arguments: &[&str], words: &[&str]| ended(&pagetoll(arguments), 2, words);
+    let refused = |arguments: &[&str], words: &[&str]| {
+        assert_ended(&pagetoll(arguments).output().unwrap(), 2, words)
+    };
     refused(&["calibrate"], &["<BILLS>"]);
     refused(&["calibrate", "--this-host", "bill.json"], &["--this-host"]);
     refused(
@@ -157,30 +141,30 @@ fn stand_in(folder: &Path, script: &str) -> PathBuf {
 #[test]
 fn the_kernels_own_test_is_a_row_or_its_failure_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    ended(
+    assert_ended(
         &beside(Path::new("no/such/test")),
         2,
         &["--compare-selftest no/such/test", "demand_paging_test"],
     );
-    ended(&beside(Path::new("/etc/passwd")), 2, &["not executable"]);
+    assert_ended(&beside(Path::new("/etc/passwd")), 2, &["not executable"]);
     if let Err(reason) = host::check() {
         skip!("{reason}");
     }
     let dumb = stand_in(folder.path(), "echo hello");
-    ended(
+    assert_ended(
         &beside(&dumb),
         3,
         &["no line \"Overall demand paging rate:"],
     );
     let skips = stand_in(folder.path(), "echo no KVM; exit 4");
-    ended(&beside(&skips), 3, &["exit status: 4", "no KVM"]);
+    assert_ended(&beside(&skips), 3, &["exit status: 4", "no KVM"]);
 
     let talks = stand_in(
         folder.path(),
         "echo 'Overall demand paging rate: 1000.5 pgs/sec'",
     );
     let output = beside(&talks);
-    ended(&output, 0, &[]);
+    assert_ended(&output, 0, &[]);
     let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = bill["rows"].as_array().unwrap();
     assert_eq!((rows.len(), &rows[0]["ring"]), (2, &serde_json::json!(0)));
@@ -285,7 +269,7 @@ fn bill_and_doctor_report(wrapper: &[&str], words: &[&str]) {
     let program = OpenProgram::new();
     let order = "bill demand --on live --pages 64 --runs 1";
     let bill = program.run(wrapper, &order.split(' ').collect::<Vec<_>>());
-    ended(&bill, 3, words);
+    assert_ended(&bill, 3, words);
     assert!(bill.stdout.is_empty());
     let doctor = text(&program.run(wrapper, &["doctor"]).stdout);
     for word in words {
@@ -347,8 +331,8 @@ fn missing_hugetlb_pages_are_reported_with_the_remedy() {
     }
     let order = "bill demand --on live --memory hugetlb-1g --vcpus 1 --pages 262144 --runs 1";
     let order: Vec<&str> = order.split(' ').collect();
-    let output = pagetoll(&order);
-    ended(&output, 3, &["hugetlb"]);
-    let doctor = pagetoll(&["doctor"]);
+    let output = pagetoll(&order).output().unwrap();
+    assert_ended(&output, 3, &["hugetlb"]);
+    let doctor = pagetoll(&["doctor"]).output().unwrap();
     assert!(text(&doctor.stdout).contains("hugetlb pages of 1G"));
 }
