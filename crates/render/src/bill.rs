@@ -50,25 +50,8 @@ fn shortened(bill: &Bill) -> Option<Bill> {
     let note = format!("the first {MOST_ROWS} of {all} rows are shown; json and csv have all");
     (all > MOST_ROWS).then(|| Bill {
         notes: bill.notes.iter().cloned().chain([note]).collect(),
-        ..with_rows(bill, first.to_vec())
+        ..rows::with_rows(bill, first.to_vec())
     })
-}
-
-/// The bill's head with these rows.
-fn with_rows(bill: &Bill, rows: Vec<Row>) -> Bill {
-    Bill {
-        schema: bill.schema,
-        route: bill.route,
-        backend: bill.backend,
-        backend_reason: bill.backend_reason.clone(),
-        unit: bill.unit,
-        evidence: bill.evidence,
-        stack: bill.stack.clone(),
-        order: bill.order.clone(),
-        rows,
-        notes: bill.notes.clone(),
-        provenance: bill.provenance.clone(),
-    }
 }
 
 fn shown(bill: &Bill, verdict: String, detail: Detail) -> Document {

@@ -27,8 +27,8 @@ pub enum RenderError {
     Html(#[from] minijinja::Error),
     /// A bill of which nothing is drawn: no row of a mechanism has tolls.
     #[error(
-        "no row has tolls or a curve, so there is nothing to draw as svg; expected --format html for its tables, or a curve: \
-         pagetoll report --over AXIS --format svg"
+        "nothing to draw as svg: no row of a mechanism has tolls; use --format html, or draw curves of several bills with \
+         pagetoll report --over AXIS"
     )]
     NoPicture,
     /// A plot that cannot be drawn.

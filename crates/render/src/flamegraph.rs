@@ -1,38 +1,27 @@
 //! Flame graphs: stacks of functions with the instructions that each executed, folded or drawn.
 
 mod changes;
+mod drawing;
 mod inline;
 
-use inferno::flamegraph::color::{MultiPalette, Palette, PaletteMap};
-use inferno::flamegraph::{self, Options, TextTruncateDirection};
+use inferno::flamegraph::color::PaletteMap;
 use pagetoll_bill::profile::Stacks;
-use thiserror::Error;
 
 use self::changes::{Changes, WHITE};
-use crate::harmless;
+use self::drawing::{draw, options, plain};
 
+pub use drawing::FlameGraphError;
 pub(crate) use inline::{inline, part_colour};
-
-/// Stacks that cannot be drawn.
-#[derive(Debug, Error)]
-#[error("cannot draw a flame graph: {0}")]
-pub struct FlameGraphError(String);
 
 /// A line for each stack, as flame graph tools read them: frames from the outermost on, separated by semicolons, then a
 /// space and a whole number. The format has no quoting: in names, a semicolon becomes a colon and a space an underscore.
 #[must_use]
 pub fn folded(stacks: &Stacks) -> String {
-    let line = |(frames, count): (&Vec<String>, &u64)| format!("{} {count}\n", joined(frames));
+    let line = |(frames, count): (&Vec<String>, &u64)| {
+        let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
+        format!("{} {count}\n", frames.join(";"))
+    };
     stacks.iter().map(line).collect()
-}
-
-fn joined(frames: &[String]) -> String {
-    let frames: Vec<_> = frames.iter().map(|frame| plain(frame)).collect();
-    frames.join(";")
-}
-
-fn plain(frame: &str) -> String {
-    harmless(frame).replace(';', ":").replace(' ', "_")
 }
 
 /// The stacks as an SVG, which opens in a browser without anything else.
@@ -95,29 +84,6 @@ pub fn difference(
     draw(lines.iter().map(String::as_str), options)
 }
 
-fn options<'a>(title: &str, subtitle: &str) -> Options<'a> {
-    let mut options = Options::default();
-    options.title = harmless(title);
-    options.subtitle = Some(harmless(subtitle));
-    "instructions".clone_into(&mut options.count_name);
-    // By annotations: _[k] is a kernel's function, _[j] and _[i] are free for others.
-    options.colors = Palette::Multi(MultiPalette::Java);
-    options.text_truncate_direction = TextTruncateDirection::Right;
-    // The same stacks are drawn the same.
-    options.deterministic = true;
-    options
-}
-
-fn draw<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    mut options: Options<'_>,
-) -> Result<String, FlameGraphError> {
-    let mut svg = Vec::new();
-    flamegraph::from_lines(&mut options, lines, &mut svg)
-        .map_err(|error| FlameGraphError(error.to_string()))?;
-    String::from_utf8(svg).map_err(|error| FlameGraphError(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +141,41 @@ mod tests {
             );
             assert!(svg.contains(&said), "{svg}");
         }
+    }
+
+    #[test]
+    fn functions_that_did_not_change_are_white_though_their_callers_were_inlined() {
+        let of = |stacks: &[(&str, u64)]| -> Stacks {
+            let stacks = stacks.iter().map(|(frames, count)| {
+                let frames = frames.split(';').map(str::to_owned);
+                (frames.collect(), *count)
+            });
+            stacks.collect()
+        };
+        let fills = |first: &Stacks, second: &Stacks| -> Vec<String> {
+            let [first, second] =
+                [("a", first), ("b", second)].map(|(name, stacks)| OfKernel { name, stacks });
+            let svg = difference(first, second, "unmap").unwrap();
+            let frames = svg.split("<svg id=\"frames\"").nth(1).unwrap();
+            let fills = frames.split(" fill=\"rgb(").skip(1);
+            fills
+                .map(|rest| rest.split(')').next().unwrap().to_owned())
+                .collect()
+        };
+        let called = of(&[("r;zap;set;emulate_[j]", 1000), ("r;zap;set_[k]", 50)]);
+        let inlined = of(&[("r;zap;emulate_[j]", 1000), ("r;zap", 50)]);
+        for (first, second) in [(&called, &inlined), (&inlined, &called)] {
+            let fills = fills(first, second);
+            assert!(
+                fills.len() > 3 && fills.iter().all(|fill| fill == "250,250,250"),
+                "{fills:?}"
+            );
+        }
+        let dearer = of(&[("r;zap;emulate_[j]", 1100), ("r;zap", 50)]);
+        let fills = fills(&inlined, &dearer);
+        let red = fills.iter().filter(|fill| fill.starts_with("255,"));
+        // The function, and the sum of its row.
+        assert_eq!(red.count(), 2, "{fills:?}");
     }
 
     #[test]

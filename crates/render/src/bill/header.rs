@@ -15,7 +15,8 @@ pub(super) fn facts(bill: &Bill) -> Vec<Fact> {
         Fact::new("figures", format!("{} per {}", unit(bill), item(bill))),
         Fact::new("stack", stack(bill)),
     ];
-    facts.extend(guest_ram(bill));
+    let ram = bill.stack.get(GUEST_RAM);
+    facts.extend(ram.map(|size| Fact::new("guest RAM", size.clone())));
     let pages = if bill.rows.iter().any(|row| row.key.vcpus.is_some()) {
         "pages of each vCPU"
     } else {
@@ -55,9 +56,4 @@ fn item(bill: &Bill) -> &'static str {
 
 fn has_batches(bill: &Bill) -> bool {
     bill.rows.iter().any(|row| row.key.batch > 1)
-}
-
-fn guest_ram(bill: &Bill) -> Option<Fact> {
-    let size = bill.stack.get(GUEST_RAM)?;
-    Some(Fact::new("guest RAM", size.clone()))
 }

@@ -4,7 +4,7 @@ use pagetoll_bill::{Bill, Evidence, Role, Row};
 use pagetoll_compare::diff::Diff;
 
 use super::gain::Gains;
-use super::with_rows;
+use super::rows;
 use crate::diff::functions;
 use crate::document::Section;
 use crate::figure;
@@ -69,5 +69,5 @@ fn on(bill: &Bill, kernel: &str) -> Bill {
         .rows
         .iter()
         .filter(|row| row.profile.is_some() && row.key.kernel.as_deref() == Some(kernel));
-    with_rows(bill, rows.cloned().collect())
+    rows::with_rows(bill, rows.cloned().collect())
 }

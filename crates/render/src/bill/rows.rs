@@ -27,6 +27,21 @@ pub(super) fn mechanisms(bill: &Bill) -> Vec<&Row> {
     rows.collect()
 }
 
+/// Rows whose tolls are shown. Those of user space are in its own table, without Xen and what Xen adds; those of memory
+/// shapes too.
+pub(super) fn itemised(bill: &Bill) -> Vec<&Row> {
+    let rows = bill.rows.iter().filter(|row| {
+        let of_mechanism = match row.role() {
+            Role::Before | Role::After | Role::Alternative => true,
+            // A rate's ceiling is what touching a page costs, which is an item of the others.
+            Role::Baseline => has_rates(bill),
+            Role::Observed => false,
+        };
+        of_mechanism && row.key.folio.is_none() && is_own(row) && !row.tolls().is_empty()
+    });
+    rows.collect()
+}
+
 /// All pages in a second, the mean over the runs.
 pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
     Some(row.figures()?.rate?.pages_per_second)
@@ -36,4 +51,21 @@ pub(super) fn pages_per_second(row: &Row) -> Option<f64> {
 pub(super) fn unit(bill: &Bill) -> String {
     let several = bill.rows.iter().any(|row| row.key.vcpus.is_some());
     figure::unit_per_item(bill) + if several { " of a vCPU" } else { "" }
+}
+
+/// The bill's head with these rows.
+pub(super) fn with_rows(bill: &Bill, rows: Vec<Row>) -> Bill {
+    Bill {
+        schema: bill.schema,
+        route: bill.route,
+        backend: bill.backend,
+        backend_reason: bill.backend_reason.clone(),
+        unit: bill.unit,
+        evidence: bill.evidence,
+        stack: bill.stack.clone(),
+        order: bill.order.clone(),
+        rows,
+        notes: bill.notes.clone(),
+        provenance: bill.provenance.clone(),
+    }
 }

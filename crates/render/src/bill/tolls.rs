@@ -3,10 +3,9 @@
 mod bars;
 mod shares;
 
-use pagetoll_bill::{Bill, Role, Row, Toll};
+use pagetoll_bill::{Bill, Row, Toll};
 
-use super::axes;
-use super::rows::{self, has_rates, is_own};
+use super::{axes, rows};
 use crate::document::Section;
 use crate::figure;
 use crate::subject::Detail;
@@ -24,7 +23,7 @@ const JOINT: char = '+';
 /// The items of each row. Those of user space are in its own table, without Xen and what Xen adds; those of memory
 /// shapes too.
 pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
-    let itemised = itemised(bill);
+    let itemised = rows::itemised(bill);
     let of_detail = |row: &&&Row| detail != Detail::Short || is_telling(row, &itemised);
     let rows: Vec<&Row> = itemised.iter().filter(of_detail).copied().collect();
     let shown = if rows.len() < itemised.len() {
@@ -42,19 +41,6 @@ pub(super) fn section(bill: &Bill, detail: Detail) -> Section {
         let title = format!("Tolls of each mechanism{shown}, {unit}");
         Section::table(title, table(&rows, &names))
     }
-}
-
-fn itemised(bill: &Bill) -> Vec<&Row> {
-    let rows = bill.rows.iter().filter(|row| {
-        let of_mechanism = match row.role() {
-            Role::Before | Role::After | Role::Alternative => true,
-            // A rate's ceiling is what touching a page costs, which is an item of the others.
-            Role::Baseline => has_rates(bill),
-            Role::Observed => false,
-        };
-        of_mechanism && row.key.folio.is_none() && is_own(row) && !row.tolls().is_empty()
-    });
-    rows.collect()
 }
 
 /// True of a mechanism's rows at the smallest, a middle and the largest batch.

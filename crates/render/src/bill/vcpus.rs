@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pagetoll_bill::{Bill, Row, RowKey};
 use pagetoll_compare::curves::{Axis, Curves, NamedBill};
 
-use super::{rows, with_rows};
+use super::rows;
 use crate::curves::plots;
 use crate::document::Section;
 use crate::unique::unique;
@@ -31,7 +31,7 @@ pub(super) fn sections(bill: &Bill) -> Vec<Section> {
     }
     let named = NamedBill {
         name: String::new(),
-        bill: with_rows(bill, rated),
+        bill: rows::with_rows(bill, rated),
     };
     let curves = Curves::new(&[named], Some(Axis::Vcpus), 0.0);
     curves.map_or_else(|_| Vec::new(), |curves| plots(&curves))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use inferno::flamegraph::color::Color;
 use pagetoll_bill::profile::Stacks;
 
-use super::plain;
+use super::drawing::plain;
 use crate::figure;
 
 /// The colour of what did not change.
@@ -14,7 +14,7 @@ pub(super) const WHITE: Color = Color {
     g: 250,
     b: 250,
 };
-/// The share of a function's instructions up to which it did not change; that of `diff`.
+/// The change up to which a function is the same; that of `diff`.
 const SAME: f64 = 0.005;
 /// The change from which on colours are full.
 const FULL: f64 = 1.0;
@@ -22,17 +22,19 @@ const FULL: f64 = 1.0;
 /// A function of a row; the row itself, without a function.
 type Place<'a> = (&'a str, Option<&'a str>);
 
-/// Instructions of each function that both kernels execute, with what one of them inlined into it.
+/// Instructions of each function that both kernels execute, with those of functions that one of them inlined into it.
 pub(super) struct Changes<'a> {
     common: BTreeSet<Place<'a>>,
     counts: BTreeMap<Place<'a>, Change>,
 }
 
-/// Instructions on the first kernel, and on the second.
+/// Instructions of a function, without what it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     first: u64,
     second: u64,
+    /// Instructions on the first kernel, with what it calls: a frame is as wide.
+    whole: u64,
 }
 
 impl<'a> Changes<'a> {
@@ -43,24 +45,34 @@ impl<'a> Changes<'a> {
             counts: BTreeMap::new(),
         };
         for (frames, count) in first {
-            changes.add(frames, |change| &mut change.first, *count);
+            changes.add(frames, *count, |change| &mut change.first);
+            changes.add_whole(frames, *count);
         }
         for (frames, count) in second {
-            changes.add(frames, |change| &mut change.second, *count);
+            changes.add(frames, *count, |change| &mut change.second);
         }
         changes
     }
 
     /// Adds to the innermost function that both kernels have, and to the row.
-    fn add(&mut self, frames: &'a [String], of: fn(&mut Change) -> &mut u64, count: u64) {
-        let Some(row) = frames.first() else {
+    fn add(&mut self, frames: &'a [String], count: u64, to: fn(&mut Change) -> &mut u64) {
+        let row = frames.first().map(|row| (row.as_str(), None));
+        let own = self.innermost(frames).filter(|place| Some(*place) != row);
+        for place in row.into_iter().chain(own) {
+            let sum = to(self.counts.entry(place).or_default());
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// Adds to the row and to each function of the stack, once.
+    fn add_whole(&mut self, frames: &'a [String], count: u64) {
+        let Some((row, functions)) = frames.split_first() else {
             return;
         };
-        let innermost = self.innermost(frames);
-        let own = innermost.filter(|place| place.1.is_some());
-        for place in [Some((row.as_str(), None)), own].into_iter().flatten() {
-            let sum = of(self.counts.entry(place).or_default());
-            *sum = sum.saturating_add(count);
+        let functions = functions.iter().map(|name| Some(name.as_str()));
+        for function in functions.chain([None]).collect::<BTreeSet<_>>() {
+            let change = self.counts.entry((row, function)).or_default();
+            change.whole = change.whole.saturating_add(count);
         }
     }
 
@@ -101,14 +113,11 @@ fn unannotated(frame: &str) -> &str {
 }
 
 impl Change {
-    /// By how much more the second executes, as a share of the first's; nothing where that is too little to matter.
+    /// The difference as a share of the function with what it calls; nothing where that is too little to matter. A share of
+    /// the function alone would be large where it only calls others.
     fn share(self) -> f64 {
-        let (first, second) = (self.first as f64, self.second as f64);
-        let share = match self.first {
-            0 if self.second == 0 => 0.0,
-            0 => FULL,
-            _ => (second - first) / first,
-        };
+        let difference = self.second as f64 - self.first as f64;
+        let share = difference / self.whole.max(1) as f64;
         if share.abs() <= SAME { 0.0 } else { share }
     }
 
@@ -140,7 +149,6 @@ impl Change {
         let name = plain(unannotated(frame));
         match self.share() {
             0.0 => name,
-            _ if self.first == 0 => format!("{name} new"),
             share => format!("{name} {} %", figure::signed(100.0 * share, 1)),
         }
     }
@@ -193,11 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_only_calls_what_changed_did_not_change() {
+        let old = stacks(&[("r;main", 1), ("r;main;f", 1000), ("r;main;g", 1000)]);
+        let new = stacks(&[("r;main", 6), ("r;main;f", 1000), ("r;main;g", 2000)]);
+        let changes = Changes::new(&old, &new);
+        assert_eq!(label(&changes, "r;main"), "main");
+        assert_eq!(label(&changes, "r;main;f"), "f");
+        assert_eq!(label(&changes, "r;main;g"), "g +100.0 %");
+    }
+
+    #[test]
     fn the_larger_the_change_the_deeper_the_colour() {
         let colour = |second| {
             Change {
                 first: 1000,
                 second,
+                whole: 1000,
             }
             .colour()
         };

@@ -5,7 +5,7 @@ use inferno::flamegraph::color::{Color, PaletteMap};
 use pagetoll_bill::profile::{Call, Part};
 use plotters::style::RGBColor;
 
-use super::{FlameGraphError, draw, options, plain};
+use super::drawing::{FlameGraphError, draw, options, plain};
 use crate::document::Calls;
 use crate::figure;
 use crate::picture::palette::COLOURS;

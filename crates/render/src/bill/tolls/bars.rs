@@ -2,8 +2,7 @@
 
 use pagetoll_bill::{Bill, Row, Toll};
 
-use super::{axes, itemised};
-use crate::bill::rows;
+use crate::bill::{axes, rows};
 use crate::document::{Bar, Bars, Length, Section};
 use crate::figure;
 use crate::picture::palette::COLOURS;
@@ -17,7 +16,7 @@ const OTHERS: &str = "others";
 
 /// A bar for each row.
 pub(crate) fn section(bill: &Bill, length: Length) -> Section {
-    let mut rows = itemised(bill);
+    let mut rows = rows::itemised(bill);
     rows.truncate(MOST_BARS);
     let parts = parts(&rows);
     let labels = labels(&rows);

@@ -2,7 +2,7 @@
 
 use pagetoll_bill::{Row, Toll};
 
-use super::axes;
+use crate::bill::axes;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
