@@ -86,7 +86,7 @@ fn measured(old: &[f64], new: &[f64], tolerance: f64) -> Comparison {
     }
     let p = p_value(old, new);
     let spread = |runs: &[f64]| {
-        Spread::of(runs).unwrap_or(Spread {
+        Spread::new(runs).unwrap_or(Spread {
             mean: 0.0,
             stddev: 0.0,
         })
