@@ -68,14 +68,14 @@ pub(crate) fn bill(
 /// # Errors
 /// [`Class::BadInput`](pagetoll_backend::Class::BadInput): one that no row has.
 pub(crate) fn check_rows(billing: &Billing, request: &Request) -> Result<(), BackendError> {
-    let rows = (billing.rows)(&request.order, &Findings::default());
+    let rows = (billing.rows)(&request.order, &Findings::unbilled());
     let checked = request.rows.check(rows.iter().map(|row| &row.key));
     checked.map_err(|error| BackendError::bad_input(error.to_string()))
 }
 
 /// The sessions that serve a row to bill.
 fn sessions(billing: &Billing, request: &Request, abilities: Abilities) -> Vec<Session> {
-    let mut rows = (billing.rows)(&request.order, &Findings::default());
+    let mut rows = (billing.rows)(&request.order, &Findings::unbilled());
     rows.retain(|row| request.rows.includes(&row.key));
     let mut sessions = (billing.sessions)(&request.order, abilities);
     sessions.retain(|session| rows.iter().any(|row| session.serves(&row.key)));

@@ -126,6 +126,19 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Findings of no session, by which every row of an order is listed and none has figures.
+    #[must_use]
+    pub fn unbilled() -> Self {
+        let foreign = Reports {
+            no_foreign: Some(ForeignUnavailable { errno: 0 }),
+            ..Reports::default()
+        };
+        Self {
+            foreign: vec![foreign],
+            ..Self::default()
+        }
+    }
+
     /// Adds the reports of a session of this kind.
     pub fn add(&mut self, kind: Kind, reports: Reports) {
         match kind {

@@ -152,7 +152,8 @@ fn a_file_that_is_no_bill_is_refused_with_its_place() {
 #[test]
 fn the_two_kernels_of_one_bill_are_compared() {
     let (code, said) = alone(&["--format", "json"], |_| ());
-    assert_eq!(code, 0, "{said}");
+    // Their small pages lay in other memory, as those of two bills would have.
+    assert_eq!(code, 1, "{said}");
     let diff: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(diff["changes"].as_array().unwrap().len(), 12, "{said}");
     let improved = diff["changes"].as_array().unwrap().iter();

@@ -124,7 +124,7 @@ fn what_does_not_apply_is_refused() {
     for (arguments, expected) in [
         (
             &["a.json", "a.json"][..],
-            "differ in none of kernel, xen, vcpus",
+            "do not differ in any of kernel, xen, vcpus",
         ),
         (
             &["a.json", "--tolerance", "1"],

@@ -303,7 +303,7 @@ mod tests {
 
     fn serving(is_selected: impl Fn(&RowKey) -> bool) -> Vec<String> {
         let order = order_of_all();
-        let rows = (BILLING.rows)(&order, &Findings::default());
+        let rows = (BILLING.rows)(&order, &Findings::unbilled());
         let keys: Vec<_> = rows.into_iter().map(|row| row.key).collect();
         let sessions = sessions(&order, Abilities::ALL).into_iter();
         let serves = |session: &Session| {

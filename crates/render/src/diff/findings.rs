@@ -18,7 +18,7 @@ pub(super) fn accepted(diff: &Diff, missing: MissingRows) -> Section {
         .iter()
         .filter(|finding| finding.kind.is_missing());
     let accepted = of_missing.filter(|_| missing == MissingRows::Allowed);
-    Section::table("MissingRows, accepted by --allow-missing", table(accepted))
+    Section::table("Missing, accepted by --allow-missing", table(accepted))
 }
 
 fn table<'a>(findings: impl Iterator<Item = &'a Finding>) -> Table {
