@@ -9,6 +9,7 @@ mod key;
 mod memory;
 pub mod profile;
 mod spread;
+mod toll_name;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ pub use key::{Baseline, Folio, Method, Operation, RowKey};
 pub use memory::{Layout, PublishedRate};
 pub use profile::{Part, Profile};
 pub use spread::Spread;
+pub use toll_name::{Payer, TollKind, TollName};
 
 /// Why a row has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
