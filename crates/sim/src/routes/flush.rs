@@ -87,7 +87,7 @@ pub(crate) fn bill(request: &Request, stop: &Stop) -> Result<Draft, BillingError
          nothing is checked"
         ),
     ];
-    notes.extend(versions::of_xen_pv(costs));
+    notes.extend(versions::warnings(costs));
     if request.waits == WaitsWith::InterruptsOff {
         notes.push(format!("what if: {}", WhatIf::InterruptsOff));
     }
