@@ -10,6 +10,7 @@ mod memory;
 pub mod profile;
 mod selection;
 mod spread;
+mod toll_name;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +30,7 @@ pub use memory::{Layout, PublishedRate, error_of};
 pub use profile::{Part, Profile};
 pub use selection::{NoSuchRow, RowSelection};
 pub use spread::Spread;
+pub use toll_name::{Payer, TollKind, TollName};
 
 /// The reason why there is none of something: figures of a row, a program, a guest. Reported, and no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ pub use derived::Derived;
 pub use error::CostError;
 pub use key::{CostKey, Dimension};
 pub use prices::Prices;
-pub use topology::{Nearness, Topology};
+pub use topology::{Nearness, Position, Topology};
 
 /// Provenance of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

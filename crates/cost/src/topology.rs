@@ -34,6 +34,30 @@ pub enum Nearness {
     Machine,
 }
 
+impl Nearness {
+    /// All of them, from the nearest on.
+    pub const ALL: [Self; 5] = [Self::Cpu, Self::Core, Self::L3, Self::Socket, Self::Machine];
+}
+
+/// The place of a CPU in its machine: socket, L3 group, core and thread in 16 bits each, as no machine has more CPUs
+/// than [`Topology::MOST_CPUS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position(u64);
+
+impl Position {
+    /// Nearness of the two CPUs.
+    #[must_use]
+    pub const fn nearness(self, other: Self) -> Nearness {
+        match u64::BITS - (self.0 ^ other.0).leading_zeros() {
+            0 => Nearness::Cpu,
+            1..=16 => Nearness::Core,
+            17..=32 => Nearness::L3,
+            33..=48 => Nearness::Socket,
+            _ => Nearness::Machine,
+        }
+    }
+}
+
 impl Topology {
     /// More CPUs than any machine has.
     pub const MOST_CPUS: u64 = 1 << 16;
@@ -74,18 +98,17 @@ impl Topology {
     /// Nearest unit that two CPUs share.
     #[must_use]
     pub const fn nearness(self, a: u32, b: u32) -> Nearness {
-        let group = self.threads * self.cores;
-        if a == b {
-            Nearness::Cpu
-        } else if a / self.threads == b / self.threads {
-            Nearness::Core
-        } else if a / group == b / group {
-            Nearness::L3
-        } else if a / (group * self.l3_groups) == b / (group * self.l3_groups) {
-            Nearness::Socket
-        } else {
-            Nearness::Machine
-        }
+        self.position(a).nearness(self.position(b))
+    }
+
+    /// Position of a CPU: computed once, it gives nearness without a division.
+    #[must_use]
+    pub const fn position(self, cpu: u32) -> Position {
+        let (core, thread) = (cpu / self.threads, cpu % self.threads);
+        let (group, core) = (core / self.cores, core % self.cores);
+        let (socket, group) = (group / self.l3_groups, group % self.l3_groups);
+        let upper = (socket as u64) << 48 | (group as u64) << 32;
+        Position(upper | (core as u64) << 16 | thread as u64)
     }
 
     /// The CPU that thread number `index` is on when threads are spread over the first `sockets` sockets, then over
@@ -124,6 +147,19 @@ mod tests {
         assert_eq!((of(2), of(15)), (Nearness::L3, Nearness::L3));
         assert_eq!((of(16), of(127)), (Nearness::Socket, Nearness::Socket));
         assert_eq!(of(128), Nearness::Machine);
+    }
+
+    proptest! {
+        /// Against the definition: the smallest aligned block of CPUs that has both.
+        #[test]
+        fn the_nearest_thing_shared_is_the_smallest_block_with_both(
+            (l3_groups, cores, threads) in (1..5_u32, 1..5_u32, 1..4_u32), a in 0..180_u32, b in 0..180_u32
+        ) {
+            let machine = Topology { sockets: 4, l3_groups, cores, threads };
+            let blocks = [1, threads, threads * cores, threads * cores * l3_groups, u32::MAX];
+            let shared = blocks.iter().position(|block| a / block == b / block);
+            prop_assert_eq!(machine.nearness(a, b), Nearness::ALL[shared.unwrap()]);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::xen::{
 const FOREIGN: Mfn = Mfn(0x180);
 /// The page of Xen's heap that dom0 shares.
 const SHARED: Mfn = Mfn(0x181);
-/// Where the probe finds the others, too.
+/// Frames that the probe finds as well.
 const FIXED: [(Symbol, Mfn); 8] = [
     (Symbol::Foreign, FOREIGN),
     (Symbol::Io, Mfn(0xb8)),
@@ -84,7 +84,7 @@ impl<R> Array<R> {
 }
 
 /// The array of a case with these requests.
-fn of_case<R, A, D>(
+fn array<R, A, D>(
     batch: &pagetoll_conformance::Batch<A, D>,
     requests: impl Iterator<Item = R>,
 ) -> Array<R> {
@@ -171,7 +171,7 @@ impl Bench {
                 // The probe puts a request without meaning after the array.
                 let end = MmuUpdate { ptr: 7, val: 0 };
                 let requests = batch.requests.iter().map(request).chain([end]);
-                Prepared::Update(of_case(batch, requests), ForeignDomain(batch.domain))
+                Prepared::Update(array(batch, requests), ForeignDomain(batch.domain))
             }
             Operation::MmuExtOp(batch) => {
                 let end = MmuExtOp {
@@ -180,7 +180,7 @@ impl Bench {
                     second: Argument::Number(0),
                 };
                 let requests = batch.requests.iter().map(|ext| self.ext(ext)).chain([end]);
-                Prepared::Ext(of_case(batch, requests), DomainId(batch.domain))
+                Prepared::Ext(array(batch, requests), DomainId(batch.domain))
             }
             Operation::UpdateVaMapping(update) => Prepared::Va(VaMapping {
                 address: match update.at {
@@ -244,7 +244,7 @@ impl Bench {
         }
     }
 
-    /// As the probe does: maps every page writable again.
+    /// Maps every page writable again, as the probe does.
     fn give_back(&mut self) {
         let pages: Vec<Mfn> = self.frames[..self.pages]
             .iter()
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// Without QEMU: the answers that a real Xen gave when they were recorded.
+    /// Compares with the answers that a real Xen gave when they were recorded; needs no QEMU.
     #[test]
     fn every_case_is_answered_as_the_real_xen_answered_it() {
         let mut wrong = Vec::new();

@@ -29,7 +29,7 @@ struct Published {
     text: &'static str,
 }
 
-/// What the demand is fitted to.
+/// Figures that the demand is fitted to.
 const FITTED_TO: [Published; 2] = [
     Published {
         setting: "without shorthand (fitted to)",
@@ -47,7 +47,7 @@ const FITTED_TO: [Published; 2] = [
     },
 ];
 
-/// What is predicted.
+/// Figures that are predicted.
 const PREDICTED: [Published; 2] = [
     Published {
         setting: "PGE on",
@@ -121,7 +121,7 @@ fn squared_errors(demand: FlushDemand) -> Result<f64, Box<dyn std::error::Error>
     Ok(sum)
 }
 
-/// What was published, and what the model gives.
+/// Prints the published figures beside those of the model.
 fn both(
     published: &Published,
     demand: FlushDemand,

@@ -89,6 +89,31 @@ mod tests {
         }
     }
 
+    /// A note on crossings or checks stands in bills whose rows have them, and in no other.
+    #[test]
+    fn notes_say_of_crossings_and_checks_what_rows_have() {
+        for &route in Route::ALL {
+            let mut spec = Spec::new(route);
+            (spec.pages, spec.sim.samples) = (Some(Pages(64)), Some(1));
+            spec.demand.vcpus = Some(vec![2]);
+            let draft = bill(&spec, &Stop::new()).unwrap();
+            let notes = draft.notes.join("\n");
+            let has_crossings = draft.rows.iter().any(|row| row.crossings().is_some());
+            let has_checks = draft.rows.iter().any(|row| !row.checks.is_empty());
+            let (counted, none_counted) = ("crossings and checks: ", "no crossing is counted");
+            assert_eq!(notes.contains(counted), has_crossings, "{route}: {notes}");
+            assert!(
+                !(has_crossings && notes.contains(none_counted)),
+                "{route}: {notes}"
+            );
+            assert_eq!(
+                notes.contains("nothing is checked"),
+                !has_checks,
+                "{route}: {notes}"
+            );
+        }
+    }
+
     #[test]
     fn what_is_out_of_range_is_refused_by_its_option() {
         let of = |change: fn(&mut Spec)| refusal(change, Route::Demand);

@@ -19,10 +19,10 @@ struct BuiltIn {
 
 /// A table beyond this is none. The largest that comes with pagetoll has 20 KiB.
 const MOST_BYTES: u64 = 16 << 20;
-/// All `costs/*.toml`, by name; listed by `build.rs`.
+/// The tables of `costs/*.toml`, by name; listed by `build.rs`.
 const BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/costs.rs"));
 
-/// Why there is no table.
+/// Reason why there is no table.
 #[derive(Debug, Error)]
 pub enum CostsError {
     /// Neither the name of a table nor a path.
@@ -39,7 +39,7 @@ pub enum CostsError {
     ReadError {
         /// The option's value.
         asked: String,
-        /// Why not.
+        /// Reason of the system or the reader.
         source: ReadError,
     },
     /// The file is no cost table.

@@ -23,22 +23,22 @@ pub use crate::sensitivity::Sensitivity;
 /// A published figure and the model's.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What was published.
+    /// The published figure.
     pub published: PublishedFigure,
     /// The cost table that priced the model.
     pub costs: String,
     /// The result on the machine in the middle of the samples, in the figure's unit; of a single sample with the table's
     /// own values.
     pub modelled: f64,
-    /// Where 90 % of the samples lie; absent for a single one.
+    /// Interval of 90 % of the samples; absent for a single one.
     pub interval: Option<Interval>,
-    /// How far the model is off: 0 when it meets the figure, 1 when one is twice the other.
+    /// Error of the model: 0 when it meets the figure, 1 when one is twice the other.
     pub error: f64,
-    /// Whether the published figure is inside the interval.
+    /// Set where the published figure is inside the interval.
     pub inside: bool,
-    /// Whether the table was fitted to it: then it is no prediction.
+    /// Set where the table was fitted to it: then it is no prediction.
     pub fitted: bool,
-    /// What the figures of the table that dominate the result do to it, one at a time; the strongest first.
+    /// Effects of the table's figures that dominate the result, one at a time; the strongest first.
     pub sensitivity: Vec<Sensitivity>,
 }
 

@@ -38,14 +38,14 @@ pub fn run(case: &Case, processor: Processor) -> Vec<StepAnswer> {
     case.steps.iter().map(|step| runner.step(step)).collect()
 }
 
-/// What an actor is about.
+/// State of an actor.
 #[derive(Clone, Debug)]
 enum Doing {
-    /// It sleeps in the middle of this.
+    /// The thread sleeps in the middle of this access.
     Asleep(Hva, Access),
-    /// The same, of a vCPU, which knows itself.
+    /// The vCPU sleeps; its access is in the vCPU.
     VcpuAsleep,
-    /// It is done.
+    /// The access is over.
     Finished(Answer),
 }
 
@@ -110,7 +110,7 @@ impl<'c> Runner<'c> {
         }
         for page in 0..memory.pages {
             let at = Hva(start + page * memory.kind.page_size());
-            let content = Page::of(label(index, page));
+            let content = Page::new(label(index, page));
             match backing {
                 Backing::Shmem(file, _) | Backing::Hugetlb(file, _) => {
                     if let Some(cache) = self.mm.file_mut(file) {

@@ -6,7 +6,7 @@ use pagetoll_conformance::vfio::{Answer, Answers, Call, Case, Memory, SENTINEL, 
 
 use super::{Access, Argument, Container, Errno, Folio, Leaf, Mapping, Mechanism, PAGE, Unmapping};
 
-/// Where the memories of a case lie in the process: one every 16 GiB.
+/// Distance of a case's memories in the process: 16 GiB.
 const VADDR: u64 = 1 << 34;
 /// Frames of a memory: one memory every 16 GiB, the first not at 0.
 const PFN: u64 = 1 << 22;

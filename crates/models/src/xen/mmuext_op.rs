@@ -94,15 +94,15 @@ pub enum Argument {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmuExtOp {
-    /// What to do.
+    /// Command of the request.
     pub command: Command,
     /// A frame, or an address.
     pub first: u64,
-    /// What else the command needs.
+    /// Second argument of the command.
     pub second: Argument,
 }
 
-/// Who asks, and whose frames are meant.
+/// Caller, and the domain whose frames are meant.
 #[derive(Clone, Copy)]
 struct Caller {
     vcpu: VcpuId,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagetoll_bill::{Bill, Role, Row, Toll};
+use pagetoll_bill::{Bill, Mechanism, Method, Role, Row, Toll};
 
 use super::gain::Gains;
 use super::rows;
@@ -21,15 +21,20 @@ pub(super) fn section(bill: &Bill) -> Section {
     Section::list(title, sentences.chain(crowded).collect())
 }
 
-/// `8 vCPUs: the largest toll of uffd is lock fd_wqh, 79.6 % of a page's cost; gain over uffd: exit 3.86x; over uffd at
+/// `8 vCPUs, 8 readers: the largest toll of uffd is lock fd_wqh, 79.6 % of a page's cost; gain over uffd: exit 3.86x; over uffd at
 /// batch 16: exit 1.25x; gain of batch 16: uffd 10.28x, exit 3.34x`.
 fn sentence(gains: &Gains<'_>, row: &Row) -> Option<String> {
     let (vcpus, cost) = (row.key.vcpus?, row.cost()?);
     let largest = largest(row)?;
     let share = figure::share(largest.cost_per_page(), cost);
+    let readers = row.key.readers.map(|readers| match readers {
+        1 => ", 1 reader".to_owned(),
+        _ => format!(", {readers} readers"),
+    });
     let limit = format!(
-        "{}: the largest toll of {} is {}, {share} of a page's cost",
+        "{}{}: the largest toll of {} is {}, {share} of a page's cost",
         self::vcpus(vcpus),
+        readers.unwrap_or_default(),
         row.key.method,
         largest.name
     );
@@ -56,7 +61,8 @@ pub(super) fn over(gains: &Gains<'_>, reference: &Row) -> Option<String> {
         let at_batch = rows.iter().filter(|row| row.key.batch == batch);
         let said = at_batch.filter_map(|row| {
             let gain = gains.said(gains.over_reference(row)?);
-            Some(format!("{} {gain}", row.key.method))
+            let kernels = if is_stock(row) { "" } else { " (not in released kernels)" };
+            Some(format!("{} {gain}{kernels}", row.key.method))
         });
         let said: Vec<_> = said.collect();
         let at = match batch == reference.key.batch {
@@ -106,6 +112,14 @@ fn in_setting<'a>(gains: &Gains<'a>, reference: &Row, roles: &[Role]) -> Vec<&'a
 pub(super) fn largest(row: &Row) -> Option<&Toll> {
     let tolls = row.tolls().iter();
     tolls.max_by(|a, b| a.cost_per_page().total_cmp(&b.cost_per_page()))
+}
+
+/// True for mechanisms that released kernels have.
+fn is_stock(row: &Row) -> bool {
+    match row.key.method {
+        Method::Mechanism(Mechanism::Demand(mechanism)) => mechanism.is_stock(),
+        _ => true,
+    }
 }
 
 /// `8 vCPUs on 2 CPUs` where that is so.

@@ -79,7 +79,7 @@ pub fn run(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<LockProfil
 pub fn record(costs: FlushCosts, setup: FlushSetup, seed: u64) -> Result<Timeline, FlushError> {
     let (mut engine, _) = build(costs, setup, seed)?;
     engine.run().map_err(EngineError::Run)?;
-    Ok(Timeline::of(&engine))
+    Ok(Timeline::from_engine(&engine))
 }
 
 /// An engine with the vCPUs on it, and what they share.

@@ -1,28 +1,20 @@
 //! Shares of rows with many tolls: cache lines, locks, queues, and the largest by name.
 
+use pagetoll_bill::row::{TollKind, TollName};
 use pagetoll_bill::{Row, Toll};
 
 use crate::bill::axes;
 use crate::figure;
 use crate::table::{Column, NONE, Table};
 
-/// Tolls of a row that are named.
+/// Number of a row's tolls that are named.
 const NAMED: usize = 4;
 
-/// Kinds of contention, by what names of tolls begin with.
-const KINDS: [Contention; 3] = [
-    Contention {
-        title: "lines",
-        prefix: "line ",
-    },
-    Contention {
-        title: "locks",
-        prefix: "lock ",
-    },
-    Contention {
-        title: "queues",
-        prefix: "queue ",
-    },
+/// Kinds of contention, with the titles of their columns.
+const KINDS: [(TollKind, &str); 3] = [
+    (TollKind::Line, "lines"),
+    (TollKind::Lock, "locks"),
+    (TollKind::Queue, "queues"),
 ];
 
 struct Contention {
@@ -43,10 +35,8 @@ pub(super) fn table(rows: &[&Row]) -> Table {
     axes::label(&mut table, rows);
     let sum = |row: &&Row| figure::cost(Toll::sum(row.tolls()));
     table.each(rows, Column::right("sum").rank(2), sum);
-    for kind in KINDS {
-        table.each(rows, Column::right(kind.title).rank(1), |row| {
-            share(row, &kind)
-        });
+    for (kind, title) in KINDS {
+        table.each(rows, Column::right(title).rank(1), |row| share(row, kind));
     }
     table.each(rows, Column::left("the largest").wrapping(), |row| {
         largest(row)
@@ -54,8 +44,10 @@ pub(super) fn table(rows: &[&Row]) -> Table {
     table
 }
 
-fn share(row: &Row, kind: &Contention) -> String {
-    let tolls = row.tolls().iter().filter(|toll| kind.includes(toll));
+/// Share of what the vCPU and the reader that serves it pay for a kind.
+fn share(row: &Row, kind: TollKind) -> String {
+    let of_kind = |toll: &&Toll| TollName::parse(&toll.name).kind == kind;
+    let tolls = row.tolls().iter().filter(of_kind);
     let costs: Vec<f64> = tolls.map(Toll::cost_per_page).collect();
     if costs.is_empty() {
         return NONE.to_owned();

@@ -1,5 +1,5 @@
-//! What each step of a fault costs on one machine: a cost table's figures, in nanoseconds, under the names that the
-//! model uses.
+//! Cost of each step of a fault on one machine: a cost table's figures, in nanoseconds, under the names that the model
+//! uses.
 //!
 //! Three factors can be laid over them, which [`super::calibrate`] finds: on computing, on line transfers, and on
 //! wake-ups and hand-offs.
@@ -26,16 +26,17 @@ pub(crate) fn nanos(ticks: Ticks) -> f64 {
     ticks.get() as f64 / TICKS_PER_NANO
 }
 
-/// What is laid over a table's figures.
+/// Factors on a table's figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// On what every mechanism computes.
+    /// Factor on the computing of every mechanism.
     pub compute: f64,
-    /// On what only a thread has that sleeps or reads faults: going to sleep, reading, waking, coming round.
+    /// Factor on the work that only a thread has which sleeps or reads faults: going to sleep, reading, waking, coming
+    /// round.
     pub asleep: f64,
-    /// On the number of lines that a page moves without queueing for them.
+    /// Factor on the number of lines that a page moves without queueing for them.
     pub others: f64,
-    /// On all that is done under the userfaultfd's locks, and on handing them over.
+    /// Factor on all work under the userfaultfd's locks, and on handing them over.
     pub locked: f64,
 }
 
@@ -49,7 +50,7 @@ impl Factors {
     };
 }
 
-/// What threads compute, each alone on its core.
+/// Computing, for a thread alone on its core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) touch: f64,
@@ -87,7 +88,7 @@ pub(crate) struct Lines {
     pub(crate) others: f64,
 }
 
-/// What queues cost that are walked.
+/// Walks of wait queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walks {
     pub(crate) fault: f64,
@@ -96,7 +97,7 @@ pub(crate) struct Walks {
     pub(crate) reader_lines: f64,
 }
 
-/// All of them.
+/// The costs of one machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub(crate) topology: Topology,
@@ -110,7 +111,7 @@ pub(crate) struct Costs {
 
 impl Costs {
     /// Reads them off one sample of a table. A transfer that the topology has no use for need not be there.
-    pub(crate) fn of(
+    pub(crate) fn new(
         topology: Topology,
         prices: &Prices<'_>,
         factors: Factors,

@@ -1,4 +1,4 @@
-//! On which CPU each thread is.
+//! CPUs of the threads.
 //!
 //! Threads are spread as the scheduler spreads runnable ones: over L3 groups, then cores, then their threads, on one
 //! socket as long as they are few (kernel/sched/fair.c, `adjust_numa_imbalance`, and `imb_numa_nr`, which
@@ -12,7 +12,7 @@ use pagetoll_engine::CoreId;
 use super::Scenario;
 use super::costs::Costs;
 
-/// Where vCPU threads and readers are.
+/// CPUs of vCPU threads and readers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     topology: Topology,

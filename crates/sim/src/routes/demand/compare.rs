@@ -53,7 +53,8 @@ fn set_published(rows: &mut [Row], mechanism: Demand, costs: &CostTable) -> Vec<
     points
 }
 
-/// Whether the table says what this row costs: then a factor was chosen to meet it, whatever it was fitted to.
+/// Returns whether the table states the cost of this row: then a factor was chosen to meet it, whatever it was fitted
+/// to.
 fn is_calibration_point(costs: &CostTable, mechanism: &str, vcpus: u32) -> bool {
     let key = CostKey::named(&format!("demand.page.{mechanism}.{vcpus}"));
     key.is_some_and(|key| costs.figure(key).is_ok())
@@ -97,7 +98,7 @@ fn set_scalability(rows: &mut [Row], mechanism: Demand, all: &[Point]) {
     }
 }
 
-/// Whether a published rate is where 90 % of the samples lie, which are costs.
+/// Returns whether a published rate is inside the middle 90 % of the samples, which are costs.
 fn is_inside(row: &Row, published: PublishedRate) -> bool {
     let within = |Interval { low, high }: Interval| {
         let vcpus = row.key.vcpus.unwrap_or(1);
@@ -108,16 +109,16 @@ fn is_inside(row: &Row, published: PublishedRate) -> bool {
         .is_some_and(within)
 }
 
-/// How far the model is off the published rates of one mechanism, calibration points left out.
+/// Distance of the model from the published rates of one mechanism, calibration points left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The mechanism.
     pub mechanism: Demand,
     /// The model's errors.
     pub errors: Errors,
-    /// How many published rates are compared.
+    /// Number of published rates that are compared.
     pub compared: usize,
-    /// How many of them lie inside the interval of 90 % of the samples.
+    /// Number of them inside the interval of 90 % of the samples.
     pub inside: usize,
     /// The errors of the universal scalability law; absent where there are not two calibration points.
     pub by_law: Option<Errors>,
@@ -133,7 +134,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    fn of(errors: Vec<f64>) -> Option<Self> {
+    fn new(errors: Vec<f64>) -> Option<Self> {
         let worst = errors.iter().copied().max_by(f64::total_cmp)?;
         let median = median(errors)?;
         Some(Self { median, worst })
@@ -181,9 +182,9 @@ pub fn summary(rows: &[Row], mechanism: Demand) -> Option<Summary> {
     let inside = left_out().filter(|(row, published)| is_inside(row, *published));
     Some(Summary {
         mechanism,
-        errors: Errors::of(errors.collect())?,
+        errors: Errors::new(errors.collect())?,
         compared: left_out().count(),
         inside: inside.count(),
-        by_law: Errors::of(by_law.collect()),
+        by_law: Errors::new(by_law.collect()),
     })
 }
