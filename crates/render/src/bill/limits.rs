@@ -61,7 +61,11 @@ pub(super) fn over(gains: &Gains<'_>, reference: &Row) -> Option<String> {
         let at_batch = rows.iter().filter(|row| row.key.batch == batch);
         let said = at_batch.filter_map(|row| {
             let gain = gains.said(gains.over_reference(row)?);
-            let kernels = if is_stock(row) { "" } else { " (not in released kernels)" };
+            let kernels = if is_stock(row) {
+                ""
+            } else {
+                " (not in released kernels)"
+            };
             Some(format!("{} {gain}{kernels}", row.key.method))
         });
         let said: Vec<_> = said.collect();

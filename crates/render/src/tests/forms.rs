@@ -175,7 +175,9 @@ fn a_row_without_figures_says_why() {
     exit.unwrap().result = Err(Unavailable("no userfaultfd".into()));
     let text = rendered(&bill, Format::Text);
     assert!(
-        text.contains("Rows without figures\n  page-in exit, 1 vCPUs, ring 3, kvm-guest: no userfaultfd\n"),
+        text.contains(
+            "Rows without figures\n  page-in exit, 1 vCPUs, ring 3, kvm-guest: no userfaultfd\n"
+        ),
         "{text}"
     );
 }
