@@ -266,7 +266,7 @@ pub(crate) struct ImageArgs {
     /// Take modules of a --kernel file from modules_install tree DIR
     #[arg(long, value_name = "DIR")]
     pub(crate) modules: Option<PathBuf>,
-    /// Boot this Xen: debian[:SUITE], fix:NAME, fix:none, or an image [default: debian]
+    /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian]
     #[arg(long, value_name = "SRC")]
     xen: Option<String>,
 }

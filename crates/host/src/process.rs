@@ -63,7 +63,7 @@ enum Stdout {
 
 /// A program to be run, with its arguments and surroundings.
 ///
-/// The child gets no stdin unless it is given one, and of this process's environment what [`INHERITED`] lists.
+/// The child gets no stdin unless it is given one, and of this process's environment what `INHERITED` lists.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Words before the program, each a name or path that starts the next.

@@ -289,7 +289,7 @@ options! {
         /// Take modules of a --kernel file from modules_install tree DIR
         #[arg(value_name = "DIR")]
         pub modules: Option<PathBuf> = "modules" on (Lab, _),
-        /// Boot this Xen: debian[:SUITE], fix:NAME, fix:none, or an image [default: debian]
+        /// Boot this Xen: debian, debian:SUITE, fix:NAME, fix:none, or an image [default: debian]
         #[arg(value_name = "SRC")]
         pub xen: Option<String> = "xen" on (Lab, route) if route.is_xen_pv(),
         /// Look packages up again; ignore earlier lookups

@@ -117,7 +117,7 @@ pub(crate) struct FixCheckArgs {
     /// Check this built kernel (brd and kvm_amd built in where used), without broken variants
     #[arg(long, value_name = "SRC", conflicts_with_all = ["bisect", "debug_kernel", "source", "jobs"])]
     pub(crate) kernel: Option<String>,
-    /// Boot this Xen under a fix of Linux: debian[:SUITE], or an image
+    /// Boot this Xen under a fix of Linux: debian, debian:SUITE, or an image
     #[arg(long, value_name = "SRC", default_value = "debian")]
     pub(crate) xen: String,
     /// Keep consoles of the guests in this folder

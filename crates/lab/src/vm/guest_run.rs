@@ -43,7 +43,7 @@ impl GuestRun {
     /// The bytes of each blob by its name: what is announced holds those before it.
     ///
     /// # Errors
-    /// Those of [`blob`](Self::blob).
+    /// The shared memory cannot be read, or does not hold what was announced.
     pub fn blobs(&self) -> Result<Vec<(&str, Vec<u8>)>, LabError> {
         let mut known = 0;
         let mut blobs = Vec::new();
