@@ -17,19 +17,6 @@ const KINDS: [(TollKind, &str); 3] = [
     (TollKind::Queue, "queues"),
 ];
 
-struct Contention {
-    title: &'static str,
-    prefix: &'static str,
-}
-
-impl Contention {
-    /// Tolls of the vCPU, and of the reader that serves it.
-    fn includes(&self, toll: &Toll) -> bool {
-        let name = toll.name.strip_prefix("reader ").unwrap_or(&toll.name);
-        name.starts_with(self.prefix)
-    }
-}
-
 pub(super) fn table(rows: &[&Row]) -> Table {
     let mut table = Table::default();
     axes::label(&mut table, rows);

@@ -20,7 +20,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use pagetoll_bill::spec::WhatIf;
-use pagetoll_cost::Topology;
 use pagetoll_cost::{Nearness, Position};
 use pagetoll_engine::{
     Arbitration, CacheLine, CoreId, Cx, Distance, Engine, LineCosts, SpinGuard, SpinLock, Ticks,
